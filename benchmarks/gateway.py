@@ -1,11 +1,11 @@
 """How many texts a second a gateway releases to eight clients, against the library itself; latency and memory.
 
-    python benchmarks/gateway.py [--seconds 60] [--texts 50] [--models candidates adept] [--requests N] [--ledger URL]
+    python benchmarks/gateway.py [--seconds 60] [--texts 50] [--models candidates adept] [--minutes M] [--ledger URL]
 
 A client asks again as soon as it has its answer; each answer is a charge of its own. The library releases batches of
 the same size in a loop of one process, before and after, without charges. Exits 1 where the gateway has less than .9 of
-the library's throughput, or takes a tenth more memory at the end than after its first ten seconds. With `--requests` so
-many are sent to `label_only`, which draws in no time: only memory is looked at, after a tenth of them and at the end.
+the library's throughput, or takes a tenth more memory at the end than after its first ten seconds. With `--minutes`
+they ask `label_only`, which draws in no time, for so long: only memory is looked at, after each tenth of the time.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--texts", type=int, default=50)
     parser.add_argument("--models", nargs="*", default=["candidates", "adept"])
-    parser.add_argument("--requests", type=int, default=0)
+    parser.add_argument("--minutes", type=float, default=0.0)
     parser.add_argument("--ledger")
     given = parser.parse_args()
     missed = False
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "models").mkdir()
-        found = {each: fitted(each) for each in given.models + ["label_only"] * bool(given.requests)}
+        found = {each: fitted(each) for each in given.models + ["label_only"] * bool(given.minutes)}
         for each, mechanism in found.items():
             dp.save_model(mechanism, folder / "models" / each)
         location = given.ledger or str(folder / "books.db")
@@ -98,33 +98,35 @@ def main() -> int:
                     time.sleep(0.1)
             for each in given.models:
                 missed |= row(each, found[each], url, key, server.pid, given.texts, given.seconds)
-            if given.requests:
-                missed |= memory(url, key, server.pid, given.requests)
+            if given.minutes:
+                missed |= memory(url, key, server.pid, given.minutes * 60)
         finally:
             server.terminate()
             server.wait()
     return int(missed)
 
 
-def memory(url: str, key: str, server: int, n: int) -> bool:
-    """Whether the gateway takes more memory after `n` requests than after a tenth of them."""
+def memory(url: str, key: str, server: int, seconds: float) -> bool:
+    """Whether the gateway takes a tenth more memory after so many seconds than after a tenth of them."""
     sent = [{"text": each.text, "label": each.label or ""} for each in dp.sample_records(50, seed=3)]
-    peaks = []
-    for share in (n // 10, n - n // 10):
-        left = iter(range(share))
-        threads = [
-            threading.Thread(target=lambda left=left: [privatize(url, key, "label_only", sent) for _ in left])
-            for _ in range(CLIENTS)
-        ]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
-        peaks.append(resident(server))
-    print(
-        f"label_only: {peaks[0]:.0f} MiB after {n // 10:,} requests of 50 texts, {peaks[1]:.0f} after {n:,}", flush=True
-    )
-    return peaks[1] > 1.1 * peaks[0]
+    end, found, asked = time.perf_counter() + seconds, [], []
+
+    def client() -> None:
+        while time.perf_counter() < end:
+            privatize(url, key, "label_only", sent)
+            asked.append(1)
+
+    threads = [threading.Thread(target=client) for _ in range(CLIENTS)]
+    for each in threads:
+        each.start()
+    for _ in range(10):
+        time.sleep(seconds / 10)
+        found.append(resident(server))
+    for each in threads:
+        each.join()
+    told = ", ".join(f"{each:.0f}" for each in found)
+    print(f"label_only: {len(asked):,} requests of 50 texts; MiB after each tenth of the time: {told}", flush=True)
+    return found[-1] > 1.1 * found[0]
 
 
 def row(name: str, mechanism: Mechanism[str], url: str, key: str, server: int, texts: int, seconds: float) -> bool:

@@ -1,6 +1,7 @@
 """kill -9 of the gateway in the middle of releases: no double charge, no second visible draw, no lost answer."""
 
 import contextlib
+import hashlib
 import json
 import os
 import random
@@ -11,18 +12,21 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
+import dptext as dp
+from dptext.errors import LedgerError
 from dptext.ledger.books import Ledger
 from dptext.service.keys import Keys
 from dptext.service.settings import Secret
 from dptext.service.store import Store
 from gateways import prepare
 from many_files import rows
+from postgres import require, running
 
 HERE = Path(__file__).parent
 
@@ -47,10 +51,11 @@ class Killed:
         }
         store = Store(location)
         keys = Keys(store, Secret.at(settings.key_file))
-        self.key = keys.create("team", account="reviews", scopes=("privatize", "jobs"))
+        self.key = keys.create("team", account="reviews", scopes=("privatize", "jobs", "synthesize"))
         store.close()
         self.url = f"http://127.0.0.1:{self.port}"
         self.kills = 0
+        self.busy: list[httpx.Response] = []
         self.process = self.begun()
 
     def begun(self) -> subprocess.Popen[bytes]:
@@ -92,6 +97,7 @@ class Killed:
                 continue
             if found.status_code not in (409, 503):
                 return found
+            self.busy += [found] * (found.status_code == 503)
             time.sleep(0.1)
 
 
@@ -107,9 +113,8 @@ def gateway(tmp_path: Path, new_ledger) -> Iterator[Killed]:
 FEW = [{"text": f"secret {i}", "label": "travel"} for i in range(5)]
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(50, marks=pytest.mark.slow)])
-def test_kills_in_the_middle_of_releases(gateway: Killed, kills: int) -> None:
-    """Each answer that is seen under a key is the same, however often it is asked for, and is charged once."""
+def released_under_kills(gateway: Killed, kills: int, kill: Callable[[], None]) -> None:
+    """Three clients release and ask again while something is killed: one answer and one charge a key."""
     rng, over, seen = random.Random(5), threading.Event(), {}
 
     def client() -> None:
@@ -124,18 +129,18 @@ def test_kills_in_the_middle_of_releases(gateway: Killed, kills: int) -> None:
     threads = [threading.Thread(target=client) for _ in range(3)]
     for each in threads:
         each.start()
-    while gateway.kills < kills:
+    for _ in range(kills):
         before = len(seen)
         gateway.up()
         time.sleep(rng.uniform(0.0, 0.5))
-        gateway.kill()
+        kill()
     end = time.monotonic() + 60
     while len(seen) < before + 3 and time.monotonic() < end:
         time.sleep(0.1)
     over.set()
     for each in threads:
         each.join()
-    assert len(seen) >= 3
+    assert len(seen) >= before + 3
     assert all(len(answers) == 1 for answers in seen.values())
     log = list(gateway.ledger.log("reviews"))
     settled = {each.release for each in log if each.release}
@@ -143,6 +148,42 @@ def test_kills_in_the_middle_of_releases(gateway: Killed, kills: int) -> None:
     assert shown <= settled
     assert len(log) == len(seen)
     assert len({each.key for each in log}) == len(log)
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(50, marks=pytest.mark.slow)])
+def test_kills_in_the_middle_of_releases(gateway: Killed, kills: int) -> None:
+    """Each answer that is seen under a key is the same, however often it is asked for, and is charged once."""
+    released_under_kills(gateway, kills, gateway.kill)
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(50, marks=pytest.mark.slow)])
+def test_kills_of_the_database_in_the_middle_of_releases(tmp_path: Path, kills: int) -> None:
+    """The gateway answers 503 meanwhile, and goes on by itself, without a second charge or draw."""
+    require()
+    with running() as server:
+        gateway = Killed(tmp_path, server.create_database())
+        process, pauses = gateway.process, random.Random(7)
+
+        def kill() -> None:
+            assert server.pid
+            os.killpg(server.pid, signal.SIGKILL)  # with all that serve a connection
+            server.stop()
+            time.sleep(pauses.uniform(0.0, 0.3))
+            server.start()
+
+        try:
+            with contextlib.suppress(LedgerError):
+                gateway.ledger.close()
+            released_under_kills(gateway, kills, kill)
+            assert process.poll() is None
+            assert gateway.busy
+            for refused in gateway.busy:
+                assert refused.headers["content-type"] == "application/problem+json"
+                assert "secret" not in refused.text
+        finally:
+            process.kill()
+            process.wait()
+            gateway.ledger.close()
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(50, marks=pytest.mark.slow)])
@@ -175,6 +216,29 @@ def test_kills_in_the_middle_of_jobs(gateway: Killed, kills: int) -> None:
     for folder in gateway.spool.glob("job-*"):
         left = {path.name for path in folder.iterdir()}
         assert left == {"result.jsonl", "result.jsonl.guarantee.json"}
+
+
+@pytest.mark.parametrize("kills", [1, pytest.param(25, marks=pytest.mark.slow)])
+def test_kills_in_the_middle_of_syntheses(gateway: Killed, kills: int) -> None:
+    """Whenever the kill comes, one synthesis is shown, and its charge is settled with it."""
+    rng, shown = random.Random(8), []
+    data = "".join(json.dumps({"text": e.text, "label": e.label}) + "\n" for e in dp.sample_records(300)).encode()
+    for number in range(kills):
+        key = f"synthesis-number-{number}"
+        asked = gateway.ask("POST", "/v1/synthesize?model=topics&label_field=label", key, content=data)
+        name = asked.json()["id"]
+        time.sleep(rng.uniform(0.0, 1.5))
+        gateway.kill()
+        end = time.monotonic() + 120
+        while (found := gateway.ask("GET", f"/v1/jobs/{name}", key).json())["state"] in ("queued", "running"):
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        assert (found["state"], found["problem"]) == ("done", None)
+        result = gateway.ask("GET", f"/v1/jobs/{name}/result", key)
+        assert hashlib.sha256(result.content).hexdigest() == found["certificate_sha256"]
+        certificate = gateway.ask("GET", f"/v1/jobs/{name}/certificate", key).json()
+        shown.append(f"stream {certificate['charged']['stream']}")
+    assert [each.release for each in gateway.ledger.log("reviews")] == shown
 
 
 def test_a_database_that_goes_away_and_comes_back(tmp_path: Path) -> None:

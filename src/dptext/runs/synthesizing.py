@@ -227,8 +227,9 @@ def run(
     payment: Payment | None = None,
     randomness: Randomness | None = None,
     delta: float = 0.0,
+    settled: bool = True,
 ) -> Synthesized:
-    """Charge, sum up, add noise, write; see `synthesize`."""
+    """Charge, sum up, add noise, settle; see `synthesize`. Who says settled=False settles before it shows anything."""
     spec, randomness = fitted.spec, randomness or secure()
     fields = private.fields
     if spec.labels and fields.label is None and isinstance(private.source, str | PathLike):
@@ -249,7 +250,8 @@ def run(
     data = _json_lines(found, releases)
     if due is not None and charged is not None:
         stream = secrets.token_hex(32)
-        due.settle(key, stream_mark(stream))
+        if settled:
+            due.settle(key, stream_mark(stream))
         charged = replace(charged, stream=stream)
     certificate = Certificate(
         settings=settings(spec),

@@ -32,8 +32,8 @@ class Gateway:
         self.counts = Counts()
         self.computing = threading.Semaphore(settings.threads)
 
-    def key(self, request: Request, scope: str) -> Key:
-        """Who asks, who must have this scope; a Problem for anybody else."""
+    def key(self, request: Request, *scopes: str) -> Key:
+        """Who asks, who must have one of these scopes; a Problem for anybody else."""
         kind, _, given = request.headers.get("authorization", "").partition(" ")
         found = self.keys.find(given.strip()) if kind.lower() == "bearer" else None
         if found is None:
@@ -42,8 +42,8 @@ class Gateway:
         wait = self.rates.wait(found.prefix, int(length) if length.isdigit() else 0)
         if wait:
             raise Problem(429, "rate", "This key has asked too much in this minute.", retry_after=wait)
-        if not found.may(scope):
-            raise Problem(403, "scope", f"Expected a key with the scope {scope}.")
+        if not found.may(*scopes):
+            raise Problem(403, "scope", f"Expected a key with the scope {' or '.join(scopes)}.")
         return found
 
     def allowed(self, key: Key, model: str) -> str:
@@ -54,10 +54,10 @@ class Gateway:
         return model
 
 
-def asking(gate: Gateway, scope: str) -> Any:
-    """The key of a request, with this scope."""
+def asking(gate: Gateway, *scopes: str) -> Any:
+    """The key of a request, with one of these scopes."""
 
     def key(request: Request) -> Key:
-        return gate.key(request, scope)
+        return gate.key(request, *scopes)
 
     return Depends(key)

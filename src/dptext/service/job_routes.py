@@ -100,12 +100,12 @@ def add_jobs(app: FastAPI, gate: Gateway) -> None:
     """Tell of jobs."""
 
     @app.get("/v1/jobs/{name}")
-    def one(name: str, key: Annotated[Key, asking(gate, "jobs")]) -> dict[str, Any]:
+    def one(name: str, key: Annotated[Key, asking(gate, "jobs", "synthesize")]) -> dict[str, Any]:
         """Where a job stands."""
         return gate.jobs.told(name, key)
 
     @app.get("/v1/jobs/{name}/events")
-    async def events(name: str, key: Annotated[Key, asking(gate, "jobs")]) -> StreamingResponse:
+    async def events(name: str, key: Annotated[Key, asking(gate, "jobs", "synthesize")]) -> StreamingResponse:
         """The same as server-sent events, until it ends."""
         await run_in_threadpool(gate.jobs.told, name, key)
 
@@ -120,20 +120,20 @@ def add_jobs(app: FastAPI, gate: Gateway) -> None:
         return StreamingResponse(told(), media_type="text/event-stream")
 
     @app.get("/v1/jobs/{name}/result")
-    def result(name: str, key: Annotated[Key, asking(gate, "jobs")]) -> FileResponse:
+    def result(name: str, key: Annotated[Key, asking(gate, "jobs", "synthesize")]) -> FileResponse:
         """The released file."""
         path = gate.jobs.file(name, key)
         kinds = {suffix: _KINDS[kind] for kind, suffix in FORMATS.items()}
         return FileResponse(path, media_type=kinds.get(path.suffix, "application/json"), filename=path.name)
 
     @app.get("/v1/jobs/{name}/certificate")
-    def certificate(name: str, key: Annotated[Key, asking(gate, "jobs")]) -> FileResponse:
+    def certificate(name: str, key: Annotated[Key, asking(gate, "jobs", "synthesize")]) -> FileResponse:
         """Its certificate."""
         path = gate.jobs.file(name, key, "certificate")
         return FileResponse(path, media_type="application/json", filename=path.name)
 
     @app.get("/v1/jobs/{name}/words")
-    def words(name: str, key: Annotated[Key, asking(gate, "jobs")]) -> dict[str, Any]:
+    def words(name: str, key: Annotated[Key, asking(gate, "jobs", "synthesize")]) -> dict[str, Any]:
         """Its certificate in plain words, and for whoever answers for the release."""
         found = read_certificate(gate.jobs.file(name, key, "certificate"))
         return in_words(found, gate.models.spec(str(gate.jobs.told(name, key)["model"])))
@@ -144,7 +144,7 @@ def add_jobs(app: FastAPI, gate: Gateway) -> None:
         return FileResponse(gate.jobs.file(name, key, "topics"), media_type="application/json")
 
     @app.delete("/v1/jobs/{name}", status_code=202)
-    def cancel(name: str, key: Annotated[Key, asking(gate, "jobs")]) -> dict[str, Any]:
+    def cancel(name: str, key: Annotated[Key, asking(gate, "jobs", "synthesize")]) -> dict[str, Any]:
         """Stop a job."""
         gate.jobs.cancel(name, key)
         return gate.jobs.told(name, key)

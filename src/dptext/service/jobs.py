@@ -1,8 +1,8 @@
 """Jobs: a file is spooled, privatized by a run that survives kills, and kept until it expires.
 
 A job is named by its idempotency key, so that asking again gives the same job. Its charge is named by the job. The run
-is `privatize_file`, which goes on after a kill and publishes once; a synthesis that is killed after its charge was
-settled fails, and says so.
+is `privatize_file`, which goes on after a kill and publishes once. A synthesis that is killed begins anew under the
+same charge: its files are whole before the charge is settled with them, and are shown to nobody before.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ import sqlalchemy as sa
 
 from dptext.errors import DPTextError, LedgerError, PrivacyError
 from dptext.ledger.books import Ledger
-from dptext.runs.certificate import certificate_path
+from dptext.runs.certificate import certificate_path, stream_mark
 from dptext.runs.files import privatize_file
 from dptext.runs.payment import Payment
 from dptext.runs.plan import Plan
 from dptext.runs.resume import State, state_path
 from dptext.runs.synthesizing import REPORT_SUFFIXES, Private, run
+from dptext.runs.verification import read_certificate
 from dptext.service.answers import Answers
 from dptext.service.keys import Key
 from dptext.service.problems import Problem
@@ -46,6 +47,7 @@ from dptext.types import Json
 FORMATS: Final = {Format.JSONL: ".jsonl", Format.CSV: ".csv", Format.PARQUET: ".parquet"}
 _LEASE: Final = 30.0  # seconds without a word after which another process may go on
 _TELL: Final = 1.0
+_AGAIN: Final = 5.0  # seconds until a job asks a database again that went away
 _LOCK: Final = "lock"
 _OPEN: Final = ("queued", "running", "cancelling")
 
@@ -177,9 +179,9 @@ class Jobs:
 
     def cancel(self, name: str, key: Key) -> None:
         """Stop a job; what was charged stays charged, and nothing of it becomes visible."""
-        self._own_row(name, key)
+        row = self._own_row(name, key)
         queued = JOBS.update().where(JOBS.c.id == name, JOBS.c.state == "queued")
-        if self._store.write(queued.values(state="cancelled", problem="Cancelled before anything was charged.")):
+        if self._store.write(queued.values(state="cancelled", problem=f"Cancelled. {self._charge(row)}")):
             self._delete(name)
         else:
             self._store.write(
@@ -192,8 +194,8 @@ class Jobs:
 
     def _own_row(self, name: str, key: Key) -> Any:
         row = self._row(name)
-        if row is None or row.account != (key.account or ""):
-            raise Problem(404, "no-job", "There is no such job of this account.")
+        if row is None or row.account != (key.account or "") or (key.models and row.model not in key.models):
+            raise Problem(404, "no-job", "There is no such job of this account, or this key may not see it.")
         return row
 
     def _folder(self, name: str, payload: str) -> Path:
@@ -237,15 +239,14 @@ class Jobs:
         now = time.time()
         gone = JOBS.update().where(JOBS.c.expires < now, JOBS.c.state != "expired")
         self._store.write(gone.values(state="expired", problem="It has expired."))
-        keeping = {
-            self._folder(row.id, row.answer).name
-            for row in self._store.rows(sa.select(JOBS).where(JOBS.c.state.in_((*_OPEN, "done"))))
+        # Seen before the rows are read: what no row knows may be on its way to one, unless nothing came for long.
+        folders = [folder for folder in self._settings.spool.iterdir() if folder.is_dir()]
+        quiet = {folder for folder in folders if _touched(folder) < now - 2 * self._settings.seconds}
+        wanted = {
+            self._folder(row.id, row.answer): row.state in (*_OPEN, "done") for row in self._store.rows(sa.select(JOBS))
         }
-        for folder in self._settings.spool.iterdir():
-            if folder.name == _LOCK:
-                continue
-            old = folder.stat().st_mtime < now - self._settings.seconds
-            if folder.name not in keeping and (old or not folder.name.startswith("upload-")):
+        for folder in folders:
+            if not wanted.get(folder, folder not in quiet):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _serve(self) -> None:
@@ -283,7 +284,9 @@ class Jobs:
         try:
             certificate = self._done(row)
         except LedgerError:
-            self._store.write(JOBS.update().where(JOBS.c.id == row.id).values(state="queued", lease=time.time() + 5))
+            self._store.write(
+                JOBS.update().where(JOBS.c.id == row.id).values(state="queued", lease=time.time() + _AGAIN)
+            )
             return
         except DPTextError as error:
             problem = str(error).replace(str(self._folder(row.id, row.answer) / "input"), "the file")
@@ -321,12 +324,20 @@ class Jobs:
     def _done(self, row: Any) -> str:
         """Run a job to its end; the sha256 of its certificate."""
         wish, out = Wish.of(row.settings), self._out(row)
-        if certificate_path(out).is_file() and not state_path(out).exists() and out.exists():
-            return str(json.loads(certificate_path(out).read_text("utf-8"))["sha256"])  # a kill came just after it
         source = self._folder(row.id, row.answer) / "input"
         payment = Payment(self._ledger, row.account, _charge_key(row.id))
+        whole = (
+            certificate_path(out).is_file() and not state_path(out).exists() and out.exists()
+        )  # a kill came after it
         if wish.kind == "synthesize":
-            return self._synthesized(row, wish, source, out, payment)
+            if not whole:
+                self._synthesize(row, wish, source, out, payment)
+            found = read_certificate(certificate_path(out))
+            stream = found.charged.stream if found.charged else None
+            self._ledger.settle(row.account, _charge_key(row.id), stream_mark(stream or ""))
+            return found.sha256
+        if whole:
+            return read_certificate(certificate_path(out)).sha256
         last = 0.0
 
         def tell(done: int) -> None:
@@ -350,14 +361,22 @@ class Jobs:
         mechanism = self._models.loaded(row.model)
         return privatize_file(source, out, mechanism, plan=plan, payment=payment, on_progress=tell).sha256
 
-    def _synthesized(self, row: Any, wish: Wish, source: Path, out: Path, payment: Payment) -> str:
+    def _synthesize(self, row: Any, wish: Wish, source: Path, out: Path, payment: Payment) -> None:
         spec = self._models.spec(row.model)
         if not isinstance(spec, SynthesisSpec):
             raise Problem(422, "no-synthesis", "This model answers each text: POST /v1/jobs.")
         pool = list(read_records(self._models.path(row.model) / POOL))
         reading: Mapping[str, object] = {"format": wish.format}
-        found = run(Private(source, wish.fields, dict(reading)), spec.fit(public=pool), payment=payment)
-        return found.write(out, force=True).sha256
+        found = run(Private(source, wish.fields, dict(reading)), spec.fit(public=pool), payment=payment, settled=False)
+        found.write(out, force=True)
+
+
+def _touched(folder: Path) -> float:
+    """When something was last written in a folder; 0 where it is gone."""
+    try:
+        return max(path.stat().st_mtime for path in (folder, *folder.iterdir()))
+    except OSError:
+        return 0.0
 
 
 def _charge_key(name: str) -> str:

@@ -35,9 +35,9 @@ class Key:
     scopes: frozenset[str]
     models: frozenset[str]
 
-    def may(self, scope: str) -> bool:
-        """Whether the key has a scope; administrators have all but those that release."""
-        return scope in self.scopes or ("admin" in self.scopes and scope in ("accounts", "metrics"))
+    def may(self, *scopes: str) -> bool:
+        """Whether the key has one of the scopes; administrators have all but those that release."""
+        return bool(self.scopes & {*scopes} or ("admin" in self.scopes and {"accounts", "metrics"} & {*scopes}))
 
     @property
     def who(self) -> str:

@@ -1,6 +1,7 @@
 """The routes of the gateway: who may, what is charged, what is answered again, and what is never shown."""
 
 import json
+import os
 import stat
 import time
 from collections.abc import Iterator
@@ -9,7 +10,12 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from dptext import sample_records
+from dptext.errors import LedgerError
+from dptext.ledger.books import Ledger
+from dptext.runs.payment import Payment
 from dptext.runs.verification import verify
+from dptext.service import jobs
 from dptext.service.answers import Attempt
 from dptext.service.store import ANSWERS, EVENTS, JOBS, KEYS
 from gateways import Served, served
@@ -226,8 +232,9 @@ def test_a_file_is_a_job(fresh: Served, tmp_path: Path) -> None:
     assert second != name
     assert fresh.ended(second)["state"] == "done"
     assert len(fresh.charges()) == 2
-    other = fresh.gate.keys.create("else", account="other", scopes=("jobs",))
-    assert told(fresh.client.get(f"/v1/jobs/{name}", headers=fresh.headers(other)))["type"] == "urn:dptext:no-job"
+    for account, models in (("other", ()), ("reviews", ("topics",))):
+        other = fresh.gate.keys.create("else", account=account, scopes=("jobs",), models=models)
+        assert told(fresh.client.get(f"/v1/jobs/{name}", headers=fresh.headers(other)))["type"] == "urn:dptext:no-job"
     fresh.gate.store.write(JOBS.update().values(expires=0.0))
     fresh.gate.jobs.sweep()
     assert list((tmp_path / "spool").glob("*-*")) == []
@@ -249,8 +256,6 @@ def test_a_job_that_fails_says_what_became_of_its_charge(fresh: Served, tmp_path
 
 
 def test_a_job_is_cancelled(fresh: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dptext.service import jobs
-
     run = jobs.privatize_file
 
     def slow(*given, on_progress, **more):
@@ -272,18 +277,73 @@ def test_a_job_is_cancelled(fresh: Served, tmp_path: Path, monkeypatch: pytest.M
     assert list((tmp_path / "spool").glob("*-*")) == []
 
 
-def test_a_synthesis_is_a_job_with_topics(fresh: Served) -> None:
-    from dptext import sample_records
+def test_a_sweep_leaves_what_may_become_a_job(fresh: Served) -> None:
+    """An upload that takes longer than a pause may, and a folder whose row is just being written."""
+    fresh.gate.jobs.close()
+    spool, long_ago = fresh.folder / "spool", time.time() - 10_000
+    for name, file_age in (("upload-going-on", time.time()), ("upload-dead", long_ago), ("job-new", time.time())):
+        (spool / name).mkdir()
+        (spool / name / "input").write_bytes(b"secret")
+        os.utime(spool / name / "input", (file_age, file_age))
+        os.utime(spool / name, (long_ago, long_ago))
+    fresh.gate.jobs.sweep()
+    assert {path.name for path in spool.glob("*-*")} == {"upload-going-on", "job-new"}
 
+
+def test_a_job_that_waits_for_its_database_is_not_called_unpaid(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*given: object, payment: Payment, **more: object) -> None:
+        payment.ledger.charge("reviews", request, key=payment.key)
+        raise LedgerError("The database went away.")
+
+    assert fresh.privatize(FEW).status_code == 200
+    request = fresh.charges()[0].request
+    monkeypatch.setattr(jobs, "privatize_file", away)
+    name = fresh.job(b'{"text": "secret", "label": "travel"}\n').json()["id"]
+    while len(fresh.charges()) < 2 or fresh.gate.jobs._row(name).state != "queued":
+        time.sleep(0.01)
+    fresh.client.delete(f"/v1/jobs/{name}", headers=fresh.headers())
+    assert fresh.ended(name)["problem"] == "Cancelled. Charge 2 stays charged; nothing became visible."
+
+
+def test_a_synthesis_is_a_job_with_topics(fresh: Served) -> None:
     assert told(fresh.job(b"{}", model="topics"))["type"] == "urn:dptext:synthesis"
     data = "".join(json.dumps({"text": e.text, "label": e.label}) + "\n" for e in sample_records(300)).encode()
     name = fresh.job(data, path="/v1/synthesize", model="topics").json()["id"]
     done = fresh.ended(name)
     assert (done["state"], done["problem"]) == ("done", None)
     assert len(fresh.charges()) == 1
-    topics = fresh.client.get(f"/v1/topics/{name}", headers=fresh.headers()).json()
+    alone = fresh.headers(fresh.gate.keys.create("alone", account="reviews", scopes=("synthesize",)))
+    assert fresh.client.get(f"/v1/jobs/{name}/result", headers=alone).status_code == 200
+    topics = fresh.client.get(f"/v1/topics/{name}", headers=alone).json()
     assert topics["labels"]
     assert told(fresh.client.get(f"/v1/jobs/{name[::-1]}", headers=fresh.headers()))["status"] == 404
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_synthesis_that_dies_beside_its_settling_is_seen_once(
+    fresh: Served, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """What lay there whole is what is shown, under the one charge that is settled with it."""
+    settle, written = Ledger.settle, []
+
+    def dying(ledger: Ledger, *given: str) -> None:
+        written.append(next((fresh.folder / "spool").glob("job-*/result.json")).read_bytes())
+        if when == "after" or len(written) > 1:
+            settle(ledger, *given)
+        if len(written) == 1:
+            raise LedgerError("The database went away.")
+
+    monkeypatch.setattr(Ledger, "settle", dying)
+    monkeypatch.setattr(jobs, "_AGAIN", 0.1)
+    data = "".join(json.dumps({"text": e.text, "label": e.label}) + "\n" for e in sample_records(300)).encode()
+    name = fresh.job(data, path="/v1/synthesize", model="topics").json()["id"]
+    assert fresh.ended(name)["state"] == "done"
+    assert len(written) == 2
+    shown = fresh.client.get(f"/v1/jobs/{name}/result", headers=fresh.headers()).content
+    assert {*written, shown} == {shown}
+    charge = fresh.charges()
+    certificate = fresh.client.get(f"/v1/jobs/{name}/certificate", headers=fresh.headers()).json()
+    assert [each.release for each in charge] == [f"stream {certificate['charged']['stream']}"]
 
 
 def test_sizes_and_rates(tmp_path: Path) -> None:

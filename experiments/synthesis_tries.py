@@ -1,0 +1,317 @@
+"""What else could be read from noisy class means, and what else could be summed up: tries, as a CSV.
+
+    python experiments/synthesis_tries.py OUT.csv [SPLIT ...]
+
+Splits, judge and public pools are those of experiments/synthesis.py. Every way of one seed reads the same noisy sums,
+but for those that sum up something else. Rows:
+
+- *as it is*: `prototypes` with its default settings. *raw means*: without drawing them anywhere. *James-Stein*: each
+  class mean drawn towards its prior by the positive-part rule (James and Stein 1961), all directions alike.
+- *mixture*: the class means move to where the pool's texts are, as in a Gaussian mixture, weighed by their noise.
+- *taught*, *taught twice*: self-training. A classifier of words learns from the surest two thirds and labels the pool.
+- *halves*: self-training by halves: each half of the pool is labelled by a classifier that learnt from the other half.
+- *joined*: the scores of `halves` and of the means, added.
+- *2 and 4 prototypes*: a class has a mean for each public cluster of the pool, drawn towards the mean of its class.
+- *gradient*: logistic regression by 10 noisy full-batch steps of clipped gradients, from zero-shot labels: 11 passes. Its
+  noise is drawn in floats, so that it is no release.
+- *taught prior*: means drawn half-way, or .8 of the way, to where the names of the labels put them after self-training.
+- *windows*: texts are read in windows of 170 words whose vectors are averaged; as it is, the encoder reads 256 pieces.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import random
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+import synthesis
+from dptext.embeddings import sentence_encoder
+from dptext.privacy.guarantee import Relation
+from dptext.sampling.source import seeded
+from dptext.synthesis.labelling import chosen, class_scores, class_sizes, fitting_size, shrunk
+from dptext.synthesis.prototypes import FittedPrototypes, Prototypes
+from dptext.synthesis.space import readings
+from dptext.synthesis.sums import Noise, PrivateSum
+from dptext.text.batches import Batch
+from dptext.utility.zero_shot import learnt, zero_shot
+from synthesis import SEED, SEEDS, SPLITS, Judge, Remembered, as_records
+
+EPSILONS = (0.5, 1.0, 4.0, math.inf)
+NAMES = ("20 Newsgroups", "OHSUMED", "ATIS", "IMDB", "peer reviews", "abstracts, another source")
+WINDOW, STEPS, CLIP = 170, 10, 1.0
+
+
+@dataclass(frozen=True)
+class Noisy:
+    """What a noisy sum says: class means and sizes, the variance of the means `(classes, dim)`, and of it the noise."""
+
+    means: np.ndarray
+    sizes: np.ndarray
+    variance: np.ndarray
+    noise: np.ndarray
+
+
+def read_noisy(fitted: FittedPrototypes, noisy: np.ndarray, part: float, count: float) -> Noisy:
+    """As `FittedPrototypes` reads it."""
+    scale, dim = fitted.spec.noise().scale, fitted.pool.space.dim
+    blocks = noisy[: len(fitted.spec.labels) * (dim + 1)].reshape(-1, dim + 1)
+    sizes = class_sizes(blocks[:, -1] / count, scale / count)
+    noise = (scale / part / sizes[:, None]) ** 2 + np.zeros((1, dim))
+    return Noisy(
+        blocks[:, :-1] / part / sizes[:, None], sizes, noise + fitted.pool.points.var(0) / sizes[:, None], noise
+    )
+
+
+def james_stein(found: Noisy, centre: np.ndarray) -> np.ndarray:
+    """Means drawn towards their centres, each by one factor."""
+    apart = found.means - centre
+    kept = 1 - (apart.shape[1] - 2) * found.variance.mean(axis=1) / np.square(apart).sum(axis=1)
+    return np.asarray(centre + np.maximum(kept, 0)[:, None] * apart)
+
+
+def two_way(found: Noisy, centre: np.ndarray) -> np.ndarray:
+    """Means drawn towards their centres: the signal of class c in direction j is t_c s_j."""
+    apart, v = found.means - centre, found.variance
+    of_class, signal = np.ones((len(apart), 1)), np.zeros(apart.shape[1])
+    for _ in range(10):
+        expected = of_class * signal + v
+        weights = of_class / np.maximum(expected, 1e-12) ** 2
+        signal = np.maximum((weights * (apart**2 - v)).sum(0) / np.maximum((weights * of_class).sum(0), 1e-12), 0.0)
+        signal = np.convolve(np.pad(signal, 4, mode="edge"), np.full(9, 1 / 9), "valid")
+        weights = signal / np.maximum(of_class * signal + v, 1e-12) ** 2
+        of_class = np.maximum((weights * (apart**2 - v)).sum(1) / np.maximum((weights * signal).sum(1), 1e-12), 0.0)
+        of_class = of_class[:, None] / max(float(of_class.mean()), 1e-12)
+    kept = of_class * signal
+    return np.asarray(centre + kept / np.maximum(kept + v, 1e-300) * apart)
+
+
+def mixture(points: np.ndarray, means: np.ndarray, found: Noisy) -> np.ndarray:
+    """Means after five rounds of expectation and maximisation on the pool, each weighed by its variance."""
+    trusted = 1 / np.maximum(found.noise, 1e-9)
+    moved = means
+    for _ in range(5):
+        belongs = np.exp(class_scores(points, moved, found.sizes))
+        there = belongs.sum(axis=0)[:, None]
+        known = 0.1 * there / points.var(axis=0)  # a tenth: the pool's classes need not lie where the private ones do
+        moved = (means * trusted + belongs.T @ points / np.maximum(there, 1) * known) / (trusted + known)
+    return moved
+
+
+def margins(model: tuple[Any, Any], texts: Sequence[str], classes: int) -> np.ndarray:
+    """Margins `(n, classes)` of a classifier whose labels are numbers of classes."""
+    found = model[1].decision_function(model[0].transform(texts))
+    found = np.stack([-found, found], axis=1) if found.ndim == 1 else found
+    scores = np.full((len(texts), classes), -3.0)
+    scores[:, model[1].classes_] = found
+    return scores
+
+
+def surest(scores: np.ndarray, sizes: np.ndarray, share: float = 2 / 3) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and their classes: of each class by its share."""
+    return chosen(scores, sizes, max(2, int(share * len(scores))))
+
+
+def taught(texts: list[str], scores: np.ndarray, sizes: np.ndarray, rounds: int) -> np.ndarray:
+    """Scores after self-training."""
+    for _ in range(rounds):
+        rows, best = surest(scores, sizes)
+        scores = 3 * margins(learnt([texts[i] for i in rows], best), texts, len(sizes))
+    return scores
+
+
+def halves(texts: list[str], scores: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Scores after self-training by halves."""
+    found = np.empty_like(scores)
+    half = np.random.default_rng(0).permutation(len(texts)) % 2
+    for side in (0, 1):
+        mine = np.flatnonzero(half == side)
+        rows, best = surest(scores[mine], sizes)
+        others = np.flatnonzero(half != side)
+        model = learnt([texts[mine[i]] for i in rows], best)
+        found[others] = 3 * margins(model, [texts[i] for i in others], len(sizes))
+    return found
+
+
+def several(fitted: FittedPrototypes, noise: Noise, corpus: Callable[[], Any], many: int, seed: int) -> np.ndarray:
+    """Scores by one mean a class and public cluster."""
+    from sklearn.cluster import KMeans
+
+    spec, points = fitted.spec, fitted.pool.points
+    dim, classes = points.shape[1], len(spec.labels)
+    clusters = KMeans(many, n_init=4, random_state=0).fit(points)
+    summed, part = PrivateSum(classes * many * (dim + 1), noise), spec.point_length
+    for read in readings(corpus, fitted.pool.space, spec.labels):
+        rows = read.labels * many + clusters.predict(read.points)
+        values = np.concatenate([read.points * part, np.full((len(rows), 1), part / 2)], axis=1)
+        summed.add(rows[:, None] * (dim + 1) + np.arange(dim + 1), values)
+    blocks = summed.release(seeded(SEED + seed)).reshape(classes, many, dim + 1)
+    scale, whole = noise.scale, blocks.sum(axis=1)
+    sizes = class_sizes(whole[:, -1] / part * 2, scale / part * 2 * math.sqrt(many))
+    variance = many * (scale / part / sizes[:, None]) ** 2 + points.var(axis=0) / sizes[:, None]
+    means = whole[:, :-1] / part / sizes[:, None]
+    means = shrunk(means, means.mean(axis=0) if fitted._centre is None else fitted._centre, variance)
+    per = class_sizes(blocks[:, :, -1].reshape(-1) / part * 2, scale / part * 2)
+    own = blocks[:, :, :-1].reshape(-1, dim) / part / per[:, None]
+    # A part's centre: its class mean, moved as the cluster is moved from the middle of the pool.
+    centres = means[:, None] + (clusters.cluster_centers_ - points.mean(axis=0))[None]
+    own = shrunk(own, centres.reshape(-1, dim), (scale / part / per[:, None]) ** 2 + points.var(axis=0) / per[:, None])
+    scores = class_scores(points, own, per).reshape(len(points), classes, many)
+    return np.asarray(np.logaddexp.reduce(scores, axis=2))
+
+
+def gradient(fitted: FittedPrototypes, rho: float, corpus: Callable[[], Any], seed: int) -> np.ndarray:
+    """Scores of logistic regression by noisy gradients, from zero-shot labels; a twentieth of rho is for the sizes.
+
+    The step was chosen by the labels of OHSUMED's pool: the less noise a class mean has, the longer.
+    """
+    spec, points, classes = fitted.spec, fitted.pool.points, len(fitted.spec.labels)
+    read = list(readings(corpus, fitted.pool.space, spec.labels))
+    truth = np.eye(classes)[np.concatenate([each.labels for each in read])]
+    rng = np.random.default_rng(seed)
+    count_noise, noise = 1 / math.sqrt(0.1 * rho), CLIP * math.sqrt(STEPS / (1.9 * rho))
+    sizes = class_sizes(truth.sum(axis=0) + count_noise * rng.normal(size=classes), count_noise)
+    rate = min(5.0, 0.07 / max(1 / math.sqrt(2 * rho) * classes / spec.about, 1e-9))
+    middle = points.mean(axis=0)
+    inputs, theirs = (
+        np.concatenate([each - middle, np.full((len(each), 1), 0.5)], axis=1)
+        for each in (np.concatenate([each.points for each in read]), points)
+    )
+    centre = np.zeros((classes, points.shape[1])) if fitted._centre is None else fitted._centre - middle
+    covariance = np.cov(points.T)
+    covariance += 0.3 * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
+    weights = np.linalg.solve(covariance, centre.T)
+    offset = np.log(sizes / sizes.sum()) - 0.5 * np.sum(centre.T * weights, axis=0)
+    weights = np.concatenate([weights, 2 * offset[None]])
+    kept = []
+    for _ in range(STEPS):
+        logits = inputs @ weights
+        left = truth - np.exp(logits - np.logaddexp.reduce(logits, axis=1)[:, None])
+        length = np.linalg.norm(left, axis=1) * np.linalg.norm(inputs, axis=1)
+        slope = inputs.T @ (left * np.minimum(1, CLIP / np.maximum(length, 1e-12))[:, None])
+        slope += noise * rng.normal(size=slope.shape)
+        weights = weights + rate * classes / spec.about * slope
+        kept.append(weights)
+    logits = theirs @ np.mean(kept[STEPS // 2 :], axis=0)
+    return np.asarray(logits - np.logaddexp.reduce(logits, axis=1)[:, None])
+
+
+def taught_prior(texts: list[str], points: np.ndarray, split: Any, encoder: Any, far: float) -> np.ndarray:
+    """Where public labels put the classes: those of the names of the labels, after two rounds of self-training."""
+    kept, labels = zero_shot(texts, split.names, encoder, rounds=2)
+    row = {text: i for i, text in enumerate(texts)}
+    rows, middle = np.array([row[text] for text in kept]), points.mean(axis=0)
+    named = np.array(labels)
+    means = [points[rows[named == each]].mean(axis=0) if (named == each).any() else middle for each in split.names]
+    return np.asarray(middle + far * (np.stack(means) - middle))
+
+
+class Windows(Remembered):
+    """The encoder over windows of words."""
+
+    def embed(self, texts: Sequence[str], **_: object) -> np.ndarray:
+        """Unit vectors `(n, dim)`: of the mean of the windows' vectors, on the encoder's grid."""
+        parts = [text.split() for text in texts]
+        cut = [[" ".join(p[i : i + WINDOW]) for i in range(0, len(p), WINDOW)] or [""] for p in parts]
+        cut = [each if len(each) > 1 else [text] for each, text in zip(cut, texts, strict=True)]
+        vectors = super().embed([piece for each in cut for piece in each])
+        ends = np.cumsum([0, *map(len, cut)])
+        found = np.stack([vectors[a:b].mean(axis=0) for a, b in zip(ends, ends[1:], strict=False)])
+        return np.asarray(np.rint(found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-9) * 1024) / 1024)
+
+
+def tried(name: str, encoder: Remembered) -> Iterator[dict[str, Any]]:
+    """Every row of one split."""
+    split = SPLITS[name]
+    pool, private, test = (as_records(part) for part in split.rows(random.Random(SEED)))  # noqa: S311
+    labels = tuple(split.names)
+    judge = Judge([record for record in test if record.label in labels])
+    truth = {record.text: record.label or "" for record in pool}
+
+    def corpus() -> Any:
+        yield from (Batch.of(private[i : i + 1024]) for i in range(0, len(private), 1024))
+
+    for epsilon in EPSILONS:
+        spec = Prototypes(labels=labels, names=tuple(split.names.values()), epsilon=min(epsilon, 1e4), **split.settings)
+        noise = Noise(math.inf, Relation.ADD_OR_REMOVE_ONE, signed=True) if math.isinf(epsilon) else spec.noise()
+        with mock.patch.object(Prototypes, "noise", return_value=noise):
+            fitted = spec.fit(public=pool)
+            texts, points, centre = list(fitted.pool.texts), fitted.pool.points, fitted._centre
+            priors = {far: taught_prior(texts, points, split, encoder, far) for far in (0.5, 0.8)}
+            for seed in range(SEEDS if math.isfinite(epsilon) else 1):
+                sums: list[Any] = []
+                with mock.patch.object(FittedPrototypes, "_written", lambda _, *given, kept=sums: kept.append(given)):
+                    fitted.synthesize(corpus, seeded(SEED + seed))
+                found = read_noisy(fitted, *sums[0][:3])
+                middle = found.means.mean(axis=0) if centre is None else centre
+                means, sizes = shrunk(found.means, middle, found.variance), found.sizes
+                scores = class_scores(points, means, sizes)
+                by_halves = halves(texts, scores, sizes)
+                ways: dict[str, Callable[[], np.ndarray]] = {"as it is": lambda s=scores: s}
+                if type(encoder) is Remembered:
+                    ways |= {
+                        "raw means": lambda f=found: class_scores(points, f.means, f.sizes),
+                        "James-Stein": lambda f=found, m=middle: class_scores(points, james_stein(f, m), f.sizes),
+                        "two ways": lambda f=found, m=middle: class_scores(points, two_way(f, m), f.sizes),
+                        **{
+                            f"taught prior {far}, {how}": lambda f=found, m=prior, r=rule: class_scores(
+                                points, r(f, m), f.sizes
+                            )
+                            for far, prior in priors.items()
+                            for how, rule in (
+                                ("as it is", lambda f, m: shrunk(f.means, m, f.variance)),
+                                ("James-Stein", james_stein),
+                                ("two ways", two_way),
+                            )
+                        },
+                        "mixture": lambda m=means, f=found: class_scores(points, mixture(points, m, f), f.sizes),
+                        "taught": lambda s=scores, n=sizes: taught(texts, s, n, 1),
+                        "taught twice": lambda s=scores, n=sizes: taught(texts, s, n, 2),
+                        "halves": lambda h=by_halves: h,
+                        "joined": lambda h=by_halves, s=scores: h + s,
+                        "2 prototypes": lambda s=seed: several(fitted, noise, corpus, 2, s),
+                        "4 prototypes": lambda s=seed: several(fitted, noise, corpus, 4, s),
+                        "gradient": lambda s=seed: gradient(
+                            fitted, spec.rho if math.isfinite(epsilon) else math.inf, corpus, s
+                        ),
+                    }
+                else:
+                    ways = {"windows": ways["as it is"], "windows, joined": lambda h=by_halves, s=scores: h + s}
+                for way, scored in ways.items():
+                    result = scored()
+                    rows, label = chosen(result, sizes, fitting_size(result, sizes, spec.size_of(texts)))
+                    best = result.argmax(axis=1)
+                    yield {
+                        "split": name, "way": way, "epsilon": epsilon, "seed": seed,
+                        **judge([texts[i] for i in rows], [labels[i] for i in label]),
+                        "own_label": float(np.mean([truth[t] == labels[b] for t, b in zip(texts, best, strict=True)])),
+                        "texts": len(rows),
+                    }  # fmt: skip
+
+
+def main() -> None:
+    """Try all ways on the splits that are named, or on six."""
+    rows: list[dict[str, Any]] = []
+    for kind in (Remembered, Windows):
+        encoder = kind()
+        with mock.patch.object(sentence_encoder, "load_sentence_encoder", return_value=encoder):
+            for name in sys.argv[2:] or NAMES:
+                for row in tried(name, encoder):
+                    rows.append({k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()})
+                    print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
+                with Path(sys.argv[1]).open("w", newline="", encoding="utf-8") as file:
+                    writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+                    writer.writeheader()
+                    writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""A pytest plugin that plants a fault: one line of one module is another one, as DPTEXT_PLANTED says.
+
+DPTEXT_PLANTED='["dptext.service.work", "old source", "new source"]' python -m pytest -p planted ...
+"""
+
+import importlib.machinery
+import json
+import os
+import sys
+from importlib.abc import MetaPathFinder
+from types import CodeType
+
+MODULE, OLD, NEW = json.loads(os.environ["DPTEXT_PLANTED"])
+
+
+def ended(reason: str) -> None:
+    """End in a way that no failing test ends in."""
+    print(reason, file=sys.stderr, flush=True)
+    os._exit(99)
+
+
+class Loader(importlib.machinery.SourceFileLoader):
+    """Compiles the module with its fault, and leaves the compiled files of the sound one alone."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        """The code of the faulty module."""
+        source = self.get_data(self.path).decode()
+        if source.count(OLD) != 1:
+            ended(f"Expected {OLD!r} once in {MODULE}, found it {source.count(OLD)} times.")
+        return compile(source.replace(OLD, NEW), self.path, "exec")
+
+
+class Finder(MetaPathFinder):
+    """Finds the module alone."""
+
+    def find_spec(self, fullname, path, target=None):
+        """Where it lies, with its loader."""
+        if fullname != MODULE:
+            return None
+        found = importlib.machinery.PathFinder.find_spec(fullname, path)
+        found.loader = Loader(fullname, found.origin)
+        return found
+
+
+if MODULE in sys.modules:
+    ended(f"Expected {MODULE} not to be imported yet.")
+sys.meta_path.insert(0, Finder())

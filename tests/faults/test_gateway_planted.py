@@ -1,0 +1,129 @@
+"""Faults planted in the gateway: each is caught by a named test."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+GATEWAY = TESTS / "unit" / "service" / "test_gateway.py"
+HEADERS = "                    *((name, value) for name, value in HEADERS.items() if name not in there),\n"
+FAULTS = {
+    "two answers share a charge": (
+        "work", "charge = due.charge(attempt.charge_key, None)", 'charge = due.charge("the same", None)',
+        "test_a_release_is_charged_once_and_answered_again",
+    ),
+    "each attempt charges": (
+        "answers", 'return f"gateway {name}"', 'return f"gateway {name} {secrets.token_hex(4)}"',
+        "test_an_attempt_that_fails_after_the_charge_can_be_tried_again",
+    ),
+    "a stored answer is not looked for": (
+        "answers", "if row.answer is not None:", "if False:",
+        "test_a_release_is_charged_once_and_answered_again",
+    ),
+    "another payload is answered, too": (
+        "answers", "if row.payload != mac:", "if False:",
+        "test_an_idempotency_key_is_needed_and_names_one_payload",
+    ),
+    "two attempts at once": (
+        "answers", "& (ANSWERS.c.lease < now)", "",
+        "test_in_flight_and_taken_over",
+    ),
+    "the slower attempt answers with its own draw": (
+        "answers", "if answers.store.write(ANSWERS.update().where(mine).values(**values)):", "if True:",
+        "test_in_flight_and_taken_over",
+    ),
+    "answers are stored as they are": (
+        "settings", "return nonce + ChaCha20Poly1305(self._derived(\"seal\")).encrypt(nonce, data, context.encode())",
+        "return data", "test_no_private_byte_in_the_database_or_the_audit_log",
+    ),
+    "keys are stored as they are": (
+        "keys", 'hash=self._secret.mac("key", random.encode()),', "hash=random,",
+        "test_keys_are_kept_as_keyed_hashes_and_rotate",
+    ),
+    "a revoked key holds": (
+        "keys", "or row.revoked is not None", "", "test_keys_are_kept_as_keyed_hashes_and_rotate",
+    ),
+    "an expired key holds": (
+        "keys", "or (row.expires is not None and row.expires < time.time())", "",
+        "test_nobody_in_who_does_not_belong",
+    ),
+    "every scope is enough": (
+        "gateway", "if not found.may(*scopes):", "if False:", "test_nobody_in_who_does_not_belong",
+    ),
+    "every model may be used": (
+        "gateway", "if key.models and model not in key.models:", "if False:",
+        "test_nobody_in_who_does_not_belong",
+    ),
+    "jobs of others are seen": (
+        "jobs", 'row.account != (key.account or "")', "False", "test_a_file_is_a_job",
+    ),
+    "accounts of others are seen": (
+        "app", 'if "admin" not in key.scopes and name != key.account:', "if False:",
+        "test_accounts_are_seen_by_whom_they_concern",
+    ),
+    "an error shows what was sent": (
+        "problems", '"kind": str(each["type"])}', '"kind": str(each["input"])}',
+        "test_validation_never_shows_the_input",
+    ),
+    "the private file stays": (
+        "jobs", '(self._folder(row.id, row.answer) / "input").unlink(missing_ok=True)', "pass",
+        "test_a_file_is_a_job",
+    ),
+    "others may read the spool": (
+        "jobs", "folder.mkdir(mode=0o700)", "folder.mkdir(mode=0o755)", "test_a_file_is_a_job",
+    ),
+    "a failed job leaves its file": (
+        "jobs", 'if state != "done":\n            self._delete(row.id)', 'if state != "done":\n            pass',
+        "test_a_job_that_fails_says_what_became_of_its_charge",
+    ),
+    "a synthesis is settled before it is whole": (
+        "jobs", "payment=payment, settled=False)", "payment=payment)",
+        "test_a_synthesis_that_dies_beside_its_settling_is_seen_once",
+    ),
+    "no security headers": ("guarding", HEADERS, "", "test_headers_and_health"),
+    "packed bodies are taken": (
+        "guarding", 'if headers.get(b"content-encoding", b"identity").lower() != b"identity":', "if False:",
+        "test_sizes_and_rates",
+    ),
+    "bodies of any length are taken": (
+        "guarding", "if seen > most:", "if False:", "test_sizes_and_rates",
+    ),
+    "answers are not filled up": (
+        "guarding", "        if pad:", "        if False:", "test_padding_and_steps",
+    ),
+}  # fmt: skip
+
+
+def outcome(module: str, old: str, new: str, test: str) -> str:
+    """How pytest ends, and what it says of the named test with a fault."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "planted", "-p", "no:cacheprovider", f"{GATEWAY}::{test}"],
+        env={
+            **os.environ,
+            "DPTEXT_PLANTED": json.dumps([f"dptext.service.{module}", old, new]),
+            "PYTHONPATH": os.pathsep.join([str(TESTS / "faults"), os.environ.get("PYTHONPATH", "")]),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    return f"{done.returncode}\n{done.stdout[-3000:]}{done.stderr[-1000:]}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_is_caught(name: str) -> None:
+    found = outcome(*FAULTS[name])
+    assert found.startswith("1\n"), found
+    assert "Error" in found
+
+
+@pytest.mark.slow
+def test_without_a_fault_it_passes() -> None:
+    module, old, _, test = FAULTS["two answers share a charge"]
+    assert outcome(module, old, old, test).startswith("0\n")
