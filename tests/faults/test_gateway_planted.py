@@ -45,7 +45,7 @@ FAULTS = {
         "test_keys_are_kept_as_keyed_hashes_and_rotate",
     ),
     "a revoked key holds": (
-        "keys", "or row.revoked is not None", "", "test_keys_are_kept_as_keyed_hashes_and_rotate",
+        "keys", "or row.revoked is not None", "", "test_nobody_in_who_does_not_belong",
     ),
     "an expired key holds": (
         "keys", "or (row.expires is not None and row.expires < time.time())", "",
