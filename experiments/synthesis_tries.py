@@ -7,13 +7,14 @@ but for those that sum up something else. Rows:
 
 - *as it is*: `prototypes` with its default settings. *raw means*: without drawing them anywhere. *James-Stein*: each
   class mean drawn towards its prior by the positive-part rule (James and Stein 1961), all directions alike.
+  *two ways*: as it is, with a factor for each class besides.
 - *mixture*: the class means move to where the pool's texts are, as in a Gaussian mixture, weighed by their noise.
 - *taught*, *taught twice*: self-training. A classifier of words learns from the surest two thirds and labels the pool.
 - *halves*: self-training by halves: each half of the pool is labelled by a classifier that learnt from the other half.
 - *joined*: the scores of `halves` and of the means, added.
 - *2 and 4 prototypes*: a class has a mean for each public cluster of the pool, drawn towards the mean of its class.
-- *gradient*: logistic regression by 10 noisy full-batch steps of clipped gradients, from zero-shot labels: 11 passes. Its
-  noise is drawn in floats, so that it is no release.
+- *gradient*: logistic regression by 10 noisy full-batch steps of clipped gradients, from zero-shot labels: 11 passes.
+  Its noise is drawn in floats, so that it is no release.
 - *taught prior*: means drawn half-way, or .8 of the way, to where the names of the labels put them after self-training.
 - *windows*: texts are read in windows of 170 words whose vectors are averaged; as it is, the encoder reads 256 pieces.
 """
@@ -27,13 +28,13 @@ import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
 
-import synthesis
 from dptext.embeddings import sentence_encoder
 from dptext.privacy.guarantee import Relation
 from dptext.sampling.source import seeded
@@ -141,24 +142,25 @@ def halves(texts: list[str], scores: np.ndarray, sizes: np.ndarray) -> np.ndarra
     return found
 
 
-def several(fitted: FittedPrototypes, noise: Noise, corpus: Callable[[], Any], many: int, seed: int) -> np.ndarray:
+def several(case: Case, many: int) -> np.ndarray:
     """Scores by one mean a class and public cluster."""
     from sklearn.cluster import KMeans
 
+    fitted, noise = case.fitted, case.noise
     spec, points = fitted.spec, fitted.pool.points
     dim, classes = points.shape[1], len(spec.labels)
     clusters = KMeans(many, n_init=4, random_state=0).fit(points)
     summed, part = PrivateSum(classes * many * (dim + 1), noise), spec.point_length
-    for read in readings(corpus, fitted.pool.space, spec.labels):
+    for read in readings(case.corpus, fitted.pool.space, spec.labels):
         rows = read.labels * many + clusters.predict(read.points)
         values = np.concatenate([read.points * part, np.full((len(rows), 1), part / 2)], axis=1)
         summed.add(rows[:, None] * (dim + 1) + np.arange(dim + 1), values)
-    blocks = summed.release(seeded(SEED + seed)).reshape(classes, many, dim + 1)
+    blocks = summed.release(seeded(SEED + case.seed)).reshape(classes, many, dim + 1)
     scale, whole = noise.scale, blocks.sum(axis=1)
     sizes = class_sizes(whole[:, -1] / part * 2, scale / part * 2 * math.sqrt(many))
     variance = many * (scale / part / sizes[:, None]) ** 2 + points.var(axis=0) / sizes[:, None]
     means = whole[:, :-1] / part / sizes[:, None]
-    means = shrunk(means, means.mean(axis=0) if fitted._centre is None else fitted._centre, variance)
+    means = shrunk(means, case.centre, variance)
     per = class_sizes(blocks[:, :, -1].reshape(-1) / part * 2, scale / part * 2)
     own = blocks[:, :, :-1].reshape(-1, dim) / part / per[:, None]
     # A part's centre: its class mean, moved as the cluster is moved from the middle of the pool.
@@ -168,15 +170,16 @@ def several(fitted: FittedPrototypes, noise: Noise, corpus: Callable[[], Any], m
     return np.asarray(np.logaddexp.reduce(scores, axis=2))
 
 
-def gradient(fitted: FittedPrototypes, rho: float, corpus: Callable[[], Any], seed: int) -> np.ndarray:
+def gradient(case: Case) -> np.ndarray:
     """Scores of logistic regression by noisy gradients, from zero-shot labels; a twentieth of rho is for the sizes.
 
     The step was chosen by the labels of OHSUMED's pool: the less noise a class mean has, the longer.
     """
+    fitted, rho = case.fitted, case.rho
     spec, points, classes = fitted.spec, fitted.pool.points, len(fitted.spec.labels)
-    read = list(readings(corpus, fitted.pool.space, spec.labels))
+    read = list(readings(case.corpus, fitted.pool.space, spec.labels))
     truth = np.eye(classes)[np.concatenate([each.labels for each in read])]
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(case.seed)
     count_noise, noise = 1 / math.sqrt(0.1 * rho), CLIP * math.sqrt(STEPS / (1.9 * rho))
     sizes = class_sizes(truth.sum(axis=0) + count_noise * rng.normal(size=classes), count_noise)
     rate = min(5.0, 0.07 / max(1 / math.sqrt(2 * rho) * classes / spec.about, 1e-9))
@@ -185,7 +188,7 @@ def gradient(fitted: FittedPrototypes, rho: float, corpus: Callable[[], Any], se
         np.concatenate([each - middle, np.full((len(each), 1), 0.5)], axis=1)
         for each in (np.concatenate([each.points for each in read]), points)
     )
-    centre = np.zeros((classes, points.shape[1])) if fitted._centre is None else fitted._centre - middle
+    centre = case.centre - middle
     covariance = np.cov(points.T)
     covariance += 0.3 * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
     weights = np.linalg.solve(covariance, centre.T)
@@ -224,8 +227,100 @@ class Windows(Remembered):
         cut = [each if len(each) > 1 else [text] for each, text in zip(cut, texts, strict=True)]
         vectors = super().embed([piece for each in cut for piece in each])
         ends = np.cumsum([0, *map(len, cut)])
-        found = np.stack([vectors[a:b].mean(axis=0) for a, b in zip(ends, ends[1:], strict=False)])
+        found = np.stack([vectors[a:b].mean(axis=0) for a, b in pairwise(ends)])
         return np.asarray(np.rint(found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-9) * 1024) / 1024)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One noisy sum, and what public text says beside it."""
+
+    fitted: FittedPrototypes
+    noise: Noise
+    rho: float
+    corpus: Callable[[], Any]
+    found: Noisy
+    seed: int
+    priors: dict[float, np.ndarray]
+
+    @property
+    def texts(self) -> list[str]:
+        """Of the pool."""
+        return list(self.fitted.pool.texts)
+
+    @property
+    def centre(self) -> np.ndarray:
+        """Where names put the classes."""
+        given = self.fitted._centre  # noqa: SLF001
+        return self.found.means.mean(axis=0) if given is None else given
+
+    def scored(self, means: np.ndarray) -> np.ndarray:
+        """Scores of the pool by class means."""
+        return class_scores(self.fitted.pool.points, means, self.found.sizes)
+
+    @property
+    def as_it_is(self) -> np.ndarray:
+        """Scores as `prototypes` has them."""
+        return self.scored(eb(self.found, self.centre))
+
+
+def eb(found: Noisy, centre: np.ndarray) -> np.ndarray:
+    """Means as `prototypes` has them."""
+    return shrunk(found.means, centre, found.variance)
+
+
+def from_prior(far: float, rule: Callable[[Noisy, np.ndarray], np.ndarray]) -> Callable[[Case], np.ndarray]:
+    """Means drawn by a rule to the prior of self-training."""
+    return lambda case: case.scored(rule(case.found, case.priors[far]))
+
+
+def joined(case: Case) -> np.ndarray:
+    """Scores of self-training by halves and of the means, added."""
+    scores = case.as_it_is
+    return halves(case.texts, scores, case.found.sizes) + scores
+
+
+RULES = {"as it is": eb, "James-Stein": james_stein, "two ways": two_way}
+WAYS: dict[str, Callable[[Case], np.ndarray]] = {
+    "as it is": lambda case: case.as_it_is,
+    "raw means": lambda case: case.scored(case.found.means),
+    "James-Stein": lambda case: case.scored(james_stein(case.found, case.centre)),
+    "two ways": lambda case: case.scored(two_way(case.found, case.centre)),
+    **{f"taught prior {far}, {name}": from_prior(far, rule) for far in (0.5, 0.8) for name, rule in RULES.items()},
+    "mixture": lambda case: case.scored(mixture(case.fitted.pool.points, eb(case.found, case.centre), case.found)),
+    "taught": lambda case: taught(case.texts, case.as_it_is, case.found.sizes, 1),
+    "taught twice": lambda case: taught(case.texts, case.as_it_is, case.found.sizes, 2),
+    "halves": lambda case: halves(case.texts, case.as_it_is, case.found.sizes),
+    "joined": joined,
+    "2 prototypes": lambda case: several(case, 2),
+    "4 prototypes": lambda case: several(case, 4),
+    "gradient": gradient,
+}
+IN_WINDOWS: dict[str, Callable[[Case], np.ndarray]] = {"windows": WAYS["as it is"], "windows, joined": joined}
+
+
+def batches(records: list[Any]) -> Iterator[Batch]:
+    """Records in batches."""
+    yield from (Batch.of(records[i : i + 1024]) for i in range(0, len(records), 1024))
+
+
+def cases(split: Any, encoder: Remembered, pool: list[Any], private: list[Any], epsilon: float) -> Iterator[Case]:
+    """The noisy sums of some seeds at one epsilon."""
+    spec = Prototypes(
+        labels=tuple(split.names), names=tuple(split.names.values()), epsilon=min(epsilon, 1e4), **split.settings
+    )
+    exact = math.isinf(epsilon)
+    noise = Noise(math.inf, Relation.ADD_OR_REMOVE_ONE, signed=True) if exact else spec.noise()
+    with mock.patch.object(Prototypes, "noise", return_value=noise):
+        fitted = spec.fit(public=pool)
+        known = list(fitted.pool.texts), fitted.pool.points
+        priors = {far: taught_prior(*known, split, encoder, far) for far in (0.5, 0.8)}
+        for seed in range(1 if exact else SEEDS):
+            sums: list[Any] = []
+            with mock.patch.object(FittedPrototypes, "_written", lambda _, *given, kept=sums: kept.append(given)):
+                fitted.synthesize(lambda: batches(private), seeded(SEED + seed))
+            found = read_noisy(fitted, *sums[0][:3])
+            yield Case(fitted, noise, math.inf if exact else spec.rho, lambda: batches(private), found, seed, priors)
 
 
 def tried(name: str, encoder: Remembered) -> Iterator[dict[str, Any]]:
@@ -235,66 +330,18 @@ def tried(name: str, encoder: Remembered) -> Iterator[dict[str, Any]]:
     labels = tuple(split.names)
     judge = Judge([record for record in test if record.label in labels])
     truth = {record.text: record.label or "" for record in pool}
-
-    def corpus() -> Any:
-        yield from (Batch.of(private[i : i + 1024]) for i in range(0, len(private), 1024))
-
     for epsilon in EPSILONS:
-        spec = Prototypes(labels=labels, names=tuple(split.names.values()), epsilon=min(epsilon, 1e4), **split.settings)
-        noise = Noise(math.inf, Relation.ADD_OR_REMOVE_ONE, signed=True) if math.isinf(epsilon) else spec.noise()
-        with mock.patch.object(Prototypes, "noise", return_value=noise):
-            fitted = spec.fit(public=pool)
-            texts, points, centre = list(fitted.pool.texts), fitted.pool.points, fitted._centre
-            priors = {far: taught_prior(texts, points, split, encoder, far) for far in (0.5, 0.8)}
-            for seed in range(SEEDS if math.isfinite(epsilon) else 1):
-                sums: list[Any] = []
-                with mock.patch.object(FittedPrototypes, "_written", lambda _, *given, kept=sums: kept.append(given)):
-                    fitted.synthesize(corpus, seeded(SEED + seed))
-                found = read_noisy(fitted, *sums[0][:3])
-                middle = found.means.mean(axis=0) if centre is None else centre
-                means, sizes = shrunk(found.means, middle, found.variance), found.sizes
-                scores = class_scores(points, means, sizes)
-                by_halves = halves(texts, scores, sizes)
-                ways: dict[str, Callable[[], np.ndarray]] = {"as it is": lambda s=scores: s}
-                if type(encoder) is Remembered:
-                    ways |= {
-                        "raw means": lambda f=found: class_scores(points, f.means, f.sizes),
-                        "James-Stein": lambda f=found, m=middle: class_scores(points, james_stein(f, m), f.sizes),
-                        "two ways": lambda f=found, m=middle: class_scores(points, two_way(f, m), f.sizes),
-                        **{
-                            f"taught prior {far}, {how}": lambda f=found, m=prior, r=rule: class_scores(
-                                points, r(f, m), f.sizes
-                            )
-                            for far, prior in priors.items()
-                            for how, rule in (
-                                ("as it is", lambda f, m: shrunk(f.means, m, f.variance)),
-                                ("James-Stein", james_stein),
-                                ("two ways", two_way),
-                            )
-                        },
-                        "mixture": lambda m=means, f=found: class_scores(points, mixture(points, m, f), f.sizes),
-                        "taught": lambda s=scores, n=sizes: taught(texts, s, n, 1),
-                        "taught twice": lambda s=scores, n=sizes: taught(texts, s, n, 2),
-                        "halves": lambda h=by_halves: h,
-                        "joined": lambda h=by_halves, s=scores: h + s,
-                        "2 prototypes": lambda s=seed: several(fitted, noise, corpus, 2, s),
-                        "4 prototypes": lambda s=seed: several(fitted, noise, corpus, 4, s),
-                        "gradient": lambda s=seed: gradient(
-                            fitted, spec.rho if math.isfinite(epsilon) else math.inf, corpus, s
-                        ),
-                    }
-                else:
-                    ways = {"windows": ways["as it is"], "windows, joined": lambda h=by_halves, s=scores: h + s}
-                for way, scored in ways.items():
-                    result = scored()
-                    rows, label = chosen(result, sizes, fitting_size(result, sizes, spec.size_of(texts)))
-                    best = result.argmax(axis=1)
-                    yield {
-                        "split": name, "way": way, "epsilon": epsilon, "seed": seed,
-                        **judge([texts[i] for i in rows], [labels[i] for i in label]),
-                        "own_label": float(np.mean([truth[t] == labels[b] for t, b in zip(texts, best, strict=True)])),
-                        "texts": len(rows),
-                    }  # fmt: skip
+        for case in cases(split, encoder, pool, private, epsilon):
+            for way, scored in (IN_WINDOWS if isinstance(encoder, Windows) else WAYS).items():
+                result, sizes, texts = scored(case), case.found.sizes, case.texts
+                rows, label = chosen(result, sizes, fitting_size(result, sizes, case.fitted.spec.size_of(texts)))
+                best = result.argmax(axis=1)
+                yield {
+                    "split": name, "way": way, "epsilon": epsilon, "seed": case.seed,
+                    **judge([texts[i] for i in rows], [labels[i] for i in label]),
+                    "own_label": float(np.mean([truth[t] == labels[b] for t, b in zip(texts, best, strict=True)])),
+                    "texts": len(rows),
+                }  # fmt: skip
 
 
 def main() -> None:
