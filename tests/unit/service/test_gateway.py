@@ -1,5 +1,7 @@
 """The routes of the gateway: who may, what is charged, what is answered again, and what is never shown."""
 
+import hashlib
+import hmac
 import json
 import os
 import stat
@@ -170,15 +172,19 @@ def test_nobody_in_who_does_not_belong(gateway: Served) -> None:
     assert told(gateway.privatize(FEW, "admin-call", key=gateway.admin))["type"] == "urn:dptext:scope"
 
 
-def test_keys_are_kept_as_keyed_hashes_and_rotate(gateway: Served) -> None:
+def test_keys_are_kept_as_keyed_hashes_and_rotate(gateway: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = gateway.gate.keys
     made = keys.create("turning", account="reviews", scopes=("privatize",))
     prefix, random = made.split("_", 2)[1:]
     row = gateway.gate.store.one(sa.select(KEYS).where(KEYS.c.prefix == prefix))
     assert random not in str(row)
-    import hashlib
-
     assert hashlib.sha256(random.encode()).hexdigest() != row.hash
+    compared: list[str] = []
+    with monkeypatch.context() as spied:
+        spied.setattr(hmac, "compare_digest", lambda a, b: compared.append(a) or a == b)
+        assert keys.find(made) is not None
+        assert keys.find(made.replace(prefix, "0" * 12)) is None
+    assert compared == [row.hash, "0" * 64]  # in constant time, of an unknown key, too
     new = keys.rotate(prefix, days=0)
     assert keys.find(made) is None
     assert keys.find(new).scopes == frozenset({"privatize"})
