@@ -245,6 +245,7 @@ def test_kills_in_the_middle_of_syntheses(gateway: Killed, kills: int) -> None:
         certificate = gateway.ask("GET", f"/v1/jobs/{name}/certificate", key).json()
         shown.append(f"stream {certificate['charged']['stream']}")
     assert [each.release for each in gateway.ledger.log("reviews")] == shown
+    assert {path.suffix for path in gateway.spool.glob("job-*/*")} == {".json", ".html"}
 
 
 def test_a_database_that_goes_away_and_comes_back(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from dptext import sample_records
 from dptext.errors import LedgerError
 from dptext.ledger.books import Ledger
 from dptext.runs.payment import Payment
+from dptext.runs.synthesizing import Synthesized
 from dptext.runs.verification import verify
 from dptext.service import jobs
 from dptext.service.answers import Attempt
@@ -350,6 +351,24 @@ def test_a_synthesis_that_dies_beside_its_settling_is_seen_once(
     charge = fresh.charges()
     certificate = fresh.client.get(f"/v1/jobs/{name}/certificate", headers=fresh.headers()).json()
     assert [each.release for each in charge] == [f"stream {certificate['charged']['stream']}"]
+
+
+def test_a_draw_that_a_kill_cut_is_not_left_in_the_spool(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, cut = Synthesized.write, []
+
+    def killed(found: Synthesized, path: Path, **given: bool) -> object:
+        if not cut:
+            cut.append(path.with_name(f".{path.name}.0123abcd.partial"))
+            cut[0].write_text("another draw")
+            raise LedgerError("It ends here.")
+        return write(found, path, **given)
+
+    monkeypatch.setattr(Synthesized, "write", killed)
+    monkeypatch.setattr(jobs, "_AGAIN", 0.1)
+    data = "".join(json.dumps({"text": e.text, "label": e.label}) + "\n" for e in sample_records(300)).encode()
+    assert fresh.ended(fresh.job(data, path="/v1/synthesize", model="topics").json()["id"])["state"] == "done"
+    assert {each.suffix for each in cut[0].parent.iterdir()} == {".json", ".html"}
+    assert len(fresh.charges()) == 1
 
 
 def test_sizes_and_rates(tmp_path: Path) -> None:
