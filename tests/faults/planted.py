@@ -1,4 +1,4 @@
-"""A pytest plugin that plants a fault: one line of one module is another one, as DPTEXT_PLANTED says.
+"""A pytest plugin that plants a fault: a line of one module, or several, are others, as DPTEXT_PLANTED says.
 
 DPTEXT_PLANTED='["dptext.service.work", "old source", "new source"]' python -m pytest -p planted ...
 """
@@ -11,6 +11,7 @@ from importlib.abc import MetaPathFinder
 from types import CodeType
 
 MODULE, OLD, NEW = json.loads(os.environ["DPTEXT_PLANTED"])
+PAIRS = [(OLD, NEW)] if isinstance(OLD, str) else list(zip(OLD, NEW, strict=True))
 
 
 def ended(reason: str) -> None:
@@ -25,9 +26,11 @@ class Loader(importlib.machinery.SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
         """The code of the faulty module."""
         source = self.get_data(self.path).decode()
-        if source.count(OLD) != 1:
-            ended(f"Expected {OLD!r} once in {MODULE}, found it {source.count(OLD)} times.")
-        return compile(source.replace(OLD, NEW), self.path, "exec")
+        for old, new in PAIRS:
+            if source.count(old) != 1:
+                ended(f"Expected {old!r} once in {MODULE}, found it {source.count(old)} times.")
+            source = source.replace(old, new)
+        return compile(source, self.path, "exec")
 
 
 class Finder(MetaPathFinder):

@@ -162,11 +162,16 @@ def test_kills_of_the_database_in_the_middle_of_releases(tmp_path: Path, kills: 
     require()
     with running() as server:
         gateway = Killed(tmp_path, server.create_database())
-        process, pauses = gateway.process, random.Random(7)
+        process, pauses, held = gateway.process, random.Random(7), []
 
         def kill() -> None:
             assert server.pid
-            os.killpg(server.pid, signal.SIGKILL)  # with all that serve a connection
+            os.kill(server.pid, signal.SIGSTOP)  # so that it begins no others
+            serving = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
+            titles = [Path(f"/proc/{each}/cmdline").read_text() for each in serving]
+            held.append(any("dptext dptext_" in each and not each.rstrip(" \0").endswith(" idle") for each in titles))
+            for each in (*serving, server.pid):  # each leads a session of its own: no signal reaches all
+                os.kill(int(each), signal.SIGKILL)
             server.stop()
             time.sleep(pauses.uniform(0.0, 0.3))
             server.start()
@@ -177,6 +182,7 @@ def test_kills_of_the_database_in_the_middle_of_releases(tmp_path: Path, kills: 
             released_under_kills(gateway, kills, kill)
             assert process.poll() is None
             assert gateway.busy
+            assert sum(held) >= kills / 4, held  # it was killed in the middle of statements or transactions
             for refused in gateway.busy:
                 assert refused.headers["content-type"] == "application/problem+json"
                 assert "secret" not in refused.text
@@ -239,6 +245,7 @@ def test_kills_in_the_middle_of_syntheses(gateway: Killed, kills: int) -> None:
         certificate = gateway.ask("GET", f"/v1/jobs/{name}/certificate", key).json()
         shown.append(f"stream {certificate['charged']['stream']}")
     assert [each.release for each in gateway.ledger.log("reviews")] == shown
+    assert {path.suffix for path in gateway.spool.glob("job-*/*")} == {".json", ".html"}
 
 
 def test_a_database_that_goes_away_and_comes_back(tmp_path: Path) -> None:

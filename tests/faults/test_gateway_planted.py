@@ -20,6 +20,12 @@ FAULTS = {
         "answers", 'return f"gateway {name}"', 'return f"gateway {name} {secrets.token_hex(4)}"',
         "test_an_attempt_that_fails_after_the_charge_can_be_tried_again",
     ),
+    "it is charged after it was drawn": (
+        "work",
+        ("        charge = due.charge(attempt.charge_key, None)\n", "        certificate = replace("),
+        ("", "        charge = due.charge(attempt.charge_key, None)\n        certificate = replace("),
+        "test_an_attempt_that_fails_after_the_charge_can_be_tried_again",
+    ),
     "a stored answer is not looked for": (
         "answers", "if row.answer is not None:", "if False:",
         "test_a_release_is_charged_once_and_answered_again",
@@ -43,6 +49,10 @@ FAULTS = {
     "keys are stored as they are": (
         "keys", 'hash=self._secret.mac("key", random.encode()),', "hash=random,",
         "test_keys_are_kept_as_keyed_hashes_and_rotate",
+    ),
+    "keys are compared letter by letter": (
+        "keys", 'hmac.compare_digest(wanted, self._secret.mac("key", random.encode()))',
+        'wanted == self._secret.mac("key", random.encode())', "test_keys_are_kept_as_keyed_hashes_and_rotate",
     ),
     "a revoked key holds": (
         "keys", "or row.revoked is not None", "", "test_nobody_in_who_does_not_belong",
@@ -84,6 +94,13 @@ FAULTS = {
         "jobs", "payment=payment, settled=False)", "payment=payment)",
         "test_a_synthesis_that_dies_beside_its_settling_is_seen_once",
     ),
+    "a draw that a kill cut stays": (
+        "jobs", "            each.unlink()  # drawn", "            pass  # drawn",
+        "test_a_draw_that_a_kill_cut_is_not_left_in_the_spool",
+    ),
+    "no policy of content": (
+        "guarding", 'b"content-security-policy": b"default', 'b"x-policy": b"default', "test_headers_and_health",
+    ),
     "no security headers": ("guarding", HEADERS, "", "test_headers_and_health"),
     "packed bodies are taken": (
         "guarding", 'if headers.get(b"content-encoding", b"identity").lower() != b"identity":', "if False:",
@@ -98,7 +115,7 @@ FAULTS = {
 }  # fmt: skip
 
 
-def outcome(module: str, old: str, new: str, test: str) -> str:
+def outcome(module: str, old: str | tuple[str, ...], new: str | tuple[str, ...], test: str) -> str:
     """How pytest ends, and what it says of the named test with a fault."""
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "planted", "-p", "no:cacheprovider", f"{GATEWAY}::{test}"],

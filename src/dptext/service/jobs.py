@@ -366,6 +366,8 @@ class Jobs:
         if not isinstance(spec, SynthesisSpec):
             raise Problem(422, "no-synthesis", "This model answers each text: POST /v1/jobs.")
         pool = list(read_records(self._models.path(row.model) / POOL))
+        for each in set(source.parent.iterdir()) - {source}:
+            each.unlink()  # drawn by an attempt that was killed, and seen by nobody
         reading: Mapping[str, object] = {"format": wish.format}
         found = run(Private(source, wish.fields, dict(reading)), spec.fit(public=pool), payment=payment, settled=False)
         found.write(out, force=True)

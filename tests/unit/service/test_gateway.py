@@ -1,5 +1,7 @@
 """The routes of the gateway: who may, what is charged, what is answered again, and what is never shown."""
 
+import hashlib
+import hmac
 import json
 import os
 import stat
@@ -14,6 +16,7 @@ from dptext import sample_records
 from dptext.errors import LedgerError
 from dptext.ledger.books import Ledger
 from dptext.runs.payment import Payment
+from dptext.runs.synthesizing import Synthesized
 from dptext.runs.verification import verify
 from dptext.service import jobs
 from dptext.service.answers import Attempt
@@ -170,15 +173,19 @@ def test_nobody_in_who_does_not_belong(gateway: Served) -> None:
     assert told(gateway.privatize(FEW, "admin-call", key=gateway.admin))["type"] == "urn:dptext:scope"
 
 
-def test_keys_are_kept_as_keyed_hashes_and_rotate(gateway: Served) -> None:
+def test_keys_are_kept_as_keyed_hashes_and_rotate(gateway: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = gateway.gate.keys
     made = keys.create("turning", account="reviews", scopes=("privatize",))
     prefix, random = made.split("_", 2)[1:]
     row = gateway.gate.store.one(sa.select(KEYS).where(KEYS.c.prefix == prefix))
     assert random not in str(row)
-    import hashlib
-
     assert hashlib.sha256(random.encode()).hexdigest() != row.hash
+    compared: list[str] = []
+    with monkeypatch.context() as spied:
+        spied.setattr(hmac, "compare_digest", lambda a, b: compared.append(a) or a == b)
+        assert keys.find(made) is not None
+        assert keys.find(made.replace(prefix, "0" * 12)) is None
+    assert compared == [row.hash, "0" * 64]  # in constant time, of an unknown key, too
     new = keys.rotate(prefix, days=0)
     assert keys.find(made) is None
     assert keys.find(new).scopes == frozenset({"privatize"})
@@ -344,6 +351,24 @@ def test_a_synthesis_that_dies_beside_its_settling_is_seen_once(
     charge = fresh.charges()
     certificate = fresh.client.get(f"/v1/jobs/{name}/certificate", headers=fresh.headers()).json()
     assert [each.release for each in charge] == [f"stream {certificate['charged']['stream']}"]
+
+
+def test_a_draw_that_a_kill_cut_is_not_left_in_the_spool(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, cut = Synthesized.write, []
+
+    def killed(found: Synthesized, path: Path, **given: bool) -> object:
+        if not cut:
+            cut.append(path.with_name(f".{path.name}.0123abcd.partial"))
+            cut[0].write_text("another draw")
+            raise LedgerError("It ends here.")
+        return write(found, path, **given)
+
+    monkeypatch.setattr(Synthesized, "write", killed)
+    monkeypatch.setattr(jobs, "_AGAIN", 0.1)
+    data = "".join(json.dumps({"text": e.text, "label": e.label}) + "\n" for e in sample_records(300)).encode()
+    assert fresh.ended(fresh.job(data, path="/v1/synthesize", model="topics").json()["id"])["state"] == "done"
+    assert {each.suffix for each in cut[0].parent.iterdir()} == {".json", ".html"}
+    assert len(fresh.charges()) == 1
 
 
 def test_sizes_and_rates(tmp_path: Path) -> None:
