@@ -22,7 +22,7 @@ from dptext.runs.certificate import certificate_path
 from dptext.runs.plan import Plan
 from dptext.runs.specs import parse_setting, synthesis_from_settings
 from dptext.runs.streaming import guarantees
-from dptext.runs.synthesizing import REPORT_SUFFIXES, Private, due_of, file_columns, paths_of, run
+from dptext.runs.synthesizing import REPORT_SUFFIXES, Private, due_of, file_columns, paths_of, refuse_same, run
 from dptext.runs.toml import read_toml
 from dptext.sampling.source import secure, seeded
 from dptext.text.files import Target
@@ -96,6 +96,7 @@ def synthesize(
     if not dataset:
         refuse_for_a_file(who)
         options.named(options.file_path, source, "PRIVATE")
+    refuse_same(source, public)
     inputs = tuple(path for path in (Path(source), public, spec) if path is not None)
     refuse_inputs_of(paths_of(target), (*inputs, subject_key), payment)
     for path in paths_of(target):
@@ -138,6 +139,5 @@ def synthesize(
     print("\n".join([promised.sentence(), *found.sentences, "", certificate.explain()]))
     if payment is not None:
         print(f"\n{found.left}")
-    page = target.name + REPORT_SUFFIXES[1]
-    print(f"\nWritten: {target}, {certificate_path(target).name} and {page}.")
-    print(f"Next: {shlex.join(['dptext', 'explain', str(target)])}; open {page}.")
+    print(f"\nWritten: {target}, {certificate_path(target).name} and {target.name}{REPORT_SUFFIXES[1]}.")
+    print(f"Next: {shlex.join(['dptext', 'explain', str(target)])}; open {target.name}{REPORT_SUFFIXES[1]}.")

@@ -35,7 +35,7 @@ from dptext.text.files import Target, sha256_of
 from dptext.text.formats import Format, output_format
 from dptext.text.parquet_rows import load_pyarrow
 from dptext.text.reading import as_records, read_batches, read_records
-from dptext.text.records import TEXT_FIELD, Fields, Release
+from dptext.text.records import TEXT_FIELD, Fields, Record, Release
 from dptext.text.releases import write_all
 from dptext.text.tables import Texts
 from dptext.types import Json
@@ -160,9 +160,20 @@ def synthesize(
         MissingExtraError: a package is not installed.
     """
     spec = synthesis_from_settings({"kind": kind, **set_})
+    refuse_same(private, public)
     fitted = spec.fit(public=as_records(public, text=public_text or text), seed=seed)
     fields = Fields(text=text, label=label, author=author)
     return run(Private(private, fields, {"empty_nulls": empty_nulls}), fitted, payment=payment, randomness=randomness)
+
+
+def refuse_same(private: object, public: object) -> None:
+    """ConfigError where the private corpus is the pool, whose texts leave as they are, or a folder that holds it."""
+    same = private is public
+    if isinstance(private, str | PathLike) and isinstance(public, str | PathLike):
+        mine, pool = Path(private).resolve(), Path(public).resolve()
+        same = mine == pool or mine in pool.parents or (mine.exists() and pool.exists() and mine.samefile(pool))
+    if same:
+        raise ConfigError("Expected a public pool beside the private corpus: texts of the pool leave as they are.")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -193,6 +204,12 @@ class Private:
     def corpus(self) -> Corpus:
         """The records, to be read more than once."""
         return self.batches
+
+    @property
+    def of_records(self) -> bool:
+        """Whether labels and authors stand in records, so that no column needs to be named."""
+        source = self.source
+        return isinstance(source, list | tuple) and all(isinstance(each, Record) for each in source[:1])
 
     def kept(self) -> Private:
         """The same, readable more than once."""
@@ -232,12 +249,12 @@ def run(
     """Charge, sum up, add noise, settle; see `synthesize`. Who says settled=False settles before it shows anything."""
     spec, randomness = fitted.spec, randomness or secure()
     fields = private.fields
-    if spec.labels and fields.label is None and isinstance(private.source, str | PathLike):
+    private = private.kept()
+    if spec.labels and fields.label is None and not private.of_records:
         raise ConfigError("Expected the column of the labels: label=NAME, or --label-field NAME.")
-    if spec.unit == "author" and fields.author is None and isinstance(private.source, str | PathLike):
+    if spec.unit == "author" and fields.author is None and not private.of_records:
         raise ConfigError("Expected the column of the authors, as unit='author': author=NAME, or --author-field NAME.")
     promised = guarantees(spec, randomness=randomness, delta=delta)
-    private = private.kept()
     due = None if payment is None else due_of(payment, spec, randomness, fields)
     charged, left, key = None, "", ""
     if due is not None and payment is not None:

@@ -99,7 +99,8 @@ class PrivateSum:
     def add(self, cells: Integers, values: Floats, authors: list[str | None] | None = None) -> None:
         """Add a vector a document: `values` `(n, m)` in the distinct `cells` `(n, m)`, in lengths of at most 1.
 
-        A document that is longer, not finite, or of no author where units are authors, adds nothing.
+        A document that is longer, not finite, or of no author where units are authors, adds nothing; nor does one with
+        a negative coordinate where the noise was paid for without.
         """
         if cells.shape != values.shape or (cells.size and not (cells.min() >= 0 and cells.max() < len(self._total))):
             raise ConfigError(f"Expected cells below {len(self._total)}, one for each value.")
@@ -108,6 +109,8 @@ class PrivateSum:
         finite = np.isfinite(values).all(axis=1) & (np.abs(values).max(axis=1, initial=0.0) <= 1)
         steps = np.trunc(np.where(finite[:, None], values, 0.0) * STEPS).astype(np.int64)
         steps[(steps**2).sum(axis=1) > STEPS**2] = 0
+        if not self._noise.signed:
+            steps[(steps < 0).any(axis=1)] = 0
         if self._authors is None:
             np.add.at(self._total, cells, steps)
             return

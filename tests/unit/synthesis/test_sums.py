@@ -110,6 +110,14 @@ def test_cells_are_checked() -> None:
             found.add(np.array(cells), np.array([[0.1, 0.1]]))
 
 
+@pytest.mark.parametrize("signed", [True, False])
+def test_a_negative_coordinate_counts_only_where_it_was_paid_for(signed: bool) -> None:
+    """Without signs two vectors are at most sqrt(2) apart, which a negative coordinate would break."""
+    found = PrivateSum(2, Noise(math.inf, ADD, signed=signed))
+    found.add(np.array([[0, 1], [0, 1]]), np.array([[0.5, -0.5], [0.25, 0.25]]))
+    assert found.release(secure()).tolist() == ([0.75, -0.25] if signed else [0.25, 0.25])
+
+
 def test_noise_is_refused_where_it_cannot_be_drawn() -> None:
     for rho in (0.0, -1.0, math.nan, 1e-9):
         with pytest.raises(ConfigError, match="rho"):

@@ -238,3 +238,22 @@ def test_a_stream_is_read_once_and_voted_on_twice() -> None:
     assert len(found.releases) == int(0.9 * len({record.text for record in POOL}))
     assert "Synthesized(votes" in repr(found)
     assert "epsilon 8" in found._repr_html_()
+
+
+def test_the_pool_is_not_the_private_corpus(tmp_path: Path) -> None:
+    """Its texts would leave as they are."""
+    rows = [{"text": r.text, "label": r.label} for r in POOL]
+    path = written(tmp_path / "private.jsonl", rows)
+    (tmp_path / "linked.jsonl").hardlink_to(path)
+    for private, public in ((path, path), (str(path), tmp_path / "linked.jsonl"), (tmp_path, path), (rows, rows)):
+        with pytest.raises(ConfigError, match="beside the private corpus"):
+            dp.synthesize(private, public, label="label", **SMALL)
+
+
+@pytest.mark.parametrize("unit", ["document", "author"])
+def test_a_column_that_is_not_named_is_asked_for(unit: str) -> None:
+    """Rows without it would add nothing, and noise alone would leave."""
+    rows = [{"text": r.text, "topic": r.label, "who": r.author} for r in RECORDS[:50]]
+    missing = {"label": None} if unit == "document" else {"label": "topic"}
+    with pytest.raises(ConfigError, match=r"Expected the column of the (labels|authors)"):
+        dp.synthesize(rows, POOL, unit=unit, **missing, **SMALL)
