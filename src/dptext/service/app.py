@@ -150,7 +150,12 @@ def _releases(app: FastAPI, gate: Gateway) -> None:
         payload = name.encode() + b"\0" + await request.body()
 
         def release() -> tuple[Stored, bool]:
-            with _TRACER.start_as_current_span("privatize", attributes={"model": name}):
+            with _TRACER.start_as_current_span(
+                "privatize",
+                attributes={"model": name},
+                record_exception=False,  # its message may hold a text
+                set_status_on_exception=False,
+            ):
                 found = gate.answers.attempt(key, idempotency_key, payload)
                 if isinstance(found, Stored):
                     settled(gate.ledger, key, found)
@@ -227,7 +232,7 @@ def _accounts(app: FastAPI, gate: Gateway) -> None:
 
 def _health(app: FastAPI, gate: Gateway) -> None:
     @app.get("/healthz")
-    def health() -> dict[str, str]:
+    async def health() -> dict[str, str]:
         """Whether the process answers."""
         return {"status": "ok"}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import threading
 import time
@@ -27,7 +28,7 @@ HEADERS: Final = {
     b"cross-origin-resource-policy": b"same-origin",
     b"permissions-policy": b"camera=(), microphone=(), geolocation=()",
 }
-_PADDED: Final = b"application/json"
+_LOG: Final = logging.getLogger("dptext.service")
 _UPLOADS: Final = ("/v1/jobs", "/v1/synthesize")
 
 
@@ -112,6 +113,13 @@ class Guard:
         except TimeoutError:
             if state["status"] == 500:
                 await response_of(408, "slow", "The body came too slowly.")(scope, receive, adding)
+        except Exception as error:  # noqa: BLE001  # its message may hold a text: no log of the server gets it
+            _LOG.error("A request failed with %s.", type(error).__name__)
+            if state["status"] == 500:
+                failed = response_of(
+                    503, "failed", "It failed. Nothing of it is released.", headers={"Retry-After": "5"}
+                )
+                await failed(scope, receive, adding)
         route = getattr(scope.get("route"), "path", "other")
         self._counts.requests.labels(route, state["status"]).inc()
         self._counts.seconds.labels(route).observe(time.monotonic() - began)

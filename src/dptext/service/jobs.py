@@ -298,13 +298,13 @@ class Jobs:
         state = "done" if certificate else "cancelled" if self._row(row.id).state == "cancelling" else "failed"
         if problem is not None:
             problem = f"{problem} {self._charge(row)}"
+        if certificate:
+            (self._folder(row.id, row.answer) / "input").unlink(missing_ok=True)
         values = {"state": state, "problem": problem, "certificate": certificate, "owner": None, "lease": 0.0}
         self._store.write(JOBS.update().where(JOBS.c.id == row.id, JOBS.c.owner == self._own).values(**values))
         self._store.note(Event("server", f"job {state}", row.account, row.model, None, certificate))
         if state != "done":
             self._delete(row.id)
-        else:
-            (self._folder(row.id, row.answer) / "input").unlink(missing_ok=True)
 
     def _charge(self, row: Any) -> str:
         """What became of the charge of a job that failed."""

@@ -29,7 +29,7 @@ class Settings:
         ledger: file or URL of the books; keys, answers, jobs and events lie in the same database.
         spool: folder for files of jobs, readable by its owner only.
         key_file: the secret of this gateway.
-        max_records, max_body: of one call that is answered at once; `max_file` bytes of a job, unpacked `max_unpacked`.
+        max_records, max_body: of one call that is answered at once; `max_file` bytes of a job.
         requests_a_minute, bytes_a_minute: of one key.
         seconds: that a call may take; then another attempt with the same idempotency key may begin.
         kept_hours: how long answers and finished jobs are kept.

@@ -110,13 +110,18 @@ def test_in_flight_and_taken_over(fresh: Served, monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_attempt_that_fails_after_the_charge_can_be_tried_again(
-    fresh: Served, monkeypatch: pytest.MonkeyPatch
+    fresh: Served, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def fails(*_, **__):
         raise RuntimeError("secret 1")
 
     monkeypatch.setattr("dptext.service.work.privatize", fails)
-    assert told(fresh.privatize(FEW))["status"] == 503
+    failed = fresh.privatize(FEW)
+    assert told(failed)["status"] == 503
+    assert failed.headers["cache-control"] == "no-store"
+    logged = capfd.readouterr()
+    assert "RuntimeError" in logged.err
+    assert "secret" not in logged.err + logged.out
     assert len(fresh.charges()) == 1
     monkeypatch.undo()
     assert fresh.privatize(FEW).status_code == 200
