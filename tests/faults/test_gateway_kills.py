@@ -100,6 +100,15 @@ class Killed:
             self.busy += [found] * (found.status_code == 503)
             time.sleep(0.1)
 
+    def ended(self, name: str, key: str) -> dict:
+        """Where a job stands when it is over, which must be done."""
+        end = time.monotonic() + 120
+        while (found := self.ask("GET", f"/v1/jobs/{name}", key).json())["state"] in ("queued", "running"):
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        assert (found["state"], found["problem"]) == ("done", None)
+        return found
+
 
 @pytest.fixture
 def gateway(tmp_path: Path, new_ledger) -> Iterator[Killed]:
@@ -204,11 +213,7 @@ def test_kills_in_the_middle_of_jobs(gateway: Killed, kills: int) -> None:
         name = asked.json()["id"]
         time.sleep(rng.uniform(0.0, 0.6))
         gateway.kill()
-        end = time.monotonic() + 120
-        while (found := gateway.ask("GET", f"/v1/jobs/{name}", key).json())["state"] in ("queued", "running"):
-            assert time.monotonic() < end
-            time.sleep(0.2)
-        assert (found["state"], found["problem"]) == ("done", None)
+        gateway.ended(name, key)
         result = gateway.ask("GET", f"/v1/jobs/{name}/result", key)
         ids = [json.loads(line)["id"] for line in result.text.splitlines()]
         assert ids == [f"r{i}" for i in range(20_000)]
@@ -235,11 +240,7 @@ def test_kills_in_the_middle_of_syntheses(gateway: Killed, kills: int) -> None:
         name = asked.json()["id"]
         time.sleep(rng.uniform(0.0, 1.5))
         gateway.kill()
-        end = time.monotonic() + 120
-        while (found := gateway.ask("GET", f"/v1/jobs/{name}", key).json())["state"] in ("queued", "running"):
-            assert time.monotonic() < end
-            time.sleep(0.1)
-        assert (found["state"], found["problem"]) == ("done", None)
+        found = gateway.ended(name, key)
         result = gateway.ask("GET", f"/v1/jobs/{name}/result", key)
         assert hashlib.sha256(result.content).hexdigest() == found["certificate_sha256"]
         certificate = gateway.ask("GET", f"/v1/jobs/{name}/certificate", key).json()

@@ -87,7 +87,7 @@ FAULTS = {
         "jobs", "folder.mkdir(mode=0o700)", "folder.mkdir(mode=0o755)", "test_a_file_is_a_job",
     ),
     "a failed job leaves its file": (
-        "jobs", 'if state != "done":\n            self._delete(row.id)', 'if state != "done":\n            pass',
+        "jobs", "            ):\n                self._delete(row.id)", "            ):\n                pass",
         "test_a_job_that_fails_says_what_became_of_its_charge",
     ),
     "a synthesis is settled before it is whole": (

@@ -8,13 +8,15 @@ cluster may write them to its disks.
 
 from __future__ import annotations
 
-import pickle
+import io
+import json
 import secrets
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from dptext.batch.engines import Engine, Here
@@ -34,6 +36,7 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
 #: Records of a task: what is answered of them is in memory at once.
 _TOGETHER: Final = 16_384
 _NONCE: Final = 12  # bytes
+_ARRAYS: Final = ("labels", "points", "unlike")  # of a reading, in its order
 
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
@@ -85,7 +88,7 @@ class _Corpus:
         for number, n in private.engine.answers(reader, [("count", (i,)) for i in range(len(private.shards))]):
             tasks += [("read", (number, start, start + _TOGETHER)) for start in range(0, n, _TOGETHER)]
         for _, sealed in private.engine.answers(reader, tasks):
-            yield from pickle.loads(_opened(sealed, key))  # noqa: S301  # what we sealed ourselves
+            yield from _unpacked(_opened(sealed, key))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -112,10 +115,25 @@ class Reader:
 
         found = list(readings(corpus, self.space, self.labels))
         nonce = secrets.token_bytes(_NONCE)
-        return nonce + ChaCha20Poly1305(self.key).encrypt(nonce, pickle.dumps(found), None)
+        return nonce + ChaCha20Poly1305(self.key).encrypt(nonce, _packed(found), None)
 
     def _one(self, number: int) -> PrivateShards:
         return replace(self.private, shards=self.private.shards[number : number + 1])
+
+
+def _packed(found: Sequence[Reading]) -> bytes:
+    """Arrays and names alone: whoever could forge an answer could make nobody run code."""
+    file = io.BytesIO()
+    authors = np.frombuffer(json.dumps([each.authors for each in found]).encode(), np.uint8)
+    arrays = {f"{name}{i}": getattr(each, name) for i, each in enumerate(found) for name in _ARRAYS}
+    np.savez(file, authors=authors, **arrays)
+    return file.getvalue()
+
+
+def _unpacked(data: bytes) -> Iterator[Reading]:
+    with np.load(io.BytesIO(data), allow_pickle=False) as file:
+        for i, authors in enumerate(json.loads(file["authors"].tobytes())):
+            yield Reading(*(file[f"{name}{i}"] for name in _ARRAYS), authors)
 
 
 def _opened(sealed: bytes, key: bytes) -> bytes:

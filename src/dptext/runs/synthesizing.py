@@ -10,6 +10,7 @@ import json
 import secrets
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from glob import glob
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -167,11 +168,13 @@ def synthesize(
 
 
 def refuse_same(private: object, public: object) -> None:
-    """ConfigError where the private corpus is the pool, whose texts leave as they are, or a folder that holds it."""
+    """ConfigError where the private corpus is or holds the pool, whose texts leave as they are."""
     same = private is public
     if isinstance(private, str | PathLike) and isinstance(public, str | PathLike):
         mine, pool = Path(private).resolve(), Path(public).resolve()
         same = mine == pool or mine in pool.parents or (mine.exists() and pool.exists() and mine.samefile(pool))
+        among = glob(str(private), recursive=True)  # noqa: PTH207  # a pattern may be absolute
+        same = same or any(Path(each).resolve() == pool for each in among)
     if same:
         raise ConfigError("Expected a public pool beside the private corpus: texts of the pool leave as they are.")
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dptext.service.problems import response_of
+from dptext.service.problems import failed, response_of
 from dptext.service.settings import Settings
 
 HEADERS: Final = {
@@ -116,10 +116,7 @@ class Guard:
         except Exception as error:  # noqa: BLE001  # its message may hold a text: no log of the server gets it
             _LOG.error("A request failed with %s.", type(error).__name__)
             if state["status"] == 500:
-                failed = response_of(
-                    503, "failed", "It failed. Nothing of it is released.", headers={"Retry-After": "5"}
-                )
-                await failed(scope, receive, adding)
+                await failed()(scope, receive, adding)
         route = getattr(scope.get("route"), "path", "other")
         self._counts.requests.labels(route, state["status"]).inc()
         self._counts.seconds.labels(route).observe(time.monotonic() - began)

@@ -120,8 +120,8 @@ class Jobs:
         account = (key.account or "").encode()
         name = self._secret.mac("job", account, idempotency_key.encode())[:32]
         payload = self._secret.mac("payload", name.encode(), wish.to_json().encode(), digest.encode())
-        folder, now = self._folder(name, payload), time.time()
-        if not folder.exists():
+        folder, now, row = self._folder(name, payload), time.time(), self._row(name)
+        if not folder.exists() and (row is None or row.state in _OPEN):  # of a job that ended nothing is kept
             uploaded.rename(folder)
         new = self._store.insert(
             JOBS,
@@ -181,12 +181,11 @@ class Jobs:
         """Stop a job; what was charged stays charged, and nothing of it becomes visible."""
         row = self._own_row(name, key)
         queued = JOBS.update().where(JOBS.c.id == name, JOBS.c.state == "queued")
+        running = JOBS.update().where(JOBS.c.id == name, JOBS.c.state == "running")
         if self._store.write(queued.values(state="cancelled", problem=f"Cancelled. {self._charge(row)}")):
             self._delete(name)
-        else:
-            self._store.write(
-                JOBS.update().where(JOBS.c.id == name, JOBS.c.state == "running").values(state="cancelling")
-            )
+        elif not self._store.write(running.values(state="cancelling")):
+            return  # it has ended
         self._store.note(Event(key.who, "job cancelled", key.account))
 
     def _row(self, name: str) -> Any:
@@ -284,9 +283,9 @@ class Jobs:
         try:
             certificate = self._done(row)
         except LedgerError:
-            self._store.write(
-                JOBS.update().where(JOBS.c.id == row.id).values(state="queued", lease=time.time() + _AGAIN)
-            )
+            again = JOBS.update().where(JOBS.c.id == row.id)
+            later = again.values(lease=time.time() + _AGAIN)
+            self._store.write(later, again.where(JOBS.c.state == "running").values(state="queued"))
             return
         except DPTextError as error:
             problem = str(error).replace(str(self._folder(row.id, row.answer) / "input"), "the file")
@@ -295,16 +294,23 @@ class Jobs:
         finally:
             beating.set()
             heart.join()
-        state = "done" if certificate else "cancelled" if self._row(row.id).state == "cancelling" else "failed"
-        if problem is not None:
-            problem = f"{problem} {self._charge(row)}"
         if certificate:
             (self._folder(row.id, row.answer) / "input").unlink(missing_ok=True)
+        if not (certificate and self._ended(row, "running", "done", None, certificate)):
+            problem = f"{problem or 'Cancelled.'} {self._charge(row)}"
+            if self._ended(row, "cancelling", "cancelled", problem, None) or self._ended(
+                row, "running", "failed", problem, None
+            ):
+                self._delete(row.id)
+
+    def _ended(self, row: Any, before: str, state: str, problem: str | None, certificate: str | None) -> bool:
+        """End a job of this process that was in the state `before`; whether it was."""
+        mine = JOBS.update().where(JOBS.c.id == row.id, JOBS.c.owner == self._own, JOBS.c.state == before)
         values = {"state": state, "problem": problem, "certificate": certificate, "owner": None, "lease": 0.0}
-        self._store.write(JOBS.update().where(JOBS.c.id == row.id, JOBS.c.owner == self._own).values(**values))
+        if not self._store.write(mine.values(**values)):
+            return False
         self._store.note(Event("server", f"job {state}", row.account, row.model, None, certificate))
-        if state != "done":
-            self._delete(row.id)
+        return True
 
     def _charge(self, row: Any) -> str:
         """What became of the charge of a job that failed."""
@@ -323,15 +329,16 @@ class Jobs:
 
     def _done(self, row: Any) -> str:
         """Run a job to its end; the sha256 of its certificate."""
+        self._go_on(row)
         wish, out = Wish.of(row.settings), self._out(row)
         source = self._folder(row.id, row.answer) / "input"
         payment = Payment(self._ledger, row.account, _charge_key(row.id))
-        whole = (
-            certificate_path(out).is_file() and not state_path(out).exists() and out.exists()
-        )  # a kill came after it
+        # A kill came after it.
+        whole = certificate_path(out).is_file() and not state_path(out).exists() and out.exists()
         if wish.kind == "synthesize":
             if not whole:
                 self._synthesize(row, wish, source, out, payment)
+            self._go_on(row)
             found = read_certificate(certificate_path(out))
             stream = found.charged.stream if found.charged else None
             self._ledger.settle(row.account, _charge_key(row.id), stream_mark(stream or ""))
@@ -347,8 +354,7 @@ class Jobs:
                 self._store.write(JOBS.update().where(JOBS.c.id == row.id).values(done=done))
             if self._stop.is_set():
                 raise LedgerError("The gateway is stopping.")
-            if self._row(row.id).state == "cancelling":
-                raise CancelledError("Cancelled.")
+            self._go_on(row)
 
         plan = Plan(
             wish.fields,
@@ -360,6 +366,10 @@ class Jobs:
         plan = replace(plan, resume=resume, force=not resume)
         mechanism = self._models.loaded(row.model)
         return privatize_file(source, out, mechanism, plan=plan, payment=payment, on_progress=tell).sha256
+
+    def _go_on(self, row: Any) -> None:
+        if self._row(row.id).state == "cancelling":
+            raise CancelledError("Cancelled.")
 
     def _synthesize(self, row: Any, wish: Wish, source: Path, out: Path, payment: Payment) -> None:
         spec = self._models.spec(row.model)

@@ -77,6 +77,11 @@ def problem_of(error: DPTextError) -> Problem:
             return Problem(503, "failed", "It failed. Nothing of it is released.", retry_after=5)
 
 
+def failed() -> JSONResponse:
+    """The answer to an error that nobody expected, whose message may hold a text."""
+    return response_of(503, "failed", "It failed. Nothing of it is released.", headers={"Retry-After": "5"})
+
+
 def install(app: FastAPI) -> None:
     """Answer every error as a problem."""
 
@@ -96,7 +101,7 @@ def install(app: FastAPI) -> None:
         return response_of(422, "invalid", "The request has not the form that /openapi.json says.", {"errors": found})
 
     async def unexpected(_: Request, __: Any) -> JSONResponse:
-        return response_of(503, "failed", "It failed. Nothing of it is released.", headers={"Retry-After": "5"})
+        return failed()
 
     app.add_exception_handler(Problem, problem)
     app.add_exception_handler(DPTextError, ours)

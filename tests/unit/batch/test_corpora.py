@@ -1,14 +1,13 @@
 """A private corpus of many files is summed up as one of a single file, by however many workers."""
 
 import json
-import pickle
 from pathlib import Path
 
 import pytest
 from cryptography.exceptions import InvalidTag
 
 import dptext as dp
-from dptext.batch.corpora import PrivateShards, Reader, _opened, synthesize_dataset
+from dptext.batch.corpora import PrivateShards, Reader, _opened, _unpacked, synthesize_dataset
 from dptext.batch.shards import shards_of
 from dptext.errors import DataError
 from dptext.runs.synthesizing import run
@@ -73,7 +72,7 @@ def test_what_a_worker_answers_is_sealed_and_each_record_is_in_one_answer(tmp_pa
         _opened(sealed, b"x" * 32)
 
     def authors(answer: bytes) -> list[str]:
-        return [author for each in pickle.loads(_opened(answer, bytes(32))) for author in each.authors]  # noqa: S301
+        return [author for each in _unpacked(_opened(answer, bytes(32))) for author in each.authors]
 
     found = authors(sealed)
     assert found == [row["who"] for row in rows[10:190]]

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from cryptography.exceptions import InvalidTag
 
-from dptext import sample_records
+from dptext import Guarantee, Relation, Unit, sample_records
 from dptext.errors import LedgerError
 from dptext.ledger.books import Ledger
 from dptext.runs.payment import Payment
@@ -287,6 +288,116 @@ def test_a_job_is_cancelled(fresh: Served, tmp_path: Path, monkeypatch: pytest.M
     assert found["state"] == "cancelled"
     assert "Charge 1 stays charged" in found["problem"]
     assert list((tmp_path / "spool").glob("*-*")) == []
+
+
+def test_a_job_of_others_is_not_there_on_any_route(fresh: Served) -> None:
+    mine = fresh.job(b'{"text": "secret", "label": "travel"}\n').json()["id"]
+    assert fresh.ended(mine)["state"] == "done"
+    scopes = ("privatize", "jobs", "synthesize", "accounts")
+    other = fresh.headers(fresh.gate.keys.create("else", account="other", scopes=scopes))
+    for path in ("", "/events", "/result", "/certificate", "/words"):
+        assert told(fresh.client.get(f"/v1/jobs/{mine}{path}", headers=other))["type"] == "urn:dptext:no-job"
+    assert told(fresh.client.get(f"/v1/topics/{mine}", headers=other))["type"] == "urn:dptext:no-job"
+    assert told(fresh.client.delete(f"/v1/jobs/{mine}", headers=other))["type"] == "urn:dptext:no-job"
+    assert {each["account"] for each in fresh.client.get("/v1/events", headers=other).json()} == {"other"}
+    assert {each["account"] for each in fresh.client.get("/v1/events", headers=fresh.headers()).json()} == {"reviews"}
+    assert stat.S_IMODE((fresh.folder / "spool").stat().st_mode) == 0o700
+
+
+def test_idempotency_keys_are_of_one_account(fresh: Served) -> None:
+    limit = Guarantee(50.0, 1e-5, Unit.DOCUMENT, Relation.REPLACE_ONE)
+    fresh.ledger.open_account("second", limit)
+    other = fresh.gate.keys.create("else", account="second", scopes=("privatize", "jobs"))
+    first, second = fresh.privatize(FEW), fresh.privatize(FEW, key=other)
+    assert first.status_code == second.status_code == 200
+    assert "Idempotent-Replayed" not in second.headers
+    data = b'{"text": "secret", "label": "travel"}\n'
+    mine = fresh.job(data).json()["id"]
+    query = {"model": "labels", "label_field": "label"}
+    theirs = fresh.client.post("/v1/jobs", params=query, content=data, headers=fresh.headers(other, "first-job"))
+    assert (theirs.status_code, theirs.json()["id"] != mine) == (202, True)
+    while len(fresh.charges()) + len(list(fresh.ledger.log("second"))) < 4:
+        time.sleep(0.02)
+    assert len(fresh.charges()) == 2
+
+
+def test_a_rotated_key_may_no_more_than_before(gateway: Served) -> None:
+    keys = gateway.gate.keys
+    made = keys.create("bound", account="reviews", scopes=("jobs",), models=("topics",), days=5)
+    found = keys.find(keys.rotate(made.split("_")[1], days=0))
+    assert (found.account, found.scopes, found.models) == ("reviews", {"jobs"}, {"topics"})
+    listed = [each for each in keys.listed() if each["prefix"] == found.prefix]
+    assert listed[0]["expires"] == pytest.approx(time.time() + 5 * 86_400, abs=60)
+
+
+def test_each_purpose_has_a_key_of_its_own(gateway: Served) -> None:
+    secret = gateway.gate.answers.secret
+    assert len({secret.mac(purpose, b"x") for purpose in ("key", "answer", "payload", "job", "seal")}) == 5
+    with pytest.raises(InvalidTag):
+        secret.opened(secret.seal(b"answer", "here"), "there")
+
+
+def test_fields_that_nobody_knows_are_refused(gateway: Served) -> None:
+    known = {"records": [{"text": "secret", "label": "travel"}]}
+    for body in ({**known, "force": True}, {"records": [{**known["records"][0], "secret": "x"}]}):
+        found = gateway.client.post("/v1/models/labels/privatize", json=body, headers=gateway.headers())
+        assert told(found)["type"] == "urn:dptext:invalid"
+
+
+def test_scopes_of_files(gateway: Served) -> None:
+    few = gateway.gate.keys.create("few", account="reviews", scopes=("privatize",))
+    for path, model in (("/v1/jobs", "labels"), ("/v1/synthesize", "topics")):
+        found = gateway.client.post(path, params={"model": model}, content=b"{}", headers=gateway.headers(few))
+        assert told(found)["type"] == "urn:dptext:scope"
+
+
+def test_the_input_of_a_job_is_its_owners(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    modes = []
+    run = jobs.privatize_file
+
+    def seen(source: Path, *given: object, **more: object) -> object:
+        modes.append(stat.S_IMODE(source.stat().st_mode))
+        return run(source, *given, **more)
+
+    monkeypatch.setattr(jobs, "privatize_file", seen)
+    assert fresh.ended(fresh.job(b'{"text": "secret", "label": "travel"}\n').json()["id"])["state"] == "done"
+    assert modes == [0o600]
+
+
+def test_bytes_of_a_minute(tmp_path: Path) -> None:
+    with served(tmp_path, bytes_a_minute=4_000) as gateway:
+        rows = [{"text": "x" * 2_500, "label": "travel"}]
+        assert gateway.privatize(rows, "first-of-two").status_code == 200
+        refused = gateway.privatize(rows, "second-of-two")
+        assert told(refused)["type"] == "urn:dptext:rate"
+        assert int(refused.headers["Retry-After"]) > 1
+
+
+def test_what_was_cancelled_is_not_shown(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A synthesis that is whole before it is settled, and a job whose database blinks."""
+    write = Synthesized.write
+
+    def cancelled(found: Synthesized, path: Path, **given: bool) -> object:
+        whole = write(found, path, **given)
+        fresh.client.delete(f"/v1/jobs/{path.parent.name.split('-')[1]}", headers=fresh.headers())
+        return whole
+
+    monkeypatch.setattr(Synthesized, "write", cancelled)
+    monkeypatch.setattr(jobs, "_AGAIN", 0.1)
+    data = "".join(json.dumps({"text": e.text, "label": e.label}) + "\n" for e in sample_records(300)).encode()
+    name = fresh.job(data, path="/v1/synthesize", model="topics").json()["id"]
+    assert fresh.ended(name)["state"] == "cancelled"
+    assert fresh.charges()[0].release is None
+
+    def blinks(source: Path, *given: object, **more: object) -> None:
+        fresh.client.delete(f"/v1/jobs/{source.parent.name.split('-')[1]}", headers=fresh.headers())
+        raise LedgerError("The database went away.")
+
+    monkeypatch.setattr(jobs, "privatize_file", blinks)
+    name = fresh.job(b'{"text": "secret", "label": "travel"}\n', "second-job").json()["id"]
+    assert fresh.ended(name)["state"] == "cancelled"
+    fresh.job(b'{"text": "secret", "label": "travel"}\n', "second-job")  # of a job that ended no file is kept
+    assert list((fresh.folder / "spool").glob("*-*")) == []
 
 
 def test_a_sweep_leaves_what_may_become_a_job(fresh: Served) -> None:

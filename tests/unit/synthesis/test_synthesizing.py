@@ -245,7 +245,14 @@ def test_the_pool_is_not_the_private_corpus(tmp_path: Path) -> None:
     rows = [{"text": r.text, "label": r.label} for r in POOL]
     path = written(tmp_path / "private.jsonl", rows)
     (tmp_path / "linked.jsonl").hardlink_to(path)
-    for private, public in ((path, path), (str(path), tmp_path / "linked.jsonl"), (tmp_path, path), (rows, rows)):
+    among = str(tmp_path / "*.jsonl")
+    for private, public in (
+        (path, path),
+        (str(path), tmp_path / "linked.jsonl"),
+        (tmp_path, path),
+        (among, path),
+        (rows, rows),
+    ):
         with pytest.raises(ConfigError, match="beside the private corpus"):
             dp.synthesize(private, public, label="label", **SMALL)
 
