@@ -109,6 +109,61 @@ FAULTS = {
     "bodies of any length are taken": (
         "guarding", "if seen > most:", "if False:", "test_sizes_and_rates",
     ),
+    "events of others are seen": (
+        "app", 'None if "admin" in key.scopes else key.account or ""', "None",
+        "test_a_job_of_others_is_not_there_on_any_route",
+    ),
+    "answers of other accounts are given": (
+        "answers", 'self.secret.mac("answer", account, idempotency_key.encode())',
+        'self.secret.mac("answer", idempotency_key.encode())', "test_idempotency_keys_are_of_one_account",
+    ),
+    "jobs of other accounts are given": (
+        "jobs", 'self._secret.mac("job", account, idempotency_key.encode())',
+        'self._secret.mac("job", idempotency_key.encode())', "test_idempotency_keys_are_of_one_account",
+    ),
+    "a rotated key may use every model": (
+        "keys", "            models=tuple(row.models.split()),\n            days", "            days",
+        "test_a_rotated_key_may_no_more_than_before",
+    ),
+    "a rotated key never ends": (
+        "keys", "            days=left,", "            days=None,", "test_a_rotated_key_may_no_more_than_before",
+    ),
+    "one key for all purposes": (
+        "settings", 'f"dptext gateway, {purpose}".encode()', 'b"dptext gateway"',
+        "test_each_purpose_has_a_key_of_its_own",
+    ),
+    "unknown fields are taken": (
+        "app", '"""A private record."""\n\n    model_config = ConfigDict(extra="forbid"',
+        '"""A private record."""\n\n    model_config = ConfigDict(extra="ignore"',
+        "test_fields_that_nobody_knows_are_refused",
+    ),
+    "any number of bytes a minute": (
+        "guarding", "left >= min(size, self.size)", "True", "test_bytes_of_a_minute",
+    ),
+    "who releases few may send files": (
+        "job_routes", 'key: Annotated[Key, asking(gate, "jobs")],',
+        'key: Annotated[Key, asking(gate, "jobs", "privatize")],', "test_scopes_of_files",
+    ),
+    "who releases few may synthesize": (
+        "job_routes", 'key: Annotated[Key, asking(gate, "synthesize")],',
+        'key: Annotated[Key, asking(gate, "synthesize", "privatize")],', "test_scopes_of_files",
+    ),
+    "others may read an input": (
+        "job_routes", 'with create_private(folder / "input") as file:', 'with (folder / "input").open("wb") as file:',
+        "test_the_input_of_a_job_is_its_owners",
+    ),
+    "a cancelled synthesis is shown": (
+        "jobs", "            self._go_on(row)\n            found", "            found",
+        "test_what_was_cancelled_is_not_shown",
+    ),
+    "a blink of the database undoes a cancelling": (
+        "jobs", 'again.where(JOBS.c.state == "running").values(state="queued")', 'again.values(state="queued")',
+        "test_what_was_cancelled_is_not_shown",
+    ),
+    "an unexpected error is logged": (
+        "guarding", "        except Exception as error:", "        except ZeroDivisionError as error:",
+        "test_an_attempt_that_fails_after_the_charge_can_be_tried_again",
+    ),
     "answers are not filled up": (
         "guarding", "        if pad:", "        if False:", "test_padding_and_steps",
     ),
