@@ -133,7 +133,8 @@ def _packed(found: Sequence[Reading]) -> bytes:
 def _unpacked(data: bytes) -> Iterator[Reading]:
     with np.load(io.BytesIO(data), allow_pickle=False) as file:
         for i, authors in enumerate(json.loads(file["authors"].tobytes())):
-            yield Reading(*(file[f"{name}{i}"] for name in _ARRAYS), authors)
+            labels, points, unlike = (file[f"{name}{i}"] for name in _ARRAYS)
+            yield Reading(labels, points, unlike, authors)
 
 
 def _opened(sealed: bytes, key: bytes) -> bytes:
