@@ -15,7 +15,8 @@ import numpy as np
 
 from dptext.sampling.source import seeded
 from dptext.synthesis.topic_report import TopicReport
-from synthesis import SEED, SPLITS, as_records
+from synthesis import SEED, as_records
+from synthesis_splits import SPLITS
 
 RUNS = 100
 
