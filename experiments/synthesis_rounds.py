@@ -144,7 +144,7 @@ class Case:
         own = [Kept.alike([t for t, c in zip(made.texts, made.labels, strict=True) if c == name]) for name in labels]
         mix = np.maximum(np.array(made.report.by_label[0]), 1.0)
         source = seeded(SEED + self.seed + SEEDS)
-        voted = evolved(Given(fitted.pool), fitted.pool.space, fitted.spec, own, mix, self.corpus, source)  # type: ignore[arg-type]
+        voted = evolved(Given(fitted.pool), fitted.pool.space, fitted.spec, own, mix, self.corpus, source)
         texts, names, weights = list[str](), list[str](), list[float]()
         for name, before, after, number in zip(labels, own, voted, mix.tolist(), strict=True):
             votes = defaultdict(float, zip(after.texts, after.chances.tolist(), strict=True))
@@ -170,11 +170,11 @@ class Case:
             rows = rng.choice(len(weights), int((weights > 0).sum()), replace=False, p=weights / weights.sum())
             start.append(Kept.alike([pool.texts[i] for i in rows]))
         made = writer(pool)
-        voted = evolved(made, pool.space, spec, start, mix, self.corpus, source)  # type: ignore[arg-type]
+        voted = evolved(made, pool.space, spec, start, mix, self.corpus, source)
         texts, names = list[str](), list[str]()
         sizes = apportioned(mix, spec.size_of(pool.texts)).tolist()
         for label, (each, n) in enumerate(zip(voted, sizes, strict=True)):
-            grown = each.grown(made, label, n, source, varied=True)  # type: ignore[arg-type]
+            grown = each.grown(made, label, n, source, varied=True)
             texts += grown
             names += [spec.labels[label]] * len(grown)
         return texts, names
