@@ -9,7 +9,7 @@ among options). An adapter is a class with one method::
             return [their_package.privatize(value) for _ in range(runs)]
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -20,7 +20,7 @@ from dptext.privacy import accounting
 from dptext.privacy.events import Event, MetricEvent, NoEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Unit
 from dptext.sampling.source import Randomness
-from dptext.text.records import Record, Release
+from dptext.text.records import Record, Release, records_digest
 from dptext.types import Floats, Integers
 
 #: One input of a subject: a text, a record, or a vector `(dim,)`.
@@ -129,3 +129,44 @@ def as_vector(value: Value) -> Floats:
     if vector.ndim != 1 or not np.isfinite(vector).all():
         raise ConfigError(f"Expected a finite vector of shape (dim,), found shape {vector.shape}.")
     return vector
+
+
+__all__ = ["HasDigests", "broken_assumptions", "records_digest"]
+
+
+class HasDigests(Protocol):
+    """What names the public data that it was made from by their digests, as every mechanism does."""
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """sha256 digests, by name."""
+        ...
+
+
+def broken_assumptions(
+    claim: Guarantee, mechanism: HasDigests, *, private: Iterable[Record] = (), true: Sequence[str] | None = None
+) -> tuple[str, ...]:
+    """Why the guarantee does not apply; empty where nothing speaks against it.
+
+    Args:
+        claim: the guarantee.
+        mechanism: the fitted mechanism; digests of the text that it was fitted on are `records_digest`s.
+        private: the records that are to be protected. It is found where the very same set was the training text, and
+            not where a part of it or a paraphrase was.
+        true: the assumptions that are known to hold. Every other assumption of the claim is then broken. Without them
+            only digests are compared.
+
+    Returns:
+        One sentence for each finding. Whoever finds one treats the guarantee as `claim.voided(...)`.
+    """
+    found = []
+    digest = records_digest(private)
+    if digest != records_digest(()):
+        found += [
+            f"the private records are the data that the mechanism calls {name!r} and takes for public"
+            for name, other in mechanism.digests.items()
+            if other == digest
+        ]
+    if true is not None:
+        found += [f"nobody says that this is true: {text}" for text in claim.assumptions if text not in true]
+    return tuple(found)

@@ -20,10 +20,9 @@ integers only.
 * `TwoSet`: as ER-AE chooses (`two_set`).
 """
 
-from dptext.sampling.exponential import ClippedExponential, Exponential, PermuteAndFlip
+from dptext.sampling.exponential import ClippedExponential, Exponential, PermuteAndFlip, TwoSet
 from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.sampling.truncated import LEAST_DISTANCE, TruncatedExponential
-from dptext.sampling.two_set import TwoSet
 from dptext.sampling.weights import ROUNDING_LOSS, require_finite
 
 __all__ = [

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism
-from dptext.testing import audit_checks, release_checks, silence_checks, statement_checks
+from dptext.testing import release_checks, silence_checks, statement_checks
 from dptext.testing.case import Case
 from dptext.text.records import Record
 from dptext.text.samples import sample_records
@@ -25,8 +25,8 @@ CHECKS: dict[str, Callable[[Case], None]] = {
     "fit": statement_checks.check_fit,
     "order": release_checks.check_order,
     "batches": release_checks.check_batches,
-    "distribution": audit_checks.check_distribution,
-    "fresh": audit_checks.check_fresh,
+    "distribution": release_checks.check_distribution,
+    "fresh": release_checks.check_fresh,
     "event": statement_checks.check_event,
     "frozen": statement_checks.check_frozen,
     "verbatim": silence_checks.check_verbatim,
@@ -34,7 +34,7 @@ CHECKS: dict[str, Callable[[Case], None]] = {
     "files": silence_checks.check_files,
     "shapes": silence_checks.check_shapes,
     "model": release_checks.check_model,
-    "guarantee": audit_checks.check_guarantee,
+    "guarantee": release_checks.check_guarantee,
 }
 
 

@@ -26,8 +26,8 @@ import numpy as np
 from dptext.errors import ConfigError
 from dptext.mechanism import settings
 from dptext.privacy.guarantee import Relation, Trust
-from dptext.sampling.nudged import STEPS as UNIT_STEPS
-from dptext.sampling.nudged import Nudged
+from dptext.sampling.hub import STEPS as UNIT_STEPS
+from dptext.sampling.hub import Nudged
 from dptext.sampling.source import Randomness, secure, seeded
 from dptext.synthesis import groups_of_units
 from dptext.synthesis.spec import Fitted, SynthesisSpec, Synthetic

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from dptext.mechanism import output_fault, seen, settings
+from dptext import audits
+from dptext.audits.trials.distinguishing import separation
+from dptext.audits.trials.enumeration import enumerable
+from dptext.mechanism import HasDistribution, HasLatent, HasMetric, Spec, compared, output_fault, seen, settings
+from dptext.privacy.guarantee import Basis
 from dptext.sampling.source import secure, seeded
 from dptext.testing.case import Case, require
-from dptext.text.records import Release
+from dptext.text.records import Record, Release
+from dptext.types import Floats
 
 _RELABELLED = 6
 
@@ -71,3 +77,89 @@ def check_model(case: Case) -> None:
         all(map(same, loaded.privatize(case.batch, seeded(case.seed)), outputs)),
         "a loaded model gives the same outputs",
     )
+
+
+_COPIES = 32
+_TRIALS = 2_000
+_FEW = 400
+_RUNS = 20
+_SURE = 1 - 1e-5  # a sound mechanism fails a statistical check in less than one of 10,000 runs of the contract
+
+
+def check_distribution(case: Case) -> None:
+    """Under secure randomness a record has one output distribution: alone, among others, at any position."""
+    mechanism, source = case.mechanism, secure()
+    record = Record("0", f"{case.words[0]} {case.words[1]}")
+    alone = compared([mechanism.privatize([record], source)[0] for _ in range(_FEW)])
+    others = [*(r for r in case.odd if len(r.text) < 30), *([Record("1", case.words[1])] * 4)]
+    within, first, last = [], [], []
+    for i in range(_FEW):
+        place = i % (len(others) + 1)
+        released = mechanism.privatize([*others[:place], record, *others[place:]], source)
+        within.append(released[place])
+        pair = mechanism.privatize([record, record], source)
+        first.append(pair[0])
+        last.append(pair[1])
+    for where, found in {"among others": within, "as the first": first, "as the last": last}.items():
+        apart = separation(alone, compared(found), confidence=_SURE)
+        require(apart == 0, f"a record's distribution is the same {where} as alone")
+    apart = separation(joined(first, last), joined(first, [*last[1:], last[0]]), confidence=_SURE)
+    require(apart == 0, "the records of a batch are drawn independently")
+
+
+def joined(first: Sequence[Release[str]], last: Sequence[Release[str]]) -> list[str] | Floats:
+    """Two releases of each batch as one value, so that what they share shows."""
+    one, other = compared(first), compared(last)
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return np.hstack([one, other, one - other])  # noise that is shared shows in the differences alone
+    return [f"{a} {b}" for a, b in zip(one, other, strict=True)]
+
+
+def check_fresh(case: Case) -> None:
+    """Secure runs do not repeat themselves, and what never varies does not depend on the text."""
+    text = " ".join(case.words * 3)
+    batch = [Record(str(i), text) for i in range(_COPIES)]
+    runs = [[seen(release) for release in case.mechanism.privatize(batch, secure())] for _ in range(2)]
+    if len({*runs[0], *runs[1]}) > 1:
+        # Two honest runs of few possible outputs may agree by chance, many hardly ever.
+        more = (list(map(seen, case.mechanism.privatize(batch, secure()))) for _ in range(_RUNS))
+        require(runs[0] != runs[1] or any(run != runs[0] for run in more), "two secure runs draw different noise")
+    elif case.mechanism.spec.guarantee().basis is not Basis.NONE:
+        other = case.mechanism.privatize([Record("0", " ".join(case.words[::-1] * 3))], secure())[0]
+        require(seen(other) == runs[0][0], "an output that never varies does not depend on the text")
+
+
+def _max_tokens(spec: Spec) -> int:
+    """The largest length that the settings name, if they name one."""
+    found = settings(spec).get("max_tokens")
+    return found if isinstance(found, int) else 50
+
+
+def check_guarantee(case: Case) -> None:
+    """The stated guarantees survive the audits: counting, and where they can be read, densities and distributions."""
+    mechanism, spec = case.mechanism, case.mechanism.spec
+    for unit in spec.units:
+        claim = spec.guarantee(unit)
+        if claim.basis is Basis.NONE:
+            continue  # nothing is stated
+        pairs = audits.worst_pairs(
+            unit,
+            claim.relation,
+            claim.reveals,
+            words=case.words,
+            max_tokens=_max_tokens(spec),
+            labels=spec.traits.labels if spec.traits.reads_labels else (),
+        )
+        require(bool(pairs), "there are neighbours to try")
+        if claim.metric is not None:
+            require(isinstance(mechanism, HasMetric), "a mechanism with a metric knows the distance of two records")
+        report = audits.distinguish(mechanism, pairs=pairs, claim=claim, trials=_TRIALS, confidence=_SURE)
+        require(not report.refutes(claim), f"the guarantee per {unit} survives distinguish")
+        if isinstance(mechanism, HasLatent):
+            report = audits.whitebox(mechanism, pairs=pairs, claim=claim, trials=4 * _TRIALS, confidence=_SURE)
+            require(not report.refutes(claim), f"the guarantee per {unit} survives whitebox")
+        if isinstance(mechanism, HasDistribution):
+            listed = [pair for pair in pairs if enumerable(mechanism, pair)]
+            require(bool(listed), "the outputs of short texts can be enumerated")
+            report = audits.exact(mechanism, pairs=listed, claim=claim, trials=4 * _TRIALS)
+            require(not report.refutes(claim), f"the guarantee per {unit} survives enumeration")

@@ -10,8 +10,7 @@ import numpy as np
 from scipy.stats import beta
 
 from dptext.audits.bounds import epsilon_from_rates, renyi_from_rates
-from dptext.audits.divergence.density_ratio import LEAST_ROWS
-from dptext.audits.divergence.ratio_models import LogRatio, RatioModel, train_log_ratio
+from dptext.audits.divergence.density_ratio import LEAST_ROWS, LogRatio, RatioModel, train_log_ratio
 from dptext.audits.divergence.renyi import check_alphas, check_samples
 from dptext.audits.report import Result
 from dptext.errors import ConfigError

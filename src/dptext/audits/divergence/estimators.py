@@ -18,11 +18,9 @@ import numpy as np
 
 from dptext.audits.divergence import findings
 from dptext.audits.divergence.conversion import cheapest_line, direct, paper_line
-from dptext.audits.divergence.density_ratio import LogRatios, cross_fit
+from dptext.audits.divergence.density_ratio import LogRatios, RatioModel, cross_fit
 from dptext.audits.divergence.findings import Tested
-from dptext.audits.divergence.knn import knn_count_ratio, knn_poczos_schneider
-from dptext.audits.divergence.ratio_models import RatioModel
-from dptext.audits.divergence.renyi import gaussian
+from dptext.audits.divergence.renyi import gaussian, knn_count_ratio, knn_poczos_schneider
 from dptext.audits.divergence.settings import DivergenceSettings
 from dptext.estimates import Estimate, bonferroni
 from dptext.types import Floats, Positions

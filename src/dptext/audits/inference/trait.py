@@ -27,8 +27,7 @@ import numpy as np
 
 from dptext.audits.inference.authors import AuthorSplit
 from dptext.audits.inference.authorship import release_split
-from dptext.audits.inference.set_attackers import Attacker, TrainAttacker, standard_attackers
-from dptext.audits.inference.sets import SetSplit
+from dptext.audits.inference.sets import Attacker, SetSplit, TrainAttacker, standard_attackers
 from dptext.audits.inference.trait_report import EMPTY_TEXTS, NO_GUARANTEE, TWO_SETS, SetJudge, TraitReport
 from dptext.audits.roc import check_scores
 from dptext.audits.subjects import OnCount

@@ -16,10 +16,17 @@ from typing import Final
 import numpy as np
 
 from dptext.audits.features import standardiser
-from dptext.audits.membership import scorers
-from dptext.audits.membership.members import check_members
+from dptext.audits.membership.members import (
+    Scorer,
+    Trainer,
+    Transform,
+    blind_scores,
+    check_members,
+    halves_of_both,
+    logit_confidence,
+    train_on,
+)
 from dptext.audits.membership.results import Measure, MemberScores, MembershipResult
-from dptext.audits.membership.scorers import Scorer, Trainer, Transform
 from dptext.audits.roc import check_scores
 from dptext.audits.subjects import OnCount
 from dptext.audits.texts import shared_texts
@@ -127,7 +134,7 @@ def shokri(
     rng = np.random.default_rng(seed)
 
     def trained(records: Sequence[Record], done: int) -> Scorer:
-        model = scorers.train_on(records, train=train, transform=transform, seed=int(rng.integers(2**31)))
+        model = train_on(records, train=train, transform=transform, seed=int(rng.integers(2**31)))
         if on_progress is not None:
             on_progress(done, 2)
         return model
@@ -138,9 +145,9 @@ def shokri(
     def scores(model: Scorer) -> MemberScores:
         return learned(_features(model, members)), learned(_features(model, non_members))
 
-    control = trained(scorers.halves_of_both(members, non_members, rng), 2)
+    control = trained(halves_of_both(members, non_members, rng), 2)
     overlap = shared_texts([*members, *non_members], [*shadow_train, *shadow_out])
-    notes, sure = [PROXY], scorers.logit_confidence
+    notes, sure = [PROXY], logit_confidence
     if overlap:
         notes.append(
             f"{overlap:,} of the attacker's {2 * len(shadow_train):,} records are the target's: the attacker knew them."
@@ -150,7 +157,7 @@ def shokri(
         ("the same on a classifier trained on half of both", scores(control)),
         {
             "loss threshold": (sure(target, members), sure(target, non_members)),
-            "no look at the model": scorers.blind_scores(members, non_members, seed=seed),
+            "no look at the model": blind_scores(members, non_members, seed=seed),
         },
         notes=notes,
         signature={

@@ -11,11 +11,18 @@ from typing import Final
 import numpy as np
 
 from dptext import _validate
-from dptext.audits.membership import scorers
 from dptext.audits.membership.attacks import PROXY
-from dptext.audits.membership.members import check_members
+from dptext.audits.membership.members import (
+    Scorer,
+    Trainer,
+    Transform,
+    blind_scores,
+    check_members,
+    halves_of_both,
+    logit_confidence,
+    train_on,
+)
 from dptext.audits.membership.results import Measure, MemberScores, MembershipResult
-from dptext.audits.membership.scorers import Scorer, Trainer, Transform
 from dptext.audits.report import Result
 from dptext.audits.subjects import OnCount
 from dptext.errors import ConfigError
@@ -86,23 +93,23 @@ def lira(
     def said(records: Sequence[Record]) -> Floats:
         """What a model trained on these records says of the pool."""
         nonlocal done
-        model = scorers.train_on(records, train=train, transform=transform, seed=int(rng.integers(2**31)))
+        model = train_on(records, train=train, transform=transform, seed=int(rng.integers(2**31)))
         done += 1
         if on_progress is not None:
             on_progress(done, shadows + 1)
-        return scorers.logit_confidence(model, pool)
+        return logit_confidence(model, pool)
 
     inside = _assignment(shadows, len(pool), rng)
     by_shadows = np.stack([said([pool[i] for i in np.flatnonzero(row).tolist()]) for row in inside])
-    by_control = said(scorers.halves_of_both(members, non_members, rng))
-    by_target = scorers.logit_confidence(target, pool)
+    by_control = said(halves_of_both(members, non_members, rng))
+    by_target = logit_confidence(target, pool)
 
     def sides(scores: Floats) -> MemberScores:
         return scores[: len(members)], scores[len(members) :]
 
     baselines = {
         "loss threshold": sides(by_target),
-        "no look at the model": scorers.blind_scores(members, non_members, seed=seed),
+        "no look at the model": blind_scores(members, non_members, seed=seed),
     }
     results = []
     for name, score in (("online", online_scores), ("offline", offline_scores)):

@@ -13,7 +13,7 @@ import numpy as np
 
 from dptext.audits.running import sample
 from dptext.mechanism import VectorNoise
-from dptext.sampling.float_draws import directions
+from dptext.sampling.float_noise import directions
 from dptext.sampling.source import Randomness
 from dptext.types import Floats
 

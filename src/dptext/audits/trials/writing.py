@@ -16,9 +16,8 @@ from dptext import _validate
 from dptext.audits.report import Report
 from dptext.audits.running import run, sample
 from dptext.audits.subjects import Outputs, Sampler, Subject, Value, claim_of, unclaimed
-from dptext.audits.trials.distinguishing import distinguish
+from dptext.audits.trials.distinguishing import FEWEST_TRIALS, distinguish
 from dptext.audits.trials.pairs import UNKNOWN, Pair, Trial, checked_pair
-from dptext.audits.trials.thresholds import FEWEST_TRIALS
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import bonferroni, clopper_pearson, clopper_pearson_lower, clopper_pearson_upper
 from dptext.privacy.guarantee import Guarantee
