@@ -110,9 +110,9 @@ def test_a_claim_for_documents_is_tried(source: Path, monkeypatch: pytest.Monkey
     assert "Nothing refutes the claim of epsilon 0.5 per document: no difference was seen." in out
     assert "control" not in out
     assert "90 of the texts are in --public" in err
-    choose = label_response.TopKRandomizedResponse.choose
+    choose = top_k.TopKRandomizedResponse.choose
     monkeypatch.setattr(
-        label_response.TopKRandomizedResponse,
+        top_k.TopKRandomizedResponse,
         "choose",
         lambda self, scores, source: choose(self, scores, source) * 0 + scores.argmax(axis=1),
     )
