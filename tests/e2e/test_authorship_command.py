@@ -100,6 +100,7 @@ def test_from_a_file_to_a_table(source: Path, tmp_path: Path, vectors: Path) -> 
 
 def test_a_claim_for_documents_is_tried(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Randomized response on the author survives at its epsilon; the same claim with the author passed on does not."""
+    from dptext.sampling import top_k
 
     labels = json.dumps([f"{CANARY}{i}" for i in range(AUTHORS)])
     audit = ["audit", "authorship", source, "--text-field", "body", "--author-field", "who", "--label-field", "who"]
