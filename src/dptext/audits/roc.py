@@ -37,9 +37,8 @@ _DRAWS_AT_ONCE: Final = 1 << 21
 class TruePositives(Result):
     """Members found by the lowest threshold that accuses no more than a share `fpr` of the non-members.
 
-    Attributes:
-        tpr: share of the members above the threshold, with its exact interval for the threshold as it is.
-        false_positives: non-members above the threshold.
+    The `tpr` is the share of the members above the threshold, with its exact interval for the threshold as it is, and
+    `false_positives` the non-members above it.
     """
 
     fpr: float

@@ -9,19 +9,21 @@ among options). An adapter is a class with one method::
             return [their_package.privatize(value) for _ in range(runs)]
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from dptext.errors import ConfigError
-from dptext.mechanism import Spec, VectorNoise
+from dptext.mechanism import Mechanism, Spec, VectorNoise
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, MetricEvent, NoEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Unit
 from dptext.sampling.source import Randomness
 from dptext.text.records import Record, Release, records_digest
 from dptext.types import Floats, Integers
+
+__all__ = ["records_digest"]  # of what is named by its digest: public here, too
 
 #: One input of a subject: a text, a record, or a vector `(dim,)`.
 Value = str | Record | Floats
@@ -81,8 +83,8 @@ def claim_of(subject: Subject) -> Guarantee | None:
     """The guarantee that the subject states itself; None where it states none.
 
     That of a mechanism is the guarantee of its spec for the smallest unit. That of vector noise and of a choice follows
-    from its events, for a whole document whose latent or scores they are given. Noise as published has no event that
-    holds; what it has `claimed` gives a guarantee of basis CLAIMED.
+    from its events, for a whole document. Noise as published has no event that holds; what it has `claimed` gives a
+    guarantee of basis CLAIMED.
     """
     if isinstance(subject, HasSpec):
         return subject.spec.guarantee()
@@ -131,20 +133,8 @@ def as_vector(value: Value) -> Floats:
     return vector
 
 
-__all__ = ["HasDigests", "broken_assumptions", "records_digest"]
-
-
-class HasDigests(Protocol):
-    """What names the public data that it was made from by their digests, as every mechanism does."""
-
-    @property
-    def digests(self) -> Mapping[str, str]:
-        """sha256 digests, by name."""
-        ...
-
-
 def broken_assumptions(
-    claim: Guarantee, mechanism: HasDigests, *, private: Iterable[Record] = (), true: Sequence[str] | None = None
+    claim: Guarantee, mechanism: Mechanism[str], *, private: Iterable[Record] = (), true: Sequence[str] | None = None
 ) -> tuple[str, ...]:
     """Why the guarantee does not apply; empty where nothing speaks against it.
 

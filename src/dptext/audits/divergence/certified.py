@@ -26,11 +26,8 @@ _EVENTS: Final = 2
 class CertifiedBound(Result):
     """Lower bounds that hold together with probability `confidence`, if the rows were drawn independently.
 
-    Attributes:
-        forward: of D_alpha(P || Q), for each order; 0 says nothing.
-        backward: of D_alpha(Q || P).
-        epsilon: no smaller epsilon is true at `delta` between the two distributions of vectors.
-        rows: of the first and of the second set, on which the events were counted.
+    They are of D_alpha(P || Q) and of D_alpha(Q || P) for each order (0 says nothing), and of the epsilon at `delta`
+    between the two distributions of vectors. So many rows of either set were counted.
     """
 
     alphas: tuple[float, ...]
@@ -74,9 +71,9 @@ def certify(
     learned, chosen, counted = ((first[a], second[b]) for a, b in zip(*cut, strict=True))
     scorers = [train_log_ratio(*learned, model=model, seed=int(rng.integers(2**31))) for model in models]
     alpha = bonferroni(confidence, 2 * _EVENTS)  # two rates each
-    values = [tuple(score(rows) for rows in chosen) for score in scorers]
+    values = [(score(chosen[0]), score(chosen[1])) for score in scorers]
     events = [
-        _choose([(up, down) for up, down in values], scorers, alpha=alpha, sign=1.0),
+        _choose(values, scorers, alpha=alpha, sign=1.0),
         _choose([(-down, -up) for up, down in values], scorers, alpha=alpha, sign=-1.0),
     ]
     renyi = functools.partial(renyi_from_rates, confidence=confidence, tests=_EVENTS)
@@ -92,8 +89,8 @@ def certify(
             hits[0], n, false_positives=hits[1], negatives=m, delta=delta, confidence=confidence, tests=_EVENTS
         )
         epsilon = max(epsilon, bound.epsilon)
-    alphas, ahead, behind = tuple(orders.tolist()), tuple(forward.tolist()), tuple(backward.tolist())
-    return CertifiedBound(alphas, ahead, behind, epsilon, delta, confidence, (n, m))
+    curves = (tuple(each.tolist()) for each in (orders, forward, backward))
+    return CertifiedBound(*curves, epsilon, delta, confidence, (n, m))
 
 
 def _choose(

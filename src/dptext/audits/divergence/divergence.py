@@ -2,10 +2,7 @@
 
 A public embedder turns both into vectors, which are cut to the main directions of public text. Six estimators of the
 Renyi divergence compare them in both directions. The curve of the default one becomes an epsilon in three ways. Every
-number has an interval and a null (`estimators`), and a bound that is certified stands beside them::
-
-    report = measure(sensitive, safe, public=texts, embedder=load_sentence_encoder())
-    print(report.to_markdown())
+number has an interval and a null (`estimators`), and a bound that is certified stands beside them.
 
 What comes out is an empirical estimate, and a certified lower bound, of leakage in this embedding. It is NOT an upper
 bound and not differential privacy: texts can differ where vectors do not.
@@ -56,11 +53,11 @@ def measure(
     attack: Estimate | None = None,
     on_step: OnCount | None = None,
 ) -> DivergenceReport:
-    """Compare two sets of texts.
+    """Compare two sets of texts, each drawn independently.
 
     Args:
-        first: one set, drawn independently.
-        second: the other set, drawn independently.
+        first: one set.
+        second: the other set.
         public: other text, on which the projection is fitted. Texts that are in one of the sets are left out.
         embedder: public. Its vectors are scaled to norm 1.
         settings: of the comparison.
@@ -114,15 +111,11 @@ def measure_vectors(
     origin: Mapping[str, Json] | None = None,
     on_step: OnCount | None = None,
 ) -> DivergenceReport:
-    """Compare two samples of vectors. Their space must not have been fitted on them.
+    """Compare two samples of vectors, `(n, d)` and `(m, d)`. Their space must not have been fitted on them.
 
-    The vectors are `(n, d)` and `(m, d)`. The `components` of the settings have no effect here. The notes stand before
-    those of every report. The origin says in the signature where the vectors come from. The other arguments are those
-    of `measure`.
-
-    Raises:
-        ConfigError: samples that cannot be used.
-        MissingExtraError: scikit-learn is absent.
+    The `components` of the settings have no effect here. The notes stand before those of every report. The origin says
+    in the signature where the vectors come from. The other arguments are those of `measure`. ConfigError for samples
+    that cannot be used, MissingExtraError where scikit-learn is absent.
     """
     settings = DivergenceSettings() if settings is None else settings
     # A half must still have the neighbours that the largest order asks for.
@@ -173,8 +166,7 @@ def measure_vectors(
     curves = tuple(
         Curve(
             name,
-            tuple(map(float, both[name][0])),
-            tuple(map(float, both[name][1])),
+            *(tuple(map(float, way)) for way in both[name]),
             tuple(judged[name, i] for i in range(len(settings.alphas))),
             rises=not any(falls(way) for way in both[name]),
             largest=_largest(name, both[name], ratios, settings),

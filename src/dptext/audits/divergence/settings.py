@@ -37,12 +37,9 @@ def apart(public: Iterable[Record], *sets: Sequence[Record]) -> tuple[list[str],
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Projection:
-    """Principal components of public vectors.
+    """Principal components of public vectors: their mean `(dim,)`, and orthonormal `axes` `(components, dim)`.
 
-    Attributes:
-        centre: mean of the public vectors, `(dim,)`.
-        axes: orthonormal rows `(components, dim)`, by falling variance.
-        kept: share of the public variance that the components hold.
+    The axes stand by falling variance and keep this share of the public variance.
     """
 
     centre: Floats
@@ -78,7 +75,7 @@ TRIM: Final = 0.005
 
 @dataclass(frozen=True, slots=True)
 class DivergenceSettings:
-    """How two sets are compared.
+    """How two sets are compared; ConfigError for a setting out of its range.
 
     Attributes:
         alphas: orders, rising, above 1.
@@ -89,9 +86,6 @@ class DivergenceSettings:
         permutations: relabellings of the null; at least 1/(1 - confidence) - 1.
         resamples: random halves behind each interval; at least 2/(1 - confidence) - 1.
         confidence: of the intervals and of the certified bound.
-
-    Raises:
-        ConfigError: a setting out of its range.
     """
 
     alphas: tuple[float, ...] = ALPHAS
@@ -116,18 +110,12 @@ class DivergenceSettings:
         _validate.positive(delta=self.delta)
         _validate.within(0, 0.5, delta=self.delta)
         _validate.within(0, 0.1, trim=self.trim)
-        _validate.count(
-            components=self.components,
-            neighbours=self.neighbours,
-            permutations=self.permutations,
-            resamples=self.resamples,
-        )
+        _validate.count(components=self.components, neighbours=self.neighbours)
+        _validate.count(permutations=self.permutations, resamples=self.resamples)
         _validate.within(2, 100, folds=self.folds)
         _validate.not_negative(seed=self.seed)
         alpha = bonferroni(self.confidence, 1)
-        for name, given, least in (
-            ("permutations", self.permutations, math.ceil(1 / alpha - 1e-9) - 1),
-            ("resamples", self.resamples, math.ceil(2 / alpha - 1e-9) - 1),
-        ):
+        for name, given, sides in (("permutations", self.permutations, 1), ("resamples", self.resamples, 2)):
+            least = math.ceil(sides / alpha - 1e-9) - 1
             if given < least:
                 raise ConfigError(f"Expected {name}={given!r} >= {least} for confidence={self.confidence!r}.")

@@ -29,12 +29,9 @@ _MOST_FEATURES = 100_000
 
 @dataclass(frozen=True, slots=True)
 class AuthorSplit:
-    """Texts of known authors, as many of each: to train attackers on, and to attack.
+    """Texts of known authors: to train attackers on, and others to attack, the same number of each author.
 
-    Attributes:
-        training: the same number of texts of each author.
-        attacked: others, the same number of each author.
-        duplicates: records removed because an earlier one has the same text.
+    `duplicates` counts the records that were removed because an earlier one has the same text.
     """
 
     training: tuple[Record, ...] = field(repr=False)
@@ -46,9 +43,7 @@ def split_authors(records: Iterable[Record], *, training: int, attacked: int, se
     """Remove duplicates, then draw `training` texts of each author to train on, and `attacked` others to attack.
 
     Two records are duplicates if their tokens are equal without regard to case, whoever wrote them; the first stays.
-
-    Raises:
-        ConfigError: a record has no author, there are fewer than two, or an author has too few texts.
+    ConfigError where a record has no author, there are fewer than two, or an author has too few texts.
     """
     _validate.count(training=training, attacked=attacked)
     distinct, count = distinct_texts(records)

@@ -3,24 +3,21 @@
 There are two attackers: a linear classifier of character n-grams, and a logistic regression on sentence vectors. Each
 is *static* (trained on originals of the same authors, but not on those that are attacked) and *adaptive* (trained on
 what the mechanism made of them). Garbage hides authors perfectly, so every row shows how similar the attacked texts are
-to their own originals::
+to their own originals.
 
-    split = split_authors(records, training=20, attacked=10, seed=0)
-    found = attribute(mechanism, split, embedder=load_sentence_encoder(), seed=0)
-    print(found.to_markdown())
-
-What is measured is these attackers on these authors. Little success proves nothing: other attackers may do better.
-Much success bounds epsilon from below, for replacing one document: `dptext.audits.inference.attribution` has the proof.
+What is measured is these attackers on these authors. Little success proves nothing: other attackers may do better. Much
+success bounds epsilon from below, for replacing one document: `dptext.audits.inference.attribution` has the proof.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from dptext import _validate
-from dptext.audits.inference.authors import ENCODER, NGRAMS, AuthorSplit, train_encoder, train_ngrams
+from dptext.audits.inference.authors import ENCODER, NGRAMS, AuthorAttacker, AuthorSplit, train_encoder, train_ngrams
 from dptext.audits.inference.authorship_report import GARBAGE, NO_PROOF, AuthorJudge, AuthorshipReport, bundles
+from dptext.audits.inference.judging import scores_of
 from dptext.audits.subjects import OnCount
 from dptext.audits.texts import author_of, check_releases, shared_texts
 from dptext.embeddings.distinct import embed_distinct
@@ -29,7 +26,7 @@ from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism
 from dptext.sampling.source import Randomness, seeded
 from dptext.text.records import Record, Release
-from dptext.types import Floats, Json
+from dptext.types import Json
 
 _BATCH = 256
 #: Where the stream of the training releases begins, far from that of the attacked ones.
@@ -49,18 +46,14 @@ def attribute(
     on_release: OnCount | None = None,
     on_attacker: OnCount | None = None,
 ) -> AuthorshipReport:
-    """Release every text of a split once and attribute the releases of the attacked ones.
+    """Release every text of a split, by `split_authors`, once and attribute the releases of the attacked ones.
 
-    Only the text that the mechanism releases is attacked. The split is by `split_authors`. The randomness of the
-    releases is `seeded(seed)` by default, as nothing is released to anybody. `on_release` is called with texts released
-    and texts in all. The other arguments are those of `attribute_releases`.
-
-    Raises:
-        ConfigError: a mechanism that releases no text, or as `attribute_releases`.
-        MissingExtraError: scikit-learn is absent.
+    Only the text that the mechanism releases is attacked. The randomness of the releases is `seeded(seed)` by default,
+    as nothing is released to anybody. `on_release` is called with texts released and texts in all. The other arguments
+    and errors are those of `attribute_releases`; a mechanism that releases no text raises ConfigError, too.
     """
     released, training_released = release_split(
-        mechanism, split, randomness=seeded(seed) if randomness is None else randomness, on_progress=on_release
+        mechanism, split, randomness=randomness or seeded(seed), on_progress=on_release
     )
     return attribute_releases(
         split.training,
@@ -82,20 +75,14 @@ def release_split(
     """One release of each attacked and training text, by streams of their own; ConfigError where none has text."""
     if not mechanism.spec.traits.releases_text:
         raise ConfigError(f"Expected a mechanism that releases text: {mechanism.spec.kind} releases vectors only.")
-    total = len(split.attacked) + len(split.training)
-
-    def released(records: Sequence[Record], *, position: int, done: int) -> list[Release[str]]:
-        found: list[Release[str]] = []
+    attacked: list[Release[str]] = []
+    training: list[Release[str]] = []
+    for records, found, position in (split.attacked, attacked, 0), (split.training, training, _TRAINING):
         for start in range(0, len(records), _BATCH):
-            found += mechanism.privatize(records[start : start + _BATCH], randomness.at(position + start))
+            found.extend(mechanism.privatize(records[start : start + _BATCH], randomness.at(position + start)))
             if on_progress is not None:
-                on_progress(done + len(found), total)
-        return found
-
-    return (
-        released(split.attacked, position=0, done=0),
-        released(split.training, position=_TRAINING, done=len(split.attacked)),
-    )
+                on_progress(len(attacked) + len(training), len(split.attacked) + len(split.training))
+    return attacked, training
 
 
 def attribute_releases(
@@ -114,21 +101,14 @@ def attribute_releases(
     """Attribute releases to their authors, with controls, baselines and similarity.
 
     The scores of the texts of a bundle are added up: log probabilities of the logistic regression, margins of the
-    linear support vector machine. Bundles take the texts of an author in their order; what is left over is not
+    linear support vector machine. Bundles take `bundle` texts of an author in their order; what is left over is not
     attributed. Among equal scores one random order of the authors decides.
 
-    Args:
-        training: originals of all authors, none of them attacked.
-        attacked: originals of the same authors, equally many of each, so that a guess at random is right for 1 in A.
-        released: one release of each attacked original, drawn independently, in their order.
-        training_released: one release of each training original by the same mechanism, drawn independently of the
-            attacked ones. The adaptive attackers learn from them; without them there are no such attackers.
-        embedder: public; for one attacker and for the similarities.
-        bundle: texts of one author that are attributed together.
-        seed: of classifiers, controls and bootstrap.
-        confidence: of all intervals, and of the bound on epsilon.
-        delta: that the bound on epsilon is for.
-        on_attacker: called with attackers trained and attackers in all.
+    The originals to train on are of all authors. Equally many of each author are attacked, so that a guess at random is
+    right for 1 in A. There is one release of each original by the same mechanism, all drawn independently, in their
+    order. The adaptive attackers learn from `training_released`; without them there are no such attackers. The embedder
+    is public. The seed is of classifiers, controls and bootstrap, the confidence of all intervals and of the bound on
+    epsilon at `delta`. `on_attacker` is called with attackers trained and attackers in all.
 
     Raises:
         ConfigError: records without authors, authors who differ or have unequal numbers of attacked texts, releases of
@@ -157,18 +137,11 @@ def attribute_releases(
         confidence=confidence,
     )
     close = judge.similarity(space.at(originals), space.at(outputs))
-    scores: dict[str, Floats] = {}
-    plain: dict[str, Floats] = {}
-    for knowledge, texts in taught.items():
-        for name, attacker in (
-            (NGRAMS, train_ngrams(texts, learned, seed)),
-            (ENCODER, train_encoder(texts, learned, space, seed)),
-        ):
-            scores[f"{name}, {knowledge}"] = attacker(outputs)
-            if knowledge == "static":
-                plain[f"originals: {name}, {knowledge}"] = attacker(originals)
-            if on_attacker is not None:
-                on_attacker(len(scores), 2 * len(taught))
+    attackers: dict[str, Callable[[Sequence[str]], AuthorAttacker]] = {
+        NGRAMS: lambda texts: train_ngrams(texts, learned, seed),
+        ENCODER: lambda texts: train_encoder(texts, learned, space, seed),
+    }
+    scores, plain = scores_of(taught, attackers, outputs, originals, on_attacker)
     same = judge.similarity(space.at(originals), space.at(originals))
     most = np.tile(np.bincount(learned, minlength=len(names)).astype(np.float64), (len(true), 1))
     overlap = shared_texts(training, attacked)

@@ -56,18 +56,10 @@ def from_scores(
 ) -> MembershipResult:
     """The attack that thresholds a given score, such as minus the reconstruction loss of an auto-encoder.
 
-    Args:
-        members: `(n,)`, higher where the attacker believes "member".
-        non_members: `(m,)`.
-        name: of the score.
-        control: the same scores by a model that was trained on neither side, or on as much of both. Without it the
-            membership of the given scores is permuted, which tests the counting alone.
-        baselines: scores of plainer attackers, such as `blind_scores` of the texts.
-        measure: settings of intervals and of the measured epsilon.
-        notes: what a reader must know.
-
-    Raises:
-        ConfigError: no scores, NaN, or a setting out of its range.
+    The scores are `(n,)` of members and `(m,)` of others, higher where the attacker believes "member". The `control` is
+    the same scores by a model that was trained on neither side, or on as much of both. Without it the membership of the
+    given scores is permuted, which tests the counting alone. Baselines are scores of plainer attackers, such as
+    `blind_scores` of the texts. ConfigError for no scores, NaN, or a setting out of its range.
     """
     measure = measure or Measure()
     members, non_members = check_scores("member", members), check_scores("non-member", non_members)
@@ -114,14 +106,14 @@ def shokri(
         target: the attacked classifier, trained on the members or on their transform.
         members: the original records, with their labels.
         non_members: as many others.
-        shadow_train: the attacker's records that the shadow is trained on. They should not be the target's; a note
-            says how many are.
+        shadow_train: the attacker's records that the shadow is trained on. They should not be the target's; a note says
+            how many are.
         shadow_out: as many others of the attacker's.
         train: trains like the target was trained.
-        seed: of shadow, control and bootstrap.
-        transform: what the target's training records went through. The shadow's and the control's go through it too.
-            The attack asks about original texts.
-        measure: settings of intervals and of the measured epsilon; its seed is replaced by `seed`.
+        seed: of shadow, control and bootstrap, in the place of the seed of `measure`.
+        transform: what the target's training records went through, and so the shadow's and the control's. The attack
+            asks about original texts.
+        measure: settings of intervals and of the measured epsilon.
         on_progress: called with models trained and models in all.
 
     Raises:
@@ -146,12 +138,8 @@ def shokri(
         return learned(_features(model, members)), learned(_features(model, non_members))
 
     control = trained(halves_of_both(members, non_members, rng), 2)
-    overlap = shared_texts([*members, *non_members], [*shadow_train, *shadow_out])
-    notes, sure = [PROXY], logit_confidence
-    if overlap:
-        notes.append(
-            f"{overlap:,} of the attacker's {2 * len(shadow_train):,} records are the target's: the attacker knew them."
-        )
+    overlap, sure = shared_texts([*members, *non_members], [*shadow_train, *shadow_out]), logit_confidence
+    known = f"{overlap:,} of the attacker's {2 * len(shadow_train):,} records are the target's: the attacker knew them."
     return measure.result(
         (f"logistic regression on the top {TOP_SCORES} scores of a shadow classifier", scores(target)),
         ("the same on a classifier trained on half of both", scores(control)),
@@ -159,7 +147,7 @@ def shokri(
             "loss threshold": (sure(target, members), sure(target, non_members)),
             "no look at the model": blind_scores(members, non_members, seed=seed),
         },
-        notes=notes,
+        notes=[PROXY, known] if overlap else [PROXY],
         signature={
             "attack": "shokri",
             "shadow_train": len(shadow_train),

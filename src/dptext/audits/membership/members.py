@@ -15,13 +15,10 @@ from dptext.types import Floats
 
 @dataclass(frozen=True, slots=True)
 class MemberSplit:
-    """Distinct records on two sides of one size.
+    """Distinct records on two sides of one size: to train on, or trained on, and to attack as well.
 
-    Attributes:
-        members: to train on, or trained on.
-        non_members: to attack as well.
-        duplicates: records removed because an earlier one has the same text.
-        left_over: records removed so that both sides are of one size.
+    `duplicates` counts records that were removed because an earlier one has the same text, `left_over` those that were
+    removed so that both sides are of one size.
     """
 
     members: tuple[Record, ...] = field(repr=False)
@@ -35,10 +32,7 @@ def split_members(records: Iterable[Record], *, seed: int) -> MemberSplit:
 
     Two records are duplicates if their tokens are equal without regard to case, whatever their labels: a non-member
     whose text is also a member's is one in name only. Each side can be split again, so that an attacker has records of
-    its own.
-
-    Raises:
-        ConfigError: fewer than two distinct texts.
+    its own. ConfigError for fewer than two distinct texts.
     """
     distinct, count = distinct_texts(records)
     kept = list(distinct.values())
@@ -168,11 +162,8 @@ def blind_scores(members: Sequence[Record], non_members: Sequence[Record], *, se
     """Scores of members and non-members by an attacker that sees no model: it learns from the words of half of them.
 
     Members and non-members that differ as texts, by their date say, are told apart without any leak. An attack on a
-    model means something only as far as it beats this.
-
-    Raises:
-        ConfigError: fewer than two of either.
-        MissingExtraError: scikit-learn is absent.
+    model means something only as far as it beats this. ConfigError for fewer than two of either, MissingExtraError
+    where scikit-learn is absent.
     """
     if len(members) < 2 or len(non_members) < 2:
         raise ConfigError("Expected at least two members and two non-members.")

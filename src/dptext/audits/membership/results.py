@@ -27,10 +27,8 @@ MemberScores = tuple[Floats, Floats]
 class Attack(Result):
     """How well one score told members from non-members.
 
-    Attributes:
-        auc: with an interval by bootstrap over records.
-        tprs: true positives at 0.1% and 1% false ones.
-        roc: true positive rates at 0.1% to 100% false ones, for `dptext.report.roc_figure`.
+    The `auc` has an interval by bootstrap over records. The `tprs` are true positives at 0.1% and 1% false ones, the
+    `roc` those at 0.1% to 100%, for `dptext.report.roc_figure`.
     """
 
     name: str
@@ -46,14 +44,10 @@ class Attack(Result):
 class MembershipResult(Result):
     """The outcome of a membership attack on one trained model.
 
-    Attributes:
-        control: the same attack where there is nothing to find. Its AUC must be about 1/2.
-        baselines: attackers that do not look at the model, or look at it in the plainest way.
-        epsilon: what the counts of the main attack amount to, for the trained model as a whole (central trust). It is
-            measured by `dptext.audits.roc.epsilon_measured`.
-        relation: which training sets are neighbours for that epsilon.
-        members, non_members: how many of each were attacked.
-        notes: what a reader must know.
+    The control is the same attack where there is nothing to find: its AUC must be about 1/2. The baselines are
+    attackers that do not look at the model, or look at it in the plainest way. The epsilon is what the counts of the
+    main attack amount to, for the trained model as a whole (central trust), by `dptext.audits.roc.epsilon_measured`,
+    for training sets that are neighbours by the relation.
     """
 
     main: Attack
@@ -105,13 +99,9 @@ class MembershipResult(Result):
 class Measure:
     """How scores become results. All attacks share these settings.
 
-    Attributes:
-        seed: of bootstrap, halves and permutations.
-        resamples: of the bootstrap.
-        confidence: of all intervals.
-        relation: which neighbours that epsilon is about. Two halves of one size, members and non-members, differ by
-            replacing a record. Where each record was a member by a coin of its own, they differ by adding or removing
-            one.
+    The seed is of bootstrap, halves and permutations. The relation says which neighbours the epsilon is about. Two
+    halves of one size, members and non-members, differ by replacing a record. Where each record was a member by a coin
+    of its own, they differ by adding or removing one.
     """
 
     seed: int = 0

@@ -52,10 +52,8 @@ _FLOAT_SLACK = 1e-12
 class TopSuccess(Result):
     """How often the true input was among the first `top` of the ranking.
 
-    Attributes:
-        success: share of trials.
-        allowed: the largest share under the claim, for any attack; 1 where nothing is claimed.
-        chance: top / N, the share without looking at the release.
+    This share of trials is `allowed` at the most under the claim, for any attack: 1 where nothing is claimed. By
+    chance, without looking at the release, it is top / N.
     """
 
     top: int
@@ -69,14 +67,10 @@ class TopSuccess(Result):
 
 @dataclass(frozen=True, slots=True)
 class Reconstruction(Result):
-    """The outcome of one trial against a pool.
+    """The outcome of one trial against a pool of N candidates, in so many releases.
 
-    Attributes:
-        candidates: N, the size of the pool.
-        trials: releases that were attacked.
-        tops: success for each number of guesses, smallest first.
-        dim: of the candidates' vectors; None for texts that only a surrogate saw.
-        report: the same as a report. Its main number is the success of the smallest `top`.
+    The tops stand smallest first. The `dim` is of the candidates' vectors; None for texts that only a surrogate saw.
+    The report says the same; its main number is the success of the smallest `top`.
     """
 
     candidates: int
@@ -208,7 +202,7 @@ def reconstruct(
     Every trial draws its candidate anew, uniformly, so that trials are independent and the intervals exact. Equal
     scores are ordered at random. The bound on epsilon inverts `reconstruction_bound` at the lower confidence limit s of
     the success: e^eps >= (s (N - j) - (N - 1) delta) / (j (1 - s)). The largest over the tops counts; they share the
-    error.
+    error. The control of the report is the success against a candidate that has nothing to do with the release.
 
     Args:
         subject: vector noise or a mechanism with latents for the likelihood, any subject for the surrogate.
@@ -223,10 +217,6 @@ def reconstruct(
         confidence: of each interval, and of the bound on epsilon.
         randomness: draws candidates and ties, and is handed to the subject; the default is `randomness.secure()`.
         on_progress: called with releases done and releases in all.
-
-    Returns:
-        Success beside the most that the claim allows. The control of its report is the success against a candidate
-        that has nothing to do with the release.
 
     Raises:
         ConfigError: candidates or a setting that cannot be used, or a subject without a density for the likelihood.

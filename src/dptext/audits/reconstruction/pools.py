@@ -87,18 +87,9 @@ def feasible(
     meets e^epsilon, with u^2 = 2 ln N and d = epsilon / 2. That describes a bound far below 1. Above epsilon 8 success
     meets the bound where the bound is near 1.
 
-    Args:
-        epsilon: the claimed one.
-        dim: of the vectors.
-        tops: numbers of guesses. One of them has to succeed too often.
-        trials: releases that are attacked.
-        confidence: of all tops together.
-
-    Returns:
-        N, or None where `LARGEST_POOL` candidates do not show it either. The density does, see `audits.whitebox`.
-
-    Raises:
-        ConfigError: a setting out of its range.
+    The epsilon is the claimed one. Of the `tops`, numbers of guesses, one has to succeed too often in so many trials,
+    with this confidence of all together. None where `LARGEST_POOL` candidates do not show it either: the density does,
+    see `audits.whitebox`. ConfigError for a setting out of its range.
     """
     _validate.not_negative(epsilon=epsilon)
     _validate.count(dim=dim, trials=trials)
