@@ -1,15 +1,9 @@
-"""The only maker of epsilons: composing, lifting, calibrating and reading events as guarantees.
-
-* `compose`, `repeat`, `epsilon`, `quick_epsilon`, `slack`: how events add up (`composition`).
-* `guarantee`, `add`: events read as guarantees (`meaning`).
-* `lift`, `for_author`, `bounded_metric`: a small unit read for a larger one (`lifting`).
-* `calibrate`: noise set to cost a given epsilon (`calibration`).
-"""
+"""The only maker of epsilons: composing (`composition`), lifting, calibrating and reading events as guarantees."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Protocol, TypeVar, assert_never
+from typing import TypeVar, assert_never
 
 from dptext import _validate
 from dptext.errors import ConfigError, IncomparableError
@@ -78,15 +72,9 @@ def calibrate(
 ) -> AnyEvent:
     """The event with its free parameter (epsilon, rho, log_range or noise_multiplier) set to reach epsilon.
 
-    Never overshoots: `epsilon(lifted(result), delta) <= epsilon`.
-
-    Args:
-        event: a template; its other fields and its count stay as they are.
-        epsilon: what all runs together may cost at delta.
-        delta: as in `epsilon()`.
-        relation: as in `epsilon()`.
-        lifted: how the event becomes what is accounted for (default: it is accounted for as it is); for
-            example `lambda event: lift([event], runs=20)`.
+    Never overshoots: `epsilon(lifted(result), delta) <= epsilon`. The other fields of the event and its count stay as
+    they are. The epsilon is what all runs together may cost at delta. `lifted` says how the event becomes what is
+    accounted for, for example `lambda event: lift([event], runs=20)`; by default it is accounted for as it is.
 
     Raises:
         ConfigError: the mechanism cannot reach so small an epsilon; the message names the floor.
@@ -143,11 +131,9 @@ def bounded_metric(events: Iterable[Event], *, diameter: float) -> tuple[Event, 
 def lift(events: Iterable[Event], *, runs: int = 1, parts: int = 1) -> tuple[Event, ...]:
     """Events of a small unit read for a larger one (MATHS 8).
 
-    Args:
-        events: what happened to one small unit.
-        runs: public maximum of small units in a large one when each is *a run of its own* (tokens of a
-            document, documents of an author): sequential composition.
-        parts: public maximum of small units when *one run depends on all of them*: group privacy.
+    `runs` is the public maximum of small units in a large one when each is *a run of its own* (tokens of a document,
+    documents of an author): sequential composition. `parts` is that when *one run depends on all of them*: group
+    privacy.
 
     Raises:
         IncomparableError: an event has a metric (see `bounded_metric`), or is a training, which sees all small units of
@@ -170,9 +156,7 @@ def for_author(document: Guarantee, *, max_per_author: int) -> Guarantee:
 
     Each document is a run of its own, so epsilon and delta add up. The maximum must have been enforced. The number of
     records is revealed: the guarantee does not cover two inputs that differ in the author's number of records.
-
-    Raises:
-        IncomparableError: the guarantee is not per document, or it has a metric.
+    IncomparableError where the guarantee is not per document, or has a metric.
     """
     _validate.count(max_per_author=max_per_author)
     if document.unit is not Unit.DOCUMENT or document.metric is not None:
@@ -205,7 +189,11 @@ def _group(event: Event, parts: int) -> Event:
         case GaussianEvent():
             return replace(event, noise_multiplier=math.nextafter(event.noise_multiplier / parts, 0.0))
         case ApproximateEvent() if parts > 1:
-            return _group_approximate(event, parts)
+            total = sum_up([(event.epsilon, parts)])
+            if total > 700:
+                return replace(event, epsilon=total, delta=1.0 if event.delta else 0.0)
+            growth = math.expm1(total) / math.expm1(event.epsilon) if event.epsilon else float(parts)
+            return replace(event, epsilon=total, delta=min(1.0, up(event.delta * growth)))
         case TopKEvent() | TwoSetEvent() | ExponentialEvent():
             return event  # these hold for any two inputs whatever, groups included
         case ApproximateEvent() | SampledGaussianEvent() | NoEvent():
@@ -214,22 +202,8 @@ def _group(event: Event, parts: int) -> Event:
             assert_never(event)
 
 
-def _group_approximate(event: ApproximateEvent, parts: int) -> ApproximateEvent:
-    total = sum_up([(event.epsilon, parts)])
-    if total > 700:
-        delta = 1.0 if event.delta else 0.0
-    else:
-        growth = math.expm1(total) / math.expm1(event.epsilon) if event.epsilon else float(parts)
-        delta = min(1.0, up(event.delta * growth))
-    return replace(event, epsilon=total, delta=delta)
-
-
-class Bound(Protocol):
-    """`epsilon` or `quick_epsilon`."""
-
-    def __call__(self, events: Iterable[Event], delta: float = ..., *, relation: Relation = ...) -> float:
-        """Epsilon at delta."""
-        ...
+#: `epsilon` or `quick_epsilon`.
+Bound = Callable[..., float]
 
 
 def guarantee(
@@ -268,15 +242,14 @@ def guarantee(
     if trust is Trust.LOCAL and any(isinstance(event, SampledGaussianEvent) for event in merged):
         raise IncomparableError("Expected trust=central for a training: whoever trains sees all the private texts.")
     without = [event.reason for event in merged if isinstance(event, NoEvent)]
+    measured = [event for event in merged if isinstance(event, MetricEvent)]
     metrics = {event.metric if isinstance(event, MetricEvent) else None for event in merged}
     if len(metrics) > 1 and not without:
         raise IncomparableError(f"Expected events of one metric, found {sorted(str(m) for m in metrics)}.")
-    metric = None if without else next(iter(metrics), None)
-    found = math.inf
+    metric, found = (None, math.inf) if without else (metrics.pop(), math.inf)
     if metric is not None:
-        metric_events = [event for event in merged if isinstance(event, MetricEvent)]
-        found = sum_up((event.epsilon, event.count) for event in metric_events)
-        delta = min(1.0, max(delta, sum_up((event.delta, event.count) for event in metric_events)))
+        found = sum_up((event.epsilon, event.count) for event in measured)
+        delta = min(1.0, max(delta, sum_up((event.delta, event.count) for event in measured)))
     elif not without:
         found = bound(merged, delta, relation=relation)
     if without or math.isinf(found):

@@ -172,9 +172,7 @@ def _one_choice(events: Sequence[Event]) -> TopKEvent | None:
     """All the events as runs of one randomized response, or None where they need several or another."""
     kinds = iter(map(_as_choice, events))
     first = next(kinds)
-    if not isinstance(first, TopKEvent) or any(
-        _SETTINGS[type(each)](each) != _SETTINGS[TopKEvent](first) for each in kinds
-    ):
+    if not isinstance(first, TopKEvent) or any(replace(each, count=first.count) != first for each in kinds):
         return None
     return replace(first, count=sum(event.count for event in events))
 
@@ -317,24 +315,17 @@ def slack(events: Iterable[Event]) -> float:
 def epsilon(events: Iterable[Event], delta: float = 0.0, *, relation: Relation = Relation.REPLACE_ONE) -> float:
     """The smallest epsilon that is known to hold at delta for all these runs together, rounded up.
 
-    Infinite where nothing holds (a Gaussian at delta 0, a NoEvent).
-
-    Raises:
-        IncomparableError: an event has a metric.
-        ConfigError: delta is outside [0, 1], or there is no event.
+    Infinite where nothing holds (a Gaussian at delta 0, a NoEvent). IncomparableError where an event has a metric,
+    ConfigError where delta is outside [0, 1], or there is no event.
     """
     return _epsilon(events, delta, relation, numerical=True)
 
 
 def quick_epsilon(events: Iterable[Event], delta: float = 0.0, *, relation: Relation = Relation.REPLACE_ONE) -> float:
-    """A bound that is never below `epsilon` and takes milliseconds. A ledger charges by it.
+    """A bound that is never below `epsilon` and takes milliseconds; errors as there. A ledger charges by it.
 
-    It takes formulas alone. A training has none, so its bound takes longer. Runs of several kinds may cost less than
-    it says.
-
-    Raises:
-        IncomparableError: an event has a metric.
-        ConfigError: delta is outside [0, 1], or there is no event.
+    It takes formulas alone. A training has none, so its bound takes longer. Runs of several kinds may cost less than it
+    says.
     """
     return _epsilon(events, delta, relation, numerical=False)
 

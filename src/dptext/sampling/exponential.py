@@ -55,6 +55,14 @@ class _ByScore:
             raise ConfigError("Expected a score_range: without one nothing bounds how far scores are apart.")
         return self.score_range
 
+    def distribution(self, scores: Rankable) -> Floats:
+        """Probabilities `(rows, options)`."""
+        return softmax(self._log_weights(scores))
+
+    def choose(self, scores: Rankable, source: Randomness) -> Integers:
+        """One option a row, `(rows,)`."""
+        return draw_by_weight(self._log_weights(scores), source)
+
     def _log_weights(self, scores: Rankable) -> Floats:
         values = checked(scores)
         if self.score_range is not None:
@@ -66,27 +74,17 @@ class _ByScore:
 class Exponential(_ByScore):
     """The exponential mechanism: probability proportional to e^(epsilon * score / (2 * sensitivity)).
 
-    Guarantee:
-        `event`: epsilon for neighbours whose scores differ by at most `sensitivity` each. With a `score_range`, into
-        which scores are clipped, also `range_event(m)`: for any two inputs at all (MATHS 1.4 and 8).
+    The epsilon is of one choice, for neighbours whose scores differ by at most `sensitivity` each; clipping makes it no
+    larger. Scores are clipped to [0, score_range]; None leaves them as they are.
 
-    Attributes:
-        epsilon: of one choice, for neighbours of the sensitivity.
-        sensitivity: how much a score can differ between neighbours; clipping makes it no larger.
-        score_range: scores are clipped to [0, score_range]; None leaves them as they are.
+    Guarantee:
+        `event`: epsilon for neighbours of the sensitivity. With a `score_range` also `range_event(m)`: for any two
+        inputs at all (MATHS 1.4 and 8).
     """
 
     def range_event(self, size: int) -> ExponentialEvent:
         """One choice among at most `size` options, for any two inputs; ConfigError where there is no `score_range`."""
         return ExponentialEvent(self.epsilon * self._enforced_range() / (2 * self.sensitivity), size)
-
-    def distribution(self, scores: Rankable) -> Floats:
-        """Probabilities `(rows, options)`."""
-        return softmax(self._log_weights(scores))
-
-    def choose(self, scores: Rankable, source: Randomness) -> Integers:
-        """One option a row, `(rows,)`."""
-        return draw_by_weight(self._log_weights(scores), source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,15 +133,12 @@ class PermuteAndFlip(_ByScore):
 
 @dataclass(frozen=True, slots=True)
 class ClippedExponential:
-    """Exponential choice over scores clipped to a public range: DP-Prompt, DP-MLM, AE-DP (MATHS 1.4).
+    """Exponential choice over scores clipped to the public range [low, high]: DP-Prompt, DP-MLM, AE-DP (MATHS 1.4).
 
-    Probability proportional to e^(score / temperature), where scores are first clipped to [low, high].
+    Probability proportional to e^(score / temperature).
 
     Guarantee:
         `event`, for any two inputs at all.
-
-    Attributes:
-        low, high: the ends of the range of scores.
     """
 
     low: float

@@ -137,12 +137,9 @@ _FLOATS: Final = 2.0**-37  # what adding up log weights in floats can move them,
 
 @dataclass(frozen=True, slots=True)
 class Nudged:
-    """One of several options, near public log-probabilities.
+    """One of several options, near public log-probabilities, which are divided by a temperature.
 
-    Attributes:
-        reach: how far a unit moves a log weight at most.
-        clip: largest absolute difference of log-probabilities that counts; what is larger counts as it.
-        temperature: public log-probabilities are divided by it.
+    A unit moves a log weight by `reach` at most. Absolute differences of log-probabilities count up to `clip`.
     """
 
     reach: float

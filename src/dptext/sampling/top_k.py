@@ -133,6 +133,8 @@ def best_number(scores: Int16s, gains: Floats, own: Booleans, epsilon: float) ->
 class LabelResponse:
     """The own label of L with probability e^epsilon / (e^epsilon + L - 1), each other with 1 / (e^epsilon + L - 1).
 
+    The labels are a public set, at least two.
+
     Guarantee:
         `event`, for any two labels at all. A label that is missing or not among `labels` is replaced by a uniformly
         drawn one before all else, so that what leaves is uniform. That keeps epsilon: 1/L lies between the two
@@ -140,9 +142,6 @@ class LabelResponse:
         because e^epsilon + L - 1 <= L e^epsilon. And with a delta, in any composition: such a record's output is a
         mixture, with public weights, of those of records with a label, and by joint convexity no divergence from a
         mixture is larger than the largest from its parts.
-
-    Attributes:
-        labels: the public set, at least two.
     """
 
     epsilon: float

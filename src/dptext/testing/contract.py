@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism
 from dptext.testing import release_checks, silence_checks, statement_checks
-from dptext.testing.case import Case
+from dptext.testing.case import Case, run_checks
 from dptext.text.records import Record
 from dptext.text.samples import sample_records
 
@@ -55,20 +54,12 @@ def check_mechanism(
         words: words that the mechanism knows; audits make neighbours of them.
         seed: of the runs that must repeat themselves.
         public: what the spec's tiny settings are fitted on; 100 records of `dptext.text.samples` by default.
-        checks: names of `CHECKS`; all by default.
-
-    Returns:
-        The names of the checks that ran.
+        checks: names of `CHECKS`; all by default. Those that ran are returned.
 
     Raises:
         ContractError: the mechanism breaks a part of the contract, which is named.
         ConfigError: a name that is no check.
         MissingExtraError: scikit-learn, which the audit needs, is absent.
     """
-    names = tuple(CHECKS) if checks is None else tuple(checks)
-    if unknown := [name for name in names if name not in CHECKS]:
-        raise ConfigError(f"Expected checks among {', '.join(CHECKS)}, found {', '.join(unknown)}.")
     case = Case(mechanism, tuple(records), tuple(words), seed, tuple(sample_records(100) if public is None else public))
-    for name in names:
-        CHECKS[name](case)
-    return names
+    return run_checks(CHECKS, case, checks)

@@ -12,7 +12,7 @@ import numpy as np
 from dptext import audits
 from dptext.audits.trials.distinguishing import separation
 from dptext.audits.trials.enumeration import enumerable
-from dptext.mechanism import HasDistribution, HasLatent, HasMetric, Spec, compared, output_fault, seen, settings
+from dptext.mechanism import HasDistribution, HasLatent, HasMetric, compared, output_fault, seen, settings
 from dptext.privacy.guarantee import Basis
 from dptext.sampling.source import secure, seeded
 from dptext.testing.case import Case, require
@@ -72,11 +72,8 @@ def check_model(case: Case) -> None:
         loaded = mechanism.spec.load(folder)
     require(settings(loaded.spec) == settings(mechanism.spec), "a loaded model has the same settings")
     require(dict(loaded.digests) == dict(mechanism.digests), "a loaded model has the same digests")
-    outputs = mechanism.privatize(case.batch, seeded(case.seed))
-    require(
-        all(map(same, loaded.privatize(case.batch, seeded(case.seed)), outputs)),
-        "a loaded model gives the same outputs",
-    )
+    outputs, again = (each.privatize(case.batch, seeded(case.seed)) for each in (mechanism, loaded))
+    require(all(map(same, again, outputs)), "a loaded model gives the same outputs")
 
 
 _COPIES = 32
@@ -129,15 +126,10 @@ def check_fresh(case: Case) -> None:
         require(seen(other) == runs[0][0], "an output that never varies does not depend on the text")
 
 
-def _max_tokens(spec: Spec) -> int:
-    """The largest length that the settings name, if they name one."""
-    found = settings(spec).get("max_tokens")
-    return found if isinstance(found, int) else 50
-
-
 def check_guarantee(case: Case) -> None:
     """The stated guarantees survive the audits: counting, and where they can be read, densities and distributions."""
     mechanism, spec = case.mechanism, case.mechanism.spec
+    length = settings(spec).get("max_tokens")
     for unit in spec.units:
         claim = spec.guarantee(unit)
         if claim.basis is Basis.NONE:
@@ -147,7 +139,7 @@ def check_guarantee(case: Case) -> None:
             claim.relation,
             claim.reveals,
             words=case.words,
-            max_tokens=_max_tokens(spec),
+            max_tokens=length if isinstance(length, int) else 50,
             labels=spec.traits.labels if spec.traits.reads_labels else (),
         )
         require(bool(pairs), "there are neighbours to try")

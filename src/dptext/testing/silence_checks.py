@@ -74,14 +74,9 @@ def check_silence(case: Case) -> None:
     require(not any(case.leaks(text) for text in _strings_held_by(mechanism)), "no private text is kept")
 
 
-def _arguments(error: BaseException) -> str:
+def _arguments(error: BaseException | None) -> str:
     """What an error and those behind it carry, also where they do not print it: a UnicodeError keeps the whole text."""
-    told = ""
-    behind: BaseException | None = error
-    while behind is not None:
-        told += repr(behind.args)
-        behind = behind.__cause__ or behind.__context__
-    return told
+    return "" if error is None else repr(error.args) + _arguments(error.__cause__ or error.__context__)
 
 
 @contextlib.contextmanager
@@ -93,7 +88,6 @@ def listening() -> Iterator[Callable[[], str]]:
     level = root.level
     root.addHandler(handler)
     root.setLevel(logging.DEBUG)
-    caught: list[warnings.WarningMessage] = []
     try:
         with (
             contextlib.redirect_stdout(stream),
@@ -111,9 +105,8 @@ def _strings_held_by(thing: object) -> Iterator[str]:
     """Texts that can be reached from an object's own data."""
     seen: set[int] = set()
     on_classes = [vars(kind) for kind in type(thing).__mro__ if kind.__module__ != "builtins"]
-    waiting: deque[object] = deque(
-        [thing, *(value for names in on_classes for value in names.values())]
-    )  # breadth first, because there may be more objects than can be looked at
+    # Breadth first, because there may be more objects than can be looked at.
+    waiting: deque[object] = deque([thing, *(value for names in on_classes for value in names.values())])
     skipped = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
     while waiting and len(seen) < _REACHABLE:
         found = waiting.popleft()
@@ -267,13 +260,10 @@ def _run(source: Path, output: str, mechanism: Mechanism[str]) -> tuple[dict[str
 
         def mark(done: int) -> None:
             state = State.load(state_path(target))
-            marks.append((done, state.records, state.bytes, _sizes(folder)))
+            sizes = [(path.name, path.stat().st_size) for path in sorted(folder.iterdir())]
+            marks.append((done, state.records, state.bytes, sizes))
 
         plan = Plan(batch_size=_BLOCK, without_guarantee=True)
         privatize_file(source, target, mechanism, plan=plan, on_progress=mark)
         files = {path.name: path.read_bytes() for path in folder.iterdir()}
     return files, marks
-
-
-def _sizes(folder: Path) -> list[tuple[str, int]]:
-    return [(path.name, path.stat().st_size) for path in sorted(folder.iterdir())]

@@ -32,11 +32,9 @@ FEWEST_TRIALS = 200
 
 @dataclass(frozen=True, slots=True)
 class TrialSettings:
-    """How outputs of two inputs are compared.
+    """How outputs of two inputs are compared: by so many runs on each input.
 
-    Attributes:
-        trials: runs on each input.
-        tests: pairs times directions, among which the error of `confidence` is divided.
+    The error of `confidence` is divided among `tests`: pairs times directions.
     """
 
     trials: int
@@ -223,9 +221,8 @@ def _scores(first: Outputs, second: Outputs, settings: TrialSettings, known: Sco
 
 def _likelihood_ratio(subject: Subject, pair: Pair) -> Score | None:
     """The log ratio of the declared densities; None where no density of the two inputs is declared."""
-    if isinstance(pair.first, str | Record) or isinstance(pair.second, str | Record):
+    inputs = [value for value in (pair.first, pair.second) if not isinstance(value, str | Record)]
+    if len(inputs) < 2 or not isinstance(subject, VectorNoise):
         return None
-    if not isinstance(subject, VectorNoise):
-        return None
-    one, other, noise = as_vector(pair.first), as_vector(pair.second), subject
-    return lambda outputs: losses(noise, np.asarray(outputs, np.float64), one, other)
+    one, other = map(as_vector, inputs)
+    return lambda outputs: losses(subject, np.asarray(outputs, np.float64), one, other)

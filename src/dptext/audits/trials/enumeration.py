@@ -118,7 +118,8 @@ def exact(
         found.append((bound, pair, min(1.0, exact_delta(p, q, trial.claimed(pair)))))
         for value, declared in zip((pair.first, pair.second), distributions, strict=True):
             released = sample(subject, value, trials, trial.randomness, position=done)
-            smallest_p = min(smallest_p, distribution_p_value(declared, _keys(released)))
+            keys = [str(int(row[0])) for row in released] if isinstance(released, np.ndarray) else released
+            smallest_p = min(smallest_p, distribution_p_value(declared, keys))
             done += trials
             if on_progress is not None:
                 on_progress(done, trial.runs)
@@ -156,7 +157,3 @@ def _distribution(subject: Subject, value: Value) -> dict[str, float]:
     raise ConfigError(
         "Expected a subject with output_distribution, or a choice with distribution: outputs to enumerate."
     )
-
-
-def _keys(released: list[str] | Floats) -> list[str]:
-    return [str(int(row[0])) for row in released] if isinstance(released, np.ndarray) else released

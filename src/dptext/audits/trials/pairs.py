@@ -1,6 +1,7 @@
 """Pairs of neighbouring inputs: those that a caller gives, and those on which mechanisms tend to fail."""
 
 import math
+import operator
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,12 +30,10 @@ _OTHER_UNKNOWN = "wvqkzzxqj"
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two neighbouring inputs. Its `repr` shows neither.
+    """Two neighbouring inputs: texts, records or vectors. Its `repr` shows neither.
 
-    Attributes:
-        first, second: texts, records or vectors.
-        name: what kind of pair it is; public.
-        distance: between the two in the metric of the guarantee; where it is None, the mechanism is asked.
+    The name, what kind of pair it is, is public. The distance between the two is in the metric of the guarantee; where
+    it is None, the mechanism is asked.
     """
 
     first: Value = field(repr=False)
@@ -80,20 +79,13 @@ def worst_pairs(
     max_tokens: int = 50,
     labels: Sequence[str] = (),
 ) -> list[Pair]:
-    """Pairs of texts on which mechanisms tend to fail, all of them neighbours.
+    """Pairs of texts on which mechanisms tend to fail, all of them neighbours under a guarantee.
 
     Some have known words, some an unknown word or two. Others differ in capitals or in punctuation, or in one of
     several equal words, which shows noise that tokens share. Where lengths are protected the empty text stands against
-    the longest.
-
-    Args:
-        unit: of the guarantee.
-        relation: of the guarantee.
-        reveals: of the guarantee; every pair agrees on it.
-        words: at least two known words of the mechanism's vocabulary.
-        max_tokens: length of the longest text.
-        labels: public labels of a mechanism that reads the labels of private records. With them there are records of
-            one text and two labels, or a label and none, where the unit is the document and no label is revealed.
+    the longest, of `max_tokens`. At least two `words` are of the mechanism's vocabulary. With the public labels of a
+    mechanism that reads those of private records there are records of one text and two labels, or a label and none,
+    where the unit is the document and no label is revealed.
 
     Raises:
         IncomparableError: a unit or relation that one record cannot show, or something revealed that is not a known
@@ -149,10 +141,8 @@ def worst_latents(dim: int, clip_norm: float = 1.0) -> list[Pair]:
     """Pairs of vectors of L2 norm `clip_norm`, the largest that clipping lets through. Any two are neighbours.
 
     Antipodal corners of the cube in the ball have the largest L1 distance. Antipodal ends of an axis have the largest
-    distance in every norm for vectors clipped in L1. A corner stands against zero.
-
-    Raises:
-        ConfigError: a setting out of its range.
+    distance in every norm for vectors clipped in L1. A corner stands against zero. ConfigError for a setting out of its
+    range.
     """
     _validate.count(dim=dim)
     _validate.positive(clip_norm=clip_norm)
@@ -207,8 +197,8 @@ class Trial:
             )
         checked = [checked_pair(subject, pair, claim) for pair in found]
         for pair in checked:
-            vectors = [value for value in (pair.first, pair.second) if not isinstance(value, str | Record)]
-            if len({len(as_vector(vector)) for vector in vectors}) > 1:
+            sizes = {len(as_vector(each)) for each in (pair.first, pair.second) if not isinstance(each, str | Record)}
+            if len(sizes) > 1:
                 raise ConfigError("Expected two vectors of one size.")
         delta = claim.delta if delta is None else delta
         _validate.probability(delta=delta)
@@ -285,11 +275,13 @@ def check_neighbours(first: Record, second: Record, unit: Unit, relation: Relati
         raise IncomparableError("Expected relation replace_one or replace_special: one record cannot be left out.")
     if relation is Relation.REPLACE_SPECIAL and bool(first.text) == bool(second.text):
         raise IncomparableError("Expected one of the two texts to be empty: the relation is replace_special.")
-    if unit is Unit.TOKEN and _differing(_tokens(first.text), _tokens(second.text)) != 1:
+    tokens = ([token for line in tokenize(record.text) for token in line] for record in (first, second))
+    if unit is Unit.TOKEN and _differing(*tokens) != 1:
         raise IncomparableError("Expected two texts that differ in exactly one token: the unit is the token.")
     if unit is Unit.SENTENCE:
         one, other = sentences(first.text), sentences(second.text)
-        if relation is Relation.ADD_OR_REMOVE_ONE and not _one_more(one, other):
+        short, long = sorted((one, other), key=len)
+        if relation is Relation.ADD_OR_REMOVE_ONE and short not in (long[:i] + long[i + 1 :] for i in range(len(long))):
             raise IncomparableError("Expected two texts of which one has one sentence more than the other.")
         if relation is not Relation.ADD_OR_REMOVE_ONE and _differing(one, other) != 1:
             raise IncomparableError("Expected two texts that differ in exactly one sentence: the unit is the sentence.")
@@ -300,18 +292,6 @@ def check_neighbours(first: Record, second: Record, unit: Unit, relation: Relati
             raise IncomparableError(f"Expected two texts that agree on {name}, which the guarantee reveals.")
 
 
-def _tokens(text: str) -> list[str]:
-    return [token for line in tokenize(text) for token in line]
-
-
-def _one_more(first: list[str], second: list[str]) -> bool:
-    """Whether one list is the other with one element taken out."""
-    short, long = sorted((first, second), key=len)
-    return len(long) == len(short) + 1 and any(long[:i] + long[i + 1 :] == short for i in range(len(long)))
-
-
-def _differing(first: list[str], second: list[str]) -> float:
+def _differing(first: Sequence[object], second: Sequence[object]) -> float:
     """How many positions differ; infinite where the lengths do."""
-    if len(first) != len(second):
-        return math.inf
-    return sum(a != b for a, b in zip(first, second, strict=True))
+    return math.inf if len(first) != len(second) else sum(map(operator.ne, first, second))
