@@ -89,8 +89,8 @@ def certify(
             hits[0], n, false_positives=hits[1], negatives=m, delta=delta, confidence=confidence, tests=_EVENTS
         )
         epsilon = max(epsilon, bound.epsilon)
-    curves = (tuple(each.tolist()) for each in (orders, forward, backward))
-    return CertifiedBound(*curves, epsilon, delta, confidence, (n, m))
+    alphas, ahead, behind = (tuple(each.tolist()) for each in (orders, forward, backward))
+    return CertifiedBound(alphas, ahead, behind, epsilon, delta, confidence, (n, m))
 
 
 def _choose(

@@ -166,7 +166,8 @@ def measure_vectors(
     curves = tuple(
         Curve(
             name,
-            *(tuple(map(float, way)) for way in both[name]),
+            tuple(map(float, both[name][0])),
+            tuple(map(float, both[name][1])),
             tuple(judged[name, i] for i in range(len(settings.alphas))),
             rises=not any(falls(way) for way in both[name]),
             largest=_largest(name, both[name], ratios, settings),
