@@ -80,7 +80,7 @@ def check_scores(name: str, scores: Floats) -> Floats:
 
 def area(members: Floats, non_members: Floats) -> float:
     """AUC: the chance that a random member has a higher score than a random non-member, ties as one half."""
-    high, low = _places(check_scores("member", members), check_scores("non-member", non_members))
+    high, low = _places(members, non_members)
     return float(_areas(np.bincount(high, minlength=1)[None], np.bincount(low, minlength=1)[None])[0])
 
 
@@ -97,8 +97,7 @@ def area_interval(
     rank = math.floor(bonferroni(confidence, 2) * (resamples + 1))
     if rank < 1:
         raise ConfigError(f"Expected resamples={resamples!r} to be more for confidence={confidence!r}.")
-    value = area(members, non_members)
-    high, low = _places(np.asarray(members, np.float64), np.asarray(non_members, np.float64))
+    value, (high, low) = area(members, non_members), _places(members, non_members)
     rng, drawn = np.random.default_rng(seed), np.empty(resamples)
     step = max(1, _DRAWS_AT_ONCE // (len(high) + len(low)))
     for start in range(0, resamples, step):
@@ -109,7 +108,8 @@ def area_interval(
 
 
 def _places(members: Floats, non_members: Floats) -> tuple[Positions, Positions]:
-    """The place of each score among the distinct ones."""
+    """The place of each score among the distinct ones; ConfigError as `check_scores`."""
+    members, non_members = check_scores("member", members), check_scores("non-member", non_members)
     places = np.unique(np.concatenate([members, non_members]), return_inverse=True)[1]
     return places[: len(members)], places[len(members) :]
 

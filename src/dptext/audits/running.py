@@ -1,6 +1,6 @@
 """How an audit runs a subject: many independent runs on one input, in several calls."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -33,7 +33,10 @@ def sample(
     """
     parts: list[Outputs] = []
     done = 0
-    for size in _sizes(value, runs):
+    width = 1 if isinstance(value, str | Record) else max(1, np.size(value))
+    limit = max(1, min(_ROWS_AT_ONCE, _ENTRIES_AT_ONCE // width, -(-runs // 8)))
+    while done < runs:
+        size = min(limit, runs - done)
         part = run(subject, value, size, randomness.at(position + done))
         if len(part) != size:
             raise PrivacyError(f"Expected one output a run from the subject, found {len(part)} for {size} runs.")
@@ -49,13 +52,6 @@ def sample(
     return [text for part in parts for text in part]
 
 
-def _sizes(value: Value, runs: int) -> Iterator[int]:
-    width = 1 if isinstance(value, str | Record) else max(1, np.size(value))
-    limit = max(1, min(_ROWS_AT_ONCE, _ENTRIES_AT_ONCE // width, -(-runs // 8)))
-    for start in range(0, runs, limit):
-        yield min(limit, runs - start)
-
-
 def run(subject: Subject, value: Value, size: int, randomness: Randomness) -> Outputs:
     """Outputs of one call for so many runs; errors as `sample`."""
     if isinstance(subject, Sampler):
@@ -64,7 +60,12 @@ def run(subject: Subject, value: Value, size: int, randomness: Randomness) -> Ou
         if not isinstance(subject, Privatizer):
             raise ConfigError("Expected a subject that takes texts: with privatize(records, randomness), or sample.")
         releases = subject.privatize([as_record(value)] * size, randomness)
-        return _outputs(_all_that_leaves(subject, releases))
+        # The outputs as an attacker sees them: labels and vectors leave with the text.
+        texts = [Release(r.id, r.output, r.label, vector=r.vector) for r in releases if isinstance(r.output, str)]
+        if len(texts) < len(releases):
+            return _outputs([release.output for release in releases])
+        # A distribution names its outputs by strings.
+        return _outputs(list(map(seen, texts)) if isinstance(subject, HasDistribution) else compared(texts))
     vector = as_vector(value)
     rows = np.broadcast_to(vector, (size, len(vector)))
     if isinstance(subject, Chooser):
@@ -74,17 +75,6 @@ def run(subject: Subject, value: Value, size: int, randomness: Randomness) -> Ou
     raise ConfigError(
         "Expected a subject with sample(value, runs, randomness), privatize, release, or choose and distribution."
     )
-
-
-def _all_that_leaves(
-    subject: Subject, releases: Sequence[Release[str]] | Sequence[Release[Floats]]
-) -> Sequence[object] | Floats:
-    """The outputs as an attacker sees them: labels and vectors leave with the text."""
-    texts = [Release(r.id, r.output, r.label, vector=r.vector) for r in releases if isinstance(r.output, str)]
-    if len(texts) < len(releases):
-        return [release.output for release in releases]
-    # A distribution names its outputs by strings.
-    return [seen(release) for release in texts] if isinstance(subject, HasDistribution) else compared(texts)
 
 
 def _outputs(found: Sequence[object] | Floats) -> Outputs:

@@ -77,10 +77,8 @@ def gaussian(first: Floats, second: Floats, alphas: Sequence[float]) -> Floats:
     correction only, which suffices where nu is large).
 
     The estimate is blind to everything but means: two mixtures with equal means give 0. It is infinite where the means
-    differ in a direction in which neither set varies.
-
-    Rows are `(n, d)` of P and `(m, d)` of Q, orders rise from above 1. The result is `(n_alphas,)`. ConfigError where n
-    + m - 2 <= d + 1.
+    differ in a direction in which neither set varies. Rows are `(n, d)` of P and `(m, d)` of Q, orders rise from above
+    1. The result is `(n_alphas,)`. ConfigError where n + m - 2 <= d + 1.
     """
     orders = check_alphas(alphas)
     check_samples(first, second, least=2)
@@ -106,7 +104,6 @@ def gaussian(first: Floats, second: Floats, alphas: Sequence[float]) -> Floats:
 NEIGHBOURS: Final = 5
 #: Decimals to which the published code rounds.
 DECIMALS: Final = 5
-
 #: So many rows are compared at once.
 _ROWS: Final = 512
 #: Rows whose squared distance is no more than this share of their squared norms are copies: rounding hides the rest.

@@ -33,15 +33,10 @@ _ROUNDING = 2.0**-39
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """The claim that two clipped vectors are never further apart than `multiple` * C. The default is ADePT's.
+    """The claim that two vectors of `dim` coordinates are never further apart than `multiple` * C. ADePT's by default.
 
-    Attributes:
-        dim: coordinates of a vector, n.
-        clip_norm: C.
-        clipped: the norm in which vectors are clipped to C; None where they are not clipped.
-        measured: the norm in which their distance is measured: L1 for Laplace noise on each coordinate, L2 for
-            Gaussian and L2-Laplace noise.
-        multiple: the claimed sensitivity in units of C.
+    Vectors are `clipped` to length C in a norm; None where they are not. Their distance is `measured` in L1 for Laplace
+    noise on each coordinate, in L2 for Gaussian and L2-Laplace noise.
     """
 
     dim: int
@@ -85,10 +80,7 @@ class Claim:
         """The epsilon of a run that was meant for `epsilon`, with noise of scale claimed / epsilon; rounded up.
 
         It is for noise whose log density falls by 1 / scale per unit of distance: Laplace on each coordinate (measured
-        in L1) or L2-Laplace (measured in L2). The worst pair loses sensitivity / scale.
-
-        Raises:
-            ConfigError: epsilon is not above 0.
+        in L1) or L2-Laplace (measured in L2). The worst pair loses sensitivity / scale. ConfigError unless epsilon > 0.
         """
         _validate.positive(epsilon=epsilon)
         return up(epsilon * self.factor)
@@ -190,13 +182,10 @@ def _gaussian_epsilon(sigma: float, sensitivity: float, delta: float) -> float:
 class VarianceRow:
     """What noise of one variance on each coordinate means after clipping to C.
 
-    Attributes:
-        scale: b of the Laplace law with this variance, sqrt(variance / 2).
-        claimed_epsilon: 2C / b, as ADePT has it.
-        true_epsilons: L1 sensitivity / b for each number of coordinates in `dims`; rounded up.
-        classical_epsilon: what the classical formula says of Gaussian noise of this variance.
-        gaussian_epsilon: the epsilon that it has (analytic curve). Both are stated at `delta`.
-        rho: its zero-concentrated DP, sensitivity^2 / (2 variance).
+    The `scale` b of the Laplace law with this variance is sqrt(variance / 2). ADePT claims 2C / b; the true epsilons
+    are L1 sensitivity / b for each number of coordinates in `dims`, rounded up. The classical epsilon is what the
+    classical formula says of Gaussian noise of this variance, the Gaussian one what that has (analytic curve), both at
+    delta. The rho is its zero-concentrated DP, sensitivity^2 / (2 variance).
     """
 
     clip_norm: float

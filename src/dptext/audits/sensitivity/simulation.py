@@ -47,11 +47,10 @@ class Uniform:
 
 @dataclass(frozen=True, slots=True)
 class Normal:
-    """Vectors whose coordinates are independent and normal with mean 0.
+    """Vectors whose coordinates are independent and normal with mean 0, and a standard deviation in units of C.
 
-    Attributes:
-        sd: standard deviation in units of C. The paper's "variance 0.1 C" is a standard deviation of 0.1 C in its code,
-            where C = 10 makes the two agree. Read literally with C = 1 it would be sqrt(0.1).
+    The paper's "variance 0.1 C" is a standard deviation of 0.1 C in its code, where C = 10 makes the two agree. Read
+    literally with C = 1 it would be sqrt(0.1).
     """
 
     sd: float = 0.1
@@ -75,12 +74,9 @@ PUBLISHED_LAWS: tuple[Law, ...] = (Uniform(), Normal(0.1), Normal(0.01))
 
 @dataclass(frozen=True, slots=True)
 class Violations:
-    """How many pairs of random vectors are further apart than claimed.
+    """How many pairs of random vectors, drawn by a law before clipping, are further apart than claimed.
 
-    Attributes:
-        law: how the vectors are drawn before clipping.
-        pairs: independent pairs drawn.
-        share: of them that violate the claim, with its Clopper-Pearson interval.
+    The `share` is that of independent pairs which violate the claim, with its Clopper-Pearson interval.
     """
 
     claim: Claim
@@ -102,12 +98,9 @@ def _violations(claim: Claim, law: Law, *, pairs: int, generator: np.random.Gene
 def simulate(
     claim: Claim, law: Law, *, pairs: int = PUBLISHED_PAIRS, seed: int = 0, confidence: float = 0.95
 ) -> Violations:
-    """Draw independent pairs of vectors and count those that violate the claim after clipping.
+    """Draw at most 1e9 independent pairs of vectors and count those that violate the claim after clipping.
 
-    There are at most 1e9 pairs. Each (seed, dim) has a stream of its own.
-
-    Raises:
-        ConfigError: a setting out of its range.
+    Each (seed, dim) has a stream of its own. ConfigError for a setting out of its range.
     """
     _validate.count(pairs=pairs)
     _validate.within(1, MAX_TRIALS, pairs=pairs)
@@ -154,28 +147,16 @@ def replay(
     return tuple(found)
 
 
-#: Numbers in each array of a block: 256 KiB, which the cache of a processor holds.
-_BLOCK = 1 << 15
-
-
 def violating_pairs(
     latents: Vectors, claim: Claim, *, max_pairs: int = 2_000_000, seed: int = 0, confidence: float = 0.95
 ) -> Estimate:
     """The share of pairs of these vectors that are further apart, after clipping, than claimed.
 
     It describes these vectors only, and nothing bounds what it tells about them. For the latents of private text it is
-    as private as they are. Rows that are not finite become zero, as in `dptext.sampling.noise.clip`.
-
-    Args:
-        latents: `(n, dim)`, at least two rows, before clipping.
-        claim: what is claimed.
-        max_pairs: at most 1e9. Where all n (n - 1) / 2 pairs are no more than this, all are compared and the interval
-            is the value itself. Else this many pairs are drawn independently.
-        seed: of the draws.
-        confidence: of the interval, in (0, 1).
-
-    Raises:
-        ConfigError: latents of another shape or type, or a setting out of its range.
+    as private as they are. The latents are `(n, dim)`, at least two rows, before clipping. Rows that are not finite
+    become zero, as in `dptext.sampling.noise.clip`. Where all n (n - 1) / 2 pairs are no more than `max_pairs`, at most
+    1e9, all are compared and the interval is the value itself. Else this many pairs are drawn independently by the
+    seed. ConfigError for latents of another shape or type, or a setting out of its range.
     """
     _validate.count(max_pairs=max_pairs)
     _validate.within(1, MAX_TRIALS, max_pairs=max_pairs)
@@ -185,33 +166,21 @@ def violating_pairs(
     if latents.dtype.kind != "f":
         raise ConfigError(f"Expected latents of floats, found {latents.dtype}. Convert them: latents.astype(float).")
     points = claim.clip(latents)
-    rows = len(points)
+    rows, found = len(points), 0
     pairs = rows * (rows - 1) // 2
     if pairs <= max_pairs:
-        return exactly(_count_all(points, claim) / pairs, confidence)
-    generator = np.random.default_rng(seed)
-    return clopper_pearson(_count_drawn(points, claim, max_pairs, generator), max_pairs, confidence=confidence)
+        from scipy.spatial.distance import cdist  # noqa: PLC0415 (slow to load)
 
-
-def _count_all(points: Floats, claim: Claim) -> int:
-    from scipy.spatial.distance import cdist  # noqa: PLC0415 (slow to load)
-
-    metric = "cityblock" if claim.measured is Norm.L1 else "euclidean"
-    block = max(1, _BLOCK // len(points))
-    found = 0
-    for start in range(0, len(points), block):
-        distances = cdist(points[start : start + block], points[start:], metric)
-        found += int(np.count_nonzero(np.triu(distances > claim.claimed, k=1)))  # each pair once
-    return found
-
-
-def _count_drawn(points: Floats, claim: Claim, pairs: int, generator: np.random.Generator) -> int:
-    block = max(1, _BLOCK // claim.dim)
-    found = 0
-    for start in range(0, pairs, block):
-        size = min(block, pairs - start)
-        first = generator.integers(0, len(points), size)
-        second = generator.integers(0, len(points) - 1, size)
+        metric = "cityblock" if claim.measured is Norm.L1 else "euclidean"
+        block = max(1, _BLOCK // rows)
+        for start in range(0, rows, block):
+            distances = cdist(points[start : start + block], points[start:], metric)
+            found += int(np.count_nonzero(np.triu(distances > claim.claimed, k=1)))  # each pair once
+        return exactly(found / pairs, confidence)
+    generator, block = np.random.default_rng(seed), max(1, _BLOCK // claim.dim)
+    for start in range(0, max_pairs, block):
+        size = min(block, max_pairs - start)
+        first, second = generator.integers(0, rows, size), generator.integers(0, rows - 1, size)
         second += second >= first  # uniform over the other rows
         found += claim.violated(points[first], points[second])
-    return found
+    return clopper_pearson(found, max_pairs, confidence=confidence)
