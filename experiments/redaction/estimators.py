@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 from scipy.integrate import quad
 
-from dptext.audits.divergence.certified import certify
+from dptext.audits.divergence.conversion import certify
 from dptext.audits.divergence.density_ratio import RatioModel, cross_fit
 from dptext.audits.divergence.renyi import gaussian, knn_count_ratio, knn_poczos_schneider
 from dptext.types import Floats

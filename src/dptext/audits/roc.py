@@ -1,13 +1,7 @@
 """How well a score tells two samples apart: AUC, true positives at few false ones, and what that says of epsilon.
 
 Scores are higher where the attacker believes "member". Plus and minus infinity are scores too. Everything here counts
-scores and knows nothing of models or texts::
-
-    >>> import numpy as np
-    >>> from dptext.audits.roc import area, true_positives_at
-    >>> members, others = np.array([3.0, 2.0, 2.0]), np.array([2.0, 1.0, 0.0])
-    >>> round(area(members, others), 4), true_positives_at(members, others, 0.4).tpr.value
-    (0.8889, 1.0)
+scores and knows nothing of models or texts.
 """
 
 import math

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # slow to load
     from dptext.audits.divergence.findings import DivergenceReport
     from dptext.audits.inference.authorship_report import AuthorshipReport
     from dptext.audits.inference.trait_report import TraitReport
-    from dptext.audits.membership.results import MembershipResult
+    from dptext.audits.membership.attacks import MembershipResult
     from dptext.audits.reconstruction.attack import Reconstruction
     from dptext.audits.report import Report
     from dptext.compare.stored import KeptRow

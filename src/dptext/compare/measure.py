@@ -31,8 +31,7 @@ from typing import Final
 
 import numpy as np
 
-from dptext.audits.inference.authors import split_authors
-from dptext.audits.inference.authorship import attribute_releases
+from dptext.audits.inference.authorship import attribute_releases, split_authors
 from dptext.audits.inference.authorship_report import AttributionRow
 from dptext.audits.membership.attacks import shokri
 from dptext.audits.membership.members import Transform, split_members, train_on

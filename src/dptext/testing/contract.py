@@ -12,22 +12,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dptext.mechanism import Mechanism
-from dptext.testing import release_checks, silence_checks, statement_checks
+from dptext.testing import release_checks, silence_checks
 from dptext.testing.case import Case, run_checks
 from dptext.text.records import Record
 from dptext.text.samples import sample_records
 
 #: Every check by name, in the order in which they run.
 CHECKS: dict[str, Callable[[Case], None]] = {
-    "settings": statement_checks.check_settings,
-    "statements": statement_checks.check_statements,
-    "fit": statement_checks.check_fit,
+    "settings": release_checks.check_settings,
+    "statements": release_checks.check_statements,
+    "fit": release_checks.check_fit,
     "order": release_checks.check_order,
     "batches": release_checks.check_batches,
     "distribution": release_checks.check_distribution,
     "fresh": release_checks.check_fresh,
-    "event": statement_checks.check_event,
-    "frozen": statement_checks.check_frozen,
+    "event": release_checks.check_event,
+    "frozen": release_checks.check_frozen,
     "verbatim": silence_checks.check_verbatim,
     "silence": silence_checks.check_silence,
     "files": silence_checks.check_files,

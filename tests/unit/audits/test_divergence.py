@@ -13,6 +13,7 @@ import pytest
 from dptext.audits.divergence import density_ratio, divergence, estimators
 from dptext.audits.divergence.density_ratio import LogRatios
 from dptext.audits.divergence.divergence import measure, measure_vectors
+from dptext.audits.divergence.estimators import DivergenceSettings, apart, fit_projection
 from dptext.audits.divergence.findings import (
     CHEAPEST,
     DEFAULT,
@@ -25,7 +26,6 @@ from dptext.audits.divergence.findings import (
     DivergenceReport,
 )
 from dptext.audits.divergence.renyi import gaussian
-from dptext.audits.divergence.settings import DivergenceSettings, apart, fit_projection
 from dptext.embeddings.tfidf_svd import fit_tfidf_svd
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate

@@ -13,8 +13,8 @@ from scipy.integrate import quad
 from scipy.special import gamma
 
 from dptext.audits.divergence import density_ratio
-from dptext.audits.divergence.certified import certify
 from dptext.audits.divergence.conversion import (
+    certify,
     cheapest_line,
     direct,
     find_knee,

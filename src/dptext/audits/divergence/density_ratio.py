@@ -1,16 +1,7 @@
 """Renyi divergence from learned density ratios.
 
 A classifier that tells two sets apart estimates ln(p/q). `cross_fit` learns it on some rows and reads it on others, so
-that each row has a value from a model that never saw it. `LogRatios.divergence` averages powers of the ratios::
-
-    >>> import numpy as np
-    >>> from dptext.audits.divergence.density_ratio import cross_fit
-    >>> from dptext.audits.divergence.density_ratio import RatioModel
-    >>> rng = np.random.default_rng(0)
-    >>> first, second = rng.standard_normal((3000, 2)) + [1.0, 0.0], rng.standard_normal((3000, 2))
-    >>> learned = cross_fit(first, second, model=RatioModel.LOGISTIC, folds=5, seed=0)
-    >>> bool(0.8 < learned.divergence((2.0,))[0] < 1.2)  # true: 1
-    True
+that each row has a value from a model that never saw it. `LogRatios.divergence` averages powers of the ratios.
 """
 
 import math

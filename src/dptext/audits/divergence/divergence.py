@@ -18,10 +18,19 @@ import numpy as np
 
 from dptext.audits.bounds import accuracy_implies
 from dptext.audits.divergence import findings
-from dptext.audits.divergence.certified import CertifiedBound, certify
-from dptext.audits.divergence.conversion import cheapest_line, direct, is_inconsistent, paper_line
+from dptext.audits.divergence.conversion import (
+    CertifiedBound,
+    certify,
+    cheapest_line,
+    direct,
+    is_inconsistent,
+    paper_line,
+)
 from dptext.audits.divergence.density_ratio import LEAST_ROWS, LogRatios, RatioModel
 from dptext.audits.divergence.estimators import (
+    DivergenceSettings,
+    apart,
+    fit_projection,
     halves_of,
     judge_number,
     learned_numbers,
@@ -31,7 +40,6 @@ from dptext.audits.divergence.estimators import (
 )
 from dptext.audits.divergence.findings import Consistency, Curve, DivergenceReport, Tested, three_digits
 from dptext.audits.divergence.renyi import check_samples, falls
-from dptext.audits.divergence.settings import DivergenceSettings, apart, fit_projection
 from dptext.audits.subjects import OnCount
 from dptext.embeddings.distinct import embed_distinct
 from dptext.embeddings.embedder import Embedder

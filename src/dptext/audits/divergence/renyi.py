@@ -1,17 +1,8 @@
-"""Renyi divergence between two samples of vectors, as if both were normal with one covariance.
+"""Renyi divergence between two samples of vectors: as if both were normal, or by nearest neighbours.
 
-D_alpha(P || Q) = ln E_P[(p/q)^(alpha - 1)] / (alpha - 1), in nats. A function takes rows of P and of Q and gives one
-number for each order alpha::
-
-    >>> import numpy as np
-    >>> from dptext.audits.divergence.renyi import gaussian
-    >>> rng = np.random.default_rng(0)
-    >>> first, second = rng.standard_normal((4000, 2)) + [2.0, 0.0], rng.standard_normal((4000, 2))
-    >>> gaussian(first, second, (2.0, 5.0)).round(1).tolist()  # true: 4 and 10
-    [3.9, 9.8]
-
-Other estimates are in the modules `knn` and `density_ratio`, and a bound that is certified in `certified`. Every
-estimate is wrong in ways that its docstring names.
+D_alpha(P || Q) = ln E_P[(p/q)^(alpha - 1)] / (alpha - 1), in nats. A function takes rows `(n, d)` of P and `(m, d)` of
+Q and gives one number for each order alpha; ConfigError where samples or orders cannot be used. Every estimate is wrong
+in ways that its docstring names. `density_ratio` has others, `conversion` a bound that is certified.
 """
 
 import math

@@ -7,8 +7,7 @@ from typing import Final
 import numpy as np
 
 from dptext import _validate
-from dptext.audits.features import LEAST_SPREAD, standardiser
-from dptext.audits.texts import distinct_texts
+from dptext.audits.features import LEAST_SPREAD, distinct_texts, standardiser
 from dptext.embeddings.distinct import TextVectors
 from dptext.embeddings.tfidf import fit_quietly, has_word, load_sklearn, words_tfidf
 from dptext.errors import ConfigError

@@ -21,14 +21,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from dptext.audits.inference.authors import AuthorSplit
-from dptext.audits.inference.authorship import release_split
+from dptext.audits.features import check_releases, shared_texts
+from dptext.audits.inference.authorship import AuthorSplit, release_split
 from dptext.audits.inference.judging import scores_of
 from dptext.audits.inference.sets import Attacker, SetSplit, TrainAttacker, standard_attackers
 from dptext.audits.inference.trait_report import EMPTY_TEXTS, NO_GUARANTEE, TWO_SETS, SetJudge, TraitReport
 from dptext.audits.roc import check_scores
 from dptext.audits.subjects import OnCount
-from dptext.audits.texts import check_releases, shared_texts
 from dptext.embeddings.distinct import TextVectors
 from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from dptext import _validate
-from dptext.audits.membership.attacks import PROXY
+from dptext.audits.membership.attacks import PROXY, Measure, MemberScores, MembershipResult
 from dptext.audits.membership.members import (
     Scorer,
     Trainer,
@@ -22,7 +22,6 @@ from dptext.audits.membership.members import (
     logit_confidence,
     train_on,
 )
-from dptext.audits.membership.results import Measure, MemberScores, MembershipResult
 from dptext.audits.report import Result
 from dptext.audits.subjects import OnCount
 from dptext.errors import ConfigError

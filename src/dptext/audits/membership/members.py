@@ -6,8 +6,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from dptext.audits.features import learn_ngrams
-from dptext.audits.texts import distinct_texts, shared_texts
+from dptext.audits.features import distinct_texts, learn_ngrams, shared_texts
 from dptext.errors import ConfigError
 from dptext.text.records import Record, Release
 from dptext.types import Floats
@@ -40,12 +39,8 @@ def split_members(records: Iterable[Record], *, seed: int) -> MemberSplit:
         raise ConfigError(f"Expected at least 2 distinct texts, found {len(kept)}.")
     order = np.random.default_rng(seed).permutation(len(kept)).tolist()
     half = len(kept) // 2
-    return MemberSplit(
-        tuple(kept[i] for i in order[:half]),
-        tuple(kept[i] for i in order[half : 2 * half]),
-        duplicates=count - len(kept),
-        left_over=len(kept) - 2 * half,
-    )
+    sides = [tuple(kept[i] for i in part) for part in (order[:half], order[half : 2 * half])]
+    return MemberSplit(sides[0], sides[1], duplicates=count - len(kept), left_over=len(kept) - 2 * half)
 
 
 def match_members(members: Iterable[Record], others: Iterable[Record], *, seed: int) -> MemberSplit:

@@ -9,8 +9,7 @@ import numpy as np
 
 from dptext import _validate
 from dptext.audits.bounds import reconstruction_bound
-from dptext.audits.running import sample
-from dptext.audits.subjects import Outputs, Sampler, Subject, as_record
+from dptext.audits.subjects import Outputs, Sampler, Subject, as_record, sample
 from dptext.audits.trials.pairs import check_neighbours
 from dptext.embeddings.tfidf import load_sklearn
 from dptext.errors import ConfigError, IncomparableError

@@ -1,7 +1,7 @@
-"""Sensitivity claims put to trial by formula.
+"""Sensitivity claims put to trial by formula, and what a scale of noise means for privacy.
 
-ADePT (Krishna et al. 2021) clips a latent vector to L2 norm C and adds Laplace noise for an L1 sensitivity
-of 2C; the true one is 2C * sqrt(n) (Habernal 2021, theorem 5.1)::
+ADePT (Krishna et al. 2021) clips a latent vector to L2 norm C and adds Laplace noise for an L1 sensitivity of 2C; the
+true one is 2C * sqrt(n) (Habernal 2021, theorem 5.1)::
 
     >>> from dptext.audits.sensitivity.claims import Claim, counterexample
     >>> claim = Claim(dim=256)
@@ -10,8 +10,9 @@ of 2C; the true one is 2C * sqrt(n) (Habernal 2021, theorem 5.1)::
     >>> round(counterexample().privacy_loss(1.0), 6)  # two dimensions suffice
     1.333333
 
-The formula says what the worst pair of vectors costs. `simulation` says how ordinary such pairs are, `latents` counts
-them among given vectors.
+The formula says what the worst pair of vectors costs. `simulation` says how ordinary such pairs are, among random and
+among given vectors. Papers print the variance of their noise, or an epsilon from the classical Gaussian formula, which
+does not hold for it.
 """
 
 import math

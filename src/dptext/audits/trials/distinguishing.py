@@ -14,10 +14,9 @@ from dptext import _validate
 from dptext.audits.bounds import epsilon_ceiling, epsilon_from_rates
 from dptext.audits.features import Score, learned_scores, spread_thresholds
 from dptext.audits.report import Report, exactly
-from dptext.audits.running import sample
-from dptext.audits.subjects import OnCount, Outputs, Subject, Value, as_vector
+from dptext.audits.subjects import OnCount, Outputs, Subject, Value, as_vector, sample
+from dptext.audits.trials.density import losses
 from dptext.audits.trials.pairs import Pair, Trial
-from dptext.audits.trials.sampler_fit import losses
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, clopper_pearson
 from dptext.mechanism import VectorNoise

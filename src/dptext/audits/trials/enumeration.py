@@ -8,10 +8,9 @@ import numpy as np
 
 from dptext import _validate
 from dptext.audits.report import Report, exactly
-from dptext.audits.running import sample
-from dptext.audits.subjects import Chooser, OnCount, Subject, Value, as_record, as_vector
+from dptext.audits.subjects import Chooser, OnCount, Subject, Value, as_record, as_vector, sample
+from dptext.audits.trials.density import distribution_p_value, sampler_defects
 from dptext.audits.trials.pairs import Pair, Trial
-from dptext.audits.trials.sampler_fit import distribution_p_value, sampler_defects
 from dptext.errors import ConfigError
 from dptext.mechanism import HasDistribution
 from dptext.privacy.guarantee import Guarantee

@@ -14,8 +14,7 @@ import numpy as np
 
 from dptext import _validate
 from dptext.audits.report import Report
-from dptext.audits.running import run, sample
-from dptext.audits.subjects import Outputs, Sampler, Subject, Value, claim_of, unclaimed
+from dptext.audits.subjects import Outputs, Sampler, Subject, Value, claim_of, run, sample, unclaimed
 from dptext.audits.trials.distinguishing import FEWEST_TRIALS, distinguish
 from dptext.audits.trials.pairs import UNKNOWN, Pair, Trial, checked_pair
 from dptext.errors import ConfigError, IncomparableError

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from dptext.audits.membership.attacks import PROXY, from_scores, shokri
+from dptext.audits.membership.attacks import PROXY, Measure, MembershipResult, from_scores, shokri
 from dptext.audits.membership.lira import lira
 from dptext.audits.membership.members import (
     MemberSplit,
@@ -19,7 +19,6 @@ from dptext.audits.membership.members import (
     split_members,
     train_on,
 )
-from dptext.audits.membership.results import Measure, MembershipResult
 from dptext.cli.chosen import fitted_on
 from dptext.cli.progress import counted, say
 from dptext.cli.utility.judged import chosen_classifier
