@@ -71,12 +71,11 @@ class Basis(StrEnum):
 
 
 _LARGE = 15.0  # of epsilon: e^15 is 3 million
-_BASIS_ORDER = tuple(Basis)
 
 
 def weakest(*bases: Basis) -> Basis:
     """The weakest of several bases: what a composition rests on."""
-    return max(bases, key=_BASIS_ORDER.index)
+    return max(bases, key=list(Basis).index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,16 +253,16 @@ class Guarantee:
         return html_text(f"{self.sentence()}\n\n{self.explain()}")
 
 
-def _texts(value: Json) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise TypeError("a list of texts was expected")
-    return tuple(map(_text, value))
-
-
 def _text(value: Json) -> str:
     if not isinstance(value, str):
         raise TypeError("a text was expected")
     return value
+
+
+def _texts(value: Json) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError("a list of texts was expected")
+    return tuple(map(_text, value))
 
 
 def _number(value: Json) -> float:

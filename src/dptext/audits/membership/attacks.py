@@ -1,8 +1,8 @@
 """Membership inference: was this record in the training data of the model?
 
-`shokri` attacks a classifier as the ADePT paper does (Krishna et al. 2021, section 4.5, after Shokri et al. 2017).
-`lira`, in a module beside it, does as Carlini et al. 2022. `from_scores` takes any score, such as an auto-encoder's
-reconstruction loss. Each reports baselines beside the attack, and a control where there is nothing to find.
+`shokri` attacks a classifier as the ADePT paper does, `lira`, in a module beside it, as Carlini et al. 2022.
+`from_scores` takes any score, such as an auto-encoder's reconstruction loss. Each reports baselines beside the attack,
+and a control where there is nothing to find.
 
 A guarantee of local privacy is about what one release tells of its own record. It follows that a classifier trained on
 releases does not give its training records away, but that is no test of the guarantee: membership inference on such a
@@ -111,12 +111,12 @@ class MembershipResult(Result):
             f"  control   {self.control.name}: {self.control}",
             *(f"  baseline  {attack.name}: {attack}" for attack in self.baselines),
         ]
-        fault = "The control found something where there is nothing: do not rely on this attack."
-        lines += [
+        lines.append(
             f"The counts amount to epsilon {epsilon.epsilon:.3g}{at} for {self.relation} of the training records, the "
-            "model being public and its trainer trusted (central): measured on one model, it refutes no guarantee.",
-            *(() if self.control_holds else (fault,)),
-        ]
+            "model being public and its trainer trusted (central): measured on one model, it refutes no guarantee."
+        )
+        if not self.control_holds:
+            lines.append("The control found something where there is nothing: do not rely on this attack.")
         return "\n".join([*lines, *self.notes, signature_line(self.signature)])
 
 
@@ -231,6 +231,8 @@ def shokri(
 ) -> MembershipResult:
     """The attack of the ADePT paper: a shadow classifier teaches what confidence in members looks like.
 
+    Krishna et al. 2021, section 4.5, after Shokri et al. 2017.
+
     The shadow is trained like the target, on the attacker's own records. A logistic regression on its top five scores,
     sorted and standardised, learns to tell the shadow's members from its non-members. It is then applied to the scores
     of the target. The control attacks a classifier trained on half of the members and half of the non-members. The
@@ -266,10 +268,14 @@ def shokri(
         return model
 
     shadow = trained(shadow_train, 1)
-    learned = _learned(_features(shadow, shadow_train), _features(shadow, shadow_out))
+
+    def features(model: Scorer, records: Sequence[Record]) -> Floats:
+        return top_scores(model, [record.text for record in records])
+
+    learned = _learned(features(shadow, shadow_train), features(shadow, shadow_out))
 
     def scores(model: Scorer) -> MemberScores:
-        return learned(_features(model, members)), learned(_features(model, non_members))
+        return learned(features(model, members)), learned(features(model, non_members))
 
     control = trained(halves_of_both(members, non_members, rng), 2)
     overlap, sure = shared_texts([*members, *non_members], [*shadow_train, *shadow_out]), logit_confidence
@@ -289,10 +295,6 @@ def shokri(
             "overlap": overlap,
         },
     )
-
-
-def _features(model: Scorer, records: Sequence[Record]) -> Floats:
-    return top_scores(model, [record.text for record in records])
 
 
 def _learned(members: Floats, non_members: Floats) -> Callable[[Floats], Floats]:

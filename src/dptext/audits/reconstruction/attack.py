@@ -18,7 +18,6 @@ best j guesses can reach (`bounds.reconstruction_bound`), so success above that 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import assert_never
 
 import numpy as np
 
@@ -138,11 +137,18 @@ def outcome_of(
         return clopper_pearson(int((places < top).sum()), trials, confidence=confidence)
 
     def bound(successes: int, top: int) -> float:
-        return _epsilon(successes, trials, candidates, top, delta=claim.delta, alpha=alpha)
+        """The largest epsilon, rounded down, that allows less success than the lower confidence limit."""
+        low = clopper_pearson_lower(successes, trials, alpha=alpha)
+        # The counted failures give the same bound as 1 - low, which would lose its digits near 1.
+        failure = clopper_pearson_upper(trials - successes, trials, alpha=alpha)
+        power = low * (candidates - top) - (candidates - 1) * claim.delta
+        return max(0.0, math.log(power / (top * failure)) - _FLOAT_SLACK) if power > 0 else 0.0
 
-    found = tuple(
-        TopSuccess(top, share(ranks, top), _allowed(claim, candidates, top), top / candidates) for top in tops
-    )
+    def allowed(top: int) -> float:
+        nothing = claim.basis is Basis.NONE
+        return 1.0 if nothing else reconstruction_bound(claim.epsilon, candidates, top=top, delta=claim.delta)
+
+    found = tuple(TopSuccess(top, share(ranks, top), allowed(top), top / candidates) for top in tops)
     report = Report(
         attack="reconstruction",
         main=found[0].success,
@@ -160,23 +166,6 @@ def outcome_of(
         signature=settings,
     )
     return report, found
-
-
-def _allowed(claim: Guarantee, candidates: int, top: int) -> float:
-    if claim.basis is Basis.NONE:
-        return 1.0
-    return reconstruction_bound(claim.epsilon, candidates, top=top, delta=claim.delta)
-
-
-def _epsilon(successes: int, trials: int, candidates: int, top: int, *, delta: float, alpha: float) -> float:
-    """The largest epsilon, rounded down, that allows less success than the lower confidence limit."""
-    low = clopper_pearson_lower(successes, trials, alpha=alpha)
-    # The counted failures give the same bound as 1 - low, which would lose its digits near 1.
-    failure = clopper_pearson_upper(trials - successes, trials, alpha=alpha)
-    power = low * (candidates - top) - (candidates - 1) * delta
-    if power <= 0:
-        return 0.0
-    return max(0.0, math.log(power / (top * failure)) - _FLOAT_SLACK)
 
 
 # Where the streams of a seeded run begin. The caller may have made the candidates from the first ones.
@@ -238,14 +227,11 @@ def reconstruct(
         if on_progress is not None:
             on_progress(done, simulated + trials)
 
-    match kind:
-        case Adversary.LIKELIHOOD:
-            subject, pool = with_latents(subject, pool)
-            score = likelihood_score(subject, pool)
-        case Adversary.SURROGATE:
-            score = surrogate_score(subject, pool, simulations, randomness, position, advance)
-        case _:
-            assert_never(kind)
+    if kind is Adversary.LIKELIHOOD:
+        subject, pool = with_latents(subject, pool)
+        score = likelihood_score(subject, pool)
+    else:
+        score = surrogate_score(subject, pool, simulations, randomness, position, advance)
     position += simulated
     ranks, control = np.empty(trials, np.int64), np.empty(trials, np.int64)
     step = max(1, _SCORES_AT_ONCE // len(pool))

@@ -243,7 +243,7 @@ def _naive_bayes(first: Outputs, simulate: Simulate, candidates: int) -> PoolSco
     """Multinomial naive Bayes on hashed words. The whole output is one more word."""
     size = 1 << min(16, max(8, (_WORD_COUNTS // candidates).bit_length() - 1))
     hasher = load_sklearn().feature_extraction.text.HashingVectorizer(
-        n_features=size, analyzer=_words, alternate_sign=False, norm=None
+        n_features=size, analyzer=lambda text: [*text.split(), f"= {text}"], alternate_sign=False, norm=None
     )
     counts = np.empty((candidates, size))
     for i in range(candidates):
@@ -251,7 +251,3 @@ def _naive_bayes(first: Outputs, simulate: Simulate, candidates: int) -> PoolSco
     counts += _SMOOTHING
     weights = np.log(counts / counts.sum(axis=1, keepdims=True)).T
     return lambda outputs: np.asarray(hasher.transform(outputs) @ weights)
-
-
-def _words(text: str) -> list[str]:
-    return [*text.split(), f"= {text}"]

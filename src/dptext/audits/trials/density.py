@@ -125,8 +125,7 @@ def _excess(found: Floats, epsilon: float) -> float:
 
 def _delta_at(found: Floats, epsilon: float, alpha: float) -> Estimate:
     mean = _excess(found, epsilon)
-    low = _lower_mean(mean, len(found), alpha)
-    high = 1 - _lower_mean(1 - mean, len(found), alpha)
+    low, high = _lower_mean(mean, len(found), alpha), 1 - _lower_mean(1 - mean, len(found), alpha)
     return Estimate(mean, min(low, mean), max(high, mean), 1 - 2 * alpha)
 
 

@@ -4,6 +4,7 @@ Each fault has inputs on which it shows, and a look at the outputs in which noth
 post-processing, so what it shows counts against any claim.
 """
 
+import contextlib
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -169,13 +170,10 @@ def audit_writing(
 
 
 def _neighbours(subject: Subject, claim: Guarantee, name: str, inputs: Sequence[tuple[str, str]]) -> list[Pair]:
-    """The pairs that are neighbours under the claim."""
     found = []
     for first, second in inputs:
-        try:
+        with contextlib.suppress(IncomparableError):  # they are no neighbours
             found.append(checked_pair(subject, Pair(first, second, name), claim))
-        except IncomparableError:
-            continue
     return found
 
 
