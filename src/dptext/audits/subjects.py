@@ -136,18 +136,12 @@ def as_vector(value: Value) -> Floats:
 def broken_assumptions(
     claim: Guarantee, mechanism: Mechanism[str], *, private: Iterable[Record] = (), true: Sequence[str] | None = None
 ) -> tuple[str, ...]:
-    """Why the guarantee does not apply; empty where nothing speaks against it.
+    """Why the guarantee does not apply: a sentence for each finding; none where nothing speaks against it.
 
-    Args:
-        claim: the guarantee.
-        mechanism: the fitted mechanism; digests of the text that it was fitted on are `records_digest`s.
-        private: the records that are to be protected. It is found where the very same set was the training text, and
-            not where a part of it or a paraphrase was.
-        true: the assumptions that are known to hold. Every other assumption of the claim is then broken. Without them
-            only digests are compared.
-
-    Returns:
-        One sentence for each finding. Whoever finds one treats the guarantee as `claim.voided(...)`.
+    Digests of the text that the mechanism was fitted on are `records_digest`s. The `private` records are to be
+    protected. They are found where the very same set was the training text, and not where a part of it or a paraphrase
+    was. Every assumption of the claim that is not among those `true` that are known to hold is broken; without these
+    only digests are compared. Whoever finds one treats the guarantee as `claim.voided(...)`.
     """
     found = []
     digest = records_digest(private)

@@ -188,9 +188,8 @@ class MetricNoise:
 
     def event(self, metric: str) -> MetricEvent:
         """One release, of points whose distance is called `metric`."""
-        return MetricEvent(
-            self.epsilon, metric, slack(self.dim, self.dim / self.epsilon + self.largest_norm, self.grid)
-        )
+        length = self.dim / self.epsilon + self.largest_norm
+        return MetricEvent(self.epsilon, metric, slack(self.dim, length, self.grid))
 
     def draw(self, rows: int, source: Randomness) -> Floats:
         """Noise vectors `(rows, dim)`, to be added with `add`."""

@@ -82,7 +82,7 @@ def _logistic(rows: Floats, classes: Integers, seed: int) -> LogRatio:
 
 
 def _network(rows: Floats, classes: Integers, held: Booleans, rng: np.random.Generator) -> LogRatio:
-    """A network of two hidden layers, stopped where the log loss of held rows is least (scikit-learn: the accuracy)."""
+    """It stops where the log loss of held rows is least (scikit-learn: the accuracy)."""
     load_sklearn()
     from sklearn.neural_network import MLPClassifier  # noqa: PLC0415 (an extra)
 

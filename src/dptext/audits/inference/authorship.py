@@ -268,7 +268,6 @@ def attribute_releases(
 
 
 def _check_authors(training: Sequence[Record], attacked: Sequence[Record], bundle: int) -> list[str]:
-    """The authors, sorted."""
     _validate.count(bundle=bundle)
     known, counts = {author_of(record) for record in training}, Counter(map(author_of, attacked))
     if len(known) < 2 or known != set(counts):

@@ -157,7 +157,6 @@ class AuthorJudge:
         return AttributionRow(name, one, five, one, similarity, len(self.units))
 
     def _ranked(self, scores: Floats) -> Integers:
-        """Authors from the likeliest on, `(n, authors)`."""
         if np.isnan(scores).any():
             raise ConfigError("Expected scores without NaN: an attacker could not be trained on these texts.")
         return np.asarray(self.priority[np.argsort(-scores[:, self.priority], axis=1, kind="stable")], np.int64)

@@ -231,26 +231,17 @@ def shokri(
 ) -> MembershipResult:
     """The attack of the ADePT paper: a shadow classifier teaches what confidence in members looks like.
 
-    Krishna et al. 2021, section 4.5, after Shokri et al. 2017.
+    Krishna et al. 2021, section 4.5, after Shokri et al. 2017. The shadow is trained like the target, on the attacker's
+    own records. A logistic regression on its top five scores, sorted and standardised, learns to tell the shadow's
+    members from its non-members. It is then applied to the scores of the target. The control attacks a classifier
+    trained on half of the members and half of the non-members. The baselines are the loss threshold (Yeom et al. 2018)
+    and the attacker that sees no model (`blind_scores`).
 
-    The shadow is trained like the target, on the attacker's own records. A logistic regression on its top five scores,
-    sorted and standardised, learns to tell the shadow's members from its non-members. It is then applied to the scores
-    of the target. The control attacks a classifier trained on half of the members and half of the non-members. The
-    baselines are the loss threshold (Yeom et al. 2018) and the attacker that sees no model (`blind_scores`).
-
-    Args:
-        target: the attacked classifier, trained on the members or on their transform.
-        members: the original records, with their labels.
-        non_members: as many others.
-        shadow_train: the attacker's records that the shadow is trained on. They should not be the target's; a note says
-            how many are.
-        shadow_out: as many others of the attacker's.
-        train: trains like the target was trained.
-        seed: of shadow, control and bootstrap, in the place of the seed of `measure`.
-        transform: what the target's training records went through, and so the shadow's and the control's. The attack
-            asks about original texts.
-        measure: settings of intervals and of the measured epsilon.
-        on_progress: called with models trained and models in all.
+    The target was trained on the members, or on what their `transform` made of them, which those of shadow and control
+    go through, too; the attack asks about original texts. The members, the non-members, and the attacker's two sides,
+    which should not be the target's (a note says how many are), are records with labels, of either side as many. The
+    seed is of shadow, control and bootstrap, in the place of that of `measure`. `on_progress` is called with models
+    trained and models in all.
 
     Raises:
         ConfigError: uneven or overlapping sides, missing labels, or a setting out of its range.

@@ -156,5 +156,5 @@ def _fitted(by_shadows: Floats, chosen: Booleans) -> tuple[Floats, Floats]:
 
 
 def _log_density(values: Floats, mean: Floats, variance: Floats) -> Floats:
-    """Log density of the normal distribution, without its constant."""
+    """Without the constant."""
     return np.asarray(-np.square(values - mean) / (2 * variance) - np.log(variance) / 2)

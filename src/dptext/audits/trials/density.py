@@ -119,7 +119,6 @@ def _latents(subject: VectorNoise, pair: Pair) -> tuple[Floats, Floats]:
 
 
 def _excess(found: Floats, epsilon: float) -> float:
-    """The Monte Carlo estimate of delta(epsilon)."""
     return abs(float(np.expm1(np.minimum(epsilon - found, 0.0)).mean()))
 
 
@@ -155,7 +154,6 @@ def _largest(holds: Callable[[float], bool], most: float, *, steps: int) -> floa
 
 
 def _divergence(p: float, q: float) -> float:
-    """Kullback-Leibler divergence of two coins, in nats."""
     if q <= 0:
         return math.inf
     first = p * math.log(p / q) if p > 0 else 0.0

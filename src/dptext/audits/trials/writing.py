@@ -51,7 +51,6 @@ def _equals(text: str, _: Pair) -> str:
 
 
 def _faults(words: Sequence[str], longest: int) -> dict[str, tuple[_Look, list[tuple[str, str]]]]:
-    """The look and the inputs of each fault by its name."""
     a, b = words[:2]
     four, long = " ".join([a] * 4), " ".join([a] * longest)
     canary = UNKNOWN[::-1]
