@@ -134,9 +134,23 @@ def check_files(case: Case) -> None:
 
 
 def check_shapes(case: Case) -> None:
-    """Files of every format, marks and states of resuming do not tell how long private texts are."""
-    broken = told_by_shapes(case.mechanism, case.words[0])
-    require(broken is None, str(broken))
+    """Files of every format, marks and states of resuming do not tell how long private texts are.
+
+    Two inputs have as many records, of very different lengths, and get the same releases. Outputs and certificates must
+    then have the same bytes in every format that can hold what the mechanism releases. At each mark both runs must have
+    done as many records and bytes, in files of the same sizes.
+    """
+    records = [Record(str(i), case.words[0]) for i in range(len(_LENGTHS[0]))]
+    forced = _Forced(case.mechanism, tuple(case.mechanism.privatize(records, secure())))
+    with tempfile.TemporaryDirectory() as name:
+        sources = [Path(name) / f"{number}.jsonl" for number in range(len(_LENGTHS))]
+        for source, lengths in zip(sources, _LENGTHS, strict=True):
+            _write(source, ["a" * length for length in lengths])
+        for output in output_names(case.mechanism.spec):
+            (files, marks), *others = (_run(source, output, forced) for source in sources)
+            alone = "follow from the number of records and the releases alone"
+            require(all(other == files for other, _ in others), f"{output} and its certificate {alone}")
+            require(all(other == marks for _, other in others), f"the marks of a run to {output} {alone}")
 
 
 _LARGEST_LEFT_FILE = 50_000_000
@@ -217,28 +231,6 @@ class _Forced:
 
     def save(self, folder: Path) -> None:
         self.mechanism.save(folder)
-
-
-def told_by_shapes(mechanism: Mechanism[str], word: str) -> str | None:
-    """Which part of the contract is broken because files tell how long private texts are; None if they do not.
-
-    Two inputs have as many records, of very different lengths, and get the same releases. Outputs and certificates must
-    then have the same bytes in every format that can hold what the mechanism releases. At each mark both runs must have
-    done as many records and bytes, in files of the same sizes.
-    """
-    drawn = mechanism.privatize([Record(str(i), word) for i in range(len(_LENGTHS[0]))], secure())
-    forced = _Forced(mechanism, tuple(drawn))
-    with tempfile.TemporaryDirectory() as name:
-        sources = [Path(name) / f"{number}.jsonl" for number in range(len(_LENGTHS))]
-        for source, lengths in zip(sources, _LENGTHS, strict=True):
-            _write(source, ["a" * length for length in lengths])
-        for output in output_names(mechanism.spec):
-            (files, marks), *others = (_run(source, output, forced) for source in sources)
-            if any(other != files for other, _ in others):
-                return f"{output} and its certificate follow from the number of records and the releases alone"
-            if any(other != marks for _, other in others):
-                return f"the marks of a run to {output} follow from the number of records and the releases alone"
-    return None
 
 
 def output_names(spec: Spec) -> list[str]:

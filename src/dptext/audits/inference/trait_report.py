@@ -110,13 +110,10 @@ class TraitReport(InferenceReport[TraitRow]):
 
 
 def epsilon_from_accuracy(accuracy: Estimate, *, delta: float = 0.0) -> Estimate:
-    """The epsilon of two sets that a balanced attack needs: ln((accuracy - delta) / (1 - accuracy)).
+    """The epsilon of two sets that a balanced attack of this accuracy needs, by `accuracy_implies`.
 
     It rises with the accuracy, so the ends of the interval become ends of the same confidence. The *low* end is what
     the attack shows. The high end bounds no epsilon: another attack may be more accurate.
-
-    >>> print(epsilon_from_accuracy(Estimate(0.7, 0.67, 0.73, 0.95)))
-    0.85 [0.71, 0.99] (95%)
     """
     value, low, high = (accuracy_implies(x, delta=delta) for x in (accuracy.value, accuracy.low, accuracy.high))
     return Estimate(value, low, high, accuracy.confidence)

@@ -42,7 +42,7 @@ from dptext.estimates import Estimate, bonferroni, clopper_pearson, clopper_pear
 from dptext.privacy.guarantee import Basis, Guarantee
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.source import Randomness, secure
-from dptext.types import Integers, Json
+from dptext.types import Integers
 
 _FLOAT_SLACK = 1e-12
 
@@ -116,58 +116,6 @@ class Reconstruction(Result):
         return [f"{wrong}, would show in {self.trials:,} trials with {pool}: use more, or the audit whitebox."]
 
 
-def outcome_of(
-    ranks: Integers,
-    control: Integers,
-    candidates: int,
-    *,
-    tops: tuple[int, ...],
-    claim: Guarantee,
-    confidence: float,
-    settings: dict[str, Json],
-) -> tuple[Report, tuple[TopSuccess, ...]]:
-    """What ranks amount to: places `(trials,)` of the true candidates, from 0.
-
-    Those of the control are the places of candidates that have nothing to do with the releases. The claim says what
-    success is allowed. The settings are for the signature.
-    """
-    trials, smallest, alpha = len(ranks), tops[0], bonferroni(confidence, len(tops))
-
-    def share(places: Integers, top: int) -> Estimate:
-        return clopper_pearson(int((places < top).sum()), trials, confidence=confidence)
-
-    def bound(successes: int, top: int) -> float:
-        """The largest epsilon, rounded down, that allows less success than the lower confidence limit."""
-        low = clopper_pearson_lower(successes, trials, alpha=alpha)
-        # The counted failures give the same bound as 1 - low, which would lose its digits near 1.
-        failure = clopper_pearson_upper(trials - successes, trials, alpha=alpha)
-        power = low * (candidates - top) - (candidates - 1) * claim.delta
-        return max(0.0, math.log(power / (top * failure)) - _FLOAT_SLACK) if power > 0 else 0.0
-
-    def allowed(top: int) -> float:
-        nothing = claim.basis is Basis.NONE
-        return 1.0 if nothing else reconstruction_bound(claim.epsilon, candidates, top=top, delta=claim.delta)
-
-    found = tuple(TopSuccess(top, share(ranks, top), allowed(top), top / candidates) for top in tops)
-    report = Report(
-        attack="reconstruction",
-        main=found[0].success,
-        baseline=exactly(found[0].chance, confidence),
-        control=share(control, smallest),
-        measures=f"share of releases whose input is among the first {smallest} of {candidates:,}",
-        epsilon_lower_bound=max(bound(int((ranks < top).sum()), top) for top in tops),
-        delta=claim.delta,
-        confidence=confidence,
-        ceiling=max(bound(trials, top) for top in tops),
-        unit=claim.unit,
-        relation=claim.relation,
-        metric=None,
-        reveals=claim.reveals,
-        signature=settings,
-    )
-    return report, found
-
-
 # Where the streams of a seeded run begin. The caller may have made the candidates from the first ones.
 _RELEASES, _OWN = 1 << 40, 1 << 41
 _SCORES_AT_ONCE = 1 << 22
@@ -216,8 +164,8 @@ def reconstruct(
     _validate.count(trials=trials, simulations=simulations)
     _validate.one_of(Adversary, attack=attack)
     kind = Adversary(attack)
-    claim = claim or claim_of(subject) or unclaimed()
-    pool = checked_pool(candidates, claim)
+    claimed = claim or claim_of(subject) or unclaimed()
+    pool = checked_pool(candidates, claimed)
     kept = _kept(tops, len(pool))
     randomness = randomness or secure()
     own, position = randomness.at(_OWN), _RELEASES
@@ -243,18 +191,48 @@ def reconstruct(
             raise ConfigError("Expected a number as the score of every candidate, found NaN: see log_density.")
         ranks[rows], control[rows] = ranks_of(scores, true, own), ranks_of(scores, other, own)
         advance(simulated + rows.stop)
-    settings: dict[str, Json] = {
-        "candidates": len(pool),
-        "tops": list(kept),
-        "trials": trials,
-        "adversary": str(kind),
-        **({"simulations": simulations} if simulated else {}),
-        "confidence": confidence,
-        "delta": claim.delta,
-        "randomness": randomness.fingerprint[:12],
-    }
-    report, found = outcome_of(
-        ranks, control, len(pool), tops=kept, claim=claim, confidence=confidence, settings=settings
+    alpha = bonferroni(confidence, len(kept))
+
+    def share(places: Integers, top: int) -> Estimate:
+        return clopper_pearson(int((places < top).sum()), trials, confidence=confidence)
+
+    def bound(successes: int, top: int) -> float:
+        """The largest epsilon, rounded down, that allows less success than the lower confidence limit."""
+        low = clopper_pearson_lower(successes, trials, alpha=alpha)
+        # The counted failures give the same bound as 1 - low, which would lose its digits near 1.
+        failure = clopper_pearson_upper(trials - successes, trials, alpha=alpha)
+        power = low * (len(pool) - top) - (len(pool) - 1) * claimed.delta
+        return max(0.0, math.log(power / (top * failure)) - _FLOAT_SLACK) if power > 0 else 0.0
+
+    def allowed(top: int) -> float:
+        nothing = claimed.basis is Basis.NONE
+        return 1.0 if nothing else reconstruction_bound(claimed.epsilon, len(pool), top=top, delta=claimed.delta)
+
+    found = tuple(TopSuccess(top, share(ranks, top), allowed(top), top / len(pool)) for top in kept)
+    report = Report(
+        attack="reconstruction",
+        main=found[0].success,
+        baseline=exactly(found[0].chance, confidence),
+        control=share(control, kept[0]),
+        measures=f"share of releases whose input is among the first {kept[0]} of {len(pool):,}",
+        epsilon_lower_bound=max(bound(int((ranks < top).sum()), top) for top in kept),
+        delta=claimed.delta,
+        confidence=confidence,
+        ceiling=max(bound(trials, top) for top in kept),
+        unit=claimed.unit,
+        relation=claimed.relation,
+        metric=None,
+        reveals=claimed.reveals,
+        signature={
+            "candidates": len(pool),
+            "tops": list(kept),
+            "trials": trials,
+            "adversary": str(kind),
+            **({"simulations": simulations} if simulated else {}),
+            "confidence": confidence,
+            "delta": claimed.delta,
+            "randomness": randomness.fingerprint[:12],
+        },
     )
     return Reconstruction(len(pool), trials, found, pool.shape[1] if isinstance(pool, np.ndarray) else None, report)
 
