@@ -220,18 +220,11 @@ def guarantee(
 ) -> Guarantee:
     """What the events mean at this delta, for this unit and relation.
 
-    Events with a metric give a metric guarantee: all of one metric, epsilons and slacks added up.
-
-    Args:
-        events: what happened to one such unit; at least one event.
-        delta: at which the guarantee is stated.
-        unit: what is protected.
-        basis: why the guarantee should be believed; only the caller knows.
-        relation: between which neighbours.
-        trust: who sees the private text. The trainer of a training (a sampled Gaussian event) does.
-        assumptions: what must hold for a CONDITIONAL basis.
-        reveals: functions of the input that leave as they are.
-        bound: `epsilon`, or `quick_epsilon`.
+    The events happened to one such unit; there is at least one. Events with a metric give a metric guarantee: all of
+    one metric, epsilons and slacks added up. The basis says why the guarantee should be believed, which only the caller
+    knows, the assumptions what must hold for a CONDITIONAL one. The trainer of a training (a sampled Gaussian event)
+    sees the private text: its trust is central. What the guarantee reveals are functions of the input that leave as
+    they are. The bound is `epsilon`, or `quick_epsilon`.
 
     Raises:
         IncomparableError: events with a metric are mixed with others, or with another metric; or a training is said to

@@ -48,13 +48,10 @@ def check_mechanism(
 ) -> tuple[str, ...]:
     """Raise ContractError unless the mechanism keeps the contract, on the given records and on odd ones.
 
-    Args:
-        mechanism: at an epsilon where audits have power, about 1 to 3 between the inputs that they compare.
-        records: some records of the caller's own.
-        words: words that the mechanism knows; audits make neighbours of them.
-        seed: of the runs that must repeat themselves.
-        public: what the spec's tiny settings are fitted on; 100 records of `dptext.text.samples` by default.
-        checks: names of `CHECKS`; all by default. Those that ran are returned.
+    The mechanism has an epsilon where audits have power, about 1 to 3 between the inputs that they compare. It knows
+    the words, of which audits make neighbours. The seed is of the runs that must repeat themselves. The spec's tiny
+    settings are fitted on the `public` records, 100 of `dptext.text.samples` by default. Checks are names of `CHECKS`,
+    all by default; those that ran are returned.
 
     Raises:
         ContractError: the mechanism breaks a part of the contract, which is named.

@@ -276,13 +276,11 @@ CORPUS_CHECKS: Final[dict[str, Callable[[CorpusCase], None]]] = {
 def check_synthesis(
     fitted: Fitted, records: Sequence[Record] = (), *, seed: int = 0, checks: Sequence[str] | None = None
 ) -> tuple[str, ...]:
-    """Raise ContractError unless the synthesis keeps the contract.
+    """Raise ContractError unless the synthesis, which has its pool, keeps the contract.
 
-    Args:
-        fitted: a synthesis with its pool.
-        records: a private corpus with labels and authors that the settings know; 120 sample records by default.
-        seed: of the runs that are compared.
-        checks: names of `CORPUS_CHECKS`; all by default. Those that ran are returned.
+    The records are a private corpus with labels and authors that the settings know, 120 sample records by default. The
+    seed is of the runs that are compared. Checks are names of `CORPUS_CHECKS`, all by default; those that ran are
+    returned.
 
     Raises:
         ContractError: it breaks a part of the contract, which is named.

@@ -63,14 +63,9 @@ def measure(
 ) -> DivergenceReport:
     """Compare two sets of texts, each drawn independently.
 
-    Args:
-        first: one set.
-        second: the other set.
-        public: other text, on which the projection is fitted. Texts that are in one of the sets are left out.
-        embedder: public. Its vectors are scaled to norm 1.
-        settings: of the comparison.
-        attack: accuracy of an attack on the same sets, both equally likely. The epsilons are held against it.
-        on_step: called with steps done and steps in all.
+    The projection is fitted on other, public text; texts of it that are in one of the sets are left out. The vectors of
+    the public embedder are scaled to norm 1. The epsilons are held against the accuracy of an `attack` on the same
+    sets, both equally likely. `on_step` is called with steps done and steps in all.
 
     Raises:
         ConfigError: too few records, public text that is that of the sets, or an embedder without finite vectors.

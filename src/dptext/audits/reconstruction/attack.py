@@ -23,18 +23,8 @@ import numpy as np
 
 from dptext import _validate
 from dptext.audits.bounds import reconstruction_bound
-from dptext.audits.reconstruction.pools import (
-    LARGEST_POOL,
-    Adversary,
-    CandidateInputs,
-    checked_pool,
-    feasible,
-    likelihood_score,
-    ranks_of,
-    release_chosen,
-    surrogate_score,
-    with_latents,
-)
+from dptext.audits.reconstruction import pools
+from dptext.audits.reconstruction.pools import Adversary, CandidateInputs
 from dptext.audits.report import Report, Result, exactly
 from dptext.audits.subjects import OnCount, Subject, claim_of, unclaimed
 from dptext.errors import ConfigError
@@ -101,7 +91,8 @@ class Reconstruction(Result):
         if self.dim is None or guarantee.basis is Basis.NONE:
             return None
         tops = [found.top for found in self.tops]
-        return feasible(guarantee.epsilon, self.dim, tops=tops, trials=self.trials, confidence=self.report.confidence)
+        confidence = self.report.confidence
+        return pools.feasible(guarantee.epsilon, self.dim, tops=tops, trials=self.trials, confidence=confidence)
 
     def _reach(self, guarantee: Guarantee) -> list[str]:
         """A line on whether this trial would have noticed noise that is as wrong as ADePT's."""
@@ -110,7 +101,7 @@ class Reconstruction(Result):
             return []
         wrong = f"Noise as published for ADePT, claimed as epsilon {guarantee.epsilon:.6g}"
         if needed is None:
-            pool = f"any pool of up to {LARGEST_POOL:,} candidates"
+            pool = f"any pool of up to {pools.LARGEST_POOL:,} candidates"
             return [f"{wrong}, would not show in {self.trials:,} trials with {pool}: use the audit whitebox."]
         pool = f"some {needed:,} candidates, not with {self.candidates:,}"
         return [f"{wrong}, would show in {self.trials:,} trials with {pool}: use more, or the audit whitebox."]
@@ -136,24 +127,19 @@ def reconstruct(
 ) -> Reconstruction:
     """Draw a candidate, release it once, rank the pool; how often is the truth at the top?
 
-    Every trial draws its candidate anew, uniformly, so that trials are independent and the intervals exact. Equal
-    scores are ordered at random. The bound on epsilon inverts `reconstruction_bound` at the lower confidence limit s of
-    the success: e^eps >= (s (N - j) - (N - 1) delta) / (j (1 - s)). The largest over the tops counts; they share the
-    error. The control of the report is the success against a candidate that has nothing to do with the release.
+    Every trial, a release to attack, draws its candidate anew, uniformly, so that trials are independent and the
+    intervals exact. Equal scores are ordered at random. The bound on epsilon inverts `reconstruction_bound` at the
+    lower confidence limit s of the success: e^eps >= (s (N - j) - (N - 1) delta) / (j (1 - s)). The largest over the
+    tops, numbers of guesses j, counts; they share the error. Those of N and more always succeed and are left out. The
+    control of the report is the success against a candidate that has nothing to do with the release.
 
-    Args:
-        subject: vector noise or a mechanism with latents for the likelihood, any subject for the surrogate.
-        candidates: vectors `(N, dim)`, or texts or records that are neighbours of each other; at least two, all
-            different. For the likelihood texts are replaced by their latents.
-        tops: numbers of guesses j. Those of N and more always succeed and are left out.
-        trials: releases to attack.
-        attack: "likelihood" (white box) or "surrogate" (black box). The surrogate of vectors is the nearest mean in
-            units of the pooled variance, that of texts is naive Bayes on hashed words.
-        simulations: releases of each candidate that the surrogate learns from. None of them is attacked.
-        claim: what the subject claims; the default is what it states itself.
-        confidence: of each interval, and of the bound on epsilon.
-        randomness: draws candidates and ties, and is handed to the subject; the default is `randomness.secure()`.
-        on_progress: called with releases done and releases in all.
+    The candidates are vectors `(N, dim)`, or texts or records that are neighbours of each other; at least two, all
+    different. The attack is "likelihood" (white box: of vector noise, or of a mechanism with latents, by which texts
+    are replaced) or "surrogate" (black box: of any subject). The surrogate learns from so many simulations of each
+    candidate, none of which is attacked. That of vectors is the nearest mean in units of the pooled variance, that of
+    texts is naive Bayes on hashed words. The claim is what the subject states itself by default. The randomness,
+    `randomness.secure()` by default, draws candidates and ties, and is handed to the subject. `on_progress` is called
+    with releases done and releases in all.
 
     Raises:
         ConfigError: candidates or a setting that cannot be used, or a subject without a density for the likelihood.
@@ -165,7 +151,7 @@ def reconstruct(
     _validate.one_of(Adversary, attack=attack)
     kind = Adversary(attack)
     claimed = claim or claim_of(subject) or unclaimed()
-    pool = checked_pool(candidates, claimed)
+    pool = pools.checked_pool(candidates, claimed)
     kept = _kept(tops, len(pool))
     randomness = randomness or secure()
     own, position = randomness.at(_OWN), _RELEASES
@@ -176,20 +162,20 @@ def reconstruct(
             on_progress(done, simulated + trials)
 
     if kind is Adversary.LIKELIHOOD:
-        subject, pool = with_latents(subject, pool)
-        score = likelihood_score(subject, pool)
+        subject, pool = pools.with_latents(subject, pool)
+        score = pools.likelihood_score(subject, pool)
     else:
-        score = surrogate_score(subject, pool, simulations, randomness, position, advance)
+        score = pools.surrogate_score(subject, pool, simulations, randomness, position, advance)
     position += simulated
     ranks, control = np.empty(trials, np.int64), np.empty(trials, np.int64)
     step = max(1, _SCORES_AT_ONCE // len(pool))
     for start in range(0, trials, step):
         rows = slice(start, min(start + step, trials))
         true, other = (uniform_below(len(pool), rows.stop - start, own).astype(np.int64) for _ in range(2))
-        scores = score(release_chosen(subject, pool, true, randomness, position + start))
+        scores = score(pools.release_chosen(subject, pool, true, randomness, position + start))
         if np.isnan(scores).any():
             raise ConfigError("Expected a number as the score of every candidate, found NaN: see log_density.")
-        ranks[rows], control[rows] = ranks_of(scores, true, own), ranks_of(scores, other, own)
+        ranks[rows], control[rows] = pools.ranks_of(scores, true, own), pools.ranks_of(scores, other, own)
         advance(simulated + rows.stop)
     alpha = bonferroni(confidence, len(kept))
 

@@ -121,19 +121,13 @@ def audit_writing(
 ) -> dict[str, Report]:
     """Try a mechanism that writes text for each fault that language models bring; one report by the name of each.
 
-    Args:
-        subject: a mechanism or an adapter, from text to text (see `dptext.audits.subjects`).
-        claim: what it claims; the default is what it states itself.
-        stated: the epsilon that an output is said to have cost. Without it "epsilon by actual length" is not tried.
-        faults: names of trials, of `WRITING_FAULTS`.
-        words: at least two that the mechanism knows; the last is against the first, as stop-words are often copied.
-        longest: words, or characters, of the longest input.
-        trials: runs on each input of each pair. For "fixed seed" at most 400, each a call of its own.
-        confidence: that all bounds of all reports hold together.
-        randomness: handed to the subject; the default is `randomness.secure()`. "fixed seed" always takes new bits.
-
-    Returns:
-        Reports by name, without trials none of whose inputs are neighbours under the claim.
+    The subject is a mechanism or an adapter, from text to text (see `dptext.audits.subjects`). It claims what it states
+    itself by default. `stated` is the epsilon that an output is said to have cost; without it "epsilon by actual
+    length" is not tried. The faults are of `WRITING_FAULTS`; those none of whose inputs are neighbours under the claim
+    have no report. The mechanism knows at least two words; the last is against the first, as stop-words are often
+    copied. The longest input has so many words, or characters. There are so many trials, runs on each input of each
+    pair; for "fixed seed" at most 400, each a call of its own with new bits. With the confidence all bounds of all
+    reports hold together. The randomness, `randomness.secure()` by default, is handed to the subject.
 
     Raises:
         ConfigError: a setting out of its range, or a subject that does not give texts.
