@@ -75,9 +75,7 @@ def calibrate(
     Never overshoots: `epsilon(lifted(result), delta) <= epsilon`. The other fields of the event and its count stay as
     they are. The epsilon is what all runs together may cost at delta. `lifted` says how the event becomes what is
     accounted for, for example `lambda event: lift([event], runs=20)`; by default it is accounted for as it is.
-
-    Raises:
-        ConfigError: the mechanism cannot reach so small an epsilon; the message names the floor.
+    ConfigError where the mechanism cannot reach so small an epsilon; the message names the floor.
     """
     _validate.positive(epsilon=epsilon)
     _validate.probability(delta=delta)
@@ -133,12 +131,8 @@ def lift(events: Iterable[Event], *, runs: int = 1, parts: int = 1) -> tuple[Eve
 
     `runs` is the public maximum of small units in a large one when each is *a run of its own* (tokens of a document,
     documents of an author): sequential composition. `parts` is that when *one run depends on all of them*: group
-    privacy.
-
-    Raises:
-        IncomparableError: an event has a metric (see `bounded_metric`), or is a training, which sees all small units of
-            a large one at once.
-        ConfigError: there is no event.
+    privacy. IncomparableError where an event has a metric (see `bounded_metric`), or is a training, which sees all
+    small units of a large one at once. ConfigError where there is no event.
     """
     _validate.count(runs=runs, parts=parts)
     listed = require_events(events)

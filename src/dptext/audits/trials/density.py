@@ -53,12 +53,8 @@ def whitebox(
     epsilon is enough: the largest loss seen is the bound. A sampler that does not draw from the declared density is a
     defect. A defect refutes any claim.
 
-    The arguments are those of `distinguish`. The subject is vector noise with `log_density`, or a mechanism with
-    latents (`HasLatent`). All of the `trials` count.
-
-    Raises:
-        ConfigError: the subject declares no density, or a setting is out of its range.
-        IncomparableError: inputs that are no neighbours under the claim.
+    The arguments and errors are those of `distinguish`. The subject is vector noise with `log_density`, or a mechanism
+    with latents (`HasLatent`); ConfigError where it declares no density. All of the `trials` count.
     """
     _validate.count(trials=trials)
     if trials < _FEWEST_TRIALS:

@@ -147,22 +147,14 @@ def distinguish(
 ) -> Report:
     """Lower bound on epsilon from runs on two neighbouring inputs, or on the worst of several pairs.
 
-    Args:
-        subject: a mechanism, vector noise, a choice, or an adapter (see `dptext.audits.subjects`).
-        first: one of two inputs: texts, records or vectors.
-        second: the other one.
-        pairs: neighbours to try; without them and without inputs, the worst ones that are known.
-        claim: what the subject claims. It says which inputs are neighbours. The default is what the subject states
-            itself, or else an infinite epsilon for documents.
-        distance: of the two inputs where the claim is a multiple of a metric and the subject does not know it.
-        delta: the bound is for this delta; the default is that of the claim.
-        trials: runs on each input of each pair; half of them choose the event, the other half are counted.
-        confidence: of the bound, over all pairs and directions together.
-        randomness: handed to the subject; the default is `randomness.secure()`.
-        on_progress: called with runs done and runs in all.
-
-    Returns:
-        The report on the pair with the largest bound.
+    The subject is a mechanism, vector noise, a choice, or an adapter (see `dptext.audits.subjects`). The two inputs are
+    texts, records or vectors; the pairs are neighbours to try. Without any the worst ones that are known are taken. The
+    claim says which inputs are neighbours. By default it is what the subject states itself, or else an infinite epsilon
+    for documents. The distance is that of the two inputs where the claim is a multiple of a metric and the subject does
+    not know it. The bound is for `delta`, by default that of the claim. There are so many trials, runs on each input of
+    each pair; half of them choose the event, the other half are counted. The confidence is of the bound, over all pairs
+    and directions together. The randomness, `randomness.secure()` by default, is handed to the subject. `on_progress`
+    is called with runs done and runs in all. The report is on the pair with the largest bound.
 
     Raises:
         ConfigError: a setting out of its range, or inputs that the subject does not take.

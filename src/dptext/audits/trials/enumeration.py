@@ -90,13 +90,10 @@ def exact(
 ) -> Report:
     """Exact epsilon of two neighbouring inputs by enumeration, and a test that the sampler keeps to the distribution.
 
-    The arguments are those of `distinguish`. The subject is a mechanism with `output_distribution`, or a choice with
-    `distribution`. The inputs of a choice are scores; the caller sees to it that they differ by no more than its
-    sensitivity. The `trials` are for the test of the sampler; the bound needs none.
-
-    Raises:
-        ConfigError: the outputs cannot be enumerated, or a setting is out of its range.
-        IncomparableError: inputs that are no neighbours under the claim.
+    The arguments and errors are those of `distinguish`. The subject is a mechanism with `output_distribution`, or a
+    choice with `distribution`; ConfigError where outputs cannot be enumerated. The inputs of a choice are scores; the
+    caller sees to it that they differ by no more than its sensitivity. The `trials` are for the test of the sampler;
+    the bound needs none.
     """
     _validate.count(trials=trials)
     trial = Trial.of(subject, first, second, pairs, claim, distance, delta, trials, randomness)
