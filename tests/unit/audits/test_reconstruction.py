@@ -260,7 +260,7 @@ def by_index(scores: Floats, chosen: Integers, own: Randomness) -> Integers:
 def test_equal_scores_must_not_favour_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
     noise, pool = PrivUnit(1.0, 16, 1.0), random_candidates(200, dim=16, randomness=seeded(1))
     assert not reconstruct(noise, pool, trials=500, randomness=seeded(2)).refutes(claim_of(noise))
-    monkeypatch.setattr(reconstruction, "ranks_of", optimistic)
+    monkeypatch.setattr(pools, "ranks_of", optimistic)
     wrong = reconstruct(noise, pool, trials=500, randomness=seeded(2))
     assert wrong.refutes(claim_of(noise))  # a sound mechanism: the audit would be at fault
     assert wrong.report.control.low > 10 * top(wrong).chance  # and its control shows it
