@@ -202,10 +202,9 @@ def attribute_releases(
     is public. The seed is of classifiers, controls and bootstrap, the confidence of all intervals and of the bound on
     epsilon at `delta`. `on_attacker` is called with attackers trained and attackers in all.
 
-    Raises:
-        ConfigError: records without authors, authors who differ or have unequal numbers of attacked texts, releases of
-            other records, an embedder without finite vectors, or a setting out of its range.
-        MissingExtraError: scikit-learn is absent.
+    ConfigError for records without authors, authors who differ or have unequal numbers of attacked texts, releases of
+    other records, an embedder without finite vectors, or a setting out of its range. MissingExtraError where
+    scikit-learn is absent.
     """
     names = _check_authors(training, attacked, bundle)
     check_releases("released", attacked, released)

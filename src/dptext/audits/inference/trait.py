@@ -108,10 +108,9 @@ def infer_trait_from_releases(
     confidence of all intervals and of the bound on epsilon at `delta`. `on_attacker` is called with attackers trained
     and attackers in all.
 
-    Raises:
-        ConfigError: sets of unequal numbers, an attacked text among the training texts, releases of other records,
-            attackers without scores, an embedder without finite vectors, or a setting out of its range.
-        MissingExtraError: scikit-learn is absent.
+    ConfigError for sets of unequal numbers, an attacked text among the training texts, releases of other records,
+    attackers without scores, an embedder without finite vectors, or a setting out of its range. MissingExtraError where
+    scikit-learn is absent.
     """
     _check_split(split)
     for records, own in zip(split.attacked, released, strict=True):
