@@ -133,6 +133,8 @@ def as_vector(value: Value) -> Floats:
     return vector
 
 
+# A model that was trained on the very texts that it rewrites answers every input as its noise promises: the leak is in
+# the model, and no black box can tell.
 def broken_assumptions(
     claim: Guarantee, mechanism: Mechanism[str], *, private: Iterable[Record] = (), true: Sequence[str] | None = None
 ) -> tuple[str, ...]:

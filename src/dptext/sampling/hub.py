@@ -3,6 +3,7 @@
 MATHS 1.5 (relatives: PMixED, Flemings et al. 2024; InvisibleInk, Vinod et al. 2025). With h = epsilon / 2 every option
 v leaves with a probability between e^-h pub(v) and e^h pub(v), whatever the private text is. So any two texts give any
 option with probabilities whose ratio is at most e^epsilon: no price for the size of the vocabulary, no factor 2.
+`Nudged` moves public log-probabilities a little by private ones: private prediction (SYNTHESIS C).
 
     >>> import numpy as np
     >>> from dptext.sampling.source import seeded
@@ -139,7 +140,10 @@ _FLOATS: Final = 2.0**-37  # what adding up log weights in floats can move them,
 class Nudged:
     """One of several options, near public log-probabilities, which are divided by a temperature.
 
-    A unit moves a log weight by `reach` at most. Absolute differences of log-probabilities count up to `clip`.
+    A unit moves a log weight by `reach` at most, whatever its text. So what one unit adds to the log weights has a
+    range of 2 reach, and what one does in the place of another a range of 4 reach. A choice in proportion to weights
+    whose logarithms move by a range of eta is eta^2 / 8 zero-concentrated differentially private (Cesar and Rogers
+    2021, lemma 3.4), and eta-DP. Absolute differences of log-probabilities count up to `clip`.
     """
 
     reach: float

@@ -133,7 +133,7 @@ def best_number(scores: Int16s, gains: Floats, own: Booleans, epsilon: float) ->
 class LabelResponse:
     """The own label of L with probability e^epsilon / (e^epsilon + L - 1), each other with 1 / (e^epsilon + L - 1).
 
-    The labels are a public set, at least two.
+    Randomized response (Warner 1965; Kairouz, Bonawitz and Ramage 2016) on a label of a public set, at least two.
 
     Guarantee:
         `event`, for any two labels at all. A label that is missing or not among `labels` is replaced by a uniformly

@@ -54,6 +54,7 @@ def apart(public: Iterable[Record], *sets: Sequence[Record]) -> tuple[list[str],
     return kept, len(texts) - len(kept)
 
 
+# A projection must not see the sets: one that was fitted on them would turn with what it measures.
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Projection:
     """Principal components of public vectors: their mean `(dim,)`, and orthonormal `axes` `(components, dim)`.

@@ -30,7 +30,7 @@ from dptext.sampling.source import Randomness, seeded
 from dptext.text.records import Record, Release
 from dptext.types import Floats, Integers, Json
 
-#: From texts to scores `(n_texts, n_authors)`, higher where the author is likelier.
+#: From texts to scores `(n_texts, n_authors)`, higher where the author is likelier. It is fixed before it attacks.
 AuthorAttacker = Callable[[Sequence[str]], Floats]
 
 NGRAMS: Final = "character n-grams"

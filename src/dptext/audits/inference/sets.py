@@ -1,4 +1,4 @@
-"""Two sets of texts to tell apart: texts to train on, and texts to attack."""
+"""Two sets of texts to tell apart: texts to train on and to attack, and attackers, functions from texts to scores."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field

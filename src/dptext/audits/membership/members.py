@@ -1,4 +1,7 @@
-"""Members and non-members of a training set."""
+"""Members and non-members of a training set, and classifiers that are attacked, or trained to mimic them.
+
+An audit knows a classifier only as a `Scorer`, and how to make one only as a `Trainer`.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,8 @@
-"""Pools of candidates for reconstruction: which inputs may stand in one, and how many it takes to show anything."""
+"""Pools of candidates for reconstruction: which inputs may stand in one, how many it takes, and how they are ranked.
+
+They are ranked by the likelihood of a release, or by a surrogate of it that is learned from simulated releases, for an
+attacker without the density.
+"""
 
 import math
 from collections.abc import Callable, Sequence

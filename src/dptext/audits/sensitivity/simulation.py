@@ -1,4 +1,4 @@
-"""How often random pairs of vectors violate a sensitivity claim.
+"""How often random or given pairs of vectors violate a sensitivity claim.
 
     >>> from dptext.audits.sensitivity.claims import Claim
     >>> from dptext.audits.sensitivity.simulation import Normal, simulate

@@ -2,6 +2,11 @@
 
 A density shows what counting cannot show at large epsilon (MATHS 7). A million runs can count up to epsilon 12.5; the
 classical Gaussian of nominal epsilon 50 has delta .586 at epsilon 50.
+
+Does a sampler draw from what it declares? Let a release be drawn from one of two latents x and x' with equal chances.
+It comes from x with odds p(release | x) / p(release | x'). So the declared log ratio L predicts that a share sigmoid(L)
+of the releases comes from x, which is tested in bins of L. This holds for any density, discrete or not, that is known
+up to a factor that does not depend on the latent. L is the very privacy loss that the audit reads.
 """
 
 import math

@@ -1,7 +1,9 @@
 """The black-box trial: tell two neighbouring inputs apart by outputs alone.
 
-An event is learned on some runs and counted on others (`thresholds`). The bound is Clopper-Pearson's on both rates, its
-error divided among directions and pairs (MATHS 7; DP-Sniper, Bichsel et al. 2021, chooses events in the same way).
+An event, a score and a threshold, is learned on some runs and counted on others. Runs are split in three: scores are
+learned on the first part, an event for each direction is chosen on the second, and only the third is counted. The bound
+is Clopper-Pearson's on both rates, its error divided among directions and pairs (MATHS 7; DP-Sniper, Bichsel et al.
+2021, chooses events in the same way).
 """
 
 import math

@@ -1,4 +1,8 @@
-"""Pairs of neighbouring inputs: those that a caller gives, and those on which mechanisms tend to fail."""
+"""Pairs of neighbouring inputs: those that a caller gives, and those on which mechanisms tend to fail.
+
+A refutation on two inputs that are no neighbours refutes nothing. So every pair is checked, as far as what is revealed
+can be computed from the text.
+"""
 
 import math
 import operator
