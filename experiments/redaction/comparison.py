@@ -30,7 +30,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 
 from dptext.audits.divergence.conversion import DELTA
-from dptext.audits.inference.set_attackers import LINEAR, TFIDF, train_linear_attacker, train_tfidf_attacker
+from dptext.audits.inference.sets import LINEAR, TFIDF, train_linear_attacker, train_tfidf_attacker
 from dptext.audits.inference.trait import infer_trait_from_releases
 from dptext.embeddings import sentence_encoder
 from dptext.embeddings.sentence_encoder import load_sentence_encoder

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dptext import audits
-from dptext.audits.provenance import broken_assumptions, records_digest
+from dptext.audits.subjects import broken_assumptions, records_digest
 from dptext.errors import IncomparableError
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy import accounting

@@ -19,8 +19,8 @@ if TYPE_CHECKING:  # slow to load
     from dptext.audits.divergence.findings import DivergenceReport
     from dptext.audits.inference.authorship_report import AuthorshipReport
     from dptext.audits.inference.trait_report import TraitReport
-    from dptext.audits.membership.results import MembershipResult
-    from dptext.audits.reconstruction.outcome import Reconstruction
+    from dptext.audits.membership.attacks import MembershipResult
+    from dptext.audits.reconstruction.attack import Reconstruction
     from dptext.audits.report import Report
     from dptext.compare.stored import KeptRow
     from dptext.utility.tables import UtilityTable

@@ -11,9 +11,8 @@ from typing import Final
 from rich.box import SIMPLE
 from rich.table import Table
 
-from dptext.audits.membership.attacks import PROXY
+from dptext.audits.membership.attacks import PROXY, MembershipResult
 from dptext.audits.membership.members import split_members
-from dptext.audits.membership.results import MembershipResult
 from dptext.cli.answers import short
 from dptext.cli.audit.membership_attacks import attack_classifier
 from dptext.cli.chosen import fitted_on

@@ -31,12 +31,10 @@ from typing import Final
 
 import numpy as np
 
-from dptext.audits.inference.authors import split_authors
-from dptext.audits.inference.authorship import attribute_releases
+from dptext.audits.inference.authorship import attribute_releases, split_authors
 from dptext.audits.inference.authorship_report import AttributionRow
 from dptext.audits.membership.attacks import shokri
-from dptext.audits.membership.members import split_members
-from dptext.audits.membership.scorers import Transform, train_on
+from dptext.audits.membership.members import Transform, split_members, train_on
 from dptext.audits.report import Report
 from dptext.audits.trials.distinguishing import distinguish
 from dptext.compare.corpora import Corpus

@@ -10,9 +10,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dptext.audits.divergence import density_ratio, divergence, estimators, ratio_models
+from dptext.audits.divergence import density_ratio, divergence, estimators
 from dptext.audits.divergence.density_ratio import LogRatios
 from dptext.audits.divergence.divergence import measure, measure_vectors
+from dptext.audits.divergence.estimators import DivergenceSettings, apart, fit_projection
 from dptext.audits.divergence.findings import (
     CHEAPEST,
     DEFAULT,
@@ -25,8 +26,6 @@ from dptext.audits.divergence.findings import (
     DivergenceReport,
 )
 from dptext.audits.divergence.renyi import gaussian
-from dptext.audits.divergence.settings import DivergenceSettings
-from dptext.audits.divergence.space import apart, fit_projection
 from dptext.embeddings.tfidf_svd import fit_tfidf_svd
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
@@ -39,7 +38,7 @@ WORDS = [f"word{i}" for i in range(60)]
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ratio_models, "_MOST_EPOCHS", 2)
+    monkeypatch.setattr(density_ratio, "_MOST_EPOCHS", 2)
     monkeypatch.setattr(estimators, "_NEAREST_HALVES", 10)
 
 
@@ -134,7 +133,7 @@ def test_the_share_of_the_largest_row_and_what_is_left_without_it() -> None:
 
 
 def test_sets_that_share_nothing_are_never_at_zero(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ratio_models, "_MOST_EPOCHS", 80)
+    monkeypatch.setattr(density_ratio, "_MOST_EPOCHS", 80)
     found = measure_vectors(*drawn(1e4), settings=QUICK)
     assert found.is_separated
     assert found.curve(PUBLISHED).forward == (0.0, 0.0, 0.0)  # the published collapse

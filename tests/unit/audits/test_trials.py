@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 
 from dptext import audits
-from dptext.audits.running import sample
-from dptext.audits.trials.density import _lower_mean
-from dptext.audits.trials.neighbours import check_neighbours
-from dptext.audits.trials.pairs import UNKNOWN
-from dptext.audits.trials.sampler_fit import density_p_value, distribution_p_value
-from dptext.audits.trials.thresholds import separation
+from dptext.audits.subjects import sample
+from dptext.audits.trials.density import _lower_mean, density_p_value, distribution_p_value
+from dptext.audits.trials.distinguishing import separation
+from dptext.audits.trials.pairs import UNKNOWN, check_neighbours
 from dptext.errors import ConfigError, IncomparableError, PrivacyError
 from dptext.estimates import Estimate
 from dptext.mechanisms.words.word_metric import WordMetric

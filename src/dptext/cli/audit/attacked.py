@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from dptext.audits.features import shared_texts
 from dptext.audits.inference.authorship_report import AuthorshipReport
 from dptext.audits.inference.trait_report import TraitReport
 from dptext.audits.report import markdown_table
-from dptext.audits.texts import shared_texts
 from dptext.cli.answers import Lines, interval, print_answer
 from dptext.cli.chosen import Choice, check_label_field, fitted_on
 from dptext.cli.options import Layout

@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from dptext import _validate
-from dptext.audits.inference.authors import split_authors
-from dptext.audits.inference.authorship import attribute_releases, release_split
+from dptext.audits.inference.authorship import attribute_releases, release_split, split_authors
 from dptext.audits.inference.authorship_report import AuthorshipReport
 from dptext.cli import answers, options
 from dptext.cli.audit import EXIT_REFUTED

@@ -67,7 +67,7 @@ def divergence(
     """Compare two files and print the result; with a folder also write it there, with figures."""
     from dptext import report
     from dptext.audits.divergence.divergence import measure
-    from dptext.audits.divergence.settings import DivergenceSettings
+    from dptext.audits.divergence.estimators import DivergenceSettings
 
     settings = DivergenceSettings(
         alphas=_orders(alphas),
@@ -129,7 +129,7 @@ def _attack(accuracy: str | None, confidence: float) -> Estimate | None:
 
 def _embedder(name: str, public: Sequence[Record], sets: tuple[list[Record], list[Record]], seed: int) -> Embedder:
     if name == "tfidf":
-        from dptext.audits.divergence.space import apart
+        from dptext.audits.divergence.estimators import apart
         from dptext.embeddings.tfidf_svd import fit_tfidf_svd
 
         return fit_tfidf_svd(apart(public, *sets)[0], seed=seed)

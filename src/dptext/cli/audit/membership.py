@@ -6,11 +6,10 @@ from typing import Annotated, Final
 
 import typer
 
-from dptext.audits.membership.attacks import PROXY
+from dptext.audits.features import shared_texts
+from dptext.audits.membership.attacks import PROXY, MembershipResult
 from dptext.audits.membership.members import match_members, split_members
-from dptext.audits.membership.results import MembershipResult
 from dptext.audits.report import markdown_table
-from dptext.audits.texts import shared_texts
 from dptext.cli import answers, options
 from dptext.cli.answers import interval, print_answer
 from dptext.cli.audit.attacked import check_public, made_ready

@@ -5,17 +5,18 @@ from typing import Final
 
 import numpy as np
 
-from dptext.audits.membership.attacks import PROXY, from_scores, shokri
+from dptext.audits.membership.attacks import PROXY, Measure, MembershipResult, from_scores, shokri
 from dptext.audits.membership.lira import lira
-from dptext.audits.membership.members import MemberSplit, check_members, split_members
-from dptext.audits.membership.results import Measure, MembershipResult
-from dptext.audits.membership.scorers import (
+from dptext.audits.membership.members import (
+    MemberSplit,
     Scorer,
     Trainer,
     Transform,
     blind_scores,
+    check_members,
     halves_of_both,
     logit_confidence,
+    split_members,
     train_on,
 )
 from dptext.cli.chosen import fitted_on

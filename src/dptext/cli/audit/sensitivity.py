@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from dptext import _validate
-from dptext.audits.sensitivity.claims import Claim
-from dptext.audits.sensitivity.scales import TYPICAL_DIMS
+from dptext.audits.sensitivity.claims import TYPICAL_DIMS, Claim
 from dptext.audits.sensitivity.simulation import (
     PUBLISHED_CLIP_NORM,
     PUBLISHED_DIMS,

@@ -6,10 +6,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dptext.audits.sensitivity.claims import Claim, counterexample
-from dptext.audits.sensitivity.latents import violating_pairs
-from dptext.audits.sensitivity.scales import classical_limit, true_gaussian_epsilon, variance_table
-from dptext.audits.sensitivity.simulation import Violations
+from dptext.audits.sensitivity.claims import (
+    Claim,
+    classical_limit,
+    counterexample,
+    true_gaussian_epsilon,
+    variance_table,
+)
+from dptext.audits.sensitivity.simulation import Violations, violating_pairs
 from dptext.cli.answers import print_answer
 from dptext.cli.progress import say
 from dptext.estimates import Estimate

@@ -7,8 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from dptext import _validate
-from dptext.audits.inference.set_attackers import LINEAR, MLP, TFIDF, TrainAttacker, standard_attackers
-from dptext.audits.inference.sets import split_sets
+from dptext.audits.inference.sets import LINEAR, MLP, TFIDF, TrainAttacker, split_sets, standard_attackers
 from dptext.audits.inference.trait import SetReleases, infer_trait_from_releases, release_sets
 from dptext.cli import answers, options
 from dptext.cli.audit import EXIT_REFUTED

@@ -48,9 +48,8 @@ from dptext.privacy.events import ExponentialEvent, PureEvent
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES
 from dptext.sampling.envelope import EnvelopeResponse
 from dptext.sampling.exponential import Exponential
-from dptext.sampling.label_response import LabelResponse
 from dptext.sampling.source import Randomness
-from dptext.sampling.top_k import TopKRandomizedResponse
+from dptext.sampling.top_k import LabelResponse, TopKRandomizedResponse
 from dptext.text.batches import Batch, Releases
 from dptext.text.reading import as_records
 from dptext.text.records import Record, Release, records_digest, require_labels

@@ -30,8 +30,8 @@ from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, check_choices
 from dptext.mechanisms.candidates.rankers import TfIdf
 from dptext.privacy.events import TopKEvent
 from dptext.sampling.discrete import uniform_below
-from dptext.sampling.label_response import LabelResponse
 from dptext.sampling.source import Randomness
+from dptext.sampling.top_k import LabelResponse
 from dptext.text.batches import Batch, Releases
 from dptext.text.files import create_private
 from dptext.text.reading import as_records

@@ -30,8 +30,7 @@ from dptext.errors import ConfigError, needing
 from dptext.mechanism import FitProgress, OnProgress
 from dptext.sampling.envelope import tuned_response
 from dptext.sampling.exponential import Exponential
-from dptext.sampling.label_response import LabelResponse
-from dptext.sampling.top_k import agreement, best_number
+from dptext.sampling.top_k import LabelResponse, agreement, best_number
 from dptext.text.records import Record
 from dptext.text.saved import SAVE_AGAIN
 from dptext.text.tokens import sentences, tokenize

@@ -30,11 +30,10 @@ from dptext.mechanisms.bases import OneUnit, OnModel, check_choices, settings_fo
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, TopKEvent, TwoSetEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_epsilon
-from dptext.sampling.exponential import ClippedExponential
+from dptext.sampling.exponential import ClippedExponential, TwoSet
 from dptext.sampling.hub import LARGEST_HUB_EPSILON, Hub
 from dptext.sampling.source import Randomness
 from dptext.sampling.top_k import TopKRandomizedResponse
-from dptext.sampling.two_set import TwoSet
 from dptext.text.batches import Batch, Releases
 from dptext.text.reading import as_records
 from dptext.text.records import Record
