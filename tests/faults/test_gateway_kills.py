@@ -191,7 +191,8 @@ def test_kills_of_the_database_in_the_middle_of_releases(tmp_path: Path, kills: 
             released_under_kills(gateway, kills, kill)
             assert process.poll() is None
             assert gateway.busy
-            assert sum(held) >= kills / 4, held  # it was killed in the middle of statements or transactions
+            if kills >= 50:  # of two, none may hit
+                assert sum(held) >= kills / 4, held  # it was killed in the middle of statements or transactions
             for refused in gateway.busy:
                 assert refused.headers["content-type"] == "application/problem+json"
                 assert "secret" not in refused.text

@@ -2,7 +2,9 @@
 
 import hashlib
 import hmac
+import io
 import json
+import logging
 import os
 import stat
 import time
@@ -111,18 +113,23 @@ def test_in_flight_and_taken_over(fresh: Served, monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_attempt_that_fails_after_the_charge_can_be_tried_again(
-    fresh: Served, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    fresh: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_, **__):
         raise RuntimeError("secret 1")
 
     monkeypatch.setattr("dptext.service.work.privatize", fails)
-    failed = fresh.privatize(FEW)
+    # a handler of its own: another test may have left one that holds another stderr
+    handler = logging.StreamHandler(logged := io.StringIO())
+    logging.getLogger().addHandler(handler)
+    try:
+        failed = fresh.privatize(FEW)
+    finally:
+        logging.getLogger().removeHandler(handler)
     assert told(failed)["status"] == 503
     assert failed.headers["cache-control"] == "no-store"
-    logged = capfd.readouterr()
-    assert "RuntimeError" in logged.err
-    assert "secret" not in logged.err + logged.out
+    assert "RuntimeError" in logged.getvalue()
+    assert "secret" not in logged.getvalue()
     assert len(fresh.charges()) == 1
     monkeypatch.undo()
     assert fresh.privatize(FEW).status_code == 200
