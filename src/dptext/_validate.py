@@ -3,8 +3,6 @@
 ``positive(epsilon=-1)`` raises ``Expected epsilon=-1 > 0.``
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 

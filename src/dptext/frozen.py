@@ -11,8 +11,6 @@ Traceback (most recent call last):
 dataclasses.FrozenInstanceError: cannot assign to 'spec': a Fitted is frozen, its slots are filled once
 """
 
-from __future__ import annotations
-
 from dataclasses import FrozenInstanceError
 from types import MemberDescriptorType
 from typing import TypeVar

@@ -57,7 +57,6 @@ def check(
 
 
 def _name(found: Survey, name: str) -> str:
-    """The name, where it may be shown."""
     return repr(name) if found.named else f"column {list(found.columns).index(name) + 1}"
 
 
@@ -106,7 +105,6 @@ def _facts(found: Survey, named: str | None) -> list[str]:
 
 
 def _columns(found: Survey) -> dict[str, tuple[str | int | None, ...]]:
-    """What is said of each column, as in `_HEADINGS`."""
     return {
         name: (each.nulls, each.empties, each.distinct, each.median, each.largest, each.unique, found.could_be(name))
         for name, each in found.columns.items()

@@ -133,7 +133,6 @@ def _fresh(records: Sequence[Record], known: Sequence[Record]) -> list[Record]:
 
 
 def _privatized(private: list[Record], mechanism: Mechanism[str]) -> tuple[Certificate, list[Release[str]]]:
-    """From file to file, as `dptext privatize` does."""
     with tempfile.TemporaryDirectory() as folder, counted("privatizing", "texts") as tell:
         source, target = Path(folder) / "sample.jsonl", Path(folder) / "sample.private.jsonl"
         write_releases(source, [Release(record.id, record.text, record.label) for record in private])
@@ -148,7 +147,6 @@ def _privatized(private: list[Record], mechanism: Mechanism[str]) -> tuple[Certi
 
 
 def _kept(found: UtilityTable) -> Table:
-    """The columns that have a number, intervals below the values."""
     cells = [row.cells() for row in found.rows]
     names = [name for name in cells[0] if name in _COLUMNS and any(row[name] is not None for row in cells)]
     drawn = Table("", *names, box=SIMPLE, pad_edge=False, show_lines=False)

@@ -128,7 +128,6 @@ def explain_certificate(
 
 
 def _beside(path: Path) -> Path:
-    """The certificate that is meant: of a released file the one beside it."""
     beside = certificate_path(path)
     if path.name.endswith(_SUFFIX) or not beside.is_file():
         return path
@@ -137,7 +136,6 @@ def _beside(path: Path) -> Path:
 
 
 def _explain_model(folder: Path, *, unit: str | None, delta: float, as_json: bool) -> None:
-    """Say what a model guarantees; only its settings are read."""
     if not (folder / MODEL_FILE).is_file():
         raise ConfigError(
             f"Expected OUT.guarantee.json, or a folder that `dptext fit` wrote: there is no {folder / MODEL_FILE}."

@@ -111,7 +111,6 @@ def fit(
 
 
 def _check_texts(spec: Spec, public: Path | None, private: Path | None, pool: Path | None) -> None:
-    """Check that the mechanism learns from what is given, and that it gets what it learns from."""
     if private is not None and not spec.traits.takes_private:
         _refuse("private", spec, "learns from public text alone", lambda traits: traits.takes_private)
     if pool is not None and not spec.traits.takes_pool:
@@ -133,14 +132,12 @@ def _refuse(option: str, spec: Spec, why: str, has: Callable[[Traits], bool]) ->
 
 
 def _judged(public: Sequence[Record], stand_ins: Sequence[Record]) -> PoolFit:
-    """How well the public texts fit stand-ins of the private ones."""
     from dptext.utility.pool_fit import pool_fit
 
     return pool_fit(public, stand_ins, embedder=load_encoder())
 
 
 def _warn(spec: Spec) -> None:
-    """Say how private a model of private text is."""
     if not isinstance(spec, HasTraining):
         say("Trained on private text: the model is as private as that text. Keep it where the text is kept.")
         return

@@ -106,7 +106,6 @@ def _number(text: str) -> float:
 
 
 def _public(public: Path, source: Path, text_field: str, label_field: str) -> tuple[list[Record], list[str]]:
-    """The public records, and the options that read their file."""
     if sha256_of(public) == sha256_of(source):
         raise ConfigError(
             "Expected public texts, found the private file itself: its texts would be released as they are."
@@ -133,7 +132,6 @@ def _labels(public: Sequence[Record], label_field: str) -> list[str]:
 
 
 def _mechanism(asked: Asked, labels: list[str], *, n_public: int) -> tuple[dict[str, Json], str]:
-    """Settings of the mechanism to take, and why."""
     price = f"epsilon {asked.epsilon:g} per {asked.unit}"
     if not n_public or asked.unit is Unit.TOKEN:
         if asked.unit is not Unit.TOKEN:

@@ -71,8 +71,6 @@ def _load(package: str, name: str) -> TyperCommand | TyperGroup:
 
 
 def _ending(command: Callable[..., int | None]) -> Callable[..., None]:
-    """The command, which returns its exit code, as typer wants it."""
-
     @functools.wraps(command)
     def run(**options: Any) -> None:
         if code := command(**options):

@@ -114,14 +114,12 @@ def _section(cls: type[Spec], title: str) -> str:
 
 
 def _use(cls: type[Spec]) -> tuple[str, list[str]]:
-    """What to take the mechanism for, and the settings that come first."""
     use, _, first = " ".join(_section(cls, "Use").partition("\n\n")[0].split()).partition(_FIRST)
     names = [name.strip() for name in first.strip(" .").split(",") if name.strip()]
     return use.removeprefix("Take it ").strip(" ."), names or _required(cls)
 
 
 def _guarantee(cls: type[Spec]) -> str:
-    """What is guaranteed, in one line."""
     return " ".join(_section(cls, "Guarantee").partition("\n\n")[0].split()).replace("`", "")
 
 

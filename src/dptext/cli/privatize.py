@@ -247,7 +247,6 @@ def _privatize_file(
 
 
 def _next(source: Path, target: Path, plan: Plan, *, judged: bool) -> str:
-    """What to type after a run."""
     fields = plan.fields
     said = options.as_typed(
         text_field=None if fields.text == TEXT_FIELD else fields.text,
@@ -297,7 +296,6 @@ def _rehearsal(
 
 
 def _left_there(target: Path, plan: Plan, *, paid: bool) -> str:
-    """The unfinished run beside the output, and how to go on with it, in words."""
     if target == STREAM:
         return "Of a run to stdout nothing is left." + (" What was charged stays charged." if paid else "")
     if not state_path(target).exists():
@@ -323,7 +321,6 @@ def _with_rate(tell: Tell, total: int | None) -> Callable[[int], None]:
 
 
 def _count(source: Path, named: Format | None) -> int | None:
-    """How many records the input has, for the progress bar; None where only reading it all could tell."""
     try:
         if (named or detect_format(source)) not in (Format.JSONL, Format.TEXT):
             return None

@@ -134,8 +134,6 @@ def privatize_folder(
 
 
 def _told(tell: Tell) -> Progress:
-    """Progress as a bar or a line: what is read and what is released, one after the other."""
-
     def told(what: str, done: int, total: int | None) -> None:
         tell(done, total, "records read" if what == "reading" else "records")
 

@@ -16,7 +16,6 @@ class Tell(Protocol):
 
     def __call__(self, done: int, total: int | None, what: str = ..., /) -> None:
         """So much is done of so much, or of an unknown total, in this unit: "texts"."""
-        ...
 
 
 def say(line: str) -> None:

@@ -130,7 +130,6 @@ def _corpus(epsilon: float, as_json: bool) -> None:
 
 
 def _answer(answers: Sequence[Recommendation], asked: Asked) -> list[str]:
-    """The answer in a sentence, a line for each corpus, and what to do next."""
     price = f"epsilon {asked.epsilon:g} per {asked.unit}"
     chosen = [answer.qualified[0].row for answer in answers if answer.qualified]
     if not chosen:
@@ -166,7 +165,6 @@ def _chosen(kind: str, values: Mapping[str, Json]) -> list[tuple[str, Json]]:
 
 
 def _line(answer: Recommendation) -> str:
-    """The answer on one corpus, with its numbers beside those of public text and of a label."""
     if not answer.qualified:
         return f"  {answer.corpus}: {'none' if answer.metric else 'not measured'}"
     best = answer.qualified[0]
@@ -180,7 +178,6 @@ def _line(answer: Recommendation) -> str:
 
 
 def _numbers(best: Verdict, metric: str) -> list[str]:
-    """What is said of a row: what was asked for, then whether labels and meaning are kept."""
     kept = [LABEL_KEPT] if metric in TASKS["classification"][0] and LABEL_KEPT in best.row.numbers else []
     return list(dict.fromkeys((metric, *kept, FIDELITY)))
 
@@ -217,7 +214,6 @@ def _behind(best: Verdict, metric: str) -> list[str]:
 
 
 def _no_better(answer: Recommendation) -> bool:
-    """Whether public text alone serves the task as well, as far as is shown."""
     if answer.public is None or answer.metric not in TASKS["classification"][0]:
         return False
     return answer.qualified[0].row.numbers[answer.metric].low <= answer.public.high

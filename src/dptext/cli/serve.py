@@ -1,7 +1,5 @@
 """`dptext serve`: the gateway on one address."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`dptext synthesize`: a private corpus in, a synthetic corpus and its certificate out."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path

@@ -6,8 +6,6 @@ records. A mechanism that has learned from private text may repeat that text wha
 samples. Samples of private records are kept only where that is asked for.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence

@@ -120,7 +120,6 @@ def _key(text: str) -> str:
 
 
 def _pieces(plan: CorpusPlan, records: Iterable[Record]) -> Iterator[Record]:
-    """The documents, or their sentences."""
     for record in records:
         texts = [record.text] if plan.pieces == "documents" else sentences(record.text)
         for text in texts:
@@ -154,7 +153,6 @@ def _labels(name: str, plan: CorpusPlan, parts: Mapping[str, Sequence[Record]]) 
 
 
 def _digest(records: Sequence[Record]) -> str:
-    """sha256 of the records in their order, with labels and authors."""
     digest = hashlib.sha256()
     for record in records:
         digest.update(json.dumps([record.text, record.label, record.author]).encode() + b"\n")

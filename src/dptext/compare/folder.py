@@ -137,5 +137,4 @@ def memory_mib() -> int:
 
 
 def _changed(before: Mapping[str, object], now: Mapping[str, object]) -> str:
-    """The keys whose values differ, in words; empty where none does."""
     return ", ".join(repr(key) for key in sorted({*before, *now}) if before.get(key) != now.get(key))

@@ -21,8 +21,6 @@ Every number has a name `utility.number`, and an interval where one is known.
 `authorship.refuted` and `distinguish.refuted` are 1 where the audit refutes the guarantee, and 0 where it survives.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -122,7 +120,6 @@ def limit_of_cosine(corpus: Corpus, lens: Lens, epsilon: float) -> list[Measurem
 def _utility_measures(
     name: str, released: Released, corpus: Corpus, experiment: Experiment, lens: Lens, seed: int
 ) -> Iterator[Measurement]:
-    """The numbers of the utility of this name; none where the corpus or the releases do not have what it reads."""
     if name == "embedding":
         if corpus.labels:
             yield from _read_by_public(released, corpus, lens, seed)
@@ -189,7 +186,6 @@ def _read_by_public(released: Released, corpus: Corpus, lens: Lens, seed: int) -
 def _audit_measures(
     name: str, released: Released, corpus: Corpus, experiment: Experiment, lens: Lens, seed: int
 ) -> Iterator[Measurement]:
-    """The numbers of the audit of this name; none where the corpus or the releases do not have what it reads."""
     if name == "authorship" and corpus.authors and released.written:
         yield from _attributed(released, corpus, experiment, lens, seed)
     if name == "membership" and corpus.labels and released.written:

@@ -129,7 +129,6 @@ def _recommended(corpus: str, rows: Sequence[MeasuredRow], asked: Asked) -> Reco
 
 
 def _level(verdicts: Sequence[Verdict], metric: str) -> list[Verdict]:
-    """Those whose interval overlaps that of the first."""
     numbers = [verdict.row.numbers[metric] for verdict in verdicts]
     return [verdict for verdict, own in zip(verdicts, numbers, strict=True) if _overlap(own, numbers[0])]
 
@@ -183,7 +182,6 @@ def _judged(row: MeasuredRow, references: Sequence[MeasuredRow], asked: Asked, m
 
 
 def _comparable(row: MeasuredRow, references: Sequence[MeasuredRow], asked: Asked) -> list[MeasuredRow]:
-    """The references with a fidelity whose epsilon for a document is no larger."""
     lifted = math.inf if row.document_epsilon is None else row.document_epsilon
     most = asked.epsilon if asked.unit is Unit.DOCUMENT else lifted
     return [

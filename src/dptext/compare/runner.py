@@ -133,8 +133,6 @@ class Waiting:
 
 
 class _Grid:
-    """Which cells are finished, how they ended, and which are left."""
-
     def __init__(self, cells: Mapping[str, Cell], folder: Folder, describe: Callable[[CellCounts], None]) -> None:
         self._cells, self._folder, self._describe = cells, folder, describe
         self._ended: dict[str, bool] = {}  # whether it failed

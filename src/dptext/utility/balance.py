@@ -8,8 +8,6 @@
     [0.981, 0.019, 0.0]
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

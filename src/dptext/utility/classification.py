@@ -4,8 +4,6 @@ A high accuracy says little by itself: outputs that have nothing to do with thei
 So `dptext.utility.tables` shows it only beside `dptext.utility.fidelity`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, assert_never
@@ -31,11 +29,9 @@ class Classifier(Protocol):
     @property
     def labels(self) -> tuple[str, ...]:
         """The labels of its training, in the order of the columns of scores. There may be none."""
-        ...
 
     def probabilities(self, texts: Sequence[str]) -> Floats:
         """Probabilities `(n_texts, n_labels)`; rows sum to 1."""
-        ...
 
 
 class Trainer(Protocol):
@@ -43,7 +39,6 @@ class Trainer(Protocol):
 
     def __call__(self, texts: Sequence[str], labels: Sequence[str], *, seed: int) -> Classifier:
         """A classifier; a constant one where there is a single label, or none."""
-        ...
 
 
 ClassifierName = Literal["tfidf", "bilstm"]

@@ -5,8 +5,6 @@ made from, as many on each side: what *original* gets, the private texts themsel
 get.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 

@@ -4,8 +4,6 @@ A classifier that is trained on the outputs may be good although no output has a
 decoder regenerates public knowledge. These numbers compare each output with its own original.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence

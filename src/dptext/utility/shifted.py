@@ -4,8 +4,6 @@ Where private records look like public ones, a mechanism that regenerates public
 private part has another class balance, and one class has few public texts. Public data alone must be seen to fail.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 
@@ -80,7 +78,6 @@ def shifted_split(
 
 
 def _whole(shares: Mapping[str, float], size: int) -> dict[str, int]:
-    """Whole numbers that sum to `size` and are nearest to its shares, by largest remainders."""
     exact = {label: share * size for label, share in shares.items()}
     counts = {label: math.floor(value) for label, value in exact.items()}
     order = sorted(shares, key=lambda label: counts[label] - exact[label])
@@ -90,5 +87,4 @@ def _whole(shares: Mapping[str, float], size: int) -> dict[str, int]:
 
 
 def _too_many(counts: Mapping[str, int], spare: Mapping[str, int]) -> str | None:
-    """A label of which more records are asked for than there are."""
     return next((label for label, count in counts.items() if count > spare[label]), None)

@@ -15,8 +15,6 @@ which puts one of the public texts in the place of each record at this epsilon a
 themselves (MATHS 10).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -103,7 +103,6 @@ def divergence(
 
 
 def _orders(text: str) -> tuple[float, ...]:
-    """Orders such as "1.1,2,10"."""
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError as error:

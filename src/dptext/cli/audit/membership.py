@@ -123,7 +123,6 @@ def membership(
 def _check(
     choice: Choice | None, attack: str, public: Path | None, others: Path | None, label_field: str | None
 ) -> None:
-    """The options, before anything is read."""
     is_model = choice is not None and choice.model is not None
     spec = None if choice is None or is_model else choice.spec
     given = attack == "reconstruction" and is_model

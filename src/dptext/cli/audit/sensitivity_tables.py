@@ -65,7 +65,6 @@ def show_simulated(
 
 
 def _formula(claim: Claim, stated: Stated) -> list[str]:
-    """Where the classical formula is wrong, if that is so here."""
     limit = classical_limit(stated.delta) if "classical_gaussian" in _true_epsilons(claim, stated) else math.inf
     if stated.epsilon is None or stated.epsilon <= limit:
         return []
@@ -73,7 +72,6 @@ def _formula(claim: Claim, stated: Stated) -> list[str]:
 
 
 def _worked(claims: Sequence[Claim], stated: Stated) -> list[str]:
-    """The two-dimensional counterexample in words, where it is one of the claim."""
     claim = claims[0]
     adept = (claim.clipped, claim.measured, claim.multiple) == (Norm.L2, Norm.L1, 2.0)
     if not adept or not any(each.refuted for each in claims):
@@ -179,7 +177,6 @@ def show_variances(
 
 
 def _true_epsilons(claim: Claim, stated: Stated) -> dict[str, float]:
-    """What runs meant for the stated epsilon had, by kind of noise."""
     if stated.epsilon is None:
         return {}
     if claim.measured is Norm.L1:

@@ -110,7 +110,6 @@ def on_trial(named: Named, claimed: Claimed) -> OnTrial:
 
 
 def _claimed(own: Guarantee, epsilon: float | None, delta: float) -> Guarantee:
-    """The claim of this epsilon about the neighbours of a guarantee; without an epsilon the guarantee itself."""
     if epsilon is None:
         return own
     event: Event

@@ -131,7 +131,6 @@ def trait(
 
 
 def _attackers(names: list[str], epochs: int, top_layers: int) -> dict[str, TrainAttacker]:
-    """The attackers of --attacker, by the names that reports give them."""
     if not {*names} <= {*ATTACKERS, TRANSFORMER} or len({*names}) < len(names):
         raise ConfigError(
             f"Expected each --attacker once, of {', '.join((*ATTACKERS, TRANSFORMER))}, found {tuple(names)!r}."

@@ -142,7 +142,6 @@ def chosen_classifier(name: str) -> ClassifierName:
 
 
 def _epsilon(certificate: Certificate | None, asked: float | None, *, needed: bool) -> float | None:
-    """The epsilon of a document: of --epsilon, else of the certificate; None where it is unknown and not needed."""
     if asked is not None:
         return asked
     for guarantee in () if certificate is None else certificate.guarantees:

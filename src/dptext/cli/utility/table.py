@@ -1,7 +1,5 @@
 """`dptext utility fidelity` and `dptext utility classification`: a table of the releases and all baselines."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -60,7 +58,6 @@ def classification(
 def _compare(
     files: Files, named: Named, seed: int | None, *, test: Path | None, classifier: str, details: bool, as_json: bool
 ) -> None:
-    """Print what is kept; with test records first how well a classifier learns from the releases."""
     judged = read_judged(files, named, seed)
     name = chosen_classifier(classifier)
     real: list[Record] = []
@@ -90,7 +87,6 @@ def _compare(
 
 
 def _rows(judged: Judged) -> dict[str, Sequence[Release[str]]]:
-    """The releases and all baselines, in the order of the table."""
     from dptext.mechanisms.candidates.candidates import Candidates
     from dptext.mechanisms.candidates.label_only import LabelOnly
 

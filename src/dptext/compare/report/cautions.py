@@ -87,12 +87,10 @@ def cautions(results: Results) -> list[Caution]:
 
 
 def _mechanisms(rows: Iterable[TableRow]) -> list[TableRow]:
-    """One row for each corpus and name, references left out."""
     return [row for row in first_rows(rows).values() if not row.reference]
 
 
 def _by_row(rows: Iterable[TableRow], what: Callable[[TableRow], str] | None = None) -> list[str]:
-    """A line for each row, with its corpora."""
     found: dict[str, list[str]] = {}
     for row in rows:
         said = f" ({what(row)})" if what else ""
@@ -136,7 +134,6 @@ def _without(results: Results) -> list[str]:
 
 
 def _trained_on_private(results: Results, row: TableRow) -> bool:
-    """Whether its certificate says so, or the experiment handed private records to its `fit`."""
     cell = results.cells.get(row.signature)
     if cell is None:  # its file is missing: the name decides, which may warn too often
         return any(f"{row.row} ".startswith(f"{name} ") for name in results.about.trained_on_private)

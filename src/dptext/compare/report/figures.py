@@ -142,7 +142,6 @@ def _epsilon_axis(svg: ET.Element, panel: Panel, frontier: Frontier, across: _Sc
 
 
 def _apart(epsilons: Sequence[float], across: _Scale) -> list[float]:
-    """As many of the epsilons as can be written below the axis without touching."""
     kept: list[float] = []
     end = -math.inf
     for epsilon in epsilons:
@@ -207,7 +206,6 @@ def _series(svg: ET.Element, series: Series, offset: float, across: _Scale, up: 
 
 
 def _nice(low: float, high: float) -> list[float]:
-    """Four to seven round numbers around the range."""
     step = 10.0 ** math.floor(math.log10((high - low) / 4))
     step *= next(factor for factor in (1, 2, 2.5, 5, 10) if (high - low) / (factor * step) <= 6)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)

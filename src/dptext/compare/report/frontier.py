@@ -112,7 +112,6 @@ def undrawn(rows: Sequence[TableRow]) -> list[str]:
 
 
 def _drawable(row: KeptRow) -> bool:
-    """Whether the row has a place on a logarithmic axis."""
     return protects(row) and bool(row.epsilon)
 
 

@@ -60,7 +60,6 @@ def distinct(rows: Iterable[Row]) -> tuple[Row, ...]:
 
 
 def _told_apart(row: KeptRow, known: list[Mapping[str, Json]]) -> str:
-    """What makes the name that of one row: its epsilon if no other row has that, else its number."""
     shown = _epsilon_shown(row.chosen)
     alone = sum(_epsilon_shown(other) == shown for other in known) == 1
     return f"epsilon={shown}" if alone and shown else f"#{known.index(row.chosen) + 1}"

@@ -95,7 +95,6 @@ def verdict(rows: Iterable[KeptRow]) -> list[str]:
 def _sentence(
     metric: str, tried: Sequence[KeptRow], lines: Mapping[tuple[str, str], KeptRow], numbers: Mapping[Key, Pooled]
 ) -> str:
-    """The answer on every corpus in one sentence; empty where nothing was measured beside *public-only*."""
     groups: dict[str, list[KeptRow]] = {}
     for row in tried:
         if {(row.corpus, row.row, metric), (row.corpus, PUBLIC_ONLY, metric)} <= numbers.keys():
