@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from dptext.cli.options import DetailsOption, JsonOption
 from dptext.estimates import Estimate, bonferroni, clopper_pearson
 from dptext.privacy.guarantee import Basis, Guarantee, format_delta, format_epsilon
 from dptext.types import Json
@@ -38,20 +40,26 @@ _GIVEN: Final = ("not shown to be known better than from", "known {}better than 
 _FOUND: Final = ("not shown to find more than", "shown to find {}more than", "shown to find less than")
 
 
-def all_numbers(seed: int | None = None) -> str:
-    """How to see all numbers: these very ones by the seed that was drawn, where one was."""
-    return f"All numbers: the same command with --details{'' if seed is None else f' --seed {seed}'}."
+@dataclass(frozen=True, slots=True)
+class Printing:
+    """The options of how an answer is printed."""
 
+    details: DetailsOption = False
+    as_json: JsonOption = False
 
-def print_answer(
-    said: Lines, screen: Lines, more: Lines, data: Mapping[str, Json], *, details: bool, as_json: bool
-) -> None:
-    """Print the sentences, the lines (a screen at most) on which they rest, and with details all else; or JSON."""
-    if as_json:
-        print(json.dumps({"answer": [*said], **data}, indent=2))
-        return
-    rest = more if details else [all_numbers()]
-    print("\n\n".join("\n".join(lines) for lines in (said, screen, rest) if lines))
+    def answer(
+        self, said: Lines, screen: Lines, more: Lines, data: Mapping[str, Json], *, drawn: int | None = None
+    ) -> None:
+        """Print the sentences, the lines (a screen at most) on which they rest, and with details all else; or JSON.
+
+        The seed that was drawn, where one was, leads to these very numbers again.
+        """
+        if self.as_json:
+            print(json.dumps({"answer": [*said], **data}, indent=2))
+            return
+        seed = "" if drawn is None else f" --seed {drawn}"
+        rest = more if self.details else [f"All numbers: the same command with --details{seed}."]
+        print("\n\n".join("\n".join(lines) for lines in (said, screen, rest) if lines))
 
 
 def short(value: float) -> str:

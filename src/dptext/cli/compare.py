@@ -8,9 +8,10 @@ import typer
 
 from dptext._wording import plural
 from dptext.audits.report import markdown_table
-from dptext.cli.answers import comparison, print_answer
+from dptext.cli.answers import Printing, comparison
 from dptext.cli.audit import EXIT_REFUTED
-from dptext.cli.options import DetailsOption, JsonOption, file_argument, folder_option
+from dptext.cli.grouped import spread
+from dptext.cli.options import file_argument, folder_option
 from dptext.cli.progress import counted, say
 from dptext.cli.stopping import advising
 from dptext.errors import ConfigError
@@ -23,7 +24,9 @@ _MIB_A_GIB: Final = 1024
 _MOST_GIB: Final = 2**20
 
 
+@spread
 def compare(
+    *,
     experiment: Annotated[Path, file_argument(metavar="EXPERIMENT.toml", help="Corpora, mechanisms, what to measure.")],
     out: Annotated[
         Path, folder_option("--out", metavar="DIR", help="Folder of the cells and the table; a run in it goes on.")
@@ -39,8 +42,7 @@ def compare(
     accept_changes: Annotated[
         bool, typer.Option("--accept-changes", help="Go on in DIR with another experiment; equal cells are kept.")
     ] = False,
-    details: DetailsOption = False,
-    as_json: JsonOption = False,
+    printing: Printing,
 ) -> int:
     """Run the cells that are not done, and say what the table shows; 1: a guarantee was refuted, 5: cells failed."""
     from dptext.compare.experiment import read_experiment
@@ -87,7 +89,7 @@ def compare(
         "run_now": summary.run,
         "refuted": list(summary.refuted),
     }
-    print_answer(comparison(results.rows), screen, more, data, details=details, as_json=as_json)
+    printing.answer(comparison(results.rows), screen, more, data)
     if summary.failed:
         say(f"{plural(summary.failed, 'cell')} failed: the table says why (column `error`). --retry runs them again.")
     if summary.refuted:

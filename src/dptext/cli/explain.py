@@ -10,7 +10,8 @@ from typing import Annotated, Final
 import typer
 
 from dptext.cli import options
-from dptext.cli.chosen import chosen_spec
+from dptext.cli.chosen import Settings
+from dptext.cli.grouped import spread
 from dptext.cli.progress import say
 from dptext.cli.terminal import escaped
 from dptext.errors import ConfigError, DataError
@@ -30,7 +31,9 @@ _SUFFIX: Final = certificate_path(Path("OUT")).name.removeprefix("OUT")
 Reader = StrEnum("Reader", ["LEGAL"])
 
 
+@spread
 def explain(
+    *,
     certificate: Annotated[
         Path | None,
         typer.Argument(
@@ -39,9 +42,7 @@ def explain(
             "folder of a model.",
         ),
     ] = None,
-    mechanism: options.MechanismOption = None,
-    assignments: options.SetOption = None,
-    spec: options.SpecOption = None,
+    named: Settings,
     unit: Annotated[str | None, typer.Option("--unit", help="token, sentence, document or author.")] = None,
     delta: options.DeltaOption = 0.0,
     ledger: options.CheckedLedgerOption = None,
@@ -53,7 +54,6 @@ def explain(
     as_json: options.JsonOption = False,
 ) -> None:
     """Explain a certificate, a model, or a mechanism with settings."""
-    named = mechanism or assignments or spec
     if certificate is not None and (certificate / MANIFEST).is_file():
         certificate = certificate_path(certificate / MANIFEST)
     is_model = certificate is not None and certificate.is_dir()
@@ -65,8 +65,8 @@ def explain(
     if (reader is not None and (certificate is None or is_model or as_json)) or (page is not None and reader is None):
         raise ConfigError("Expected --for legal with OUT.guarantee.json, without --json; and --html FILE only with it.")
     if certificate is None:
-        named_spec = chosen_spec(mechanism, assignments, spec)
-        _show(named_spec, _promised(named_spec, unit, delta), _remarks(named_spec), as_json)
+        spec = named.chosen_spec()
+        _show(spec, _promised(spec, unit, delta), _remarks(spec), as_json)
     elif is_model:
         _explain_model(certificate, unit=unit, delta=delta, as_json=as_json)
     else:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from dptext.cli import options
-from dptext.cli.chosen import check_label_field, chosen_spec, fitted_on, kinds
+from dptext.cli.chosen import Settings, check_label_field, fitted_on, kinds
 from dptext.cli.encoder import load_encoder
 from dptext.cli.grouped import spread
 from dptext.cli.progress import say
@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 def fit(
     *,
     target: Annotated[Path, options.folder_option("--out", metavar="MODEL", help="New folder of the model.")],
-    mechanism: options.MechanismOption = None,
-    assignments: options.SetOption = None,
-    spec: options.SpecOption = None,
+    named: Settings,
     public: options.PublicOption = None,
     private: Annotated[
         Path | None,
@@ -61,7 +59,7 @@ def fit(
         DataError: a record cannot be read.
         MissingExtraError: a package is not installed.
     """
-    wanted = chosen_spec(mechanism, assignments, spec)
+    wanted = named.chosen_spec()
     seed = options.seed_of(seed)
     if not wanted.traits.learns_labels:
         check_label_field(wanted, label_field, needed=wanted.traits.releases_labels)

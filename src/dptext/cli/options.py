@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -175,26 +175,25 @@ def member(kind: type[Named], option: str, text: str, *others: str) -> Named:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """How the files of a command are read, which may be of several formats.
+class Form:
+    """How a file of records is read.
 
     What speaks of columns parted by a delimiter, or of lines, is not for files of other formats.
     """
 
     text_field: TextFieldOption = "text"
-    public_text_field: PublicTextFieldOption = None
     input_format: FormatOption = None
     delimiter: DelimiterOption = None
     encoding: EncodingOption = None
     empty_nulls: EmptyNullsOption = False
     strip_html: StripHtmlOption = False
-    public_label_field: PublicLabelFieldOption = None
     on_error: OnErrorOption = "stop"
 
-    def typed(self) -> list[str]:
-        """These options as one types them, but for those of public files."""
+    def typed(self, **more: object) -> list[str]:
+        """These options as one types them, and more of them."""
         return as_typed(
             text_field=None if self.text_field == TEXT_FIELD else self.text_field,
+            **more,
             format=self.input_format,
             delimiter=self.delimiter,
             encoding=self.encoding,
@@ -202,6 +201,22 @@ class Layout:
             strip_html=self.strip_html,
             on_error=None if self.on_error == "stop" else self.on_error,
         )
+
+    def settings(self) -> dict[str, Any]:
+        """The same as keywords of `Plan`."""
+        return {
+            "input_format": None if self.input_format is None else member(Format, "--format", self.input_format),
+            "on_error": member(OnError, "--on-error", self.on_error),
+            **{name: getattr(self, name) for name in ("delimiter", "encoding", "empty_nulls", "strip_html")},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Layout(Form):
+    """How the files of a command are read, which may be of several formats."""
+
+    public_text_field: PublicTextFieldOption = None
+    public_label_field: PublicLabelFieldOption = None
 
     def read(
         self, path: Path, *, label: str | None = None, author: str | None = None, id: str | None = None
@@ -223,19 +238,11 @@ class Layout:
             raise
 
     def _records(self, path: Path, fields: Fields) -> list[Record]:
-        kind = file_format(path, None if self.input_format is None else member(Format, "--format", self.input_format))
-        found = read_records(
-            path,
-            fields,
-            format=kind,
-            delimiter=self.delimiter if kind in DELIMITED else None,
-            encoding=None if kind in PACKED else self.encoding,
-            empty_nulls=self.empty_nulls,
-            strip_html=self.strip_html,
-            on_error=member(OnError, "--on-error", self.on_error),
-            on_skip=skipped,
-        )
-        return list(found)
+        reading = self.settings()
+        kind = file_format(path, reading.pop("input_format"))
+        reading["delimiter"] = self.delimiter if kind in DELIMITED else None
+        reading["encoding"] = None if kind in PACKED else self.encoding
+        return list(read_records(path, fields, format=kind, **reading, on_skip=skipped))
 
 
 def as_typed(**given: object) -> list[str]:

@@ -8,37 +8,30 @@ import json
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
-from dptext._wording import plural
 from dptext.cli import options
-from dptext.cli.chosen import check_label_field, chosen
+from dptext.cli.chosen import Wanted, check_label_field
 from dptext.cli.grouped import spread
-from dptext.cli.paying import AccountOption, ChargeKeyOption, SubjectFieldOption, paid_by, refuse_inputs_of
+from dptext.cli.paying import Paying, cost
 from dptext.cli.pipes import STREAM, spooled
-from dptext.cli.privatize_folder import Many, is_dataset, privatize_folder, refuse_for_a_file
+from dptext.cli.privatize_folder import Many, Run, is_dataset, privatize_folder, refuse_for_a_file, rehearsal
 from dptext.cli.progress import Tell, counted
 from dptext.cli.stopping import advising
 from dptext.errors import ConfigError, DPTextError
-from dptext.mechanism import Mechanism
-from dptext.privacy.guarantee import Guarantee, format_epsilon
 from dptext.runs.certificate import certificate_path
 from dptext.runs.files import privatize_file, rehearse, seconds
 from dptext.runs.plan import Plan
 from dptext.runs.resume import state_path
 from dptext.sampling.source import secure, seeded
 from dptext.text.formats import Format, detect_format, file_format, is_compressed
-from dptext.text.reading import OnError
-from dptext.text.records import TEXT_FIELD, Fields
+from dptext.text.records import Fields
 from dptext.text.writers import APPENDABLE
-
-if TYPE_CHECKING:  # loaded by those who name a ledger
-    from dptext.runs.payment import Due, Payment
-
+from dptext.types import Json
 
 _EMPTY: Final = "Each record that was read has a release: an empty text is privatized like any other."
 _SHORT: Final = " where texts are short, by made-up ones; `dptext check` finds long ones."
@@ -64,11 +57,9 @@ def privatize(
             "a new folder or URL.",
         ),
     ],
-    mechanism: options.MechanismOption = None,
-    assignments: options.SetOption = None,
-    spec: options.SpecOption = None,
-    model: options.ModelOption = None,
-    text_field: options.TextFieldOption = "text",
+    *,
+    wanted: Wanted,
+    form: options.Form,
     id_field: Annotated[
         str | None, typer.Option("--id-field", help="Field of the ids (released!); default 0, 1, 2, ...")
     ] = None,
@@ -77,21 +68,11 @@ def privatize(
     keep: Annotated[
         list[str] | None, typer.Option("--keep", help="Public field to copy to the output. Repeatable.")
     ] = None,
-    input_format: options.FormatOption = None,
-    delimiter: options.DelimiterOption = None,
-    encoding: options.EncodingOption = None,
-    empty_nulls: options.EmptyNullsOption = False,
-    strip_html: options.StripHtmlOption = False,
     output_format: Annotated[str | None, typer.Option("--output-format", help="The same for OUT.")] = None,
-    on_error: options.OnErrorOption = "stop",
     max_per_author: Annotated[
         int | None, typer.Option("--max-per-author", help="Refuse more records of one author than this.")
     ] = None,
-    ledger: options.PayingLedgerOption = None,
-    account: AccountOption = None,
-    subject_field: SubjectFieldOption = None,
-    subject_key: options.SubjectKeyOption = None,
-    charge_key: ChargeKeyOption = None,
+    paying: Paying,
     delta: options.DeltaOption = 0.0,
     batch_size: Annotated[
         int, typer.Option("--batch-size", help="Records computed together; a block of OUT holds no more.")
@@ -125,25 +106,22 @@ def privatize(
         bool, typer.Option("--dry-run", help="Say what would happen: nothing is drawn, charged or written.")
     ] = False,
     as_json: options.JsonOption = False,
-    *,
     many: Many,
 ) -> None:
     """Privatize a file, or a folder of files, and print the certificate."""
-    choice = chosen(mechanism, assignments, spec, model)
+    choice = wanted.chosen()
     if force and resume:
         raise ConfigError("Expected one of --force (begin anew) and --resume (go on).")
     plan = Plan(
         fields=Fields(
-            text=text_field,
+            text=form.text_field,
             id=id_field,
             label=label_field,
             author=author_field,
             keep=tuple(keep or ()),
-            subject=subject_field,
+            subject=paying.subject_field,
         ),
-        input_format=None if input_format is None else options.member(Format, "--format", input_format),
         output_format=None if output_format is None else options.member(Format, "--output-format", output_format),
-        on_error=options.member(OnError, "--on-error", on_error),
         delta=delta,
         max_per_author=max_per_author,
         batch_size=batch_size,
@@ -151,116 +129,70 @@ def privatize(
         force=force,
         resume=resume,
         safe_csv=safe_csv,
-        delimiter=delimiter,
-        encoding=encoding,
-        empty_nulls=empty_nulls,
-        strip_html=strip_html,
+        **form.settings(),
     )
-    payment = paid_by(ledger, account, charge_key, subject_key=subject_key, by_name=subject_field is not None)
+    payment = paying.payment()
     dataset = is_dataset(source)
     if not dataset:
         refuse_for_a_file(many)
         options.named(options.file_path, source, "IN")
         options.named(options.output_path, target, "OUT")
         beside = certificate or certificate_path(Path(target))
-        refuse_inputs_of((Path(target), beside), (spec, model, subject_key), payment)
+        paying.refuse_inputs((Path(target), beside), (wanted.spec, wanted.model), payment)
     elif certificate is not None:
         raise ConfigError("Expected no --certificate for many files: OUT holds it.")
     fitted_one = choice.fitted(device=device)
     read = fitted_one.spec.traits.reads_labels
     check_label_field(fitted_one.spec, label_field, needed=read, copied=(id_field, *plan.fields.keep))
+    run = Run(fitted_one, plan, form, payment, seed, dry_run=dry_run, as_json=as_json)
     if dataset:
-        privatize_folder(
-            source,
-            target,
-            fitted_one,
-            plan=plan,
-            many=many,
-            seed=seed,
-            payment=payment,
-            dry_run=dry_run,
-            as_json=as_json,
-        )
-        return
-    _privatize_file(
-        Path(source),
-        Path(target),
-        fitted_one,
-        plan=plan,
-        payment=payment,
-        certificate=certificate,
-        seed=seed,
-        dry_run=dry_run,
-        as_json=as_json,
-    )
+        privatize_folder(source, target, run, many.plan(), json_progress=many.json_progress)
+    else:
+        _privatize_file(Path(source), Path(target), run, certificate)
 
 
-def _privatize_file(
-    source: Path,
-    target: Path,
-    fitted_one: Mechanism[str],
-    *,
-    plan: Plan,
-    payment: Payment | None,
-    certificate: Path | None,
-    seed: int | None,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
-    randomness = secure() if seed is None else seeded(seed)
+def _privatize_file(source: Path, target: Path, run: Run, certificate: Path | None) -> None:
+    plan, payment = run.plan, run.payment
+    randomness = secure() if run.seed is None else seeded(run.seed)
     out = sys.stderr if target == STREAM else sys.stdout
     with spooled(source, target, certificate, plan) as (given, made), _naming(source, given):
-        if dry_run:
-            n_records, promised, due = rehearse(
-                given, made, fitted_one, plan=plan, randomness=randomness, payment=payment, on_skip=options.skipped
-            )
-            took = seconds(n_records, fitted_one)
-            told = _rehearsal(n_records, took, promised, plan, due, as_json=as_json)
-            paid = payment is not None and due is None and not as_json
-            print(told + "\nCost: nothing more, as the charge is in the books already." * paid, file=out)
+        shared: dict[str, Any] = {
+            "plan": plan,
+            "randomness": randomness,
+            "payment": payment,
+            "on_skip": options.skipped,
+        }
+        if run.dry_run:
+            n_records, promised, due = rehearse(given, made, run.mechanism, **shared)
+            took = seconds(n_records, run.mechanism)
+            told = [] if took is None else [f"That takes about {max(1, round(took)):,} s{_SHORT}"]
+            last = [f"Leaves as it is: {', '.join(plan.reveals)}."]
+            if due is not None:
+                last.append(f"{cost(due)} {due.payment.left()}")
+            elif payment is not None:
+                last.append("Cost: nothing more, as the charge is in the books already.")
+            data: dict[str, Json] = {"seconds": took}
+            print(rehearsal(n_records, promised, due, data if run.as_json else None, told, last), file=out)
             return
         total = _count(given, plan.input_format) if sys.stderr.isatty() else None  # a bar has an end, lines have none
         with advising(lambda: _left_there(target, plan, paid=payment is not None)), counted("privatizing") as tell:
-            written = privatize_file(
-                given,
-                made,
-                fitted_one,
-                plan=plan,
-                randomness=randomness,
-                payment=payment,
-                on_progress=_with_rate(tell, total),
-                on_skip=options.skipped,
-            )
-    if as_json:
-        beside = certificate or certificate_path(target)
+            written = privatize_file(given, made, run.mechanism, **shared, on_progress=_with_rate(tell, total))
+    beside = certificate or certificate_path(target)
+    if run.as_json:
         print(json.dumps({"certificate": str(beside), **json.loads(written.to_json())}, indent=2), file=out)
         return
     print(written.explain(), file=out)
     if payment is not None:
         print(f"\n{payment.left()}", file=out)
-    beside = certificate or certificate_path(target)
     print(f"\nWritten: {'stdout' if target == STREAM else target} and {beside}. {_EMPTY}", file=out)
     if target != STREAM:
-        judged = source != STREAM and fitted_one.spec.traits.releases_text
+        judged = source != STREAM and run.mechanism.spec.traits.releases_text
         judged &= plan.output_format is None  # which that command does not take
-        print(_next(source, target, plan, judged=judged), file=out)
-
-
-def _next(source: Path, target: Path, plan: Plan, *, judged: bool) -> str:
-    fields = plan.fields
-    said = options.as_typed(
-        text_field=None if fields.text == TEXT_FIELD else fields.text,
-        label_field=fields.label,
-        id_field=fields.id,
-        format=plan.input_format,
-        delimiter=plan.delimiter,
-        encoding=plan.encoding,
-        empty_nulls=plan.empty_nulls,
-        strip_html=plan.strip_html,
-        on_error=None if plan.on_error is OnError.STOP else plan.on_error,
-    )
-    judge = shlex.join(["dptext", "utility", "fidelity", str(source), str(target), "--public", "PUBLIC", *said])
-    return f"Next: {shlex.join(['dptext', 'explain', str(target)])}" + f"; was it worth it: {judge}" * judged
+        said = run.form.typed(label_field=plan.fields.label, id_field=plan.fields.id)
+        judge = shlex.join(["dptext", "utility", "fidelity", str(source), str(target), "--public", "PUBLIC", *said])
+        print(
+            f"Next: {shlex.join(['dptext', 'explain', str(target)])}" + f"; was it worth it: {judge}" * judged, file=out
+        )
 
 
 @contextlib.contextmanager
@@ -272,27 +204,6 @@ def _naming(source: Path, given: Path) -> Iterator[None]:
         if source == STREAM:
             error.args = (str(error).replace(str(given), "stdin"),)
         raise
-
-
-def _rehearsal(
-    n_records: int, took: float | None, promised: Sequence[Guarantee], plan: Plan, due: Due | None, *, as_json: bool
-) -> str:
-    if as_json:
-        charge = due and {"account": due.account.name, "epsilon": due.epsilon()}
-        guarantees = [guarantee.to_dict() for guarantee in promised]
-        data = {"records": n_records, "seconds": took, "guarantees": guarantees, "charge": charge}
-        return json.dumps(data, indent=2)
-    lines = [
-        f"A run would release {plural(n_records, 'record')}. Nothing was drawn, charged or written.",
-        *([] if took is None else [f"That takes about {max(1, round(took)):,} s{_SHORT}"]),
-        promised[-1].sentence(),
-        f"Leaves as it is: {', '.join(plan.reveals)}.",
-    ]
-    if due is not None:
-        lines.append(
-            f"Cost: epsilon {format_epsilon(due.epsilon())} alone, added to what was spent. {due.payment.left()}"
-        )
-    return "\n".join(lines)
 
 
 def _left_there(target: Path, plan: Plan, *, paid: bool) -> str:

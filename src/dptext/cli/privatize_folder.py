@@ -5,25 +5,29 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dptext._wording import plural
 from dptext.batch.plans import PART_SIZE, DatasetPlan, Progress, Workers
 from dptext.batch.runs import privatize_dataset, rehearse_dataset
+from dptext.cli.options import Form
+from dptext.cli.paying import cost
 from dptext.cli.progress import Tell, counted, say
 from dptext.cli.stopping import advising
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism
-from dptext.privacy.guarantee import format_epsilon
+from dptext.privacy.guarantee import Guarantee
 from dptext.runs.plan import Plan
+from dptext.types import Json
 
 if TYPE_CHECKING:  # loaded by those who name a ledger
-    from dptext.runs.payment import Payment
+    from dptext.runs.payment import Due, Payment
 
 _SIZES = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _LINE_EVERY = 10.0  # seconds
@@ -81,55 +85,62 @@ def is_dataset(source: str) -> bool:
     )
 
 
-def privatize_folder(
-    source: str,
-    target: str,
-    mechanism: Mechanism[str],
-    *,
-    plan: Plan,
-    many: Many,
-    seed: int | None,
-    payment: Payment | None,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What is to be done with one file or with many."""
+
+    mechanism: Mechanism[str]
+    plan: Plan
+    form: Form
+    payment: Payment | None
+    seed: int | None
+    dry_run: bool
+    as_json: bool
+
+
+def rehearsal(
+    n_records: int,
+    promised: Sequence[Guarantee],
+    due: Due | None,
+    data: Mapping[str, Json] | None,
+    told: Sequence[str] = (),
+    last: Sequence[str] = (),
+) -> str:
+    """What a run would do: as JSON where there is other data, else in lines, with others among them and behind."""
+    if data is not None:
+        charge = due and {"account": due.account.name, "epsilon": due.epsilon()}
+        guarantees = [guarantee.to_dict() for guarantee in promised]
+        return json.dumps({"records": n_records, **data, "guarantees": guarantees, "charge": charge}, indent=2)
+    lead = f"A run would release {plural(n_records, 'record')}. Nothing was drawn, charged or written."
+    return "\n".join([lead, *told, promised[-1].sentence(), *last])
+
+
+def privatize_folder(source: str, target: str, run: Run, dataset: DatasetPlan, *, json_progress: bool) -> None:
     """Privatize many files and print the certificate of all."""
-    dataset = many.plan()
-    if dry_run:
-        found = rehearse_dataset(source, target, mechanism, plan=plan, dataset=dataset, seed=seed, payment=payment)
-        charge = found.due and {"account": found.due.account.name, "epsilon": found.due.epsilon()}
-        if as_json:
-            guarantees = [each.to_dict() for each in found.promised]
-            print(json.dumps({"records": found.records, "guarantees": guarantees, "charge": charge}, indent=2))
-            return
-        print(
-            f"A run would release {plural(found.records, 'record')}. Nothing was drawn, charged or written.\n"
-            f"{found.promised[-1].sentence()}"
-        )
-        if found.due is not None:
-            print(f"Cost: epsilon {format_epsilon(found.due.epsilon())} alone, added to what was spent.")
+    shared: dict[str, Any] = {"plan": run.plan, "dataset": dataset, "seed": run.seed, "payment": run.payment}
+    if run.dry_run:
+        found = rehearse_dataset(source, target, run.mechanism, **shared)
+        last = [] if found.due is None else [cost(found.due)]
+        print(rehearsal(found.records, found.promised, found.due, {} if run.as_json else None, last=last))
         return
-    every = 0.0 if many.json_progress else _LINE_EVERY
+    every = 0.0 if json_progress else _LINE_EVERY
     left = f"What is done lies unpublished beside {target}: --resume goes on, --force begins anew."
     # Ray tells of dead workers on stdout, which is the certificate's.
     with redirect_stdout(sys.stderr), advising(lambda: left), counted("privatizing", every=every) as tell:
         written = privatize_dataset(
             source,
             target,
-            mechanism,
-            plan=plan,
-            dataset=dataset,
-            seed=seed,
-            payment=payment,
-            on_progress=_as_lines if many.json_progress else _told(tell),
+            run.mechanism,
+            **shared,
+            on_progress=_as_lines if json_progress else _told(tell),
             on_skip=lambda name, n, reason: say(f"skipped {plural(n, 'record')} of {name}: {reason}"),
         )
-    if as_json:
+    if run.as_json:
         print(json.dumps({"folder": target, **json.loads(written.to_json())}, indent=2))
         return
     print(written.explain())
-    if payment is not None:
-        print(f"\n{payment.left()}")
+    if run.payment is not None:
+        print(f"\n{run.payment.left()}")
     print(f"\nWritten: {target}, which counts by its manifest.json. Next: dptext explain {target}")
 
 

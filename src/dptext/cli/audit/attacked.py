@@ -7,7 +7,7 @@ from dptext.audits.inference.authorship_report import AuthorshipReport
 from dptext.audits.inference.trait_report import TraitReport
 from dptext.audits.report import markdown_table
 from dptext.audits.texts import shared_texts
-from dptext.cli.answers import Lines, interval, print_answer
+from dptext.cli.answers import Lines, Printing, interval
 from dptext.cli.chosen import Choice, check_label_field, fitted_on
 from dptext.cli.options import Layout
 from dptext.cli.progress import say
@@ -63,16 +63,14 @@ def made_ready(choice: Choice, known: Sequence[Record], seed: int) -> Mechanism[
     return fitted_on(choice.spec, public=known, seed=seed) if choice.needs_fit else choice.fitted()
 
 
-def show_attacks(
-    said: Lines, found: Report, duplicates: int, data: Mapping[str, Json], *, details: bool, as_json: bool
-) -> None:
+def show_attacks(printing: Printing, said: Lines, found: Report, duplicates: int, data: Mapping[str, Json]) -> None:
     """Print the answer, the best attacks on releases, those on originals, and with details all numbers."""
     head = ("accuracy", "similarity")
     shown = [*sorted(found.attacks, key=lambda row: -row.accuracy.value)[:8], *found.baselines]  # a screen
     rows = [[row.name, *(interval(row.cells()[name]) for name in head)] for row in shown]
     more = [found.to_markdown(), f"{duplicates:,} duplicates removed first."]
     screen = markdown_table(["attacker, interval at 95%", *head], rows)
-    print_answer(said, screen, more, data, details=details, as_json=as_json)
+    printing.answer(said, screen, more, data)
 
 
 def say_trained(done: int, total: int) -> None:

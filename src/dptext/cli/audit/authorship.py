@@ -10,6 +10,7 @@ from dptext.audits.inference.authors import split_authors
 from dptext.audits.inference.authorship import attribute_releases, release_split
 from dptext.audits.inference.authorship_report import AuthorshipReport
 from dptext.cli import answers, options
+from dptext.cli.answers import Printing
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.audit.attacked import (
     check_options,
@@ -20,7 +21,7 @@ from dptext.cli.audit.attacked import (
     say_trained,
     show_attacks,
 )
-from dptext.cli.chosen import chosen_if_any
+from dptext.cli.chosen import Wanted
 from dptext.cli.encoder import load_encoder
 from dptext.cli.grouped import spread
 from dptext.cli.progress import counted, say
@@ -36,10 +37,7 @@ from dptext.types import Json
 def authorship(
     *,
     records: Annotated[Path, options.file_argument(metavar="RECORDS", help="Texts of known authors, several of each.")],
-    mechanism: options.MechanismOption = None,
-    assignments: options.SetOption = None,
-    spec: options.SpecOption = None,
-    model: options.ModelOption = None,
+    wanted: Wanted,
     public: options.PublicOption = None,
     released: Annotated[
         Path | None,
@@ -54,11 +52,10 @@ def authorship(
     delta: options.DeltaOption = 0.0,
     seed: options.SeedOption = None,
     without_guarantee: options.WithoutGuaranteeOption = False,
-    details: options.DetailsOption = False,
-    as_json: options.JsonOption = False,
+    printing: Printing,
 ) -> int:
     """Attribute releases to authors, and print how often that succeeds; 1 where a claim for documents is refuted."""
-    choice = chosen_if_any(mechanism, assignments, spec, model)
+    choice = wanted.chosen_if_any()
     _validate.count(train_texts=train_texts, attacked_texts=attacked_texts, bundle=bundle)
     _validate.probability(delta=delta)
     if bundle > attacked_texts:
@@ -101,7 +98,7 @@ def authorship(
     refuted = claim is not None and found.report.refutes(claim)
     stated: dict[str, Json] = {"claim": claim.to_dict() if claim else None, "refuted": refuted, "note": NOT_PRIVATE}
     data = {**found.to_dict(), "duplicates": split.duplicates, **stated}
-    show_attacks(answers.authorship(found, claim), found, split.duplicates, data, details=details, as_json=as_json)
+    show_attacks(printing, answers.authorship(found, claim), found, split.duplicates, data)
     return EXIT_REFUTED if refuted else 0
 
 

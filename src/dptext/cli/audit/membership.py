@@ -12,10 +12,10 @@ from dptext.audits.membership.results import MembershipResult
 from dptext.audits.report import markdown_table
 from dptext.audits.texts import shared_texts
 from dptext.cli import answers, options
-from dptext.cli.answers import interval, print_answer
+from dptext.cli.answers import Printing, interval
 from dptext.cli.audit.attacked import check_public, made_ready
 from dptext.cli.audit.membership_attacks import attack_classifier, attack_given, attack_model, reconstructing
-from dptext.cli.chosen import Choice, check_label_field, chosen_if_any, kinds
+from dptext.cli.chosen import Choice, Wanted, check_label_field, kinds
 from dptext.cli.grouped import spread
 from dptext.cli.progress import say
 from dptext.cli.utility.judged import chosen_classifier
@@ -37,10 +37,7 @@ def membership(
             metavar="RECORDS", help="Half become members, half non-members; with --others all are members."
         ),
     ],
-    mechanism: options.MechanismOption = None,
-    assignments: options.SetOption = None,
-    spec: options.SpecOption = None,
-    model: options.ModelOption = None,
+    wanted: Wanted,
     public: options.PublicOption = None,
     others: Annotated[
         Path | None,
@@ -61,19 +58,18 @@ def membership(
     ] = None,
     force: options.ForceOption = False,
     without_guarantee: options.WithoutGuaranteeOption = False,
-    details: options.DetailsOption = False,
-    as_json: options.JsonOption = False,
+    printing: Printing,
 ) -> None:
     """Attack a classifier trained on records or on what a mechanism makes of them, or the mechanism's own model.
 
     With --others the model is given: RECORDS are its members, and the others are not.
     """
-    choice = chosen_if_any(mechanism, assignments, spec, model)
+    choice = wanted.chosen_if_any()
     if attack not in ATTACKS:
         raise ConfigError(f"Expected --attack {attack!r} to be one of {', '.join(ATTACKS)}.")
     chosen_classifier(classifier)
     seed = options.seed_of(seed)
-    svg = options.target_of(figure, records, spec, model, public, others, force=force)
+    svg = options.target_of(figure, records, wanted.spec, wanted.model, public, others, force=force)
     _check(choice, attack, public, others, label_field)
     if choice is not None:
         require_guarantee(choice.spec, without_guarantee)
@@ -117,7 +113,7 @@ def membership(
     rows = [[name, interval(attack.auc)] for name, attack in tried.items()]
     more = [*(found.explain() for found in attacked.values()), removed]
     screen = markdown_table(["who looks", "AUC, interval at 95%"], rows)
-    print_answer(answers.membership(best, name), screen, more, data, details=details, as_json=as_json)
+    printing.answer(answers.membership(best, name), screen, more, data)
 
 
 def _check(

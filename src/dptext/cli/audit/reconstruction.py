@@ -9,7 +9,7 @@ from dptext.audits.reconstruction.attack import reconstruct
 from dptext.audits.reconstruction.pools import CandidateInputs, random_candidates
 from dptext.audits.report import markdown_table
 from dptext.cli import answers, options
-from dptext.cli.answers import interval, print_answer, short
+from dptext.cli.answers import Printing, interval, short
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.audit.subject import Claimed, ConfidenceOption, Named, on_trial
 from dptext.cli.grouped import spread
@@ -22,6 +22,7 @@ from dptext.types import Json
 
 @spread
 def reconstruction(
+    *,
     named: Named,
     pool: Annotated[
         Path | None, options.file_option("--pool", help="Candidate texts: .jsonl .csv .parquet .txt.")
@@ -33,11 +34,10 @@ def reconstruction(
         str, typer.Option("--attack", help="likelihood (white box), or surrogate (learned from simulated releases).")
     ] = "likelihood",
     simulations: Annotated[int, typer.Option("--simulations", help="Releases of each candidate to learn from.")] = 100,
-    claimed: Claimed = Claimed(),
+    claimed: Claimed,
     confidence: ConfidenceOption = 0.95,
     seed: options.SeedOption = None,
-    details: options.DetailsOption = False,
-    as_json: options.JsonOption = False,
+    printing: Printing,
 ) -> int:
     """Attack one subject and print what was found."""
     tried = on_trial(named, claimed)
@@ -71,5 +71,5 @@ def reconstruction(
     rows = [[str(top.top), interval(top.success), short(top.allowed), short(top.chance)] for top in found.tops]
     screen = markdown_table(["guesses", "right [interval]", "allowed by the claim", "by chance"], rows)
     answer, more = answers.reconstruction(found, tried.claim), [found.explain(tried.claim)]
-    print_answer(answer, screen, more, {**found.to_dict(), **stated}, details=details, as_json=as_json)
+    printing.answer(answer, screen, more, {**found.to_dict(), **stated})
     return EXIT_REFUTED if refuted else 0

@@ -24,7 +24,9 @@ from dptext.audits.sensitivity.simulation import (
     simulate,
 )
 from dptext.cli import options
+from dptext.cli.answers import Printing
 from dptext.cli.audit.sensitivity_tables import Stated, show_latents, show_simulated, show_variances
+from dptext.cli.grouped import spread
 from dptext.cli.progress import counted, say
 from dptext.embeddings.npy import read_array
 from dptext.errors import ConfigError
@@ -36,7 +38,9 @@ _LARGEST_DIM = 1 << 16
 _DRAWN = "coordinates of each pair"
 
 
+@spread
 def sensitivity(
+    *,
     clip: Annotated[str, typer.Option("--clip", help="Norm of the clipping: l1, l2 or none.")] = "l2",
     norm: Annotated[str, typer.Option("--norm", help="Norm of the claimed sensitivity: l1 or l2.")] = "l1",
     clip_norm: Annotated[float | None, typer.Option("--clip-norm", help="C; the published simulation has 10.")] = None,
@@ -59,8 +63,7 @@ def sensitivity(
         Path | None, options.output_option("--figure", help="SVG of violations against dimension.")
     ] = None,
     force: options.ForceOption = False,
-    details: options.DetailsOption = False,
-    as_json: options.JsonOption = False,
+    printing: Printing,
 ) -> int:
     """Audit a claimed sensitivity and print what was found; 1 where the claim is refuted."""
     svg = options.target_of(figure, latents, force=force, private=False)  # it shows a simulation
@@ -80,7 +83,7 @@ def sensitivity(
             raise ConfigError("Expected --variances without --norm and --claimed: its claim is ADePT's, 2C in L1 norm.")
         clip_norms = (1.0, 5.0) if clip_norm is None else (clip_norm,)
         wanted = TYPICAL_DIMS if dims is None else _dims(dims)
-        return show_variances(first, clip_norms, wanted, delta, details=details, as_json=as_json)
+        return show_variances(first, clip_norms, wanted, delta, printing)
     if latents is not None:
         _refuse("--latents", law_sd=law_sd, dims=dims, figure=figure)
         if clip_norm is None:
@@ -89,7 +92,7 @@ def sensitivity(
             )
         vectors = _read(latents)
         claim = replace(first, dim=max(1, vectors.shape[-1] if vectors.ndim else 1))
-        return show_latents(claim, vectors, stated, pairs=pairs, seed=seed, details=details, as_json=as_json)
+        return show_latents(claim, vectors, stated, printing, pairs=pairs, seed=seed)
     wanted = tuple(PUBLISHED_DIMS) if dims is None else _dims(dims)
     published = law_sd is None and pairs is None and seed is None and first.clip_norm == PUBLISHED_CLIP_NORM
     recipe: dict[str, Json]
@@ -105,7 +108,7 @@ def sensitivity(
 
         violations_figure(rows, svg)
         say(f"Written: {svg.path}")
-    return show_simulated(rows, recipe, stated, details=details, as_json=as_json)
+    return show_simulated(rows, recipe, stated, printing)
 
 
 def _refuse(mode: str, **options: object) -> None:

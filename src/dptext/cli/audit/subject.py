@@ -9,9 +9,9 @@ import typer
 from dptext.audits.report import Report
 from dptext.audits.subjects import Subject, claim_of, unclaimed
 from dptext.cli import answers, options
-from dptext.cli.answers import print_answer
+from dptext.cli.answers import Printing
 from dptext.cli.audit import EXIT_REFUTED
-from dptext.cli.chosen import chosen
+from dptext.cli.chosen import Wanted
 from dptext.errors import ConfigError
 from dptext.mechanism import VectorNoise
 from dptext.privacy import accounting
@@ -23,13 +23,9 @@ ConfidenceOption = Annotated[float, typer.Option("--confidence", help="Of the bo
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class Named(Wanted):
     """The options that name what is attacked: a mechanism, or vector noise and its settings."""
 
-    mechanism: options.MechanismOption = None
-    assignments: options.SetOption = None
-    spec: options.SpecOption = None
-    model: options.ModelOption = None
     noise: Annotated[
         str | None,
         typer.Option(
@@ -92,15 +88,14 @@ def on_trial(named: Named, claimed: Claimed) -> OnTrial:
     neighbours stay those of the guarantee.
     """
     wanted = None if claimed.unit is None else options.member(Unit, "--unit", claimed.unit)
-    mechanism = named.mechanism, named.assignments, named.spec, named.model
     if named.noise is None:
-        fitted_one = chosen(*mechanism).fitted()
+        fitted_one = named.chosen().fitted()
         claim = fitted_one.spec.guarantee(wanted, named.delta)
         return OnTrial(fitted_one, fitted_one.spec.kind, _claimed(claim, claimed.claim, named.delta))
     noises = _noises()
     if named.noise not in noises:
         raise ConfigError(f"Expected --noise {named.noise!r} to be one of {', '.join(noises)}.")
-    if any(mechanism):
+    if named:
         raise ConfigError("Expected one of --noise NAME, --mechanism NAME, --spec FILE.toml and --model MODEL.")
     vector = noises[named.noise](named)
     claim = claim_of(vector) or unclaimed()
@@ -122,10 +117,10 @@ def _claimed(own: Guarantee, epsilon: float | None, delta: float) -> Guarantee:
     )
 
 
-def show(report: Report, claim: Guarantee, *, details: bool, as_json: bool) -> int:
+def show(report: Report, claim: Guarantee, printing: Printing) -> int:
     """Print whether a report refutes the claim, and the report; the exit code."""
     refuted, answer = report.refutes(claim), answers.trial(report, claim)
     lines = report.explain().splitlines()
     data: dict[str, Json] = {"refuted": refuted, "claim": claim.to_dict(), "report": report.to_dict()}
-    print_answer(answer, lines[:4], lines[4:], data, details=details, as_json=as_json)
+    printing.answer(answer, lines[:4], lines[4:], data)
     return EXIT_REFUTED if refuted else 0

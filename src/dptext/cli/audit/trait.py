@@ -11,9 +11,10 @@ from dptext.audits.inference.set_attackers import LINEAR, MLP, TFIDF, TrainAttac
 from dptext.audits.inference.sets import split_sets
 from dptext.audits.inference.trait import SetReleases, infer_trait_from_releases, release_sets
 from dptext.cli import answers, options
+from dptext.cli.answers import Printing
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.audit.attacked import check_options, made_ready, own_label, public_records, say_trained, show_attacks
-from dptext.cli.chosen import chosen_if_any
+from dptext.cli.chosen import Wanted
 from dptext.cli.encoder import load_encoder
 from dptext.cli.grouped import spread
 from dptext.cli.progress import counted, say
@@ -32,10 +33,7 @@ def trait(
     *,
     first: options.FirstSetArgument,
     second: options.SecondSetArgument,
-    mechanism: options.MechanismOption = None,
-    assignments: options.SetOption = None,
-    spec: options.SpecOption = None,
-    model: options.ModelOption = None,
+    wanted: Wanted,
     public: options.PublicOption = None,
     released_a: Annotated[
         Path | None,
@@ -67,18 +65,18 @@ def trait(
     without_guarantee: options.WithoutGuaranteeOption = False,
     out: Annotated[Path | None, options.output_option("--out", help="File for the result as JSON.")] = None,
     force: options.ForceOption = False,
-    details: options.DetailsOption = False,
-    as_json: options.JsonOption = False,
+    printing: Printing,
 ) -> int:
     """Tell two sets apart by their releases, and print how often that succeeds; 1 where --claim is refuted."""
-    choice = chosen_if_any(mechanism, assignments, spec, model)
+    choice = wanted.chosen_if_any()
     seed = options.seed_of(seed)
     _validate.count(training=training, attacked=attacked, epochs=epochs, top_layers=top_layers)
     _validate.probability(delta=delta)
     if claim is not None:
         _validate.not_negative(claim=claim)
     attackers = _attackers(attacker or list(ATTACKERS), epochs, top_layers)
-    target = options.target_of(out, first, second, spec, model, public, released_a, released_b, force=force)
+    inputs = (first, second, wanted.spec, wanted.model, public, released_a, released_b)
+    target = options.target_of(out, *inputs, force=force)
     if (choice is None) == (released_a is None and released_b is None):
         raise ConfigError(
             "Expected one of --mechanism NAME, --spec FILE.toml, --model MODEL, and --released-a FILE with "
@@ -126,7 +124,7 @@ def trait(
     answer = answers.trait(found, claim)
     if target is not None:
         target.write(f"{json.dumps({'answer': answer, **data}, indent=2)}\n".encode())
-    show_attacks(answer, found, split.duplicates, data, details=details, as_json=as_json)
+    show_attacks(printing, answer, found, split.duplicates, data)
     return EXIT_REFUTED if refuted else 0
 
 

@@ -10,6 +10,7 @@ import typer
 from dptext.audits.report import Report
 from dptext.audits.trials import density, distinguishing, enumeration
 from dptext.cli import options
+from dptext.cli.answers import Printing
 from dptext.cli.audit.subject import Claimed, ConfidenceOption, Named, OnTrial, on_trial, show
 from dptext.cli.grouped import spread
 from dptext.cli.progress import counted, say
@@ -28,6 +29,7 @@ class Pair:
 
 @spread
 def distinguish(
+    *,
     named: Named,
     pair: Pair,
     claimed: Claimed,
@@ -39,8 +41,7 @@ def distinguish(
         options.output_option("--figure", help="SVG of the bound against the number of runs, up to --trials."),
     ] = None,
     force: options.ForceOption = False,
-    details: options.DetailsOption = False,
-    as_json: options.JsonOption = False,
+    printing: Printing,
 ) -> int:
     """Tell outputs apart; with a figure also with a half, a quarter, ... of the runs."""
     svg = options.target_of(figure, named.spec, named.model, force=force)
@@ -62,7 +63,7 @@ def distinguish(
         ceilings = tuple(report.ceiling for report in reports)
         bounds_figure([Bounds(tried.name, tuple(sizes), bounds, ceilings, tried.claim.epsilon)], svg)
         say(f"Written: {svg.path}")
-    return show(reports[-1], tried.claim, details=details, as_json=as_json)
+    return show(reports[-1], tried.claim, printing)
 
 
 def _tried(
@@ -76,23 +77,24 @@ def _tried(
 
 @spread
 def whitebox(
+    *,
     named: Named,
     pair: Pair,
     claimed: Claimed,
     trials: Annotated[int, typer.Option("--trials", help="Releases from each input of a pair.")] = 100000,
     confidence: ConfidenceOption = 0.95,
     seed: options.SeedOption = None,
-    details: options.DetailsOption = False,
-    as_json: options.JsonOption = False,
+    printing: Printing,
 ) -> int:
     """Compare declared densities, and test the sampler."""
     tried = on_trial(named, claimed)
     found = _tried(density.whitebox, "whitebox", tried, pair, seed, trials=trials, confidence=confidence)
-    return show(found, tried.claim, details=details, as_json=as_json)
+    return show(found, tried.claim, printing)
 
 
 @spread
 def exact(
+    *,
     named: Named,
     pair: Pair,
     claimed: Claimed,
@@ -100,10 +102,9 @@ def exact(
         int, typer.Option("--trials", help="Runs for the test of the sampler; the bound needs none.")
     ] = 20000,
     seed: options.SeedOption = None,
-    details: options.DetailsOption = False,
-    as_json: options.JsonOption = False,
+    printing: Printing,
 ) -> int:
     """List all outputs, and test the sampler."""
     tried = on_trial(named, claimed)
     found = _tried(enumeration.exact, "exact", tried, pair, seed, trials=trials)
-    return show(found, tried.claim, details=details, as_json=as_json)
+    return show(found, tried.claim, printing)

@@ -9,7 +9,7 @@ import numpy as np
 
 from dptext.audits.report import markdown_table
 from dptext.cli import options
-from dptext.cli.answers import all_numbers, interval, print_answer
+from dptext.cli.answers import Printing, interval
 from dptext.cli.encoder import load_encoder
 from dptext.cli.grouped import spread
 from dptext.cli.options import file_argument, file_option
@@ -44,12 +44,12 @@ class CorpusFiles:
 
 @spread
 def corpus(
+    *,
     files: CorpusFiles,
     layout: options.Layout,
     label_field: options.LabelFieldOption = None,
     seed: options.SeedOption = None,
-    details: options.DetailsOption = False,
-    as_json: options.JsonOption = False,
+    printing: Printing,
 ) -> None:
     """Print how near a corpus comes to the private one, beside the private texts themselves and public text."""
     drawn, seed = seed is None, options.seed_of(seed)
@@ -85,9 +85,7 @@ def corpus(
     data["rows"] = {row: {head: jsonable(value) for head, value in found.items()} for row, found in rows.items()}
     real_texts = "--test" if held else "half of PRIVATE"
     more = [*full, "", f"Real texts: {real_texts}; embeddings of {embedder.name}; seed {seed}; intervals at 95%."]
-    if drawn and not details:
-        details, more = True, [all_numbers(seed)]
-    print_answer(said, screen, more, data, details=details, as_json=as_json)
+    printing.answer(said, screen, more, data, drawn=seed if drawn else None)
 
 
 def _table(rows: Mapping[str, Mapping[str, Estimate | float]], heads: Iterable[str]) -> list[str]:

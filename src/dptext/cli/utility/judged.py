@@ -1,7 +1,7 @@
 """Originals and their releases, read from files: what every command of `dptext utility` judges."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from dptext.cli import options
-from dptext.cli.answers import all_numbers, print_answer
 from dptext.cli.options import file_argument, file_option
 from dptext.cli.progress import say
 from dptext.errors import ConfigError, needing
@@ -20,7 +19,6 @@ from dptext.runs.verification import read_certificate, verify
 from dptext.text.formats import Format, detect_format
 from dptext.text.reading import read_records
 from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Fields, Record, Release
-from dptext.types import Json
 from dptext.utility.classification import ClassifierName, train_named
 
 NOT_PRIVATE = (
@@ -75,20 +73,10 @@ class Judged:
     certificate: Certificate | None = None
     drawn: bool = False
 
-    def show(
-        self,
-        said: Sequence[str],
-        screen: Sequence[str],
-        more: Sequence[str],
-        data: Mapping[str, Json],
-        *,
-        details: bool,
-        as_json: bool,
-    ) -> None:
-        """Print an answer; in the place of details the seed that leads to the same numbers, where it was drawn."""
-        if self.drawn and not details:
-            details, more = True, [all_numbers(self.seed)]
-        print_answer(said, screen, more, data, details=details, as_json=as_json)
+    @property
+    def drawn_seed(self) -> int | None:
+        """The seed, where nobody gave it."""
+        return self.seed if self.drawn else None
 
 
 def read_judged(files: Files, named: Named, seed: int | None) -> Judged:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from dptext.audits.report import markdown_table
 from dptext.cli import answers, options
-from dptext.cli.answers import interval, short
+from dptext.cli.answers import Printing, interval, short
 from dptext.cli.encoder import load_encoder
 from dptext.cli.grouped import spread
 from dptext.cli.progress import say
@@ -31,32 +31,32 @@ from dptext.utility.tables import (
 
 @spread
 def fidelity(
+    *,
     files: Files,
     named: Named,
     seed: options.SeedOption = None,
-    details: options.DetailsOption = False,
-    as_json: options.JsonOption = False,
+    printing: Printing,
 ) -> None:
     """Print how much of each record came through."""
-    _compare(files, named, seed, test=None, classifier="tfidf", details=details, as_json=as_json)
+    _compare(files, named, seed, printing, test=None, classifier="tfidf")
 
 
 @spread
 def classification(
+    *,
     files: Files,
     test: Annotated[Path, options.file_option("--test", help="Real records that neither file holds.")],
     named: Named,
     classifier: options.ClassifierOption = "tfidf",
     seed: options.SeedOption = None,
-    details: options.DetailsOption = False,
-    as_json: options.JsonOption = False,
+    printing: Printing,
 ) -> None:
     """Print how well a classifier learns from the releases."""
-    _compare(files, named, seed, test=test, classifier=classifier, details=details, as_json=as_json)
+    _compare(files, named, seed, printing, test=test, classifier=classifier)
 
 
 def _compare(
-    files: Files, named: Named, seed: int | None, *, test: Path | None, classifier: str, details: bool, as_json: bool
+    files: Files, named: Named, seed: int | None, printing: Printing, *, test: Path | None, classifier: str
 ) -> None:
     judged = read_judged(files, named, seed)
     name = chosen_classifier(classifier)
@@ -83,7 +83,7 @@ def _compare(
         missing = f"The row {CANDIDATES} is missing: no certificate states an epsilon of documents. Give --epsilon."
         screen += ["", missing]
     everything = {**data, **found.to_dict()}
-    judged.show(answer, screen, [found.to_markdown()], everything, details=details, as_json=as_json)
+    printing.answer(answer, screen, [found.to_markdown()], everything, drawn=judged.drawn_seed)
 
 
 def _rows(judged: Judged) -> dict[str, Sequence[Release[str]]]:

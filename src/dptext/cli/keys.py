@@ -1,4 +1,4 @@
-"""Keys of a gateway: create, list, revoke, rotate."""
+"""`dptext keys`: who may use a gateway."""
 
 from __future__ import annotations
 
@@ -59,12 +59,9 @@ def listed(ledger: LedgerOption, key_file: KeyFileOption = None, as_json: JsonOp
         return
     for each in found:
         ends = each["revoked"] or each["expires"]
-        end = f", {'revoked' if each['revoked'] else 'until'} {_day(ends)}" if ends else ""
+        day = datetime.fromtimestamp(float(str(ends or 0)), UTC)
+        end = f", {'revoked' if each['revoked'] else 'until'} {day:%Y-%m-%d}" if ends else ""
         print(f"{each['prefix']}  {each['name']}: {each['scopes']}, account {each['account'] or 'none'}{end}")
-
-
-def _day(seconds: object) -> str:
-    return f"{datetime.fromtimestamp(float(str(seconds)), UTC):%Y-%m-%d}"
 
 
 def revoke(prefix: PrefixArgument, ledger: LedgerOption, key_file: KeyFileOption = None) -> None:

@@ -1,20 +1,44 @@
-"""`dptext budget open` and `dptext budget show`: accounts and what is left in them."""
+"""`dptext budget`: accounts, balances and charges as tables or JSON."""
 
+from __future__ import annotations
+
+import functools
 import json
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dptext.cli.budget.books import NameArgument, OptionalName, accounts, default_key
+from dptext._wording import plural
 from dptext.cli.options import JsonOption, LedgerOption, SubjectKeyOption, member
+from dptext.cli.paying import default_key, opened
 from dptext.cli.terminal import plain_console
-from dptext.errors import ConfigError
-from dptext.ledger.entries import Balance
+from dptext.errors import ConfigError, DataError
+from dptext.ledger.entries import Balance, Charge
 from dptext.ledger.spending import format_left
 from dptext.ledger.subjects import create_subject_key
-from dptext.privacy.events import MAX_MEANINGFUL_DELTA
+from dptext.privacy import accounting
+from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event, event_to_dict
 from dptext.privacy.guarantee import Guarantee, Relation, Unit, format_delta, format_epsilon
-from dptext.types import Json
+from dptext.types import Json, fields_as_json
+
+if TYPE_CHECKING:  # slow to load
+    from rich.table import Table
+
+    from dptext.ledger.books import Ledger
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The account.")]
+OptionalName = Annotated[str | None, typer.Argument(metavar="[NAME]", help="The account; all without it.")]
+
+
+def _accounts(ledger: Ledger, name: str | None) -> list[str]:
+    return [name] if name is not None else [account.name for account in ledger.accounts()]
+
+
+def _table(caption: str) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    return Table(box=SIMPLE_HEAD, caption=caption)
 
 
 def open_account(
@@ -47,7 +71,7 @@ def open_account(
         )
     limit = Guarantee(epsilon, delta, Unit(unit), member(Relation, "--relation", relation))
     require_openable(name, limit, name if dataset is None else dataset)
-    key_path = subject_key or default_key(Ledger.at(ledger))
+    key_path = subject_key or default_key(opened(ledger))
     key = None
     if by_subject:
         if key_path is None:
@@ -79,20 +103,15 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Print one account, or all; with --tight also what the tightest known bound makes of the charges."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    from dptext.ledger.books import Ledger
-
-    books = Ledger.at(ledger)
-    balances = [books.balance(each) for each in accounts(books, name)]
+    books = opened(ledger)
+    balances = [books.balance(each) for each in _accounts(books, name)]
     if as_json:
         listed: list[Json] = [
             {**_balance(balance), **({"tighter": balance.tighter().to_dict()} if tight else {})} for balance in balances
         ]
         print(json.dumps(listed[0] if name is not None else listed, indent=2))
         return
-    table = Table(box=SIMPLE_HEAD, caption="spent is rounded up, left is rounded down; each for the worst subject")
+    table = _table("spent is rounded up, left is rounded down; each for the worst subject")
     for heading in ("account", "per", "limit", "spent", "left", "charges", "to"):
         side: Literal["right", "left"] = "right" if heading in ("limit", "spent", "left", "charges") else "left"
         table.add_column(heading, justify=side, overflow="fold", no_wrap=heading in ("per", "to"))
@@ -118,17 +137,10 @@ def show(
             "left goes by what is spent, which adds up quickly.\n"
         )
     if name is not None:
-        print(_in_words(balances[0]))
-
-
-def _in_words(balance: Balance) -> str:
-    if not balance.charges:
-        return "Nothing was charged yet."
-    unit = balance.account.limit.unit.value
-    return (
-        f"All releases that were charged here, taken together, for the {unit} that they say most about:\n"
-        f"{balance.spent.explain()}"
-    )
+        (balance,) = balances
+        per = balance.account.limit.unit
+        lead = f"All releases that were charged here, taken together, for the {per} that they say most about:\n"
+        print(f"{lead}{balance.spent.explain()}" if balance.charges else "Nothing was charged yet.")
 
 
 def _balance(balance: Balance) -> dict[str, Json]:
@@ -144,3 +156,78 @@ def _balance(balance: Balance) -> dict[str, Json]:
         "charges": balance.charges,
         "subjects": balance.subjects,
     }
+
+
+def log(
+    name: NameArgument,
+    ledger: LedgerOption,
+    last: Annotated[int | None, typer.Option("--last", help="Only the newest so many charges.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the charges of an account."""
+    books = opened(ledger)
+    limit = books.account(name).limit
+
+    @functools.cache
+    def cost(events: tuple[Event, ...]) -> float:
+        return accounting.quick_epsilon(events, limit.delta, relation=limit.relation)
+
+    charges = books.log(name, last=last)
+    if as_json:
+        # One charge a line, so that a long log takes no more memory than a short one.
+        print("[", end="")
+        for position, charge in enumerate(charges):
+            print("," if position else "", json.dumps(_charge(charge, cost(charge.request.events))), sep="\n", end="")
+        print("\n]")
+        return
+    at = f" at delta = {format_delta(limit.delta)}" if limit.delta else ""
+    table = _table(f"epsilon is that of each charge alone{at}; --json shows events and keys")
+    for heading in ("charge", "when (UTC)", "to", "mechanism", "epsilon", "released"):
+        table.add_column(heading, overflow="fold")
+    for charge in charges:
+        table.add_row(
+            str(charge.number),
+            charge.at.replace("T", " ").rstrip("Z"),
+            "everyone" if charge.subjects is None else f"{charge.subjects:,} named",
+            str(charge.request.settings.get("kind", "")),
+            format_epsilon(cost(charge.request.events)),
+            "not yet" if charge.release is None else charge.release[:8],
+        )
+    plain_console().print(table)
+
+
+def _charge(charge: Charge, epsilon: float) -> dict[str, Json]:
+    return {
+        "charge": charge.number,
+        "at": charge.at,
+        "key": charge.key,
+        "subjects": charge.subjects,
+        "settings": dict(charge.request.settings),
+        "unit": charge.request.unit.value,
+        "relation": charge.request.relation.value,
+        "units_per_subject": charge.request.units_per_subject,
+        "events": [event_to_dict(event) for event in charge.request.events],
+        "epsilon": epsilon,
+        "release": charge.release,
+    }
+
+
+def verify(ledger: LedgerOption, name: OptionalName = None, as_json: JsonOption = False) -> None:
+    """Recompute one account, or all."""
+    books = opened(ledger)
+    found = [books.verify(each) for each in _accounts(books, name)]
+    if as_json:
+        print(json.dumps([fields_as_json(one) for one in found], indent=2))
+    else:
+        for one in found:
+            verdict = "; ".join(one.problems) or "the balance follows from the charges"
+            print(f"{one.account}: {plural(one.charges, 'charge')}, {plural(one.subjects, 'subject')}: {verdict}")
+    if broken := [one.account for one in found if one.problems]:
+        raise DataError(f"The books of {', '.join(map(repr, broken))} do not add up: somebody changed them.")
+
+
+def upgrade(ledger: LedgerOption) -> None:
+    """Bring the books to the newest schema."""
+    books = opened(ledger)
+    done = books.upgrade()
+    print(f"{books.name} has the newest schema{' now' if done else ' already'}.")
