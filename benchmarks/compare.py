@@ -30,7 +30,7 @@ from dptext.compare.corpus_plans import DATA, DEFAULT_DATA
 from dptext.compare.experiment import Experiment, parse_experiment
 from dptext.compare.fits import SharedFits
 from dptext.compare.grid import plan_cells
-from dptext.compare.lens import Lens
+from dptext.compare.fits import Lens
 from dptext.errors import DPTextError
 from dptext.mechanism import Learns, Mechanism, Spec
 from dptext.mechanisms.registry import SPECS

@@ -34,15 +34,9 @@ _FLOAT_SLACK = 1e-15  # some ulps, for the closed forms at 0 and n
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A measured number and the interval that covers the true one with the stated confidence.
+    """A measured number and the interval that covers the true one with the stated confidence, in (0, 1).
 
-    Attributes:
-        value: the point estimate.
-        low, high: the ends of the interval; may be infinite.
-        confidence: in (0, 1).
-
-    Raises:
-        ConfigError: not low <= value <= high, a NaN, or a confidence outside (0, 1).
+    The ends of the interval may be infinite. ConfigError: not low <= value <= high, a NaN, or another confidence.
     """
 
     value: float
@@ -127,9 +121,7 @@ def clopper_pearson_lower(successes: int, trials: int, *, alpha: float) -> float
 
     The p with Pr[Bin(trials, p) >= successes] = alpha, that is Beta.ppf(alpha, k, n - k + 1); 0 for no success,
     alpha^(1/n) for nothing else (MATHS 7). Rounded down. At most 1e9 trials.
-
-    Raises:
-        ConfigError: an argument out of its range, or counts that are not integers.
+    ConfigError: an argument out of its range, or counts that are not integers.
     """
     check_part("successes", successes, "trials", trials)
     _validate.within(_MIN_ALPHA, _MAX_ALPHA, alpha=alpha)
@@ -156,9 +148,7 @@ def clopper_pearson_upper(successes: int, trials: int, *, alpha: float) -> float
 
     The p with Pr[Bin(trials, p) <= successes] = alpha, that is Beta.ppf(1 - alpha, k + 1, n - k); 1 for nothing but
     successes, 1 - alpha^(1/n) for none (MATHS 7). Rounded up. At most 1e9 trials.
-
-    Raises:
-        ConfigError: an argument out of its range, or counts that are not integers.
+    ConfigError: an argument out of its range, or counts that are not integers.
     """
     check_part("successes", successes, "trials", trials)
     _validate.within(_MIN_ALPHA, _MAX_ALPHA, alpha=alpha)

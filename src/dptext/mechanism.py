@@ -85,13 +85,9 @@ class Traits:
 
 @dataclass(frozen=True, slots=True)
 class FitProgress:
-    """How far a fit has come.
+    """How far a fit has come: steps done, from 1, of a total at most, and what is counted, in the plural.
 
-    Attributes:
-        done: steps done, from 1.
-        total: steps in all, or at most.
-        unit: what is counted, in the plural.
-        note: the losses; empty where private text had a part in them.
+    The note has the losses; it is empty where private text had a part in them.
     """
 
     done: int
@@ -121,8 +117,7 @@ class Promise(Protocol):
     def events(self, unit: Unit) -> tuple[Event, ...]:
         """The events of one release of one record, for this unit: a guarantee follows from them, a ledger adds them up.
 
-        Raises:
-            IncomparableError: nothing is known for this unit with these settings.
+        IncomparableError: nothing is known for this unit with these settings.
         """
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
@@ -168,7 +163,7 @@ class Mechanism(Protocol[Output_co]):
         """Write what was fitted into an existing folder, for `Spec.load`: JSON, plain arrays, safetensors; no code."""
 
 
-# ------------------------------------------------- optional seams, for audits that see more than outputs
+# Optional seams, for audits that see more than outputs.
 
 
 @runtime_checkable
@@ -178,10 +173,8 @@ class HasDistribution(Protocol):
     def output_distribution(self, record: Record, /) -> Mapping[str, float]:
         """The exact probability of every possible output for this record; they sum to 1.
 
-        Where more than a text is released, an output is `seen` of the release.
-
-        Raises:
-            ConfigError: the outputs cannot be enumerated with these settings, or are too many for this record.
+        Where more than a text is released, an output is `seen` of the release. ConfigError: the outputs cannot be
+        enumerated with these settings, or are too many for this record.
         """
 
 

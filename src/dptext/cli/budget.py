@@ -6,7 +6,7 @@ import functools
 import json
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
+from typer import Argument, Option
 
 from dptext._wording import plural
 from dptext.cli.options import JsonOption, LedgerOption, SubjectKeyOption, member
@@ -26,8 +26,8 @@ if TYPE_CHECKING:  # slow to load
 
     from dptext.ledger.books import Ledger
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The account.")]
-OptionalName = Annotated[str | None, typer.Argument(metavar="[NAME]", help="The account; all without it.")]
+NameArgument = Annotated[str, Argument(metavar="NAME", help="The account.")]
+OptionalName = Annotated[str | None, Argument(metavar="[NAME]", help="The account; all without it.")]
 
 
 def _accounts(ledger: Ledger, name: str | None) -> list[str]:
@@ -43,16 +43,14 @@ def _table(caption: str) -> Table:
 
 def open_account(
     name: NameArgument,
-    epsilon: Annotated[float, typer.Option("--epsilon", help="What all releases together may cost one subject.")],
-    unit: Annotated[str, typer.Option("--unit", help="Who the subject is: document or author.")],
+    epsilon: Annotated[float, Option(help="What all releases together may cost one subject.")],
+    unit: Annotated[str, Option(help="Who the subject is: document or author.")],
     ledger: LedgerOption,
-    delta: Annotated[float, typer.Option("--delta", help="The delta of that limit.")] = 0.0,
-    relation: Annotated[
-        str, typer.Option("--relation", help="replace_one, add_or_remove_one or replace_special.")
-    ] = "replace_one",
-    dataset: Annotated[str | None, typer.Option("--dataset", help="Whose texts; default: NAME.")] = None,
+    delta: Annotated[float, Option(help="The delta of that limit.")] = 0.0,
+    relation: Annotated[str, Option(help="replace_one, add_or_remove_one or replace_special.")] = "replace_one",
+    dataset: Annotated[str | None, Option(help="Whose texts; default: NAME.")] = None,
     by_subject: Annotated[
-        bool, typer.Option("--by-subject", help="Allow charges to named subjects; makes the key where there is none.")
+        bool, Option("--by-subject", help="Allow charges to named subjects; makes the key where there is none.")
     ] = False,
     subject_key: SubjectKeyOption = None,
     as_json: JsonOption = False,
@@ -98,7 +96,7 @@ def show(
     ledger: LedgerOption,
     name: OptionalName = None,
     tight: Annotated[
-        bool, typer.Option("--tight", help="Also what the charges cost by the tightest known bound; takes seconds.")
+        bool, Option("--tight", help="Also what the charges cost by the tightest known bound; takes seconds.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -161,7 +159,7 @@ def _balance(balance: Balance) -> dict[str, Json]:
 def log(
     name: NameArgument,
     ledger: LedgerOption,
-    last: Annotated[int | None, typer.Option("--last", help="Only the newest so many charges.")] = None,
+    last: Annotated[int | None, Option(help="Only the newest so many charges.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print the charges of an account."""

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
+from typer import Option
 
 from dptext._wording import plural
 from dptext.cli.options import (
@@ -36,9 +36,7 @@ _NAMES: Final = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 
 def check(
     path: Annotated[Path, file_argument(metavar="FILE", help="Records, as of `privatize`.")],
-    text_field: Annotated[
-        str | None, typer.Option("--text-field", help="Field of the text; default: the one of the longest texts.")
-    ] = None,
+    text_field: Annotated[str | None, Option(help="Field of the text; default: the one of the longest texts.")] = None,
     input_format: FormatOption = None,
     delimiter: DelimiterOption = None,
     encoding: EncodingOption = None,

@@ -1,4 +1,4 @@
-"""The mechanism that the options of a command name, and how it is fitted."""
+"""The mechanism that the options of a command name, how it is fitted, and the encoder of the commands."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from dptext.cli import options
 from dptext.cli.config import config
 from dptext.cli.progress import counted
+from dptext.embeddings import encoders
 from dptext.errors import ConfigError
 from dptext.mechanism import FitProgress, Learns, Mechanism, Spec, Traits
 from dptext.mechanisms.registry import SPECS
@@ -17,7 +18,7 @@ from dptext.runs.fitting import fit
 from dptext.runs.models import load_model, model_spec
 from dptext.runs.specs import parse_setting, read_spec, spec_from_settings
 from dptext.text.records import Record
-from dptext.types import Json
+from dptext.types import Floats, Json
 
 _SHOWN_STEPS = 20
 
@@ -161,3 +162,24 @@ def check_label_field(spec: Spec, label_field: str | None, *, needed: bool, copi
 def kinds(has: Callable[[Traits], bool]) -> str:
     """The names of the mechanisms that have a trait with at least some settings."""
     return ", ".join(kind for kind, cls in SPECS.usable().items() if any(has(spec.traits) for spec in cls.tiny()))
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedEncoder:
+    """An encoder that shows how far it is; an `Embedder`."""
+
+    encoder: encoders.Encoder
+    name: str
+    dim: int
+
+    def embed(self, texts: Sequence[str]) -> Floats:
+        """Unit vectors `(n_texts, dim)`."""
+        total = len(set(texts))
+        with counted("embedding", "texts") as tell:
+            return self.encoder.embed(texts, on_progress=lambda done: tell(done, total))
+
+
+def load_encoder(name: str = "sentence") -> WatchedEncoder:
+    """The encoder of this name; see `dptext.embeddings.encoders.load_encoder`."""
+    found = encoders.load_encoder(name)
+    return WatchedEncoder(found, found.name, found.dim)

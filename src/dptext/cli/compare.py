@@ -4,16 +4,14 @@ import shlex
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
+from typer import Option
 
 from dptext._wording import plural
 from dptext.audits.report import markdown_table
 from dptext.cli.answers import Printing, comparison
 from dptext.cli.audit import EXIT_REFUTED
-from dptext.cli.grouped import spread
-from dptext.cli.options import file_argument, folder_option
-from dptext.cli.progress import counted, say
-from dptext.cli.stopping import advising
+from dptext.cli.options import file_argument, folder_option, spread
+from dptext.cli.progress import advising, counted, say
 from dptext.errors import ConfigError
 from dptext.types import Json
 
@@ -28,19 +26,15 @@ _MOST_GIB: Final = 2**20
 def compare(
     *,
     experiment: Annotated[Path, file_argument(metavar="EXPERIMENT.toml", help="Corpora, mechanisms, what to measure.")],
-    out: Annotated[
-        Path, folder_option("--out", metavar="DIR", help="Folder of the cells and the table; a run in it goes on.")
-    ],
-    workers: Annotated[int, typer.Option("--workers", help="Processes at once; 0 is one a core.")] = 0,
-    memory: Annotated[
-        float, typer.Option("--memory", metavar="GIB", help="What a process may take; 0 is an equal share.")
-    ] = 0.0,
+    out: Annotated[Path, folder_option(metavar="DIR", help="Folder of the cells and the table; a run in it goes on.")],
+    workers: Annotated[int, Option(help="Processes at once; 0 is one a core.")] = 0,
+    memory: Annotated[float, Option(metavar="GIB", help="What a process may take; 0 is an equal share.")] = 0.0,
     keep_private_samples: Annotated[
-        bool, typer.Option("--keep-private-samples", help="Keep some private originals in DIR, for the report.")
+        bool, Option("--keep-private-samples", help="Keep some private originals in DIR, for the report.")
     ] = False,
-    retry: Annotated[bool, typer.Option("--retry", help="Run cells again that failed.")] = False,
+    retry: Annotated[bool, Option("--retry", help="Run cells again that failed.")] = False,
     accept_changes: Annotated[
-        bool, typer.Option("--accept-changes", help="Go on in DIR with another experiment; equal cells are kept.")
+        bool, Option("--accept-changes", help="Go on in DIR with another experiment; equal cells are kept.")
     ] = False,
     printing: Printing,
 ) -> int:

@@ -7,11 +7,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
+from typer import Argument, Option
 
 from dptext.cli import options
 from dptext.cli.chosen import Settings
-from dptext.cli.grouped import spread
+from dptext.cli.options import spread
 from dptext.cli.progress import say
 from dptext.cli.terminal import escaped
 from dptext.errors import ConfigError, DataError
@@ -36,18 +36,18 @@ def explain(
     *,
     certificate: Annotated[
         Path | None,
-        typer.Argument(
+        Argument(
             parser=options.any_path,
             help="OUT.guarantee.json, or OUT beside it (a file, a folder): verify OUT, explain its certificate. Or the "
             "folder of a model.",
         ),
     ] = None,
     named: Settings,
-    unit: Annotated[str | None, typer.Option("--unit", help="token, sentence, document or author.")] = None,
+    unit: Annotated[str | None, Option(help="token, sentence, document or author.")] = None,
     delta: options.DeltaOption = 0.0,
     ledger: options.CheckedLedgerOption = None,
     wanted_by: Annotated[
-        str | None, typer.Option("--for", metavar="legal", help="Say it on one page, for whoever answers for OUT.")
+        str | None, Option("--for", metavar="legal", help="Say it on one page, for whoever answers for OUT.")
     ] = None,
     page: Annotated[Path | None, options.output_option("--html", help="With --for: the same as HTML, one A4.")] = None,
     force: options.ForceOption = False,

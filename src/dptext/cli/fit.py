@@ -8,14 +8,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
-import typer
+from typer import Option
 
 from dptext.cli import options
-from dptext.cli.chosen import Settings, check_label_field, fitted_on, kinds
-from dptext.cli.encoder import load_encoder
-from dptext.cli.grouped import spread
-from dptext.cli.progress import say
-from dptext.cli.stopping import advising
+from dptext.cli.chosen import Settings, check_label_field, fitted_on, kinds, load_encoder
+from dptext.cli.options import spread
+from dptext.cli.progress import advising, say
 from dptext.errors import ConfigError
 from dptext.mechanism import HasRemarks, HasTraining, Learns, Spec, Traits, settings
 from dptext.privacy.guarantee import Basis, format_delta, format_epsilon
@@ -36,29 +34,21 @@ def fit(
     public: options.PublicOption = None,
     private: Annotated[
         Path | None,
-        options.file_option("--private", help="Private records to train on, where the mechanism is made for it."),
+        options.file_option(help="Private records to train on, where the mechanism is made for it."),
     ] = None,
     pool: Annotated[
-        Path | None, options.file_option("--pool", help="Public records to choose among; default: those of --public.")
+        Path | None, options.file_option(help="Public records to choose among; default: those of --public.")
     ] = None,
     stand_in: Annotated[
         Path | None,
-        options.file_option(
-            "--stand-in", help="Texts like the private ones that need no protection: do public ones fit them?"
-        ),
+        options.file_option(help="Texts like the private ones that need no protection: do public ones fit them?"),
     ] = None,
     layout: options.Layout,
     label_field: options.LabelFieldOption = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Seed of the training. It is public, no secret.")] = None,
+    seed: Annotated[int | None, Option(help="Seed of the training. It is public, no secret.")] = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Fit a mechanism, save it, and say what it guarantees.
-
-    Raises:
-        ConfigError: options that do not fit together, or a folder that is not free.
-        DataError: a record cannot be read.
-        MissingExtraError: a package is not installed.
-    """
+    """Fit a mechanism, save it, and say what it guarantees."""
     wanted = named.chosen_spec()
     seed = options.seed_of(seed)
     if not wanted.traits.learns_labels:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from dptext.cli import options
 from dptext.cli.check import form_options
 from dptext.cli.config import FILE
-from dptext.compare.measured_table import read_measured
-from dptext.compare.recommend import Asked, recommend
+from dptext.compare.recommend import Asked, read_measured, recommend
 from dptext.errors import ConfigError
 from dptext.mechanism import Learns
 from dptext.mechanisms.registry import SPECS
@@ -34,16 +34,14 @@ def init(
     source: Annotated[
         Path, options.file_argument(metavar="FILE", help="The private texts. Nothing of them is printed.")
     ],
-    text_field: Annotated[str | None, typer.Option("--text-field", help="Field of the text.")] = None,
+    text_field: Annotated[str | None, Option(help="Field of the text.")] = None,
     label_field: options.LabelFieldOption = None,
     public: options.PublicOption = None,
     public_text_field: options.PublicTextFieldOption = None,
     public_label_field: options.PublicLabelFieldOption = None,
-    unit: Annotated[str | None, typer.Option("--unit", help="What is protected: token or document.")] = None,
-    epsilon: Annotated[float | None, typer.Option("--epsilon", help="The most that a release may cost.")] = None,
-    task: Annotated[
-        str, typer.Option("--task", help="What releases are for: classification, meaning or authorship.")
-    ] = "meaning",
+    unit: Annotated[str | None, Option(help="What is protected: token or document.")] = None,
+    epsilon: Annotated[float | None, Option(help="The most that a release may cost.")] = None,
+    task: Annotated[str, Option(help="What releases are for: classification, meaning or authorship.")] = "meaning",
     force: options.ForceOption = False,
 ) -> None:
     """Ask what is not given, recommend a mechanism, and write dptext.toml."""

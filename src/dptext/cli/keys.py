@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from dptext.cli.options import JsonOption, LedgerOption, output_option
 from dptext.cli.serve import key_file_of
@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # an extra
     from dptext.service.keys import Keys
 
 KeyFileOption = Annotated[Path | None, output_option("--key-file", help="Secret of the gateway, as of `dptext serve`.")]
-PrefixArgument = Annotated[str, typer.Argument(metavar="PREFIX", help="The key, by its prefix.")]
+PrefixArgument = Annotated[str, Argument(metavar="PREFIX", help="The key, by its prefix.")]
 _OnceOnly = "Shown once: keep it now."
 
 
@@ -30,14 +30,12 @@ def _keys(ledger: str, key_file: Path | None) -> Keys:
 
 
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose key it is.")],
+    name: Annotated[str, Argument(metavar="NAME", help="Whose key it is.")],
     ledger: LedgerOption,
-    scope: Annotated[
-        list[str], typer.Option("--scope", help="privatize, jobs, synthesize, accounts, metrics, admin. Repeatable.")
-    ],
-    account: Annotated[str | None, typer.Option("--account", help="The account that pays for its releases.")] = None,
-    model: Annotated[list[str] | None, typer.Option("--model", help="A model that it may use; default: all.")] = None,
-    days: Annotated[float | None, typer.Option("--days", help="After which it expires.")] = None,
+    scope: Annotated[list[str], Option(help="privatize, jobs, synthesize, accounts, metrics, admin. Repeatable.")],
+    account: Annotated[str | None, Option(help="The account that pays for its releases.")] = None,
+    model: Annotated[list[str] | None, Option(help="A model that it may use; default: all.")] = None,
+    days: Annotated[float | None, Option(help="After which it expires.")] = None,
     key_file: KeyFileOption = None,
 ) -> None:
     """Print a new key."""
@@ -73,7 +71,7 @@ def revoke(prefix: PrefixArgument, ledger: LedgerOption, key_file: KeyFileOption
 def rotate(
     prefix: PrefixArgument,
     ledger: LedgerOption,
-    days: Annotated[float, typer.Option("--days", help="How long the old key holds still.")] = 7.0,
+    days: Annotated[float, Option(help="How long the old key holds still.")] = 7.0,
     key_file: KeyFileOption = None,
 ) -> None:
     """Print a key in the place of an old one."""

@@ -7,7 +7,7 @@ import textwrap
 from dataclasses import MISSING
 from typing import Annotated, Final
 
-import typer
+from typer import Argument
 
 from dptext.cli.options import DetailsOption, JsonOption
 from dptext.cli.progress import say
@@ -26,7 +26,7 @@ _FIRST: Final = "Set first: "
 
 
 def mechanisms(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Explain this one, with its settings.")] = None,
+    name: Annotated[str | None, Argument(metavar="[NAME]", help="Explain this one, with its settings.")] = None,
     details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from dptext.cli.options import PayingLedgerOption, SubjectKeyOption
 from dptext.errors import ConfigError
@@ -24,19 +24,15 @@ class Paying:
     """The options of who pays."""
 
     ledger: PayingLedgerOption = None
-    account: Annotated[
-        str | None, typer.Option("--account", help="The account that pays, before anything is drawn.")
-    ] = None
+    account: Annotated[str | None, Option(help="The account that pays, before anything is drawn.")] = None
     subject_field: Annotated[
         str | None,
-        typer.Option(
-            "--subject-field", help="Charge each subject that this field names; without it, everyone in the account."
-        ),
+        Option(help="Charge each subject that this field names; without it, everyone in the account."),
     ] = None
     subject_key: SubjectKeyOption = None
     charge_key: Annotated[
         str | None,
-        typer.Option("--charge-key", help="Name of the charge: a run tried again under it is charged once."),
+        Option(help="Name of the charge: a run tried again under it is charged once."),
     ] = None
 
     def payment(self) -> Payment | None:

@@ -12,16 +12,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import typer
+from typer import Argument, Option
 
 from dptext.cli import options
 from dptext.cli.chosen import Wanted, check_label_field
-from dptext.cli.grouped import spread
+from dptext.cli.options import spread
 from dptext.cli.paying import Paying, cost
 from dptext.cli.pipes import STREAM, spooled
 from dptext.cli.privatize_folder import Many, Run, is_dataset, privatize_folder, refuse_for_a_file, rehearsal
-from dptext.cli.progress import Tell, counted
-from dptext.cli.stopping import advising
+from dptext.cli.progress import Tell, advising, counted
 from dptext.errors import ConfigError, DPTextError
 from dptext.runs.certificate import certificate_path
 from dptext.runs.files import privatize_file, rehearse, seconds
@@ -41,7 +40,7 @@ _SHORT: Final = " where texts are short, by made-up ones; `dptext check` finds l
 def privatize(
     source: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="IN",
             parser=options.place,
             help="Records: .jsonl .csv .tsv .txt .json, also .gz .zst; .parquet .xlsx; - for stdin, with --format. Or "
@@ -50,7 +49,7 @@ def privatize(
     ],
     target: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="OUT",
             parser=options.place,
             help="The new file; OUT.guarantee.json is its certificate. - for stdout, with --certificate. Of many files "
@@ -60,50 +59,41 @@ def privatize(
     *,
     wanted: Wanted,
     form: options.Form,
-    id_field: Annotated[
-        str | None, typer.Option("--id-field", help="Field of the ids (released!); default 0, 1, 2, ...")
-    ] = None,
+    id_field: Annotated[str | None, Option(help="Field of the ids (released!); default 0, 1, 2, ...")] = None,
     label_field: options.LabelFieldOption = None,
-    author_field: Annotated[str | None, typer.Option("--author-field", help="Field of the author.")] = None,
-    keep: Annotated[
-        list[str] | None, typer.Option("--keep", help="Public field to copy to the output. Repeatable.")
-    ] = None,
-    output_format: Annotated[str | None, typer.Option("--output-format", help="The same for OUT.")] = None,
-    max_per_author: Annotated[
-        int | None, typer.Option("--max-per-author", help="Refuse more records of one author than this.")
-    ] = None,
+    author_field: Annotated[str | None, Option(help="Field of the author.")] = None,
+    keep: Annotated[list[str] | None, Option(help="Public field to copy to the output. Repeatable.")] = None,
+    output_format: Annotated[str | None, Option(help="The same for OUT.")] = None,
+    max_per_author: Annotated[int | None, Option(help="Refuse more records of one author than this.")] = None,
     paying: Paying,
     delta: options.DeltaOption = 0.0,
-    batch_size: Annotated[
-        int, typer.Option("--batch-size", help="Records computed together; a block of OUT holds no more.")
-    ] = 256,
-    seed: Annotated[int | None, typer.Option("--seed", help="For experiments: voids the guarantee.")] = None,
+    batch_size: Annotated[int, Option(help="Records computed together; a block of OUT holds no more.")] = 256,
+    seed: Annotated[int | None, Option(help="For experiments: voids the guarantee.")] = None,
     without_guarantee: Annotated[
-        bool, typer.Option("--without-guarantee", help="Run a mechanism that guarantees nothing.")
+        bool, Option("--without-guarantee", help="Run a mechanism that guarantees nothing.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite OUT; throw away an unfinished run.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an unfinished run.")] = False,
+    force: Annotated[bool, Option("--force", help="Overwrite OUT; throw away an unfinished run.")] = False,
+    resume: Annotated[bool, Option("--resume", help="Go on with an unfinished run.")] = False,
     safe_csv: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--safe-csv",
             help="In CSV, put an apostrophe before texts that a spreadsheet would compute: = + - @ tab CR come first.",
         ),
     ] = False,
     device: Annotated[
-        str | None, typer.Option("--device", help="With --model: the device of its network; default: that of the fit.")
+        str | None, Option(help="With --model: the device of its network; default: that of the fit.")
     ] = None,
     certificate: Annotated[
         Path | None,
-        typer.Option(
-            "--certificate",
+        Option(
             metavar="NAME.guarantee.json",
             parser=options.output_path,
             help="With OUT -: the certificate. It speaks of a file NAME, which stdout should be saved as.",
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would happen: nothing is drawn, charged or written.")
+        bool, Option("--dry-run", help="Say what would happen: nothing is drawn, charged or written.")
     ] = False,
     as_json: options.JsonOption = False,
     many: Many,

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
 
 from dptext._wording import plural
 from dptext.batch.plans import PART_SIZE, DatasetPlan, Progress, Workers
 from dptext.batch.runs import privatize_dataset, rehearse_dataset
 from dptext.cli.options import Form
 from dptext.cli.paying import cost
-from dptext.cli.progress import Tell, counted, say
-from dptext.cli.stopping import advising
+from dptext.cli.progress import Tell, advising, counted, say
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism
 from dptext.privacy.guarantee import Guarantee
@@ -47,12 +47,10 @@ def size(given: object) -> int:
 class Who:
     """Options of who reads many files."""
 
-    engine: Annotated[str, typer.Option("--engine", help="Of a folder: local processes, or ray.")] = "local"
-    workers: Annotated[int, typer.Option("--workers", help="Of a folder: how many; default: one a processor.")] = 0
-    memory: Annotated[
-        int, typer.Option("--memory", parser=size, metavar="BYTES", help="Of a folder: for each worker, as 2G.")
-    ] = 0
-    address: Annotated[str | None, typer.Option("--address", help="With --engine ray: of the cluster, as auto.")] = None
+    engine: Annotated[str, Option(help="Of a folder: local processes, or ray.")] = "local"
+    workers: Annotated[int, Option(help="Of a folder: how many; default: one a processor.")] = 0
+    memory: Annotated[int, Option(parser=size, metavar="BYTES", help="Of a folder: for each worker, as 2G.")] = 0
+    address: Annotated[str | None, Option(help="With --engine ray: of the cluster, as auto.")] = None
 
     def made(self) -> Workers:
         """The workers that they name."""
@@ -63,13 +61,11 @@ class Who:
 class Many(Who):
     """Options of a run over many files."""
 
-    part_size: Annotated[int, typer.Option("--part-size", help="Of a folder: records of a part.")] = PART_SIZE
+    part_size: Annotated[int, Option(help="Of a folder: records of a part.")] = PART_SIZE
     keep_shards: Annotated[
-        bool, typer.Option("--keep-shards", help="Of a folder: a part for each file; names and counts leave.")
+        bool, Option("--keep-shards", help="Of a folder: a part for each file; names and counts leave.")
     ] = False
-    json_progress: Annotated[bool, typer.Option("--json-progress", help="Of a folder: progress as lines of JSON.")] = (
-        False
-    )
+    json_progress: Annotated[bool, Option("--json-progress", help="Of a folder: progress as lines of JSON.")] = False
 
     def plan(self) -> DatasetPlan:
         """The settings that they name."""

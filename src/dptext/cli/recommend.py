@@ -9,15 +9,24 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
+from typer import Option
 
 from dptext.cli.options import DetailsOption, ForceOption, JsonOption, any_path, member, output_option
 from dptext.cli.progress import say
-from dptext.compare.measured_table import MADE_BY, read_measured, reduced
-from dptext.compare.recommend import FIDELITY, LABEL_KEPT, TASKS, Asked, Recommendation, Verdict
+from dptext.compare.folder import json_bytes
+from dptext.compare.recommend import (
+    FIDELITY,
+    LABEL_KEPT,
+    MADE_BY,
+    TASKS,
+    Asked,
+    Recommendation,
+    Verdict,
+    read_measured,
+    reduced,
+)
 from dptext.compare.recommend import recommend as recommended
 from dptext.compare.stored import MeasuredTable
-from dptext.compare.table import json_bytes
 from dptext.errors import ConfigError
 from dptext.mechanism import setting_fields
 from dptext.mechanisms.registry import SPECS
@@ -50,23 +59,21 @@ class Of(StrEnum):
 
 def recommend(
     of: Annotated[
-        str, typer.Option("--of", help="texts (each of them), or corpus (what all of them say, under one epsilon).")
+        str, Option(help="texts (each of them), or corpus (what all of them say, under one epsilon).")
     ] = "texts",
-    unit: Annotated[str, typer.Option("--unit", help="token, sentence, document or author.")] = "document",
-    epsilon: Annotated[float, typer.Option("--epsilon", help="The most that a release may cost.")] = 10.0,
+    unit: Annotated[str, Option(help="token, sentence, document or author.")] = "document",
+    epsilon: Annotated[float, Option(help="The most that a release may cost.")] = 10.0,
     task: Annotated[
-        str, typer.Option("--task", help="classification, meaning, or authorship (that it stays hidden).")
+        str, Option(help="classification, meaning, or authorship (that it stays hidden).")
     ] = "classification",
-    delta: Annotated[float, typer.Option("--delta", help="The largest delta; above 1e-3 nothing is protected.")] = 1e-3,
+    delta: Annotated[float, Option(help="The largest delta; above 1e-3 nothing is protected.")] = 1e-3,
     table: Annotated[
         Path | None,
-        typer.Option(
-            "--table", parser=any_path, help="Folder of `dptext compare`, or a file of --reduce. Default: our own."
-        ),
+        Option(parser=any_path, help="Folder of `dptext compare`, or a file of --reduce. Default: our own."),
     ] = None,
     reduce: Annotated[
         Path | None,
-        output_option("--reduce", metavar="FILE", help="Also write the rows of --table that recommendations rest on."),
+        output_option(metavar="FILE", help="Also write the rows of --table that recommendations rest on."),
     ] = None,
     force: ForceOption = False,
     details: DetailsOption = False,

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from dptext.cli import options
 from dptext.cli.progress import say
@@ -22,24 +22,22 @@ def key_file_of(ledger: str, given: Path | None) -> Path:
 
 
 def serve(
-    models: Annotated[Path, options.folder_option("--models", help="Folder of models, each a folder of `dptext fit`.")],
+    models: Annotated[Path, options.folder_option(help="Folder of models, each a folder of `dptext fit`.")],
     ledger: options.LedgerOption,
-    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", help="Port to listen on.")] = 8000,
+    host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Option(help="Port to listen on.")] = 8000,
     key_file: Annotated[
-        Path | None, options.output_option("--key-file", help="Secret of the gateway; default: beside the ledger.")
+        Path | None, options.output_option(help="Secret of the gateway; default: beside the ledger.")
     ] = None,
     spool: Annotated[
-        Path | None, options.folder_option("--spool", help="Folder for files of jobs; default: beside the secret.")
+        Path | None, options.folder_option(help="Folder for files of jobs; default: beside the secret.")
     ] = None,
-    max_records: Annotated[int, typer.Option("--max-records", help="Of one call; more are a job.")] = 1_000,
-    requests_a_minute: Annotated[int, typer.Option("--requests-a-minute", help="Of one key.")] = 600,
-    kept_hours: Annotated[float, typer.Option("--kept-hours", help="How long answers and results are kept.")] = 72.0,
-    pad_bytes: Annotated[int, typer.Option("--pad-bytes", help="Pad answers to multiples of it; 0: no.")] = 0,
-    step_seconds: Annotated[
-        float, typer.Option("--step-seconds", help="Answers leave at multiples of it after the request; 0: no.")
-    ] = 0.0,
-    threads: Annotated[int, typer.Option("--threads", help="Calls that are computed at once.")] = 2,
+    max_records: Annotated[int, Option(help="Of one call; more are a job.")] = 1_000,
+    requests_a_minute: Annotated[int, Option(help="Of one key.")] = 600,
+    kept_hours: Annotated[float, Option(help="How long answers and results are kept.")] = 72.0,
+    pad_bytes: Annotated[int, Option(help="Pad answers to multiples of it; 0: no.")] = 0,
+    step_seconds: Annotated[float, Option(help="Answers leave at multiples of it after the request; 0: no.")] = 0.0,
+    threads: Annotated[int, Option(help="Calls that are computed at once.")] = 2,
 ) -> None:
     """Serve models over HTTP, and the page at /."""
     with needing("`dptext serve`", "service"):

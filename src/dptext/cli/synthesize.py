@@ -5,12 +5,12 @@ import shlex
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from dptext.batch.corpora import synthesize_dataset
 from dptext.cli import options
 from dptext.cli.chosen import set_values
-from dptext.cli.grouped import spread
+from dptext.cli.options import spread
 from dptext.cli.paying import Paying, cost
 from dptext.cli.privatize_folder import Who, is_dataset, refuse_for_a_file
 from dptext.cli.progress import say
@@ -31,43 +31,36 @@ from dptext.text.records import Fields
 def synthesize(
     source: Annotated[
         str,
-        typer.Argument(metavar="PRIVATE", parser=options.place, help="The private corpus: file, folder, glob or URL."),
+        Argument(metavar="PRIVATE", parser=options.place, help="The private corpus: file, folder, glob or URL."),
     ],
     target: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             metavar="OUT",
             parser=options.output_path,
             help="The synthetic corpus; beside it OUT.guarantee.json, OUT.topics.json and OUT.topics.html.",
         ),
     ],
     *,
-    public: Annotated[Path, options.file_option("--public", help="The pool: public texts, of which some leave.")],
+    public: Annotated[Path, options.file_option(help="The pool: public texts, of which some leave.")],
     mechanism: Annotated[
-        str | None, typer.Option("--mechanism", "-m", help="prototypes (default), votes, topics or prediction.")
+        str | None, Option("--mechanism", "-m", help="prototypes (default), votes, topics or prediction.")
     ] = None,
     assignments: options.SetOption = None,
     spec: options.SpecOption = None,
     layout: options.Layout,
     label_field: options.LabelFieldOption = None,
-    author_field: Annotated[str | None, typer.Option("--author-field", help="Field of the author.")] = None,
+    author_field: Annotated[str | None, Option(help="Field of the author.")] = None,
     paying: Paying,
     who: Who,
-    seed: Annotated[int | None, typer.Option("--seed", help="For experiments: voids the guarantee.")] = None,
+    seed: Annotated[int | None, Option(help="For experiments: voids the guarantee.")] = None,
     force: options.ForceOption = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be guaranteed and paid: the corpus is not read.")
+        bool, Option("--dry-run", help="Say what would be guaranteed and paid: the corpus is not read.")
     ] = False,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Synthesize a corpus and print its certificate.
-
-    Raises:
-        ConfigError: options that do not fit together, or a file that cannot be used.
-        DataError: a record cannot be read.
-        BudgetExceededError: the account cannot pay.
-        MissingExtraError: a package is not installed.
-    """
+    """Synthesize a corpus and print its certificate."""
     changes = set_values(assignments, "way")
     written = {} if spec is None else read_toml(spec)
     kind = mechanism or written.get("kind") or "prototypes"

@@ -10,12 +10,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dptext.compare.cells import Cell
+from dptext.compare.cells import Cell, Measurement
 from dptext.compare.corpora import Corpus
 from dptext.compare.experiment import Experiment
-from dptext.compare.fits import SharedFits
-from dptext.compare.lens import Lens
-from dptext.compare.measurement import Measurement
+from dptext.compare.fits import Lens, SharedFits
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Guarantee
 from dptext.runs.specs import synthesis_from_settings

@@ -17,16 +17,22 @@ An eligible row is recommended if
 The recommended rows stand in the order of the number of the task, as far as its intervals are apart: texts made of
 public text alone are often classified as well as any. Of those whose intervals overlap that of the first, the ones that
 keep most labels come first where the task is to classify, and of these the one with the larger fidelity.
+
+The table of the package was measured by `dptext compare`, then `reduced`.
 """
 
+import importlib.resources
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Literal
 
 from dptext import _validate
 from dptext.compare.pooled import MeasuredRow, Pooled, measured_rows
-from dptext.compare.stored import LABEL_ONLY, KeptRow
+from dptext.compare.reading import read_about, read_reduced, read_table
+from dptext.compare.stored import LABEL_ONLY, REFUTED, KeptRow, MeasuredTable
+from dptext.errors import ConfigError
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
 from dptext.privacy.guarantee import Basis, Unit, format_delta, format_epsilon
 from dptext.utility.tables import PUBLIC_ONLY
@@ -212,3 +218,35 @@ def _guarantee_faults(row: MeasuredRow, asked: Asked) -> Iterable[str]:
         yield f"its epsilon {format_epsilon(row.epsilon)} is above {asked.epsilon:g}"
     if (row.delta or 0.0) > asked.largest_delta:
         yield f"its delta {format_delta(row.delta or 0.0)} is above {asked.largest_delta:g}"
+
+
+#: The table of the package, and how it is made anew.
+MEASURED: Final = "measured.json"
+MADE_BY: Final = "dptext compare EXPERIMENT.toml --out DIR; dptext recommend --table DIR --reduce FILE"
+
+_METRICS: Final = (
+    FIDELITY,
+    LABEL_KEPT,
+    "classification.accuracy_true_labels",
+    *(metric for metrics, _ in TASKS.values() for metric in metrics),
+)
+
+
+def reduced(table: MeasuredTable) -> MeasuredTable:
+    """What recommendations read of a table, with no digest of private records; ConfigError for an unfinished grid."""
+    if left := table.about.cells.left:
+        raise ConfigError(
+            f"Expected a finished grid, found {left} cells that are not done: run `dptext compare` again."
+        )
+    kept = [row for row in table.rows if row.metric in _METRICS or row.failed or row.metric.endswith(REFUTED)]
+    return table.model_copy(update={"rows": tuple(kept)})
+
+
+def read_measured(path: Path | None) -> MeasuredTable:
+    """The table of a folder of `dptext compare`, of a file of `dptext recommend --reduce`, or that of the package."""
+    if path is None:
+        with importlib.resources.as_file(importlib.resources.files("dptext.compare") / MEASURED) as own:
+            return read_reduced(own)
+    if path.is_dir():
+        return MeasuredTable(about=read_about(path), rows=tuple(read_table(path)))
+    return read_reduced(path)

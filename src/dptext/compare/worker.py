@@ -24,10 +24,9 @@ from dptext.compare.cell_run import Outcome, cell_data, run_cell
 from dptext.compare.cells import Cell
 from dptext.compare.corpora import Corpus, load_corpus, named
 from dptext.compare.experiment import Experiment, parse_experiment
-from dptext.compare.fits import SharedFits
-from dptext.compare.lens import Lens
+from dptext.compare.fits import Lens, SharedFits
+from dptext.compare.folder import write_json
 from dptext.compare.stored import CELLS
-from dptext.compare.table import write_json
 from dptext.errors import ConfigError, DPTextError
 from dptext.types import Json
 

@@ -80,11 +80,8 @@ class TfidfClassifier:
 def train_tfidf(texts: Sequence[str], labels: Sequence[str], *, seed: int = 0) -> TfidfClassifier:
     """A linear classifier. Its fit is convex, so another seed gives the same one but for rounding.
 
-    The classifier is constant where the texts have a single label or none, or hold no word.
-
-    Raises:
-        ConfigError: not one label a text.
-        MissingExtraError: scikit-learn is absent.
+    The classifier is constant where the texts have a single label or none, or hold no word. ConfigError: not one label
+    a text. MissingExtraError: scikit-learn is absent.
     """
     if len(texts) != len(labels):
         raise ConfigError(f"Expected one label for each of {len(texts)} texts, found {len(labels)}.")
@@ -124,10 +121,7 @@ class Accuracy:
 def evaluate(classifier: Classifier, test: Texts, *, seed: int = 0) -> Accuracy:
     """Accuracy and macro-F1 with intervals at 95%, on the records that have a label. The seed is of the bootstrap.
 
-    A classifier without labels is wrong on every text.
-
-    Raises:
-        ConfigError: no record has a label.
+    A classifier without labels is wrong on every text. ConfigError: no record has a label.
     """
     known = [(record.text, record.label) for record in as_records(test) if record.label is not None]
     if not known:

@@ -162,9 +162,7 @@ def corpus_kept(
         embedder: public.
         seed: of what is drawn, of classifier, clusters and intervals.
 
-    Raises:
-        ConfigError: too few texts.
-        MissingExtraError: scikit-learn is absent.
+    ConfigError: too few texts. MissingExtraError: scikit-learn is absent.
     """
     _validate.count(texts=len(texts), pool=len(pool))
     sides = [list(texts), *([record.text for record in part] for part in (private, real, pool))]

@@ -99,9 +99,8 @@ def fidelity(
         embedded: vectors of all these texts. With them the embedder is not asked.
         seed: of the candidates and the bootstrap.
 
-    Raises:
-        ConfigError: outputs that do not match the originals, or an embedder without finite vectors.
-        MissingExtraError: the default embedder is not installed.
+    ConfigError: outputs that do not match the originals, or an embedder without finite vectors. MissingExtraError: the
+    default embedder is not installed.
     """
     originals, outputs = as_records(originals), list(outputs)
     check_pairs(originals, outputs)

@@ -33,17 +33,15 @@ def shifted_split(
     Args:
         records: with labels. Those whose label is not a key of `shares` are left out.
         shares: the private share of each label. They sum to 1.
-        scarce: the label that has few public texts.
-        scarce_public: how many, at least 1.
+        scarce: the label that has few public texts: `scarce_public`, at least 1.
+        scarce_public: how many.
         private_size: number of private records. The default is as many as possible, but no more than half of the
             records. One public text of every other label must be left.
         seed: of the drawing.
 
     Returns:
-        The public records, and the private ones.
-
-    Raises:
-        ConfigError: shares that are no balance, a scarce label that is not among them, or too few records of a label.
+        The public records, and the private ones. ConfigError: shares that are no balance, a scarce label that is not
+        among them, or too few records of a label.
     """
     _validate.count(scarce_public=scarce_public)
     _validate.probability(**{f"shares[{label!r}]": share for label, share in shares.items()})

@@ -8,11 +8,10 @@ import pytest
 from dptext.compare.cell_run import Outcome, run_cell
 from dptext.compare.corpora import Corpus, load_corpus, named
 from dptext.compare.experiment import Experiment, parse_experiment
-from dptext.compare.fits import SharedFits
+from dptext.compare.fits import Lens, SharedFits
 from dptext.compare.folder import Folder
-from dptext.compare.gaps import GAP, with_gaps
 from dptext.compare.grid import plan_cells
-from dptext.compare.lens import Lens
+from dptext.compare.pooled import GAP, with_gaps
 from dptext.compare.recommend import Asked, recommend
 from dptext.compare.report import markdown, read_results
 from dptext.compare.report.frontier import frontiers

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from dptext.compare.measured_table import read_measured, reduced
-from dptext.compare.recommend import TASKS, Asked, Recommendation
+from dptext.compare.recommend import TASKS, Asked, Recommendation, read_measured, reduced
 from dptext.compare.recommend import recommend as recommend_rows
 from dptext.compare.stored import MeasuredTable
 from dptext.errors import ConfigError

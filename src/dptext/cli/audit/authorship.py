@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from dptext import _validate
 from dptext.audits.inference.authors import split_authors
@@ -21,9 +21,8 @@ from dptext.cli.audit.attacked import (
     say_trained,
     show_attacks,
 )
-from dptext.cli.chosen import Wanted
-from dptext.cli.encoder import load_encoder
-from dptext.cli.grouped import spread
+from dptext.cli.chosen import Wanted, load_encoder
+from dptext.cli.options import spread
 from dptext.cli.progress import counted, say
 from dptext.cli.utility.judged import NOT_PRIVATE, read_back
 from dptext.errors import ConfigError
@@ -41,14 +40,14 @@ def authorship(
     public: options.PublicOption = None,
     released: Annotated[
         Path | None,
-        options.file_option("--released", help="Releases of all RECORDS in their order, instead of a mechanism."),
+        options.file_option(help="Releases of all RECORDS in their order, instead of a mechanism."),
     ] = None,
     layout: options.Layout,
-    author_field: Annotated[str | None, typer.Option("--author-field", help="Field of the author.")] = None,
+    author_field: Annotated[str | None, Option(help="Field of the author.")] = None,
     label_field: options.LabelFieldOption = None,
-    train_texts: Annotated[int, typer.Option("--train-texts", help="Texts of each author to learn from.")] = 20,
-    attacked_texts: Annotated[int, typer.Option("--attacked-texts", help="Texts of each author to attack.")] = 10,
-    bundle: Annotated[int, typer.Option("--bundle", help="Texts of one author that are attributed together.")] = 1,
+    train_texts: Annotated[int, Option(help="Texts of each author to learn from.")] = 20,
+    attacked_texts: Annotated[int, Option(help="Texts of each author to attack.")] = 10,
+    bundle: Annotated[int, Option(help="Texts of one author that are attributed together.")] = 1,
     delta: options.DeltaOption = 0.0,
     seed: options.SeedOption = None,
     without_guarantee: options.WithoutGuaranteeOption = False,

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from dptext.audits.report import markdown_table
 from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval, short
-from dptext.cli.encoder import load_encoder
-from dptext.cli.grouped import spread
+from dptext.cli.chosen import load_encoder
+from dptext.cli.options import spread
 from dptext.cli.progress import counted, say
 from dptext.cli.utility.judged import NOT_PRIVATE
 from dptext.embeddings.embedder import Embedder
@@ -38,29 +38,23 @@ def divergence(
     second: options.SecondSetArgument,
     public: Annotated[
         Path,
-        options.file_option(
-            "--public", help="Other texts, redacted as A and B are, but of other originals. They fix the space."
-        ),
+        options.file_option(help="Other texts, redacted as A and B are, but of other originals. They fix the space."),
     ],
     layout: options.Layout,
-    embedding: Annotated[
-        str, typer.Option("--embedding", help="sentence, glove, tfidf, or the folder of a sentence encoder.")
-    ] = "sentence",
+    embedding: Annotated[str, Option(help="sentence, glove, tfidf, or the folder of a sentence encoder.")] = "sentence",
     delta: options.DeltaOption = 8e-5,
-    trim: Annotated[
-        float, typer.Option("--trim", help="Share of records of the largest ratios left out; it adds to delta.")
-    ] = 0.005,
+    trim: Annotated[float, Option(help="Share of records of the largest ratios left out; it adds to delta.")] = 0.005,
     alphas: Annotated[
-        str, typer.Option("--alphas", help="Orders of the divergence; the published ones are 1.1,10,20,30,50.")
+        str, Option(help="Orders of the divergence; the published ones are 1.1,10,20,30,50.")
     ] = "1.1,1.5,2,3,5,10,20,30,50",
-    components: Annotated[int, typer.Option("--components", help="Main directions of --public that are kept.")] = 64,
-    permutations: Annotated[int, typer.Option("--permutations", help="Random relabellings behind each null.")] = 20,
+    components: Annotated[int, Option(help="Main directions of --public that are kept.")] = 64,
+    permutations: Annotated[int, Option(help="Random relabellings behind each null.")] = 20,
     attack_accuracy: Annotated[
         str | None,
-        typer.Option("--attack-accuracy", help="VALUE or VALUE,LOW,HIGH of an attack, as `dptext audit trait` gives."),
+        Option(help="VALUE or VALUE,LOW,HIGH of an attack, as `dptext audit trait` gives."),
     ] = None,
     seed: options.SeedOption = None,
-    out: Annotated[Path | None, options.folder_option("--out", help="Folder for the figures and the JSON.")] = None,
+    out: Annotated[Path | None, options.folder_option(help="Folder for the figures and the JSON.")] = None,
     force: options.ForceOption = False,
     printing: Printing,
 ) -> None:

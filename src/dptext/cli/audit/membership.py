@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
+from typer import Option
 
 from dptext.audits.membership.attacks import PROXY
 from dptext.audits.membership.members import match_members, split_members
@@ -16,7 +16,7 @@ from dptext.cli.answers import Printing, interval
 from dptext.cli.audit.attacked import check_public, made_ready
 from dptext.cli.audit.membership_attacks import attack_classifier, attack_given, attack_model, reconstructing
 from dptext.cli.chosen import Choice, Wanted, check_label_field, kinds
-from dptext.cli.grouped import spread
+from dptext.cli.options import spread
 from dptext.cli.progress import say
 from dptext.cli.utility.judged import chosen_classifier
 from dptext.errors import ConfigError
@@ -42,20 +42,18 @@ def membership(
     others: Annotated[
         Path | None,
         options.file_option(
-            "--others", help="Records that --model was not trained on, for --attack reconstruction of the model itself."
+            help="Records that --model was not trained on, for --attack reconstruction of the model itself."
         ),
     ] = None,
     layout: options.Layout,
     label_field: options.LabelFieldOption = None,
     attack: Annotated[
-        str, typer.Option("--attack", help="shokri, lira, loss; or reconstruction, of the mechanism's own model.")
+        str, Option(help="shokri, lira, loss; or reconstruction, of the mechanism's own model.")
     ] = "shokri",
     classifier: options.ClassifierOption = "tfidf",
-    shadows: Annotated[int, typer.Option("--shadows", help="Shadow models of lira.")] = 16,
+    shadows: Annotated[int, Option(help="Shadow models of lira.")] = 16,
     seed: options.SeedOption = None,
-    figure: Annotated[
-        Path | None, options.output_option("--figure", help="SVG of the ROC curves, on log scales.")
-    ] = None,
+    figure: Annotated[Path | None, options.output_option(help="SVG of the ROC curves, on log scales.")] = None,
     force: options.ForceOption = False,
     without_guarantee: options.WithoutGuaranteeOption = False,
     printing: Printing,

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from dptext.audits.reconstruction.attack import reconstruct
 from dptext.audits.reconstruction.pools import CandidateInputs, random_candidates
@@ -12,7 +12,7 @@ from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval, short
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.audit.subject import Claimed, ConfidenceOption, Named, on_trial
-from dptext.cli.grouped import spread
+from dptext.cli.options import spread
 from dptext.cli.progress import counted
 from dptext.errors import ConfigError
 from dptext.sampling.source import secure, seeded
@@ -24,16 +24,14 @@ from dptext.types import Json
 def reconstruction(
     *,
     named: Named,
-    pool: Annotated[
-        Path | None, options.file_option("--pool", help="Candidate texts: .jsonl .csv .parquet .txt.")
-    ] = None,
-    candidates: Annotated[int, typer.Option("--candidates", help="Random vectors in the pool of --noise.")] = 1000,
-    top: Annotated[list[int] | None, typer.Option("--top", help="Guesses; repeatable. Default 1, 5, 10.")] = None,
-    trials: Annotated[int, typer.Option("--trials", help="Releases to attack.")] = 2000,
+    pool: Annotated[Path | None, options.file_option(help="Candidate texts: .jsonl .csv .parquet .txt.")] = None,
+    candidates: Annotated[int, Option(help="Random vectors in the pool of --noise.")] = 1000,
+    top: Annotated[list[int] | None, Option(help="Guesses; repeatable. Default 1, 5, 10.")] = None,
+    trials: Annotated[int, Option(help="Releases to attack.")] = 2000,
     attack: Annotated[
-        str, typer.Option("--attack", help="likelihood (white box), or surrogate (learned from simulated releases).")
+        str, Option(help="likelihood (white box), or surrogate (learned from simulated releases).")
     ] = "likelihood",
-    simulations: Annotated[int, typer.Option("--simulations", help="Releases of each candidate to learn from.")] = 100,
+    simulations: Annotated[int, Option(help="Releases of each candidate to learn from.")] = 100,
     claimed: Claimed,
     confidence: ConfidenceOption = 0.95,
     seed: options.SeedOption = None,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from dptext import _validate
 from dptext.audits.sensitivity.claims import Claim
@@ -26,7 +26,7 @@ from dptext.audits.sensitivity.simulation import (
 from dptext.cli import options
 from dptext.cli.answers import Printing
 from dptext.cli.audit.sensitivity_tables import Stated, show_latents, show_simulated, show_variances
-from dptext.cli.grouped import spread
+from dptext.cli.options import spread
 from dptext.cli.progress import counted, say
 from dptext.embeddings.npy import read_array
 from dptext.errors import ConfigError
@@ -41,27 +41,21 @@ _DRAWN = "coordinates of each pair"
 @spread
 def sensitivity(
     *,
-    clip: Annotated[str, typer.Option("--clip", help="Norm of the clipping: l1, l2 or none.")] = "l2",
-    norm: Annotated[str, typer.Option("--norm", help="Norm of the claimed sensitivity: l1 or l2.")] = "l1",
-    clip_norm: Annotated[float | None, typer.Option("--clip-norm", help="C; the published simulation has 10.")] = None,
-    claimed: Annotated[float, typer.Option("--claimed", help="The claim as a multiple of C; ADePT's is 2.")] = 2.0,
-    dims: Annotated[str | None, typer.Option("--dims", help="1:255, or 8,16,32; default 1:255.")] = None,
-    pairs: Annotated[int | None, typer.Option("--pairs", help="Fresh simulation with so many pairs.")] = None,
+    clip: Annotated[str, Option(help="Norm of the clipping: l1, l2 or none.")] = "l2",
+    norm: Annotated[str, Option(help="Norm of the claimed sensitivity: l1 or l2.")] = "l1",
+    clip_norm: Annotated[float | None, Option(help="C; the published simulation has 10.")] = None,
+    claimed: Annotated[float, Option(help="The claim as a multiple of C; ADePT's is 2.")] = 2.0,
+    dims: Annotated[str | None, Option(help="1:255, or 8,16,32; default 1:255.")] = None,
+    pairs: Annotated[int | None, Option(help="Fresh simulation with so many pairs.")] = None,
     law_sd: Annotated[
-        float | None, typer.Option("--law-sd", help="Standard deviation of normal coordinates, as a multiple of C.")
+        float | None, Option(help="Standard deviation of normal coordinates, as a multiple of C.")
     ] = None,
     seed: options.SeedOption = None,
-    epsilon: Annotated[
-        float | None, typer.Option("--epsilon", help="Show the true epsilon of a run meant for it.")
-    ] = None,
-    delta: Annotated[float, typer.Option("--delta", help="Of Gaussian noise.")] = 1e-5,
-    latents: Annotated[Path | None, options.file_option("--latents", help="FILE.npy of an encoder's vectors.")] = None,
-    variances: Annotated[
-        bool, typer.Option("--variances", help="What ADePT's noise variances mean, by dimension.")
-    ] = False,
-    figure: Annotated[
-        Path | None, options.output_option("--figure", help="SVG of violations against dimension.")
-    ] = None,
+    epsilon: Annotated[float | None, Option(help="Show the true epsilon of a run meant for it.")] = None,
+    delta: Annotated[float, Option(help="Of Gaussian noise.")] = 1e-5,
+    latents: Annotated[Path | None, options.file_option(help="FILE.npy of an encoder's vectors.")] = None,
+    variances: Annotated[bool, Option("--variances", help="What ADePT's noise variances mean, by dimension.")] = False,
+    figure: Annotated[Path | None, options.output_option(help="SVG of violations against dimension.")] = None,
     force: options.ForceOption = False,
     printing: Printing,
 ) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from dptext.audits.report import Report
 from dptext.audits.subjects import Subject, claim_of, unclaimed
@@ -19,7 +19,7 @@ from dptext.privacy.events import ApproximateEvent, Event, MetricEvent, PureEven
 from dptext.privacy.guarantee import Basis, Guarantee, Unit
 from dptext.types import Json
 
-ConfidenceOption = Annotated[float, typer.Option("--confidence", help="Of the bound.")]
+ConfidenceOption = Annotated[float, Option("--confidence", help="Of the bound.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +28,17 @@ class Named(Wanted):
 
     noise: Annotated[
         str | None,
-        typer.Option(
-            "--noise",
+        Option(
             help="Vector noise instead of a mechanism: published_laplace (as ADePT claims it), classical_gaussian, "
             "laplace, laplace_l1, gaussian, l2_laplace, privunit or privunit_sphere.",
         ),
     ] = None
-    epsilon: Annotated[float, typer.Option("--epsilon", help="Claimed epsilon of the vector noise.")] = 1.0
-    dim: Annotated[int, typer.Option("--dim", help="Coordinates of its vectors.")] = 64
-    clip_norm: Annotated[float, typer.Option("--clip-norm", help="C, the norm to which they are clipped.")] = 1.0
+    epsilon: Annotated[float, Option(help="Claimed epsilon of the vector noise.")] = 1.0
+    dim: Annotated[int, Option(help="Coordinates of its vectors.")] = 64
+    clip_norm: Annotated[float, Option(help="C, the norm to which they are clipped.")] = 1.0
     delta: Annotated[
         float,
-        typer.Option("--delta", help="Delta of the Gaussian noises; also of --claim, and of a mechanism's claim."),
+        Option(help="Delta of the Gaussian noises; also of --claim, and of a mechanism's claim."),
     ] = 0.0
 
 
@@ -47,10 +46,8 @@ class Named(Wanted):
 class Claimed:
     """The options of the claim: whose it is, and its epsilon in the place of the one that is stated."""
 
-    unit: Annotated[str | None, typer.Option("--unit", help="Whose guarantee: token, sentence or document.")] = None
-    claim: Annotated[
-        float | None, typer.Option("--claim", help="Try this epsilon instead of the guarantee that is stated.")
-    ] = None
+    unit: Annotated[str | None, Option(help="Whose guarantee: token, sentence or document.")] = None
+    claim: Annotated[float | None, Option(help="Try this epsilon instead of the guarantee that is stated.")] = None
 
 
 def _noises() -> dict[str, Callable[[Named], VectorNoise]]:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
+from typer import Option
 
 from dptext import _validate
 from dptext.audits.inference.set_attackers import LINEAR, MLP, TFIDF, TrainAttacker, standard_attackers
@@ -14,9 +14,8 @@ from dptext.cli import answers, options
 from dptext.cli.answers import Printing
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.audit.attacked import check_options, made_ready, own_label, public_records, say_trained, show_attacks
-from dptext.cli.chosen import Wanted
-from dptext.cli.encoder import load_encoder
-from dptext.cli.grouped import spread
+from dptext.cli.chosen import Wanted, load_encoder
+from dptext.cli.options import spread
 from dptext.cli.progress import counted, say
 from dptext.cli.utility.judged import NOT_PRIVATE, read_back
 from dptext.errors import ConfigError, needing
@@ -37,33 +36,31 @@ def trait(
     public: options.PublicOption = None,
     released_a: Annotated[
         Path | None,
-        options.file_option("--released-a", help="Releases of all of A in its order, instead of a mechanism."),
+        options.file_option(help="Releases of all of A in its order, instead of a mechanism."),
     ] = None,
-    released_b: Annotated[
-        Path | None, options.file_option("--released-b", help="Releases of all of B in its order.")
-    ] = None,
+    released_b: Annotated[Path | None, options.file_option(help="Releases of all of B in its order.")] = None,
     layout: options.Layout,
     label_field: options.LabelFieldOption = None,
     group_field: Annotated[
         str | None,
-        typer.Option("--group-field", help="Field of the document or author; none of them is on both sides."),
+        Option(help="Field of the document or author; none of them is on both sides."),
     ] = None,
     attacker: Annotated[
         list[str] | None,
-        typer.Option("--attacker", help="tfidf, linear, mlp, transformer (slow). Repeatable; the first 3 by default."),
+        Option(help="tfidf, linear, mlp, transformer (slow). Repeatable; the first 3 by default."),
     ] = None,
-    training: Annotated[int, typer.Option("--training", help="Texts of each set to learn from.")] = 1000,
-    attacked: Annotated[int, typer.Option("--attacked", help="Texts of each set to attack.")] = 500,
-    epochs: Annotated[int, typer.Option("--epochs", help="Of the transformer.")] = 1,
-    top_layers: Annotated[int, typer.Option("--top-layers", help="Layers of the transformer that learn.")] = 2,
+    training: Annotated[int, Option(help="Texts of each set to learn from.")] = 1000,
+    attacked: Annotated[int, Option(help="Texts of each set to attack.")] = 500,
+    epochs: Annotated[int, Option(help="Of the transformer.")] = 1,
+    top_layers: Annotated[int, Option(help="Layers of the transformer that learn.")] = 2,
     delta: options.DeltaOption = 0.0,
     claim: Annotated[
         float | None,
-        typer.Option("--claim", help="Try this epsilon of the two sets at --delta (a divergence speaks of 8e-5)."),
+        Option(help="Try this epsilon of the two sets at --delta (a divergence speaks of 8e-5)."),
     ] = None,
     seed: options.SeedOption = None,
     without_guarantee: options.WithoutGuaranteeOption = False,
-    out: Annotated[Path | None, options.output_option("--out", help="File for the result as JSON.")] = None,
+    out: Annotated[Path | None, options.output_option(help="File for the result as JSON.")] = None,
     force: options.ForceOption = False,
     printing: Printing,
 ) -> int:

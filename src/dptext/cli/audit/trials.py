@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from dptext.audits.report import Report
 from dptext.audits.trials import density, distinguishing, enumeration
 from dptext.cli import options
 from dptext.cli.answers import Printing
 from dptext.cli.audit.subject import Claimed, ConfidenceOption, Named, OnTrial, on_trial, show
-from dptext.cli.grouped import spread
+from dptext.cli.options import spread
 from dptext.cli.progress import counted, say
 from dptext.sampling.source import secure, seeded
 
@@ -23,8 +23,8 @@ _SMALLEST_CURVE = 250
 class Pair:
     """The options of the neighbours."""
 
-    first: Annotated[str | None, typer.Option("--first", help="A text; without it known bad pairs are tried.")] = None
-    second: Annotated[str | None, typer.Option("--second", help="Its neighbour.")] = None
+    first: Annotated[str | None, Option(help="A text; without it known bad pairs are tried.")] = None
+    second: Annotated[str | None, Option(help="Its neighbour.")] = None
 
 
 @spread
@@ -33,12 +33,12 @@ def distinguish(
     named: Named,
     pair: Pair,
     claimed: Claimed,
-    trials: Annotated[int, typer.Option("--trials", help="Runs on each input of a pair.")] = 20000,
+    trials: Annotated[int, Option(help="Runs on each input of a pair.")] = 20000,
     confidence: ConfidenceOption = 0.95,
     seed: options.SeedOption = None,
     figure: Annotated[
         Path | None,
-        options.output_option("--figure", help="SVG of the bound against the number of runs, up to --trials."),
+        options.output_option(help="SVG of the bound against the number of runs, up to --trials."),
     ] = None,
     force: options.ForceOption = False,
     printing: Printing,
@@ -81,7 +81,7 @@ def whitebox(
     named: Named,
     pair: Pair,
     claimed: Claimed,
-    trials: Annotated[int, typer.Option("--trials", help="Releases from each input of a pair.")] = 100000,
+    trials: Annotated[int, Option(help="Releases from each input of a pair.")] = 100000,
     confidence: ConfidenceOption = 0.95,
     seed: options.SeedOption = None,
     printing: Printing,
@@ -98,9 +98,7 @@ def exact(
     named: Named,
     pair: Pair,
     claimed: Claimed,
-    trials: Annotated[
-        int, typer.Option("--trials", help="Runs for the test of the sampler; the bound needs none.")
-    ] = 20000,
+    trials: Annotated[int, Option(help="Runs for the test of the sampler; the bound needs none.")] = 20000,
     seed: options.SeedOption = None,
     printing: Printing,
 ) -> int:

@@ -8,7 +8,7 @@ from dptext._wording import plural
 from dptext.audits.report import markdown_table
 from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval
-from dptext.cli.grouped import spread
+from dptext.cli.options import spread
 from dptext.cli.progress import counted, say
 from dptext.cli.utility.judged import NOT_PRIVATE, Files, Judged, Named, read_judged
 from dptext.errors import ConfigError
@@ -34,7 +34,6 @@ def balance(
     held_out: Annotated[
         Path | None,
         options.file_option(
-            "--held-out",
             help="Public records that --model was not fitted on: it is corrected by them. Default: --public.",
         ),
     ] = None,

@@ -10,13 +10,12 @@ import numpy as np
 from dptext.audits.report import markdown_table
 from dptext.cli import options
 from dptext.cli.answers import Printing, interval
-from dptext.cli.encoder import load_encoder
-from dptext.cli.grouped import spread
-from dptext.cli.options import file_argument, file_option
+from dptext.cli.chosen import load_encoder
+from dptext.cli.options import file_argument, file_option, spread
 from dptext.cli.progress import say
 from dptext.cli.utility.judged import NOT_PRIVATE
 from dptext.cli.utility.table import cell
-from dptext.compare.lens import RememberingEmbedder
+from dptext.compare.fits import RememberingEmbedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.types import Json
@@ -36,9 +35,9 @@ class CorpusFiles:
 
     private: Annotated[Path, file_argument(metavar="PRIVATE", help="The private records.")]
     released: Annotated[Path, file_argument(metavar="OUT", help="What `dptext synthesize` wrote, or any other corpus.")]
-    public: Annotated[Path, file_option("--public", help="The pool; with labels where it has some.")]
+    public: Annotated[Path, file_option(help="The pool; with labels where it has some.")]
     test: Annotated[
-        Path | None, file_option("--test", help="Real records that OUT was not made from; default: half of PRIVATE.")
+        Path | None, file_option(help="Real records that OUT was not made from; default: half of PRIVATE.")
     ] = None
 
 

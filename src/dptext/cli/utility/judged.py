@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from dptext.cli import options
 from dptext.cli.options import file_argument, file_option
@@ -35,7 +35,7 @@ class Files:
     released: Annotated[
         Path, file_argument(metavar="RELEASED", help="What `dptext privatize` made of them; its certificate is read.")
     ]
-    public: Annotated[Path, file_option("--public", help="Public records, for the baselines.")]
+    public: Annotated[Path, file_option(help="Public records, for the baselines.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +43,14 @@ class Named(options.Layout):
     """How these files are read, but RELEASED, and what a certificate says where there is one."""
 
     label_field: options.LabelFieldOption = None
-    id_field: Annotated[
-        str | None, typer.Option("--id-field", help="Field of the ids, as when ORIGINALS were privatized.")
-    ] = None
+    id_field: Annotated[str | None, Option(help="Field of the ids, as when ORIGINALS were privatized.")] = None
     label: Annotated[
         list[str] | None,
-        typer.Option("--label", help="A label of the public set, where no certificate names it. Repeatable."),
+        Option(help="A label of the public set, where no certificate names it. Repeatable."),
     ] = None
-    epsilon: Annotated[
-        float | None, typer.Option("--epsilon", help="Of label_only and candidates; default: that of the certificate.")
-    ] = None
+    epsilon: Annotated[float | None, Option(help="Of label_only and candidates; default: that of the certificate.")] = (
+        None
+    )
 
 
 @dataclass(frozen=True, slots=True)

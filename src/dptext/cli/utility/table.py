@@ -8,8 +8,8 @@ from typing import Annotated
 from dptext.audits.report import markdown_table
 from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval, short
-from dptext.cli.encoder import load_encoder
-from dptext.cli.grouped import spread
+from dptext.cli.chosen import load_encoder
+from dptext.cli.options import spread
 from dptext.cli.progress import say
 from dptext.cli.utility.judged import NOT_PRIVATE, Files, Judged, Named, chosen_classifier, read_judged
 from dptext.errors import ConfigError
@@ -45,7 +45,7 @@ def fidelity(
 def classification(
     *,
     files: Files,
-    test: Annotated[Path, options.file_option("--test", help="Real records that neither file holds.")],
+    test: Annotated[Path, options.file_option(help="Real records that neither file holds.")],
     named: Named,
     classifier: options.ClassifierOption = "tfidf",
     seed: options.SeedOption = None,
@@ -104,12 +104,7 @@ def _rows(judged: Judged) -> dict[str, Sequence[Release[str]]]:
 
 
 def table(judged: Judged, *, test: Sequence[Record], classifier: ClassifierName) -> UtilityTable:
-    """The table of all rows; without accuracies where there are no test records.
-
-    Raises:
-        ConfigError: too few records, or labels that are not in the public set.
-        MissingExtraError: the sentence encoder or the classifier is not installed.
-    """
+    """The table of all rows; without accuracies where there are no test records."""
     return utility_table(
         _rows(judged),
         private=judged.originals,

@@ -64,15 +64,9 @@ class Written:
 def write_page(folder: str | os.PathLike[str], path: str | os.PathLike[str] | Target) -> Written:
     """Write the page of a folder of `dptext compare`, with samples of public records only.
 
-    Args:
-        folder: that `dptext compare` wrote.
-        path: of the page, which only its owner can read, as it tells what was measured on originals; a `Target` can
-            overwrite one.
-
-    Raises:
-        ConfigError: there is no table in the folder, a file in it is damaged or of another schema, or the page is
-            there already, would replace what it shows, or cannot be written.
-        MissingExtraError: Jinja2 is not installed.
+    Only its owner can read the page, as it tells what was measured on originals; a `Target` can overwrite one.
+    ConfigError: there is no table in the folder, a file in it is damaged or of another schema, or the page is there
+    already, would replace what it shows, or cannot be written. MissingExtraError: Jinja2 is not installed.
     """
     return _write(read_results(folder), None, _target(folder, path))
 
