@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from dptext import _validate
@@ -176,3 +176,11 @@ def clopper_pearson(successes: int, trials: int, *, confidence: float = 0.95) ->
     low = clopper_pearson_lower(successes, trials, alpha=alpha)
     high = clopper_pearson_upper(successes, trials, alpha=alpha)
     return Estimate(successes / trials, low, high, confidence)
+
+
+def best_share(found: Sequence[tuple[Estimate, int]]) -> Estimate:
+    """The highest of some shares of so many trials each, with an interval that holds for all of them together."""
+    best, trials = max(found, key=lambda one: one[0].value)
+    error = bonferroni(best.confidence, len(found))
+    wide = clopper_pearson(round(best.value * trials), trials, confidence=1 - error)
+    return Estimate(wide.value, wide.low, wide.high, best.confidence)

@@ -55,7 +55,7 @@ COMMANDS: Final = {
         "dptext report results --out report.html",
     ),
     "serve": (
-        "serve:serve",
+        "gateway:serve",
         "Serve models over HTTP, with a page. Keys say who may; accounts pay.",
         "dptext serve --models models --ledger books.db",
     ),
@@ -97,7 +97,7 @@ _AUDIT: Final = {
         "dptext audit sensitivity --figure violations.svg",
     ),
     "reconstruction": (
-        "audit.reconstruction:reconstruction",
+        "audit.trials:reconstruction",
         "Guess the input among candidates from one release. It stands against the best that the guarantee allows.",
         "dptext audit reconstruction --model reviews.model --pool public.csv",
     ),
@@ -107,12 +107,12 @@ _AUDIT: Final = {
         "dptext audit membership reviews.csv --label-field stars --model reviews.model",
     ),
     "authorship": (
-        "audit.authorship:authorship",
+        "audit.inference:authorship",
         "Guess who of the known authors wrote a privatized text. How much of it is left stands beside.",
         "dptext audit authorship reviews.csv --author-field user --model reviews.model",
     ),
     "trait": (
-        "audit.trait:trait",
+        "audit.inference:trait",
         "Guess from which of two sets a redacted text comes. It measures, and guarantees nothing.",
         "dptext audit trait sensitive.csv safe.csv --mechanism random_redaction --set level=0.7",
     ),
@@ -153,14 +153,14 @@ _BUDGET: Final = {
 
 _KEYS: Final = {
     "create": (
-        "keys:create",
+        "gateway:create",
         "Make an API key, and print it once.",
         "dptext keys create reviews-team --account reviews --scope privatize --ledger books.db",
     ),
-    "list": ("keys:listed", "The keys, without their secrets.", "dptext keys list --ledger books.db"),
-    "revoke": ("keys:revoke", "End a key now.", "dptext keys revoke 0123456789ab --ledger books.db"),
+    "list": ("gateway:listed", "The keys, without their secrets.", "dptext keys list --ledger books.db"),
+    "revoke": ("gateway:revoke", "End a key now.", "dptext keys revoke 0123456789ab --ledger books.db"),
     "rotate": (
-        "keys:rotate",
+        "gateway:rotate",
         "Make a key that may the same; the old one ends after some days.",
         "dptext keys rotate 0123456789ab --days 7 --ledger books.db",
     ),

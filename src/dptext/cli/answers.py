@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from dptext.cli.options import DetailsOption, JsonOption
-from dptext.estimates import Estimate, bonferroni, clopper_pearson
+from dptext.estimates import Estimate, best_share
 from dptext.privacy.guarantee import Basis, Guarantee, format_delta, format_epsilon
 from dptext.types import Json
 
@@ -208,8 +208,8 @@ def _inferred(attack: str, claim: str, found: AuthorshipReport | TraitReport, *,
 
 def _guessed(doing: str, hits: Mapping[str, tuple[Estimate, int]], attacks: int, chance: float) -> str:
     """Whether the best attack is better than a guess, by rows of which the first ones are attacks on the releases."""
-    own = _best(list(hits.values())[:attacks])
-    plain = _best([found for name, found in hits.items() if name.startswith("originals")])
+    own = best_share(list(hits.values())[:attacks])
+    plain = best_share([found for name, found in hits.items() if name.startswith("originals")])
     best = f"the best is right for {short(own.value)}, on the originals for {short(plain.value)}"
     if own.low > chance:
         return f"Attackers {doing} better than by guessing: {best}, and a guess for {short(chance)}."
@@ -217,12 +217,6 @@ def _guessed(doing: str, hits: Mapping[str, tuple[Estimate, int]], attacks: int,
     return (
         f"Attackers are not shown to {doing} better than by guessing{known}: {best}, and a guess for {short(chance)}."
     )
-
-
-def _best(found: Sequence[tuple[Estimate, int]]) -> Estimate:
-    """The highest accuracy; the error is divided among all, as that one was chosen."""
-    value, texts = max((each.value, texts) for each, texts in found)
-    return clopper_pearson(round(value * texts), texts, confidence=1 - bonferroni(0.95, len(found)))
 
 
 def comparison(rows: Sequence[KeptRow]) -> list[str]:

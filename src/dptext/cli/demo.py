@@ -20,8 +20,7 @@ from dptext.cli.chosen import fitted_on
 from dptext.cli.options import JsonOption
 from dptext.cli.progress import counted, say
 from dptext.cli.terminal import plain_console
-from dptext.cli.utility.judged import Judged, read_back
-from dptext.cli.utility.table import cell, table
+from dptext.cli.utility.table import Judged, cell, read_back, table
 from dptext.embeddings.tfidf import load_sklearn
 from dptext.estimates import Estimate
 from dptext.mechanism import Mechanism

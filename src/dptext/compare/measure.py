@@ -31,7 +31,6 @@ import numpy as np
 
 from dptext.audits.inference.authors import split_authors
 from dptext.audits.inference.authorship import attribute_releases
-from dptext.audits.inference.authorship_report import AttributionRow
 from dptext.audits.membership.attacks import shokri
 from dptext.audits.membership.members import split_members
 from dptext.audits.membership.scorers import Transform, train_on
@@ -45,7 +44,7 @@ from dptext.compare.fits import Lens
 from dptext.embeddings.distinct import embed_distinct
 from dptext.embeddings.tfidf import fit_quietly
 from dptext.errors import ConfigError, IncomparableError, needing
-from dptext.estimates import Estimate, bonferroni, clopper_pearson
+from dptext.estimates import Estimate, best_share
 from dptext.mechanism import Mechanism
 from dptext.privacy.guarantee import Basis, Guarantee, Trust
 from dptext.sampling.envelope import limit
@@ -96,7 +95,12 @@ def measured(released: Released, corpus: Corpus, experiment: Experiment, lens: L
     for utility in experiment.utilities:
         found += _utility_measures(utility, released, corpus, experiment, lens, seed)
     for audit in experiment.audits:
-        found += _audit_measures(audit, released, corpus, experiment, lens, seed)
+        if audit == "authorship" and corpus.authors and released.written:
+            found += _attributed(released, corpus, experiment, lens, seed)
+        if audit == "membership" and corpus.labels and released.written:
+            found += _members(released, corpus, experiment, seed)
+        if audit == "distinguish":
+            found += _distinguished(released, experiment)
     if not found:
         why = "" if released.written else " This mechanism releases no text: add 'embedding' for its vectors."
         raise ConfigError(
@@ -183,17 +187,6 @@ def _read_by_public(released: Released, corpus: Corpus, lens: Lens, seed: int) -
     yield Measurement.of("embedding.macro_f1", found.macro_f1)
 
 
-def _audit_measures(
-    name: str, released: Released, corpus: Corpus, experiment: Experiment, lens: Lens, seed: int
-) -> Iterator[Measurement]:
-    if name == "authorship" and corpus.authors and released.written:
-        yield from _attributed(released, corpus, experiment, lens, seed)
-    if name == "membership" and corpus.labels and released.written:
-        yield from _members(released, corpus, experiment, seed)
-    if name == "distinguish" and released.mechanism is not None:
-        yield from _distinguished(released, experiment)
-
-
 def _attributed(
     released: Released, corpus: Corpus, experiment: Experiment, lens: Lens, seed: int
 ) -> Iterator[Measurement]:
@@ -225,7 +218,7 @@ def _attributed(
     )
     for knowledge in ("static", "adaptive"):
         rows = [row for row in report.attacks if row.name.endswith(knowledge)]
-        yield Measurement.of(f"authorship.{knowledge}", _best(rows))
+        yield Measurement.of(f"authorship.{knowledge}", best_share([(row.accuracy, row.attributed) for row in rows]))
         for row in rows:
             short = _SHORT_NAMES[row.name.partition(",")[0]]
             yield Measurement.of(f"authorship.{short}_{knowledge}", row.accuracy)
@@ -233,21 +226,15 @@ def _attributed(
     yield Measurement.of("authorship.similarity", report.attacks[0].similarity)
     if wanted.bundle == 1:
         yield _bound("authorship", report.report)
-        if (claim := released.guarantee) is not None and _tried(claim, report.report):
+        if (claim := released.guarantee) is not None and is_about(report.report, claim):
             yield Measurement.of("authorship.refuted", float(report.report.refutes(claim)))
 
 
-def _best(rows: Sequence[AttributionRow]) -> Estimate:
-    """The most successful attacker's accuracy, with an interval that holds for all of them together."""
-    best = max(rows, key=lambda row: row.accuracy.value)
-    hits = round(best.accuracy.value * best.attributed)
-    confidence = best.accuracy.confidence
-    wide = clopper_pearson(hits, best.attributed, confidence=1 - bonferroni(confidence, len(rows)))
-    return Estimate(wide.value, wide.low, wide.high, confidence)
+def is_about(trial: Report, claim: Guarantee) -> bool:
+    """Whether the trial is about the neighbours of the claim: one replaced document, on which nothing was trained.
 
-
-def _tried(claim: Guarantee, trial: Report) -> bool:
-    """Whether the trial is about the neighbours of the claim: one replaced document, on which nothing was trained."""
+    Under central trust all releases hang on one model that was trained on private text: hits are not independent.
+    """
     same = claim.meaning == (trial.unit, trial.relation, trial.metric) and not claim.reveals
     return same and claim.trust is Trust.LOCAL and claim.basis is not Basis.NONE and claim.delta <= trial.delta
 

@@ -23,7 +23,7 @@ from pydantic import (
     model_validator,
 )
 
-from dptext.compare.toml_models import Count, Finite
+from dptext.compare.corpus_plans import Count, Finite
 from dptext.privacy.guarantee import Basis, Guarantee
 from dptext.synthesis.registry import SYNTHESES
 from dptext.text.formats import string_fault

@@ -15,7 +15,7 @@ from dptext.cli.answers import Printing, interval, short
 from dptext.cli.chosen import load_encoder
 from dptext.cli.options import spread
 from dptext.cli.progress import counted, say
-from dptext.cli.utility.judged import NOT_PRIVATE
+from dptext.cli.utility.table import NOT_PRIVATE
 from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate

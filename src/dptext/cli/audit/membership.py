@@ -13,12 +13,12 @@ from dptext.audits.report import markdown_table
 from dptext.audits.texts import shared_texts
 from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval
-from dptext.cli.audit.attacked import check_public, made_ready
+from dptext.cli.audit.inference import check_public, made_ready
 from dptext.cli.audit.membership_attacks import attack_classifier, attack_given, attack_model, reconstructing
 from dptext.cli.chosen import Choice, Wanted, check_label_field, kinds
 from dptext.cli.options import spread
 from dptext.cli.progress import say
-from dptext.cli.utility.judged import chosen_classifier
+from dptext.cli.utility.table import chosen_classifier
 from dptext.errors import ConfigError
 from dptext.mechanism import Learns
 from dptext.runs.streaming import require_guarantee

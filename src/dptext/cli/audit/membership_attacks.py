@@ -20,7 +20,7 @@ from dptext.audits.membership.scorers import (
 )
 from dptext.cli.chosen import fitted_on
 from dptext.cli.progress import counted, say
-from dptext.cli.utility.judged import chosen_classifier
+from dptext.cli.utility.table import chosen_classifier
 from dptext.errors import ConfigError
 from dptext.mechanism import HasReconstruction, Mechanism, Spec
 from dptext.sampling.source import seeded

@@ -10,7 +10,7 @@ from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval
 from dptext.cli.options import spread
 from dptext.cli.progress import counted, say
-from dptext.cli.utility.judged import NOT_PRIVATE, Files, Judged, Named, read_judged
+from dptext.cli.utility.table import NOT_PRIVATE, Files, Judged, Named, read_judged
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.mechanism import settings

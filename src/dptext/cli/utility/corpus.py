@@ -13,8 +13,7 @@ from dptext.cli.answers import Printing, interval
 from dptext.cli.chosen import load_encoder
 from dptext.cli.options import file_argument, file_option, spread
 from dptext.cli.progress import say
-from dptext.cli.utility.judged import NOT_PRIVATE
-from dptext.cli.utility.table import cell
+from dptext.cli.utility.table import NOT_PRIVATE, cell
 from dptext.compare.fits import RememberingEmbedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate

@@ -5,8 +5,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from dptext.compare.pooled import Pooled, short
-from dptext.compare.report.results import Results
-from dptext.compare.report.summary import Key, baselines, first_rows, is_bound, listed, measured, names, without_folders
+from dptext.compare.report.summary import (
+    Key,
+    Results,
+    baselines,
+    first_rows,
+    is_bound,
+    listed,
+    measured,
+    names,
+    without_folders,
+)
 from dptext.compare.stored import REFUTED, TableRow
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
 from dptext.privacy.guarantee import Basis, Trust, format_delta, format_epsilon

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from dptext.compare.report.cautions import cautions
 from dptext.compare.report.frontier import undrawn
-from dptext.compare.report.results import Results, private_samples, read_results
 from dptext.compare.report.sections import (
     SAMPLE_CHARACTERS,
     certificates,
@@ -26,7 +25,17 @@ from dptext.compare.report.sections import (
     pictures,
     trial_count,
 )
-from dptext.compare.report.summary import WHOLE, listed, meaning_of, names, row_names, without_folders
+from dptext.compare.report.summary import (
+    WHOLE,
+    Results,
+    listed,
+    meaning_of,
+    names,
+    private_samples,
+    read_results,
+    row_names,
+    without_folders,
+)
 from dptext.compare.report.verdict import verdict
 from dptext.compare.stored import CELLS, EXPERIMENT, JSON_FILE, Sample
 from dptext.errors import needing

@@ -8,8 +8,8 @@ from typing import Final
 
 from dptext.compare.report.figures import marker_svg, panel_svg
 from dptext.compare.report.frontier import Frontier, frontiers
-from dptext.compare.report.results import Results
 from dptext.compare.report.summary import (
+    Results,
     document_epsilon,
     first_rows,
     groups,

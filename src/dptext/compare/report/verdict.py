@@ -12,11 +12,11 @@ from typing import Final
 
 from dptext.compare.pooled import Pooled, short
 from dptext.compare.report.frontier import meanings
-from dptext.compare.report.results import distinct
 from dptext.compare.report.summary import (
     WHOLE,
     Key,
     baselines,
+    distinct,
     first_rows,
     listed,
     measured,
