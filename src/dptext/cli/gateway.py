@@ -1,5 +1,7 @@
 """`dptext serve` and `dptext keys`: the gateway on one address, and who may use it."""
 
+from __future__ import annotations
+
 import json
 import sys
 from datetime import UTC, datetime

@@ -14,6 +14,7 @@ from dptext.audits.inference.authorship_report import AuthorshipReport
 from dptext.audits.inference.set_attackers import LINEAR, MLP, TFIDF, TrainAttacker, standard_attackers
 from dptext.audits.inference.sets import split_sets
 from dptext.audits.inference.trait import SetReleases, infer_trait_from_releases, release_sets
+from dptext.audits.inference.trait_report import TraitReport
 from dptext.audits.report import markdown_table
 from dptext.audits.texts import shared_texts
 from dptext.cli import answers, options
