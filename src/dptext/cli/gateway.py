@@ -15,6 +15,9 @@ from dptext.cli.options import JsonOption, LedgerOption, output_option
 from dptext.cli.progress import say
 from dptext.errors import ConfigError, needing
 
+if TYPE_CHECKING:  # an extra
+    from dptext.service.keys import Keys
+
 
 def key_file_of(ledger: str, given: Path | None) -> Path:
     """Where the secret of a gateway lies: beside a ledger in a file, unless it is named."""
@@ -78,9 +81,6 @@ def serve(
         limit_concurrency=256,
     )
 
-
-if TYPE_CHECKING:  # an extra
-    from dptext.service.keys import Keys
 
 KeyFileOption = Annotated[Path | None, output_option("--key-file", help="Secret of the gateway, as of `dptext serve`.")]
 PrefixArgument = Annotated[str, Argument(metavar="PREFIX", help="The key, by its prefix.")]
