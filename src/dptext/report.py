@@ -59,15 +59,11 @@ def violations_figure(rows: Sequence[Violations], path: Place) -> None:
         axes.set_xscale("log", base=2)
         axes.set_xticks([2**i for i in range((largest - 1).bit_length() + 1)])
         axes.xaxis.set_major_formatter("{x:.0f}")
-        axes.set_ylim(-2, 102)
-        axes.set_xlabel("coordinates of a vector, n (log scale)")
-        axes.set_ylabel("pairs that violate the claim (%)")
-        axes.set_title(f"Claim: {claim}\nShare of random pairs that violate it ({_counts(pairs)} for each n)")
+        counts = f"{pairs[0]:,} pairs" if len(pairs) == 1 else f"{pairs[0]:,} to {pairs[-1]:,} pairs"
+        title = f"Claim: {claim}\nShare of random pairs that violate it ({counts} for each n)"
+        axes.set(ylim=(-2, 102), xlabel="coordinates of a vector, n (log scale)")
+        axes.set(ylabel="pairs that violate the claim (%)", title=title)
         axes.legend(title="coordinates before clipping", loc="upper left", bbox_to_anchor=(0, 0.97), alignment="left")
-
-
-def _counts(pairs: Sequence[int]) -> str:
-    return f"{pairs[0]:,} pairs" if len(pairs) == 1 else f"{pairs[0]:,} to {pairs[-1]:,} pairs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +106,7 @@ def bounds_figure(curves: Sequence[Bounds], path: Place) -> None:
                 axes.axhline(claimed, color="black", linewidth=1.0, label="claim")
             axes.set_xscale("log")
             axes.set_ylim(bottom=-0.15)
-            axes.set_xlabel("runs on each of two inputs (log scale)")
-            axes.set_ylabel("lower bound on epsilon (95%)")
+            axes.set(xlabel="runs on each of two inputs (log scale)", ylabel="lower bound on epsilon (95%)")
             axes.set_title(f"claimed epsilon {claimed:g}" if not math.isinf(claimed) else "nothing claimed")
         figure.set_size_inches(4.5 * max(len(panels), 1.4), 4.4)
         legend_below(figure)
@@ -138,18 +133,13 @@ def roc_figure(curves: Mapping[str, Roc], path: Place) -> None:
             axes.plot(fprs, tprs, dashes, color=color, label=name, drawstyle="steps-post")
         ends = [_LEAST_RATE, 1.0]
         axes.plot(ends, ends, color="#888888", linewidth=1.0, label="guessing")
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_xlim(_LEAST_RATE, 1.0)
-        axes.set_ylim(_LEAST_RATE, 1.1)
-        axes.set_aspect("equal")
+        axes.set(xscale="log", yscale="log", xlim=(_LEAST_RATE, 1.0), ylim=(_LEAST_RATE, 1.1), aspect="equal")
         ticks = [0.001, 0.01, 0.1, 1.0]
         names = ["0.1%", "1%", "10%", "100%"]
         axes.set_xticks(ticks, names)
         axes.set_yticks(ticks, names)
         axes.minorticks_off()
-        axes.set_xlabel("non-members accused (log scale)")
-        axes.set_ylabel("members found (log scale)")
+        axes.set(xlabel="non-members accused (log scale)", ylabel="members found (log scale)")
         legend_below(figure, columns=2)
 
 
@@ -170,8 +160,7 @@ def divergence_figure(found: DivergenceReport, path: Place) -> None:
                 )
         axes.set_yscale("symlog", linthresh=1.0)
         axes.set_ylim(bottom=0)
-        axes.set_xlabel("order alpha")
-        axes.set_ylabel("divergence (nats, larger direction)")
+        axes.set(xlabel="order alpha", ylabel="divergence (nats, larger direction)")
         axes.set_title("No upper bound: estimates in one embedding")
         legend_below(figure, columns=2)
 
@@ -192,6 +181,5 @@ def plane_figure(sets: Mapping[str, Floats], path: Place) -> None:
                 rows[:, 0], rows[:, 1], marker, color=color, markersize=2.5, alpha=0.4, markeredgewidth=0, label=name
             )
         axes.set_title("One embedding: texts can differ where points do not")
-        axes.set_xlabel("first component")
-        axes.set_ylabel("second component")
+        axes.set(xlabel="first component", ylabel="second component")
         legend_below(figure, columns=2)

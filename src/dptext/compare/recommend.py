@@ -120,8 +120,8 @@ def recommend(rows: Iterable[KeptRow], asked: Asked) -> list[Recommendation]:
 def _recommended(corpus: str, rows: Sequence[MeasuredRow], asked: Asked) -> Recommendation:
     metrics, more = TASKS[asked.task]
     metric = next((name for name in metrics if any(name in row.numbers for row in rows)), "")
-    references = [row for row in rows if row.row == PUBLIC_ONLY or _is_label_only(row)]
-    verdicts = [_judged(row, references, asked, metric) for row in rows if row.kind and not _is_label_only(row)]
+    references = [row for row in rows if row.row == PUBLIC_ONLY or row.kind == LABEL_ONLY]
+    verdicts = [_judged(row, references, asked, metric) for row in rows if row.kind not in ("", LABEL_ONLY)]
     good = [verdict for verdict in verdicts if not verdict.reasons]
     good.sort(key=lambda verdict: -verdict.row.numbers[metric].value if more else verdict.row.numbers[metric].value)
     tied = _level(good, metric)
@@ -136,16 +136,8 @@ def _recommended(corpus: str, rows: Sequence[MeasuredRow], asked: Asked) -> Reco
 
 def _level(verdicts: Sequence[Verdict], metric: str) -> list[Verdict]:
     numbers = [verdict.row.numbers[metric] for verdict in verdicts]
-    return [verdict for verdict, own in zip(verdicts, numbers, strict=True) if _overlap(own, numbers[0])]
-
-
-def _overlap(one: Pooled, other: Pooled) -> bool:
-    return one.low <= other.high and other.low <= one.high
-
-
-def _is_label_only(row: MeasuredRow) -> bool:
-    """Whether it is *label_only*: a reference, or a row of the same kind that the experiment asked for."""
-    return row.kind == LABEL_ONLY
+    low, high = (numbers[0].low, numbers[0].high) if numbers else (0.0, 0.0)
+    return [verdict for verdict, own in zip(verdicts, numbers, strict=True) if own.low <= high and low <= own.high]
 
 
 def _affordable(row: MeasuredRow, epsilon: float) -> bool:
@@ -175,15 +167,14 @@ def _judged(row: MeasuredRow, references: Sequence[MeasuredRow], asked: Asked, m
         own, free = row.numbers[metric], public.numbers[metric]
         if own.high < free.low:
             reasons.append(f"its {metric} {own} is below that of {PUBLIC_ONLY}, {free}")
-    if any(map(_is_label_only, references)) and not any(map(_is_label_only, known)):
+    if LABEL_ONLY in {other.kind for other in references} - {other.kind for other in known}:
         reasons.append(f"the table has no {FIDELITY} of {LABEL_ONLY} at so small an epsilon to compare it with")
     if known:
         hardest = max(known, key=lambda other: other.numbers[FIDELITY].high)
         if row.numbers[FIDELITY].low <= hardest.numbers[FIDELITY].high:
-            reasons.append(
-                f"its fidelity {row.numbers[FIDELITY]} is not above that of {_named(hardest)}, "
-                f"{hardest.numbers[FIDELITY]}"
-            )
+            at = f" at epsilon {format_epsilon(hardest.epsilon)}" if hardest.epsilon else ""
+            own, theirs = row.numbers[FIDELITY], hardest.numbers[FIDELITY]
+            reasons.append(f"its fidelity {own} is not above that of {hardest.row}{at}, {theirs}")
     return Verdict(row, tuple(reasons), eligible, tuple(known))
 
 
@@ -195,10 +186,6 @@ def _comparable(row: MeasuredRow, references: Sequence[MeasuredRow], asked: Aske
         for other in references
         if FIDELITY in other.numbers and (other.row == PUBLIC_ONLY or _affordable(other, most))
     ]
-
-
-def _named(row: MeasuredRow) -> str:
-    return row.row if not row.epsilon else f"{row.row} at epsilon {format_epsilon(row.epsilon)}"
 
 
 def _guarantee_faults(row: MeasuredRow, asked: Asked) -> Iterable[str]:

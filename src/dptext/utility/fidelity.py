@@ -108,7 +108,8 @@ def fidelity(
     space = embedded or embed_distinct([*texts, *written], embedder or load_encoder(), single=True)
     own, ranked = _cosines(space, space.positions(texts), space.positions(written), seed)
     tokens, tokens_out = _tokens(texts), _tokens(written)
-    shares = [_share(before, after) for before, after in zip(tokens, tokens_out, strict=True) if before]
+    both = [(before, Counter(before) & Counter(after)) for before, after in zip(tokens, tokens_out, strict=True)]
+    shares = [kept.total() / len(before) for before, kept in both if before]
     repeated = sum(map(_repeats, tokens_out))
     return Fidelity(
         label_kept=_label_kept(originals, outputs),
@@ -174,10 +175,6 @@ def _share_of_ones(values: Floats) -> Estimate:
 
 def _tokens(texts: Sequence[str]) -> list[list[str]]:
     return [[token.casefold() for line in tokenize(text) for token in line] for text in texts]
-
-
-def _share(before: Sequence[str], after: Sequence[str]) -> float:
-    return (Counter(before) & Counter(after)).total() / len(before)
 
 
 def _distinct(ngrams: Iterable[tuple[str, ...]]) -> float:
