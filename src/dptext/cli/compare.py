@@ -53,8 +53,8 @@ def compare(
         workers=workers,
         memory_mib=int(memory * _MIB_A_GIB),
         private_samples=keep_private_samples,
-        failed="retry" if retry else "keep",
-        changes="accept" if accept_changes else "refuse",
+        retry=retry,
+        accept_changes=accept_changes,
     )
     command = shlex.join(["dptext", "compare", str(experiment), "--out", str(out)])
     say(f"{found.name}: reading {len(found.corpora)} corpora")

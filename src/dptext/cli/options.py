@@ -104,7 +104,6 @@ SetOption = Annotated[list[str] | None, typer.Option("--set", "-s", help="KEY=VA
 SpecOption = Annotated[Path | None, file_option("--spec", help="TOML file with the settings, `kind` among them.")]
 ModelOption = Annotated[Path | None, folder_option("--model", help="Folder of a model that `dptext fit` wrote.")]
 PublicOption = Annotated[Path | None, file_option("--public", help="Public records, none of them private.")]
-TextFieldOption = Annotated[str, typer.Option("--text-field", help="Field of the text.")]
 PublicTextFieldOption = Annotated[
     str | None, typer.Option("--public-text-field", help="The same in public files; default: --text-field.")
 ]
@@ -128,17 +127,10 @@ DelimiterOption = Annotated[
 EncodingOption = Annotated[
     str | None, typer.Option("--encoding", help="Of the file, as cp1252 or utf-16; default: UTF-8.")
 ]
-EmptyNullsOption = Annotated[
-    bool, typer.Option("--empty-nulls", help="Read null texts as empty ones, which are texts like others.")
-]
-StripHtmlOption = Annotated[
-    bool, typer.Option("--strip-html", help="Take HTML tags out of the texts first, and decode entities.")
-]
 SeedOption = Annotated[int | None, typer.Option("--seed", help="Makes the run repeatable.")]
 ClassifierOption = Annotated[
     str, typer.Option("--classifier", help="tfidf (linear, quick), or bilstm as in the ADePT paper.")
 ]
-OnErrorOption = Annotated[str, typer.Option("--on-error", help="stop, or skip unreadable records.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite a file that is there; never one that is read.")]
 DetailsOption = Annotated[bool, typer.Option("--details", help="Print all below the answer.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -183,13 +175,17 @@ class Form:
     What speaks of columns parted by a delimiter, or of lines, is not for files of other formats.
     """
 
-    text_field: TextFieldOption = "text"
+    text_field: Annotated[str, typer.Option(help="Field of the text.")] = "text"
     input_format: FormatOption = None
     delimiter: DelimiterOption = None
     encoding: EncodingOption = None
-    empty_nulls: EmptyNullsOption = False
-    strip_html: StripHtmlOption = False
-    on_error: OnErrorOption = "stop"
+    empty_nulls: Annotated[
+        bool, typer.Option("--empty-nulls", help="Read null texts as empty ones, which are texts like others.")
+    ] = False
+    strip_html: Annotated[
+        bool, typer.Option("--strip-html", help="Take HTML tags out of the texts first, and decode entities.")
+    ] = False
+    on_error: Annotated[str, typer.Option(help="stop, or skip unreadable records.")] = "stop"
 
     def typed(self, **more: object) -> list[str]:
         """These options as one types them, and more of them."""

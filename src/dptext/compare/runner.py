@@ -44,20 +44,19 @@ class Options:
         workers: number of processes; 0 for one a core.
         memory_mib: memory that a worker may take, in MiB; 0 for an equal share of the machine's.
         private_samples: whether some private originals, and what became of them, are kept in the files of the cells.
-        failed: "keep" leaves cells that failed as they are, "retry" runs them again.
-        changes: "refuse" a folder of another experiment or other records, "accept" keeps the cells that are the same.
+        retry: whether cells that failed are run again.
+        accept_changes: whether a folder of another experiment or other records keeps the cells that are the same, and
+            is not refused.
     """
 
     workers: int = 0
     memory_mib: int = 0
     private_samples: bool = False
-    failed: str = "keep"
-    changes: str = "refuse"
+    retry: bool = False
+    accept_changes: bool = False
 
     def __post_init__(self) -> None:
         _validate.not_negative(workers=self.workers, memory_mib=self.memory_mib)
-        for name, known in (("failed", ("keep", "retry")), ("changes", ("refuse", "accept"))):
-            _validate.one_of(known, **{name: getattr(self, name)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +87,11 @@ def run_experiment(
             found = load_corpus(name, plan, seed=experiment.seed)
             corpora[name], labels[name] = {**found.described()}, found.labels
             del found
-        if options.changes == "refuse":
+        if not options.accept_changes:
             folder.check(experiment, corpora)
         cells = {signature(cell, experiment, corpora[cell.corpus]): cell for cell in plan_cells(experiment, labels)}
         grid = _Grid(cells, folder, lambda counts: folder.describe(experiment, corpora, command=command, counts=counts))
-        grid.begin(options.failed)
+        grid.begin(options.retry)
         opening = Opening(dict(experiment.toml), str(folder.path.resolve()), 0, options.private_samples, corpora)
         try:
             grid.run(opening, options, on_progress or (lambda *_: None))
@@ -140,11 +139,11 @@ class _Grid:
         self._run = 0
         self.left: list[str] = []
 
-    def begin(self, failed: str) -> None:
+    def begin(self, retry: bool) -> None:
         """Look for finished cells, and let those fail at once that cannot be run."""
         for name, cell in self._cells.items():
             found = self._folder.finished(name)
-            if found is not None and failed == "retry" and found.error is not None:
+            if found is not None and retry and found.error is not None:
                 self._folder.forget(name)
                 found = None
             if found is not None:

@@ -11,7 +11,6 @@ from dptext.compare.report.summary import (
     baselines,
     first_rows,
     is_bound,
-    listed,
     measured,
     names,
     without_folders,
@@ -104,7 +103,7 @@ def _by_row(rows: Iterable[TableRow], what: Callable[[TableRow], str] | None = N
     for row in rows:
         said = f" ({what(row)})" if what else ""
         found.setdefault(row.row + said, []).append(row.corpus)
-    return [f"{name} on {listed(names(corpora))}" for name, corpora in found.items()]
+    return [f"{name} on {', '.join(names(corpora))}" for name, corpora in found.items()]
 
 
 def _refuted(rows: Iterable[TableRow]) -> list[str]:

@@ -14,7 +14,6 @@ from dptext.compare.report.summary import (
     Key,
     first_rows,
     is_bound,
-    listed,
     measured,
     names,
     protects,
@@ -205,11 +204,11 @@ def _notes(
     if beside:
         notes.append(
             "Beside the axis, hollow, because nothing is guaranteed: "
-            f"{without_folders(listed(names(series_name(row.row) for row in beside)))}."
+            f"{without_folders(', '.join(names(series_name(row.row) for row in beside)))}."
         )
     zero = names(row.row for row in lines if row.meaning == meaning and not row.reference and row.epsilon == 0)
     if zero:
-        notes.append(f"Epsilon 0 has no place on a logarithmic axis: {without_folders(listed(zero))}.")
+        notes.append(f"Epsilon 0 has no place on a logarithmic axis: {without_folders(', '.join(zero))}.")
     other = [row for row in lines if row.label_only and row.meaning != meaning and protects(row)]
     if meaning[3]:
         notes.append("label_only is not drawn: its epsilon is for each text, which is another thing. See the tables.")

@@ -28,7 +28,6 @@ from dptext.compare.report.sections import (
 from dptext.compare.report.summary import (
     WHOLE,
     Results,
-    listed,
     meaning_of,
     names,
     private_samples,
@@ -104,7 +103,7 @@ def load_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters.update({"shown": without_folders, "listed": listed, "meaning": meaning_of})
+    found.filters.update({"shown": without_folders, "listed": ", ".join, "meaning": meaning_of})
     return found
 
 

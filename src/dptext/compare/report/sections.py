@@ -13,7 +13,6 @@ from dptext.compare.report.summary import (
     document_epsilon,
     first_rows,
     groups,
-    listed,
     measured,
     names,
     privacy,
@@ -46,8 +45,8 @@ def compared_rows(rows: Sequence[TableRow]) -> list[tuple[str, str, str, str, st
             for key, value in own[0].chosen.items()
             if key != "kind"
         ]
-        stated, lifted = listed(names(map(privacy, own))), listed(names(map(document_epsilon, own)))
-        found.append((name, own[0].kind, stated, lifted, listed(settings)))
+        stated, lifted = ", ".join(names(map(privacy, own))), ", ".join(names(map(document_epsilon, own)))
+        found.append((name, own[0].kind, stated, lifted, ", ".join(settings)))
     return found
 
 
@@ -118,7 +117,7 @@ def _metric_table(metric: str, title: str, rows: Sequence[TableRow], most: int) 
             few = f" ({number.trials} of {most} trials)" if number is not None and number.trials < most else ""
             cells.append(f"{shown(lines.get((corpus, name)), metric, number)}{few}")
         if set(cells) != {"-"}:
-            stated = listed(names(privacy(line) for (_, row), line in lines.items() if row == name))
+            stated = ", ".join(names(privacy(line) for (_, row), line in lines.items() if row == name))
             body.append((name, stated, tuple(cells)))
     return MetricTable(metric, tuple(corpora), tuple(body), title)
 

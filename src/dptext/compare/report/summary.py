@@ -196,11 +196,6 @@ def document_epsilon(row: KeptRow) -> str:
     return "-" if row.document_epsilon is None or row.basis == Basis.NONE else format_epsilon(row.document_epsilon)
 
 
-def listed(values: Sequence[str]) -> str:
-    """Some values as one text."""
-    return ", ".join(values)
-
-
 @dataclass(frozen=True, slots=True)
 class Results:
     """A folder of `dptext compare`. `cells` are found by their signature; one may be absent."""

@@ -18,7 +18,6 @@ from dptext.compare.report.summary import (
     baselines,
     distinct,
     first_rows,
-    listed,
     measured,
     names,
     protects,
@@ -71,7 +70,7 @@ def verdict(rows: Iterable[KeptRow]) -> list[str]:
     said = []
     if refuted:
         more = f" and {len(refuted) - 3} others" if len(refuted) > 3 else ""
-        said = [f"An audit refutes what is claimed for {without_folders(listed(refuted[:3]))}{more}: do not use it."]
+        said = [f"An audit refutes what is claimed for {without_folders(', '.join(refuted[:3]))}{more}: do not use it."]
     sound = [
         row
         for row in lines.values()
@@ -115,7 +114,7 @@ def _sentence(
     parts = []
     for state, start in names((answer.state, answer.start) for answer in found):
         places = [f"{each.corpus} ({each.numbers})" for each in found if (each.state, each.start) == (state, start)]
-        parts.append(f"{'' if state == best else _ELSE[state]}{start} on {without_folders(listed(places))}".strip())
+        parts.append(f"{'' if state == best else _ELSE[state]}{start} on {without_folders(', '.join(places))}".strip())
     return f"{lead} {'; '.join(parts)}{overlap}."
 
 
