@@ -21,8 +21,8 @@ import pytest
 
 from compared import experiment
 from dptext.compare.experiment import parse_experiment, read_experiment
-from dptext.compare.reading import read_json
-from dptext.compare.recommend import Asked, Recommendation, read_measured, recommend, reduced
+from dptext.compare.reading import read_json, read_measured
+from dptext.compare.recommend import Asked, Recommendation, recommend, reduced
 from dptext.compare.report import read_results
 from dptext.compare.stored import MeasuredTable
 from dptext.embeddings.npy import read_array

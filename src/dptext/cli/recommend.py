@@ -14,6 +14,7 @@ from typer import Option
 from dptext.cli.options import DetailsOption, ForceOption, JsonOption, any_path, member, output_option
 from dptext.cli.progress import say
 from dptext.compare.folder import json_bytes
+from dptext.compare.reading import read_measured
 from dptext.compare.recommend import (
     FIDELITY,
     LABEL_KEPT,
@@ -22,7 +23,6 @@ from dptext.compare.recommend import (
     Asked,
     Recommendation,
     Verdict,
-    read_measured,
     reduced,
 )
 from dptext.compare.recommend import recommend as recommended

@@ -15,7 +15,7 @@ from typing import Final
 
 from dptext.compare.experiment import Experiment
 from dptext.compare.pooled import with_gaps
-from dptext.compare.reading import read_about, read_cell
+from dptext.compare.reading import cell_path, read_about, read_cell
 from dptext.compare.stored import (
     CELLS,
     COLUMNS,
@@ -101,11 +101,11 @@ class Folder:
 
     def write(self, signature: str, data: Mapping[str, Json]) -> None:
         """Keep a finished cell."""
-        write_json(self.path / CELLS / f"{signature}.json", dict(data))
+        write_json(cell_path(self.path, signature), dict(data))
 
     def forget(self, signature: str) -> None:
         """Remove a cell, so that it is run again."""
-        (self.path / CELLS / f"{signature}.json").unlink(missing_ok=True)
+        cell_path(self.path, signature).unlink(missing_ok=True)
 
     def describe(
         self, experiment: Experiment, corpora: Mapping[str, Json], *, command: str, counts: CellCounts

@@ -21,16 +21,13 @@ keep most labels come first where the task is to classify, and of these the one 
 The table of the package was measured by `dptext compare`, then `reduced`.
 """
 
-import importlib.resources
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Literal
 
 from dptext import _validate
 from dptext.compare.pooled import MeasuredRow, Pooled, measured_rows
-from dptext.compare.reading import read_about, read_reduced, read_table
 from dptext.compare.stored import LABEL_ONLY, REFUTED, KeptRow, MeasuredTable
 from dptext.errors import ConfigError
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
@@ -207,8 +204,7 @@ def _guarantee_faults(row: MeasuredRow, asked: Asked) -> Iterable[str]:
         yield f"its delta {format_delta(row.delta or 0.0)} is above {asked.largest_delta:g}"
 
 
-#: The table of the package, and how it is made anew.
-MEASURED: Final = "measured.json"
+#: How the table of the package is made anew.
 MADE_BY: Final = "dptext compare EXPERIMENT.toml --out DIR; dptext recommend --table DIR --reduce FILE"
 
 _METRICS: Final = (
@@ -227,13 +223,3 @@ def reduced(table: MeasuredTable) -> MeasuredTable:
         )
     kept = [row for row in table.rows if row.metric in _METRICS or row.failed or row.metric.endswith(REFUTED)]
     return table.model_copy(update={"rows": tuple(kept)})
-
-
-def read_measured(path: Path | None) -> MeasuredTable:
-    """The table of a folder of `dptext compare`, of a file of `dptext recommend --reduce`, or that of the package."""
-    if path is None:
-        with importlib.resources.as_file(importlib.resources.files("dptext.compare") / MEASURED) as own:
-            return read_reduced(own)
-    if path.is_dir():
-        return MeasuredTable(about=read_about(path), rows=tuple(read_table(path)))
-    return read_reduced(path)

@@ -26,7 +26,7 @@ from dptext.compare.corpora import Corpus, load_corpus, named
 from dptext.compare.experiment import Experiment, parse_experiment
 from dptext.compare.fits import Lens, SharedFits
 from dptext.compare.folder import write_json
-from dptext.compare.stored import CELLS
+from dptext.compare.reading import cell_path
 from dptext.errors import ConfigError, DPTextError
 from dptext.types import Json
 
@@ -88,7 +88,7 @@ class Worker:
         except DPTextError as error:
             outcome = f"{type(error).__name__}: {error}"
         data = cell_data(cell, outcome, signature=signature, seconds=time.monotonic() - began, peak_mib=peak_mib())
-        write_json(Path(self._opening.folder) / CELLS / f"{signature}.json", data)
+        write_json(cell_path(Path(self._opening.folder), signature), data)
         del outcome
         gc.collect()  # networks hold references in cycles, and the next cell needs their memory
         return {"done": signature}

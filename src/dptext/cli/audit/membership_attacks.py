@@ -70,8 +70,8 @@ def attack_classifier(
         match attack:
             case "shokri":
                 own = split_members(split.non_members, seed=seed + 2)
-                halves = {"shadow_train": own.members, "shadow_out": own.non_members}
-                return {"": shokri(model, target.members, target.non_members, **halves, **shared)}
+                shared |= {"shadow_train": own.members, "shadow_out": own.non_members}
+                return {"": shokri(model, target.members, target.non_members, **shared)}
             case "lira":
                 both = lira(model, target.members, target.non_members, shadows=shadows, **shared)
                 return {"online": both.online, "offline": both.offline}
