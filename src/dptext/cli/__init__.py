@@ -59,15 +59,9 @@ COMMANDS: Final = {
         "Serve models over HTTP, with a page. Keys say who may; accounts pay.",
         "dptext serve --models models --ledger books.db",
     ),
-    "keys": (
-        "",
-        "Who may use a gateway: create, list, revoke, rotate.",
-    ),
+    "keys": ("", "Who may use a gateway: create, list, revoke, rotate."),
     "demo": ("demo:demo", "Try ADePT on built-in texts: what it guarantees and keeps.", "dptext demo"),
-    "audit": (
-        "",
-        "Attack a claim: exit code 1 when it is refuted. An audit can refute a guarantee, never prove one.",
-    ),
+    "audit": ("", "Attack a claim: exit code 1 when it is refuted. An audit can refute a guarantee, never prove one."),
     "budget": ("", "Accounts with a limit, and charges that nothing takes back. They outlive the run."),
     "utility": (
         "",
@@ -134,11 +128,7 @@ _BUDGET: Final = {
         "What is spent and what is left: spent is rounded up, left down.",
         "dptext budget show reviews --ledger books.db",
     ),
-    "log": (
-        "budget:log",
-        "The charges of an account, oldest first.",
-        "dptext budget log reviews --ledger books.db",
-    ),
+    "log": ("budget:log", "The charges of an account, oldest first.", "dptext budget log reviews --ledger books.db"),
     "verify": (
         "budget:verify",
         "Recompute balances from the charges. Exit code 4: they do not add up.",

@@ -61,8 +61,7 @@ def _config(path: Path | None) -> None:
 @app.callback()
 def root(
     config: Annotated[
-        Path | None,
-        Option(parser=Path, callback=_config, help="Read this file in the place of dptext.toml."),
+        Path | None, Option(parser=Path, callback=_config, help="Read this file in the place of dptext.toml.")
     ] = None,
     _: Annotated[
         bool, Option("--version", callback=_version, is_eager=True, help="Print the version and end.")

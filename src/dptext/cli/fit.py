@@ -33,8 +33,7 @@ def fit(
     named: Settings,
     public: options.PublicOption = None,
     private: Annotated[
-        Path | None,
-        options.file_option(help="Private records to train on, where the mechanism is made for it."),
+        Path | None, options.file_option(help="Private records to train on, where the mechanism is made for it.")
     ] = None,
     pool: Annotated[
         Path | None, options.file_option(help="Public records to choose among; default: those of --public.")

@@ -26,13 +26,11 @@ class Paying:
     ledger: PayingLedgerOption = None
     account: Annotated[str | None, Option(help="The account that pays, before anything is drawn.")] = None
     subject_field: Annotated[
-        str | None,
-        Option(help="Charge each subject that this field names; without it, everyone in the account."),
+        str | None, Option(help="Charge each subject that this field names; without it, everyone in the account.")
     ] = None
     subject_key: SubjectKeyOption = None
     charge_key: Annotated[
-        str | None,
-        Option(help="Name of the charge: a run tried again under it is charged once."),
+        str | None, Option(help="Name of the charge: a run tried again under it is charged once.")
     ] = None
 
     def payment(self) -> Payment | None:

@@ -15,16 +15,7 @@ from dptext.cli.options import DetailsOption, ForceOption, JsonOption, any_path,
 from dptext.cli.progress import say
 from dptext.compare.folder import json_bytes
 from dptext.compare.reading import read_measured
-from dptext.compare.recommend import (
-    FIDELITY,
-    LABEL_KEPT,
-    MADE_BY,
-    TASKS,
-    Asked,
-    Recommendation,
-    Verdict,
-    reduced,
-)
+from dptext.compare.recommend import FIDELITY, LABEL_KEPT, MADE_BY, TASKS, Asked, Recommendation, Verdict, reduced
 from dptext.compare.recommend import recommend as recommended
 from dptext.compare.stored import MeasuredTable
 from dptext.errors import ConfigError
@@ -72,8 +63,7 @@ def recommend(
         Option(parser=any_path, help="Folder of `dptext compare`, or a file of --reduce. Default: our own."),
     ] = None,
     reduce: Annotated[
-        Path | None,
-        output_option(metavar="FILE", help="Also write the rows of --table that recommendations rest on."),
+        Path | None, output_option(metavar="FILE", help="Also write the rows of --table that recommendations rest on.")
     ] = None,
     force: ForceOption = False,
     details: DetailsOption = False,

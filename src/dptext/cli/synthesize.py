@@ -30,8 +30,7 @@ from dptext.text.records import Fields
 @spread
 def synthesize(
     source: Annotated[
-        str,
-        Argument(metavar="PRIVATE", parser=options.place, help="The private corpus: file, folder, glob or URL."),
+        str, Argument(metavar="PRIVATE", parser=options.place, help="The private corpus: file, folder, glob or URL.")
     ],
     target: Annotated[
         Path,

@@ -50,8 +50,7 @@ def divergence(
     components: Annotated[int, Option(help="Main directions of --public that are kept.")] = 64,
     permutations: Annotated[int, Option(help="Random relabellings behind each null.")] = 20,
     attack_accuracy: Annotated[
-        str | None,
-        Option(help="VALUE or VALUE,LOW,HIGH of an attack, as `dptext audit trait` gives."),
+        str | None, Option(help="VALUE or VALUE,LOW,HIGH of an attack, as `dptext audit trait` gives.")
     ] = None,
     seed: options.SeedOption = None,
     out: Annotated[Path | None, options.folder_option(help="Folder for the figures and the JSON.")] = None,

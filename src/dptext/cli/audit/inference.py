@@ -41,8 +41,7 @@ def authorship(
     wanted: Wanted,
     public: options.PublicOption = None,
     released: Annotated[
-        Path | None,
-        options.file_option(help="Releases of all RECORDS in their order, instead of a mechanism."),
+        Path | None, options.file_option(help="Releases of all RECORDS in their order, instead of a mechanism.")
     ] = None,
     layout: options.Layout,
     author_field: Annotated[str | None, Option(help="Field of the author.")] = None,
@@ -182,19 +181,16 @@ def trait(
     wanted: Wanted,
     public: options.PublicOption = None,
     released_a: Annotated[
-        Path | None,
-        options.file_option(help="Releases of all of A in its order, instead of a mechanism."),
+        Path | None, options.file_option(help="Releases of all of A in its order, instead of a mechanism.")
     ] = None,
     released_b: Annotated[Path | None, options.file_option(help="Releases of all of B in its order.")] = None,
     layout: options.Layout,
     label_field: options.LabelFieldOption = None,
     group_field: Annotated[
-        str | None,
-        Option(help="Field of the document or author; none of them is on both sides."),
+        str | None, Option(help="Field of the document or author; none of them is on both sides.")
     ] = None,
     attacker: Annotated[
-        list[str] | None,
-        Option(help="tfidf, linear, mlp, transformer (slow). Repeatable; the first 3 by default."),
+        list[str] | None, Option(help="tfidf, linear, mlp, transformer (slow). Repeatable; the first 3 by default.")
     ] = None,
     training: Annotated[int, Option(help="Texts of each set to learn from.")] = 1000,
     attacked: Annotated[int, Option(help="Texts of each set to attack.")] = 500,
@@ -202,8 +198,7 @@ def trait(
     top_layers: Annotated[int, Option(help="Layers of the transformer that learn.")] = 2,
     delta: options.DeltaOption = 0.0,
     claim: Annotated[
-        float | None,
-        Option(help="Try this epsilon of the two sets at --delta (a divergence speaks of 8e-5)."),
+        float | None, Option(help="Try this epsilon of the two sets at --delta (a divergence speaks of 8e-5).")
     ] = None,
     seed: options.SeedOption = None,
     without_guarantee: options.WithoutGuaranteeOption = False,

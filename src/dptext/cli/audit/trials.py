@@ -38,15 +38,14 @@ class Named(Wanted):
         str | None,
         Option(
             help="Vector noise instead of a mechanism: published_laplace (as ADePT claims it), classical_gaussian, "
-            "laplace, laplace_l1, gaussian, l2_laplace, privunit or privunit_sphere.",
+            "laplace, laplace_l1, gaussian, l2_laplace, privunit or privunit_sphere."
         ),
     ] = None
     epsilon: Annotated[float, Option(help="Claimed epsilon of the vector noise.")] = 1.0
     dim: Annotated[int, Option(help="Coordinates of its vectors.")] = 64
     clip_norm: Annotated[float, Option(help="C, the norm to which they are clipped.")] = 1.0
     delta: Annotated[
-        float,
-        Option(help="Delta of the Gaussian noises; also of --claim, and of a mechanism's claim."),
+        float, Option(help="Delta of the Gaussian noises; also of --claim, and of a mechanism's claim.")
     ] = 0.0
 
 
@@ -147,8 +146,7 @@ def distinguish(
     confidence: ConfidenceOption = 0.95,
     seed: options.SeedOption = None,
     figure: Annotated[
-        Path | None,
-        options.output_option(help="SVG of the bound against the number of runs, up to --trials."),
+        Path | None, options.output_option(help="SVG of the bound against the number of runs, up to --trials.")
     ] = None,
     force: options.ForceOption = False,
     printing: Printing,

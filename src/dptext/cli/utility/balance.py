@@ -34,7 +34,7 @@ def balance(
     held_out: Annotated[
         Path | None,
         options.file_option(
-            help="Public records that --model was not fitted on: it is corrected by them. Default: --public.",
+            help="Public records that --model was not fitted on: it is corrected by them. Default: --public."
         ),
     ] = None,
     seed: options.SeedOption = None,

@@ -26,15 +26,7 @@ from dptext.text.reading import read_records
 from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Fields, Record, Release
 from dptext.types import Json
 from dptext.utility.classification import ClassifierName, train_named
-from dptext.utility.tables import (
-    CANDIDATES,
-    LABEL_ONLY_ROWS,
-    LIMIT,
-    ORIGINAL,
-    UtilityTable,
-    baselines,
-    utility_table,
-)
+from dptext.utility.tables import CANDIDATES, LABEL_ONLY_ROWS, LIMIT, ORIGINAL, UtilityTable, baselines, utility_table
 
 NOT_PRIVATE = (
     "These numbers are computed from the originals: they are not private themselves and no guarantee covers them."
@@ -60,8 +52,7 @@ class Named(options.Layout):
     label_field: options.LabelFieldOption = None
     id_field: Annotated[str | None, Option(help="Field of the ids, as when ORIGINALS were privatized.")] = None
     label: Annotated[
-        list[str] | None,
-        Option(help="A label of the public set, where no certificate names it. Repeatable."),
+        list[str] | None, Option(help="A label of the public set, where no certificate names it. Repeatable.")
     ] = None
     epsilon: Annotated[float | None, Option(help="Of label_only and candidates; default: that of the certificate.")] = (
         None
@@ -177,13 +168,7 @@ def read_back(path: Path, originals: Sequence[Record], *, labelled: bool) -> lis
 
 
 @spread
-def fidelity(
-    *,
-    files: Files,
-    named: Named,
-    seed: options.SeedOption = None,
-    printing: Printing,
-) -> None:
+def fidelity(*, files: Files, named: Named, seed: options.SeedOption = None, printing: Printing) -> None:
     """Print how much of each record came through."""
     _compare(files, named, seed, printing, test=None, classifier="tfidf")
 

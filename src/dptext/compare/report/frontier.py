@@ -120,10 +120,7 @@ def _metrics(rows: Sequence[TableRow]) -> list[str]:
 
 
 def _frontier(
-    meaning: Meaning,
-    lines: Sequence[TableRow],
-    numbers: Mapping[Key, Pooled],
-    metrics: Sequence[str],
+    meaning: Meaning, lines: Sequence[TableRow], numbers: Mapping[Key, Pooled], metrics: Sequence[str]
 ) -> Frontier:
     unit, relation, distance, whole = meaning
     on = [row for row in lines if row.meaning == meaning and _drawable(row)]
