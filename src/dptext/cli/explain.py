@@ -11,7 +11,6 @@ from typer import Argument, Option
 
 from dptext.cli import options
 from dptext.cli.chosen import Settings
-from dptext.cli.options import spread
 from dptext.cli.progress import say
 from dptext.cli.terminal import escaped
 from dptext.errors import ConfigError, DataError
@@ -31,7 +30,7 @@ _SUFFIX: Final = certificate_path(Path("OUT")).name.removeprefix("OUT")
 Reader = StrEnum("Reader", ["LEGAL"])
 
 
-@spread
+@options.spread
 def explain(
     *,
     certificate: Annotated[

@@ -12,7 +12,6 @@ from typer import Option
 
 from dptext.cli import options
 from dptext.cli.chosen import Settings, check_label_field, fitted_on, kinds, load_encoder
-from dptext.cli.options import spread
 from dptext.cli.progress import advising, say
 from dptext.errors import ConfigError
 from dptext.mechanism import HasRemarks, HasTraining, Learns, Spec, Traits, settings
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from dptext.utility.pool_fit import PoolFit
 
 
-@spread
+@options.spread
 def fit(
     *,
     target: Annotated[Path, options.folder_option("--out", metavar="MODEL", help="New folder of the model.")],

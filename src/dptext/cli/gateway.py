@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from dptext.cli import options
-from dptext.cli.options import JsonOption, LedgerOption, output_option
 from dptext.cli.progress import say
 from dptext.errors import ConfigError, needing
 
@@ -82,7 +81,9 @@ def serve(
     )
 
 
-KeyFileOption = Annotated[Path | None, output_option("--key-file", help="Secret of the gateway, as of `dptext serve`.")]
+KeyFileOption = Annotated[
+    Path | None, options.output_option("--key-file", help="Secret of the gateway, as of `dptext serve`.")
+]
 PrefixArgument = Annotated[str, Argument(metavar="PREFIX", help="The key, by its prefix.")]
 _OnceOnly = "Shown once: keep it now."
 
@@ -97,7 +98,7 @@ def _keys(ledger: str, key_file: Path | None) -> Keys:
 
 def create(
     name: Annotated[str, Argument(metavar="NAME", help="Whose key it is.")],
-    ledger: LedgerOption,
+    ledger: options.LedgerOption,
     scope: Annotated[list[str], Option(help="privatize, jobs, synthesize, accounts, metrics, admin. Repeatable.")],
     account: Annotated[str | None, Option(help="The account that pays for its releases.")] = None,
     model: Annotated[list[str] | None, Option(help="A model that it may use; default: all.")] = None,
@@ -115,7 +116,7 @@ def create(
     print(f"{found}\n{_OnceOnly}")
 
 
-def listed(ledger: LedgerOption, key_file: KeyFileOption = None, as_json: JsonOption = False) -> None:
+def listed(ledger: options.LedgerOption, key_file: KeyFileOption = None, as_json: options.JsonOption = False) -> None:
     """Print the keys."""
     found = _keys(ledger, key_file).listed()
     if as_json:
@@ -128,7 +129,7 @@ def listed(ledger: LedgerOption, key_file: KeyFileOption = None, as_json: JsonOp
         print(f"{each['prefix']}  {each['name']}: {each['scopes']}, account {each['account'] or 'none'}{end}")
 
 
-def revoke(prefix: PrefixArgument, ledger: LedgerOption, key_file: KeyFileOption = None) -> None:
+def revoke(prefix: PrefixArgument, ledger: options.LedgerOption, key_file: KeyFileOption = None) -> None:
     """End a key."""
     _keys(ledger, key_file).revoke(prefix)
     print(f"{prefix} is revoked.")
@@ -136,7 +137,7 @@ def revoke(prefix: PrefixArgument, ledger: LedgerOption, key_file: KeyFileOption
 
 def rotate(
     prefix: PrefixArgument,
-    ledger: LedgerOption,
+    ledger: options.LedgerOption,
     days: Annotated[float, Option(help="How long the old key holds still.")] = 7.0,
     key_file: KeyFileOption = None,
 ) -> None:

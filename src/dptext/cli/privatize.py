@@ -1,4 +1,4 @@
-"""`dptext privatize`: from file to file, with progress on stderr and the result on stdout."""
+"""`dptext privatize`: from file to file or stream to stream, with progress on stderr and the result on stdout."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import contextlib
 import gzip
 import json
 import shlex
+import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,9 +18,7 @@ from typer import Argument, Option
 
 from dptext.cli import options
 from dptext.cli.chosen import Wanted, check_label_field
-from dptext.cli.options import spread
 from dptext.cli.paying import Paying, cost
-from dptext.cli.pipes import STREAM, spooled
 from dptext.cli.privatize_folder import Many, Run, is_dataset, privatize_folder, refuse_for_a_file, rehearsal
 from dptext.cli.progress import Tell, advising, counted
 from dptext.errors import ConfigError, DPTextError
@@ -27,16 +27,67 @@ from dptext.runs.files import privatize_file, rehearse, seconds
 from dptext.runs.plan import Plan
 from dptext.runs.resume import state_path
 from dptext.sampling.source import secure, seeded
+from dptext.text.files import Target, create_private, refuse_inputs, writing
 from dptext.text.formats import Format, detect_format, file_format, is_compressed
 from dptext.text.records import Fields
 from dptext.text.writers import APPENDABLE
 from dptext.types import Json
 
+STREAM: Final = Path("-")
+_SUFFIX: Final = certificate_path(Path("x")).name[1:]  # what the name of a certificate ends in
+
+
+@contextlib.contextmanager
+def spooled(source: Path, target: Path, certificate: Path | None, plan: Plan) -> Iterator[tuple[Path, Path]]:
+    """The files of a run, in the place of `STREAM`. After the block the certificate is written and then stdout, whole.
+
+    The certificate goes here if the target is a stream. Its name says what file it speaks of.
+    """
+    if (target == STREAM) != (certificate is not None):
+        raise ConfigError("Expected --certificate NAME.guarantee.json with OUT -, and only there: it goes to a file.")
+    if target == STREAM and sys.__stdout__ is None:
+        raise ConfigError("Expected an open stdout with OUT -, found a closed one: the release would be lost.")
+    if source == STREAM and plan.input_format is None:
+        raise ConfigError("Expected --format with IN -: stdin has no extension that tells it.")
+    if certificate is not None:
+        refuse_inputs(certificate, [source])
+        Target(certificate, plan.force).check()
+        if not certificate.name.endswith(_SUFFIX) or certificate.name == _SUFFIX:
+            named = f"--certificate {str(certificate)!r}"
+            raise ConfigError(f"Expected {named} to end in {_SUFFIX}, after the name that stdout is saved as.")
+        if plan.resume:
+            raise ConfigError("Expected no --resume with OUT -: of an unfinished run nothing is left.")
+    with contextlib.ExitStack() as stack:
+        if STREAM in (source, target):
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dptext-")))  # of mode 0700
+        if source == STREAM:
+            source = folder / "stdin"
+            with writing(source), create_private(source) as file:
+                shutil.copyfileobj(sys.stdin.buffer, file)
+        if certificate is not None:
+            target = folder / certificate.name.removesuffix(_SUFFIX)
+        yield source, target
+        if certificate is not None and target.exists():
+            Target(certificate, plan.force, private=False).write(certificate_path(target).read_bytes())
+            sys.stdout.flush()
+            try:
+                with target.open("rb") as made, open(sys.stdout.fileno(), "wb", closefd=False) as out:
+                    shutil.copyfileobj(made, out)
+            except OSError as error:
+                reason = error.strerror
+            else:
+                return
+            raise ConfigError(
+                f"stdout took no more ({reason}): what arrived is not whole. Throw it and {certificate} away, and "
+                "run again; what was charged stays charged."
+            )
+
+
 _EMPTY: Final = "Each record that was read has a release: an empty text is privatized like any other."
 _SHORT: Final = " where texts are short, by made-up ones; `dptext check` finds long ones."
 
 
-@spread
+@options.spread
 def privatize(
     source: Annotated[
         str,

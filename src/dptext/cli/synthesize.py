@@ -10,7 +10,6 @@ from typer import Argument, Option
 from dptext.batch.corpora import synthesize_dataset
 from dptext.cli import options
 from dptext.cli.chosen import set_values
-from dptext.cli.options import spread
 from dptext.cli.paying import Paying, cost
 from dptext.cli.privatize_folder import Who, is_dataset, refuse_for_a_file
 from dptext.cli.progress import say
@@ -27,7 +26,7 @@ from dptext.text.files import Target
 from dptext.text.records import Fields
 
 
-@spread
+@options.spread
 def synthesize(
     source: Annotated[
         str, Argument(metavar="PRIVATE", parser=options.place, help="The private corpus: file, folder, glob or URL.")

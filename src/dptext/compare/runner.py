@@ -20,9 +20,8 @@ from dptext.compare.experiment import Experiment
 from dptext.compare.fits import fit_key
 from dptext.compare.folder import Folder, memory_mib
 from dptext.compare.grid import ANY_LABELS, plan_cells
-from dptext.compare.processes import WorkerProcess
 from dptext.compare.stored import CellCounts, CellFile
-from dptext.compare.worker import Opening, peak_mib
+from dptext.compare.worker import Opening, WorkerProcess, peak_mib
 from dptext.embeddings.processors import processors
 from dptext.errors import ConfigError
 from dptext.text.parquet_rows import load_pyarrow

@@ -13,7 +13,6 @@ from dptext.audits.report import markdown_table
 from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval, short
 from dptext.cli.chosen import load_encoder
-from dptext.cli.options import spread
 from dptext.cli.progress import counted, say
 from dptext.cli.utility.table import NOT_PRIVATE
 from dptext.embeddings.embedder import Embedder
@@ -31,7 +30,7 @@ EMBEDDINGS = ("sentence", "glove", "tfidf")
 _CURVES, _PLANE, _NUMBERS = "divergence.svg", "plane.svg", "divergence.json"
 
 
-@spread
+@options.spread
 def divergence(
     *,
     first: options.FirstSetArgument,

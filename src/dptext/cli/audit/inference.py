@@ -21,7 +21,6 @@ from dptext.cli import answers, options
 from dptext.cli.answers import Lines, Printing, interval
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.chosen import Choice, Wanted, check_label_field, fitted_on, load_encoder
-from dptext.cli.options import Layout, spread
 from dptext.cli.progress import counted, say
 from dptext.cli.utility.table import NOT_PRIVATE, read_back
 from dptext.compare.measure import is_about
@@ -34,7 +33,7 @@ from dptext.text.records import Record
 from dptext.types import Json
 
 
-@spread
+@options.spread
 def authorship(
     *,
     records: Annotated[Path, options.file_argument(metavar="RECORDS", help="Texts of known authors, several of each.")],
@@ -140,7 +139,7 @@ def _own_label(choice: Choice | None, label_field: str | None) -> str | None:
 
 
 def _public_records(
-    public: Path | None, layout: Layout, label_field: str | None, own: Sequence[Record]
+    public: Path | None, layout: options.Layout, label_field: str | None, own: Sequence[Record]
 ) -> list[Record]:
     known = layout.read_public(public, label=label_field)
     if common := shared_texts(known, own):
@@ -173,7 +172,7 @@ ATTACKERS: Final = {"tfidf": TFIDF, "linear": LINEAR, "mlp": MLP}
 TRANSFORMER: Final = "transformer"
 
 
-@spread
+@options.spread
 def trait(
     *,
     first: options.FirstSetArgument,

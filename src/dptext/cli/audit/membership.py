@@ -16,7 +16,6 @@ from dptext.cli.answers import Printing, interval
 from dptext.cli.audit.inference import check_public, made_ready
 from dptext.cli.audit.membership_attacks import attack_classifier, attack_given, attack_model, reconstructing
 from dptext.cli.chosen import Choice, Wanted, check_label_field, kinds
-from dptext.cli.options import spread
 from dptext.cli.progress import say
 from dptext.cli.utility.table import chosen_classifier
 from dptext.errors import ConfigError
@@ -28,7 +27,7 @@ from dptext.types import Json
 ATTACKS: Final = ("shokri", "lira", "loss", "reconstruction")
 
 
-@spread
+@options.spread
 def membership(
     *,
     records: Annotated[

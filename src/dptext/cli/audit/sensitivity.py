@@ -26,7 +26,6 @@ from dptext.audits.sensitivity.simulation import (
 from dptext.cli import options
 from dptext.cli.answers import Printing
 from dptext.cli.audit.sensitivity_tables import Stated, show_latents, show_simulated, show_variances
-from dptext.cli.options import spread
 from dptext.cli.progress import counted, say
 from dptext.embeddings.npy import read_array
 from dptext.errors import ConfigError
@@ -38,7 +37,7 @@ _LARGEST_DIM = 1 << 16
 _DRAWN = "coordinates of each pair"
 
 
-@spread
+@options.spread
 def sensitivity(
     *,
     clip: Annotated[str, Option(help="Norm of the clipping: l1, l2 or none.")] = "l2",

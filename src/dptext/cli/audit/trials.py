@@ -16,7 +16,6 @@ from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval, short
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.chosen import Wanted
-from dptext.cli.options import spread
 from dptext.cli.progress import counted, say
 from dptext.errors import ConfigError
 from dptext.mechanism import VectorNoise
@@ -136,7 +135,7 @@ class Pair:
     second: Annotated[str | None, Option(help="Its neighbour.")] = None
 
 
-@spread
+@options.spread
 def distinguish(
     *,
     named: Named,
@@ -183,7 +182,7 @@ def _tried(
         return audit(tried.subject, pair.first, pair.second, on_progress=tell, **shared)
 
 
-@spread
+@options.spread
 def whitebox(
     *,
     named: Named,
@@ -200,7 +199,7 @@ def whitebox(
     return _show(found, tried.claim, printing)
 
 
-@spread
+@options.spread
 def exact(
     *,
     named: Named,
@@ -216,7 +215,7 @@ def exact(
     return _show(found, tried.claim, printing)
 
 
-@spread
+@options.spread
 def reconstruction(
     *,
     named: Named,

@@ -8,7 +8,6 @@ from dptext._wording import plural
 from dptext.audits.report import markdown_table
 from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval
-from dptext.cli.options import spread
 from dptext.cli.progress import counted, say
 from dptext.cli.utility.table import NOT_PRIVATE, Files, Judged, Named, read_judged
 from dptext.errors import ConfigError
@@ -25,7 +24,7 @@ from dptext.utility.tables import PUBLIC_ONLY, baselines
 _TIMES = 5
 
 
-@spread
+@options.spread
 def balance(
     *,
     files: Files,

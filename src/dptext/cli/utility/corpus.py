@@ -11,7 +11,6 @@ from dptext.audits.report import markdown_table
 from dptext.cli import options
 from dptext.cli.answers import Printing, interval
 from dptext.cli.chosen import load_encoder
-from dptext.cli.options import file_argument, file_option, spread
 from dptext.cli.progress import say
 from dptext.cli.utility.table import NOT_PRIVATE, cell
 from dptext.compare.fits import RememberingEmbedder
@@ -32,15 +31,17 @@ _HEADS = ("accuracy", "told_apart", "frechet", "precision", "recall", "topics_tv
 class CorpusFiles:
     """The files of the command."""
 
-    private: Annotated[Path, file_argument(metavar="PRIVATE", help="The private records.")]
-    released: Annotated[Path, file_argument(metavar="OUT", help="What `dptext synthesize` wrote, or any other corpus.")]
-    public: Annotated[Path, file_option(help="The pool; with labels where it has some.")]
+    private: Annotated[Path, options.file_argument(metavar="PRIVATE", help="The private records.")]
+    released: Annotated[
+        Path, options.file_argument(metavar="OUT", help="What `dptext synthesize` wrote, or any other corpus.")
+    ]
+    public: Annotated[Path, options.file_option(help="The pool; with labels where it has some.")]
     test: Annotated[
-        Path | None, file_option(help="Real records that OUT was not made from; default: half of PRIVATE.")
+        Path | None, options.file_option(help="Real records that OUT was not made from; default: half of PRIVATE.")
     ] = None
 
 
-@spread
+@options.spread
 def corpus(
     *,
     files: CorpusFiles,

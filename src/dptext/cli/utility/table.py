@@ -12,7 +12,6 @@ from dptext.audits.report import markdown_table
 from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval, short
 from dptext.cli.chosen import load_encoder
-from dptext.cli.options import file_argument, file_option, spread
 from dptext.cli.progress import say
 from dptext.errors import ConfigError, needing
 from dptext.estimates import Estimate
@@ -38,11 +37,14 @@ _CLASSIFIERS: dict[str, ClassifierName] = {"tfidf": "tfidf", "bilstm": "bilstm"}
 class Files:
     """The files of a command."""
 
-    originals: Annotated[Path, file_argument(metavar="ORIGINALS", help="The private records.")]
+    originals: Annotated[Path, options.file_argument(metavar="ORIGINALS", help="The private records.")]
     released: Annotated[
-        Path, file_argument(metavar="RELEASED", help="What `dptext privatize` made of them; its certificate is read.")
+        Path,
+        options.file_argument(
+            metavar="RELEASED", help="What `dptext privatize` made of them; its certificate is read."
+        ),
     ]
-    public: Annotated[Path, file_option(help="Public records, for the baselines.")]
+    public: Annotated[Path, options.file_option(help="Public records, for the baselines.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +169,13 @@ def read_back(path: Path, originals: Sequence[Record], *, labelled: bool) -> lis
     return [Release(record.id, record.text, record.label or None) for record in found]  # CSV has no null
 
 
-@spread
+@options.spread
 def fidelity(*, files: Files, named: Named, seed: options.SeedOption = None, printing: Printing) -> None:
     """Print how much of each record came through."""
     _compare(files, named, seed, printing, test=None, classifier="tfidf")
 
 
-@spread
+@options.spread
 def classification(
     *,
     files: Files,
