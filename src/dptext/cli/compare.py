@@ -13,7 +13,7 @@ from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.options import file_argument, folder_option, spread
 from dptext.cli.progress import advising, counted, say
 from dptext.errors import ConfigError
-from dptext.types import Json
+from dptext.types import Json, fields_as_json
 
 #: The exit code of a grid in which a cell failed and no guarantee was refuted.
 EXIT_FAILED_CELLS: Final = 5
@@ -68,21 +68,14 @@ def compare(
         for _, rows in groups(results.rows)
     ]  # fmt: skip
     screen = [
-        f"{summary.done} of {summary.total} cells done, {summary.failed} failed, {summary.run} run now.",
+        f"{summary.done} of {summary.total} cells done, {summary.failed} failed, {summary.run_now} run now.",
         f"Table: {out / PARQUET}, {out / JSON_FILE}",
         f"Next: dptext report {shlex.quote(str(out))}",
     ]
     if sum(map(len, cells)) <= 12:  # a screen
         screen += [line for some in cells for line in ("", *markdown_table(["corpus", "row", *columns], some))]
     more = [*(f"Refuted: {row}." for row in summary.refuted), markdown(results)]
-    data: dict[str, Json] = {
-        "out": str(out),
-        "total": summary.total,
-        "done": summary.done,
-        "failed": summary.failed,
-        "run_now": summary.run,
-        "refuted": list(summary.refuted),
-    }
+    data: dict[str, Json] = {"out": str(out), **fields_as_json(summary)}
     printing.answer(comparison(results.rows), screen, more, data)
     if summary.failed:
         say(f"{plural(summary.failed, 'cell')} failed: the table says why (column `error`). --retry runs them again.")

@@ -118,22 +118,14 @@ def cell_data(
 ) -> dict[str, Json]:
     """A finished cell, or a single row with the reason why it failed. The peak is of the process that ran it."""
     row: dict[str, Json] = {
-        "corpus": cell.corpus,
-        "row": cell.row,
-        "kind": cell.kind,
+        **dict.fromkeys(("epsilon", "delta", "metric_privacy", "document_epsilon", "error")),
+        **{name: getattr(cell, name) for name in ("corpus", "row", "kind", "trial", "unit")},
         "settings": json.dumps({key: value for key, value in cell.settings.items() if key != "kind"}),
-        "trial": cell.trial,
-        "unit": cell.unit,
         "relation": "",
-        "epsilon": None,
-        "delta": None,
-        "metric_privacy": None,
         "basis": "",
-        "document_epsilon": None,
         "seconds": seconds,
         "peak_mib": peak_mib,
         "signature": signature,
-        "error": None,
     }
     data: dict[str, Json] = {"signature": signature, "cell": cell.to_dict(), "certificate": None, "samples": []}
     if isinstance(outcome, str):

@@ -65,7 +65,7 @@ class GridSummary:
     total: int
     done: int
     failed: int
-    run: int
+    run_now: int
     refuted: tuple[str, ...]
 
 
