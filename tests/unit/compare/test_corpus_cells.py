@@ -176,7 +176,7 @@ def test_cells_of_corpora_run_in_processes_and_are_resumed(tmp_path: Path) -> No
     data = grid(synthesis("prototypes", dim=8), trials=2)
     for again, expected in ((False, 12), (True, 0)):
         done = run_experiment(parse_experiment(data), Folder(tmp_path / "out"), Options(workers=2), command="compare")
-        assert (done.failed, done.run) == (0, expected), again
+        assert (done.failed, done.run_now) == (0, expected), again
     results = read_results(tmp_path / "out")
     assert {row.unit for row in results.rows if row.whole} == {"document"}
     assert write_page(tmp_path / "out", tmp_path / "out" / "report.html").rows > 5
