@@ -36,13 +36,10 @@ _APART: Final = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one cell gave.
+    """What one cell gave; the document's epsilon where it is finite.
 
-    Attributes:
-        guarantee: of the spec; None where there is none.
-        document: epsilon of the guarantee for whole documents, where it is finite.
-        samples: public originals and what became of them; none where the mechanism has learned from private text.
-        private_samples: private originals and what became of them, if they are to be kept.
+    Samples are originals and what became of them: public ones, unless the mechanism has learned from private text, and
+    private ones, if they are to be kept.
     """
 
     numbers: tuple[Measurement, ...]

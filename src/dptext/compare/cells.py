@@ -23,15 +23,10 @@ _MOST_FILES: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One row of one corpus in one trial.
+    """One row of one corpus in one trial, from 0. The row is the name that is shown.
 
-    Attributes:
-        row: the name that is shown.
-        settings: of the spec, `kind` among them; empty for references without a spec.
-        trial: number of the repetition, from 0.
-        unit, delta: of the stated guarantee; the unit is empty where there is no spec.
-        trains_on: "public" or "private".
-        fault: why this cell cannot be run; empty where it can.
+    The settings are those of the spec, `kind` among them; for references without a spec they and the unit of the stated
+    guarantee are empty. It trains on "public" or "private". The fault is why it cannot be run, empty where it can.
     """
 
     corpus: str

@@ -63,14 +63,10 @@ _SHORT_NAMES: Final = {"character n-grams": "ngrams", "sentence encoder": "encod
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The releases of one cell, with what made them.
+    """The releases of one cell, one for each private record, with what made them: nothing for references.
 
-    Attributes:
-        releases: one for each private record, in order.
-        mechanism, guarantee: None for references.
-        again: draws releases of any records in the same way, for attacks that need more of them.
-        labelled, written: whether labels, whether texts are released; without texts vectors are.
-        whole: what is judged as a corpus in the place of the releases, where there is something else.
+    `again` draws releases of any records in the same way, for attacks. `labelled` and `written` say whether labels and
+    texts are released; without texts vectors are. `whole`, if not empty, is judged as a corpus in their place.
     """
 
     releases: Sequence[Release[str]] = field(repr=False)

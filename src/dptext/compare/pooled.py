@@ -14,13 +14,9 @@ from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY
 
 @dataclass(frozen=True, slots=True)
 class Pooled:
-    """One metric of one row on one corpus, over its trials.
+    """One metric of one row on one corpus, over its trials: the mean, the lowest end of an interval, the highest.
 
-    Attributes:
-        value: mean of the trials' values.
-        low, high: from the lowest end of any trial's interval to the highest. A trial without one counts with its
-            value.
-        interval: whether every trial has an interval.
+    A trial without an interval counts with its value; `interval` says whether every trial has one.
     """
 
     value: float
@@ -56,11 +52,8 @@ def short(value: float) -> str:
 class MeasuredRow:
     """One row of one corpus, all its trials together; what is not said here is as in the table.
 
-    Attributes:
-        epsilon, delta, document_epsilon: of its guarantee, and lifted to a document; None where there is none.
-        numbers: by metric, those that every trial has.
-        error: why a trial failed; empty where none did.
-        refuted: the audits that refute its claim, in any trial.
+    The numbers are those that every trial has. `error` says why a trial failed and is empty where none did; `refuted`
+    are the audits that refute its claim, in any trial.
     """
 
     corpus: str

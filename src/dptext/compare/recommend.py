@@ -73,12 +73,9 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is said of one row.
+    """What is said of one row: why it is not recommended, and whether its guarantee is the one asked for.
 
-    Attributes:
-        reasons: why it is not recommended, in words; empty where it is.
-        eligible: whether its guarantee is the one asked for.
-        beaten: the references that it was compared with.
+    There are no reasons where it is recommended. `beaten` are the references that it was compared with.
     """
 
     row: MeasuredRow
@@ -89,13 +86,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """The answer for one corpus.
+    """The answer for one corpus: the rows that are recommended, best first, and all others but the references.
 
-    Attributes:
-        metric: that the task was judged by; empty where it was not measured.
-        public: the number of *public-only* in that metric; None where it was not measured.
-        qualified: the rows that are recommended, best first.
-        rejected: all other rows but the references.
+    The metric is the one that the task was judged by, `public` the number of *public-only* in it; they are empty and
+    None where they were not measured.
     """
 
     corpus: str

@@ -39,13 +39,9 @@ _TABLE_EVERY_SECONDS: Final = 60.0
 class Options:
     """How a grid is run. No option changes a number.
 
-    Attributes:
-        workers: number of processes; 0 for one a core.
-        memory_mib: memory that a worker may take, in MiB; 0 for an equal share of the machine's.
-        private_samples: whether some private originals, and what became of them, are kept in the files of the cells.
-        retry: whether cells that failed are run again.
-        accept_changes: whether a folder of another experiment or other records keeps the cells that are the same, and
-            is not refused.
+    With 0 there is a worker a core, and each takes an equal share of the machine's memory. `private_samples` keeps some
+    private originals, and what became of them, in the files of the cells. `retry` runs cells again that failed.
+    `accept_changes` keeps equal cells in a folder of another experiment or other records, which is refused otherwise.
     """
 
     workers: int = 0

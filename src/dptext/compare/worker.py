@@ -121,13 +121,9 @@ _MIB: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What a worker must know before its first cell.
+    """What a worker must know before its first cell: the parsed experiment, and where finished cells are written.
 
-    Attributes:
-        toml: the experiment, parsed.
-        folder: of the experiment, where finished cells are written.
-        memory_mib: memory that the process may take, in MiB; 0 sets no bound.
-        corpora: numbers and digests of the records, by name of the corpus. A corpus with others is refused.
+    A memory of 0 MiB sets no bound. A corpus is refused whose records have other numbers and digests than these.
     """
 
     toml: Mapping[str, Json]

@@ -69,14 +69,10 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Frontier:
-    """All figures of one meaning of epsilon.
+    """All figures of one meaning of epsilon: its title has unit, relation and distance, its legend series and styles.
 
-    Attributes:
-        title: unit, relation and distance.
-        legend: each series, with its style.
-        epsilons: smallest and largest on the axis, which all panels share.
-        ranges: of each metric's values, which its panels share.
-        beside: whether any row stands beside the axis.
+    All panels share the smallest and largest epsilons of the axis, those of a metric the range of its values. `beside`
+    says whether any row stands beside the axis.
     """
 
     title: str

@@ -49,10 +49,8 @@ if TYPE_CHECKING:
 class Written:
     """What a page holds: numbers of corpora, rows of the tables, metrics, figures, warnings, samples and cells.
 
-    Attributes:
-        verdict: the answer, in one to three sentences.
-        private: how many of the samples were made from private records.
-        size: of the page, in bytes.
+    The verdict is the answer in one to three sentences. So many samples as `private` are of private records. The size
+    is in bytes.
     """
 
     verdict: tuple[str, ...]
