@@ -22,7 +22,6 @@ from dptext.cli.progress import counted, say
 from dptext.cli.terminal import plain_console
 from dptext.cli.utility.table import Judged, cell, read_back, table
 from dptext.embeddings.tfidf import load_sklearn
-from dptext.estimates import Estimate
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.adept.sound import Adept
 from dptext.runs.certificate import Certificate
@@ -150,12 +149,14 @@ def _kept(found: UtilityTable) -> Table:
     names = [name for name in cells[0] if name in _COLUMNS and any(row[name] is not None for row in cells)]
     drawn = Table("", *names, box=SIMPLE, pad_edge=False, show_lines=False)
     for row, values in zip(found.rows, cells, strict=True):
-        drawn.add_row(row.name, *(cell(values[name], _below) for name in names))
+        drawn.add_row(
+            row.name,
+            *(
+                cell(values[name], lambda one: f"{short(one.value)}\n{short(one.low)}-{short(one.high)}")
+                for name in names
+            ),
+        )
     return drawn
-
-
-def _below(value: Estimate) -> str:
-    return f"{short(value.value)}\n{short(value.low)}-{short(value.high)}"
 
 
 def _lesson(kept: UtilityTable) -> str:

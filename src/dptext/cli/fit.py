@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import Annotated, NoReturn
 
 from typer import Option
 
@@ -18,11 +18,7 @@ from dptext.mechanism import HasRemarks, HasTraining, Learns, Spec, Traits, sett
 from dptext.privacy.guarantee import Basis, format_delta, format_epsilon
 from dptext.runs.models import save_model
 from dptext.text.files import require_free
-from dptext.text.records import Record
 from dptext.types import Json
-
-if TYPE_CHECKING:
-    from dptext.utility.pool_fit import PoolFit
 
 
 @options.spread
@@ -68,8 +64,12 @@ def fit(
             pool=None if pool is None else layout.read_public(pool, label=label_field),
             seed=seed,
         )
-        chosen_among = layout.read_public((pool or public) if stand_in else None, label=label_field)
-        fit_of_pool = _judged(chosen_among, others) if stand_in else None
+        fit_of_pool = None
+        if stand_in is not None:
+            from dptext.utility.pool_fit import pool_fit
+
+            chosen_among = layout.read_public(pool or public, label=label_field)
+            fit_of_pool = pool_fit(chosen_among, others, embedder=load_encoder())
         save_model(model, target)
     promised = [wanted.guarantee(unit) for unit in wanted.units]
     if private is not None:
@@ -115,12 +115,6 @@ def _check_texts(spec: Spec, public: Path | None, private: Path | None, pool: Pa
 
 def _refuse(option: str, spec: Spec, why: str, has: Callable[[Traits], bool]) -> NoReturn:
     raise ConfigError(f"Expected no --{option}: {spec.kind} {why}. Others: {kinds(has)}.")
-
-
-def _judged(public: Sequence[Record], stand_ins: Sequence[Record]) -> PoolFit:
-    from dptext.utility.pool_fit import pool_fit
-
-    return pool_fit(public, stand_ins, embedder=load_encoder())
 
 
 def _warn(spec: Spec) -> None:

@@ -15,11 +15,11 @@ import typer
 from typer import Option
 
 from dptext._wording import plural
-from dptext.batch.plans import PART_SIZE, DatasetPlan, Progress, Workers
+from dptext.batch.plans import PART_SIZE, DatasetPlan, Workers
 from dptext.batch.runs import privatize_dataset, rehearse_dataset
 from dptext.cli.options import Form
 from dptext.cli.paying import cost
-from dptext.cli.progress import Tell, advising, counted, say
+from dptext.cli.progress import advising, counted, say
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism
 from dptext.privacy.guarantee import Guarantee
@@ -123,12 +123,16 @@ def privatize_folder(source: str, target: str, run: Run, dataset: DatasetPlan, *
     left = f"What is done lies unpublished beside {target}: --resume goes on, --force begins anew."
     # Ray tells of dead workers on stdout, which is the certificate's.
     with redirect_stdout(sys.stderr), advising(lambda: left), counted("privatizing", every=every) as tell:
+
+        def told(what: str, done: int, total: int | None) -> None:
+            tell(done, total, "records read" if what == "reading" else "records")
+
         written = privatize_dataset(
             source,
             target,
             run.mechanism,
             **shared,
-            on_progress=_as_lines if json_progress else _told(tell),
+            on_progress=_as_lines if json_progress else told,
             on_skip=lambda name, n, reason: say(f"skipped {plural(n, 'record')} of {name}: {reason}"),
         )
     if run.as_json:
@@ -138,13 +142,6 @@ def privatize_folder(source: str, target: str, run: Run, dataset: DatasetPlan, *
     if run.payment is not None:
         print(f"\n{run.payment.left()}")
     print(f"\nWritten: {target}, which counts by its manifest.json. Next: dptext explain {target}")
-
-
-def _told(tell: Tell) -> Progress:
-    def told(what: str, done: int, total: int | None) -> None:
-        tell(done, total, "records read" if what == "reading" else "records")
-
-    return told
 
 
 def _as_lines(what: str, done: int, total: int | None) -> None:

@@ -91,7 +91,11 @@ def sensitivity(
     recipe: dict[str, Json]
     if published and max(wanted) in PUBLISHED_DIMS:
         recipe = {"recipe": "published", "pairs": PUBLISHED_PAIRS, "seed": PUBLISHED_SEED}
-        rows = _replay(first, wanted)
+        fixed = f"C = {PUBLISHED_CLIP_NORM:g}, {PUBLISHED_PAIRS:,} pairs for each n and law."
+        say(f"Replaying the published simulation up to n = {max(wanted)}: {fixed}")
+        with counted("drawing", _DRAWN) as tell:
+            clipped, multiple = first.clipped, first.multiple
+            rows = replay(wanted, clipped=clipped, measured=first.measured, multiple=multiple, on_progress=tell)
     else:
         seed, pairs = 0 if seed is None else seed, PUBLISHED_PAIRS if pairs is None else pairs
         recipe = {"recipe": "fresh", "pairs": pairs, "seed": seed}
@@ -139,15 +143,6 @@ def _read(path: Path) -> Vectors:
     else:
         return array
     raise problem
-
-
-def _replay(first: Claim, dims: Sequence[int]) -> tuple[Violations, ...]:
-    say(
-        f"Replaying the published simulation up to n = {max(dims)}: C = {PUBLISHED_CLIP_NORM:g}, "
-        f"{PUBLISHED_PAIRS:,} pairs for each n and law."
-    )
-    with counted("drawing", _DRAWN) as tell:
-        return replay(dims, clipped=first.clipped, measured=first.measured, multiple=first.multiple, on_progress=tell)
 
 
 def _fresh(first: Claim, dims: Sequence[int], laws: Sequence[Law], pairs: int, seed: int) -> tuple[Violations, ...]:

@@ -92,7 +92,7 @@ def panel_svg(panel: Panel, frontier: Frontier, name: str) -> str:
     up = _Scale(ticks[0], ticks[-1], _HEIGHT - _BOTTOM, _TOP)
     for tick in ticks:
         _line(svg, "grid", _LEFT, up(tick), right, up(tick))
-        _text(svg, _LEFT - 5, up(tick) + 4, _number(tick), "end")
+        _text(svg, _LEFT - 5, up(tick) + 4, f"{round(tick, 9) or 0.0:g}", "end")  # no minus before a zero
     _epsilon_axis(svg, panel, frontier, across)
     if frontier.beside:
         _line(svg, "axis", inner, _TOP, inner, _HEIGHT - _BOTTOM, "2 3")
@@ -210,7 +210,3 @@ def _nice(low: float, high: float) -> list[float]:
     step *= next(factor for factor in (1, 2, 2.5, 5, 10) if (high - low) / (factor * step) <= 6)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [i * step for i in range(first, max(last, first + 1) + 1)]
-
-
-def _number(tick: float) -> str:
-    return f"{round(tick, 9) or 0.0:g}"  # no minus before a zero
