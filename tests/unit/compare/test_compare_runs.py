@@ -266,7 +266,7 @@ def test_a_claim_that_an_audit_refutes_ends_the_command_with_1(
     data["settings"]["distinguish"] = {"trials": 200}
     toml, out = tmp_path / "e.toml", tmp_path / "out"
     toml.write_text(as_toml(data), "utf-8")
-    assert compare(toml, out, workers=1) == 1
+    assert compare(experiment=toml, out=out, workers=1) == 1
     assert capsys.readouterr().out.startswith("An audit refutes what is claimed for lies: do not use it.\n")
     found = {row["metric"]: row for row in json.loads((out / "table.json").read_text("utf-8")) if row["kind"]}
     assert found["distinguish.refuted"]["value"] == 1
