@@ -21,9 +21,8 @@ import pytest
 
 from compared import experiment
 from dptext.compare.experiment import parse_experiment, read_experiment
-from dptext.compare.measured_table import read_measured, reduced
-from dptext.compare.reading import read_json
-from dptext.compare.recommend import Asked, Recommendation, recommend
+from dptext.compare.reading import read_json, read_measured
+from dptext.compare.recommend import Asked, Recommendation, recommend, reduced
 from dptext.compare.report import read_results
 from dptext.compare.stored import MeasuredTable
 from dptext.embeddings.npy import read_array

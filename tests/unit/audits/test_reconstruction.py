@@ -19,8 +19,8 @@ from dptext.audits.reconstruction import pools
 from dptext.audits.reconstruction.attack import Reconstruction, TopSuccess, reconstruct
 from dptext.audits.reconstruction.pools import feasible, random_candidates
 from dptext.audits.subjects import claim_of, unclaimed
-from dptext.cli.audit import reconstruction as command
-from dptext.cli.audit.subject import OnTrial
+from dptext.cli.audit import trials as command
+from dptext.cli.audit.trials import OnTrial
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy import accounting

@@ -14,9 +14,8 @@ from dptext.compare.cell_run import Outcome, run_cell
 from dptext.compare.cells import Cell
 from dptext.compare.corpora import Corpus, load_corpus
 from dptext.compare.experiment import Experiment, parse_experiment
-from dptext.compare.fits import SharedFits, fit_key
+from dptext.compare.fits import Lens, SharedFits, fit_key
 from dptext.compare.grid import plan_cells
-from dptext.compare.lens import Lens
 from dptext.compare.runner import Waiting
 from dptext.compare.worker import Opening, Worker
 from dptext.embeddings import sentence_encoder
