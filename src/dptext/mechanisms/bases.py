@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import (
     Any,
@@ -28,7 +29,7 @@ from typing import (
 from dptext import _validate
 from dptext.embeddings.vector_files import load_saved_word_vectors, load_word_vectors, save_word_vectors
 from dptext.embeddings.vectors import WordVectors
-from dptext.errors import ConfigError, IncomparableError
+from dptext.errors import ConfigError, IncomparableError, needing
 from dptext.frozen import Frozen
 from dptext.mechanism import Learns, Mechanism, Remarks, Spec, Traits
 from dptext.privacy import accounting
@@ -139,6 +140,31 @@ class OneEpsilon(OneUnit):
         return replace(self, epsilon=epsilon)  # type: ignore[type-var]  # every spec is a dataclass
 
 
+class Untrained(Generic[Mechanism_co]):
+    """A spec that learns from no text, and of which nothing is saved."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _fitted(self) -> Mechanism_co:
+        """The mechanism."""
+
+    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> Mechanism_co:
+        """The mechanism; public records and a seed are not needed.
+
+        ConfigError: a model that the settings name is not here, or does not suit them. MissingExtraError: its package
+        is absent.
+        """
+        return self._fitted()
+
+    def load(self, folder: Path) -> Mechanism_co:
+        """The mechanism, as by `fit`: nothing is read from the folder.
+
+        Where the settings name a model, it is the installed one; `load_model` refuses one of another digest.
+        """
+        return self._fitted()
+
+
 class FromWords(Generic[Mechanism_co]):
     """A spec that learns from no text: it is fitted to the public word vectors that its settings name."""
 
@@ -198,6 +224,20 @@ class NoGuarantee(OneUnitSpec):
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> NoReturn:
         """Refused (ConfigError): no setting gives a guarantee."""
         raise ConfigError(f"Expected a mechanism with a guarantee to calibrate to epsilon={epsilon!r}: {self.reason}.")
+
+
+class Extra:
+    """A module that needs packages of extras, imported when something of it is first asked for.
+
+    MissingExtraError says what cannot be done without which extras.
+    """
+
+    def __init__(self, module: str, what: str, *extras: str) -> None:
+        self._module, self._what, self._extras = module, what, extras
+
+    def __getattr__(self, name: str) -> Any:
+        with needing(self._what, *self._extras):
+            return getattr(import_module(self._module), name)
 
 
 @cache

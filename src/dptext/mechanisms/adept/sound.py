@@ -18,7 +18,7 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeAlias
+from typing import ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from dptext.embeddings.text_pools import read_pool, save_pool
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism, OnProgress, Remarks, Traits, seen
 from dptext.mechanisms.adept import latent
-from dptext.mechanisms.adept.latent import ClippedRewriter, Fitted, LatentSpec
+from dptext.mechanisms.adept.latent import ClippedRewriter, Fitted, LatentSpec, neural
 from dptext.mechanisms.bases import OneUnit, texts_in_play
 from dptext.privacy import accounting
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event, PureEvent
@@ -44,10 +44,6 @@ from dptext.text.reading import as_records
 from dptext.text.records import Record, Release, require_labels
 from dptext.text.saved import reading_saved
 from dptext.types import Floats, Int16s, Json
-
-if TYPE_CHECKING:  # torch is an extra and slow to load
-    from dptext.neural.adept import AnnotatedModel, TextCodebook
-
 
 PUBLIC_MODEL = "the auto-encoder, its vocabulary and its labels were made from public text only"
 _CODEBOOK_FILES = "codebook"
@@ -166,11 +162,7 @@ class Adept(LatentSpec, OneUnit):
         return found
 
     def fit(
-        self,
-        *,
-        public: Iterable[Record] = (),
-        seed: int | None = None,
-        on_progress: OnProgress | None = None,
+        self, *, public: Iterable[Record] = (), seed: int | None = None, on_progress: OnProgress | None = None
     ) -> AdeptNoise | AdeptCodebook:
         """Train on public records, with the very noise of the mechanism on the latents; or write the codebook.
 
@@ -190,7 +182,7 @@ class Adept(LatentSpec, OneUnit):
         model = self.trained(texts, noise=noise, seed=seed, on_epoch=latent.told(on_progress))
         if self.noise != "codebook":
             return AdeptNoise(self, model)
-        codebook = latent.rewriting().write_codebook(model, texts, size=self.codebook_size, seed=seed)
+        codebook = neural.write_codebook(model, texts, size=self.codebook_size, seed=seed)
         return self._choosing(model, codebook, texts, seed)
 
     def refit(self, fitted: Mechanism[str], *, public: Iterable[Record], seed: int) -> AdeptNoise | AdeptCodebook:
@@ -200,9 +192,9 @@ class Adept(LatentSpec, OneUnit):
         return self.fit(public=public, seed=seed)
 
     def _choosing(
-        self, model: AnnotatedModel, codebook: TextCodebook, public: Sequence[Record], seed: int
+        self, model: neural.AnnotatedModel, codebook: neural.TextCodebook, public: Sequence[Record], seed: int
     ) -> AdeptCodebook:
-        best, weight = latent.rewriting().best_choice, self.label_weight
+        best, weight = neural.best_choice, self.label_weight
         choice = best(codebook, model, public, epsilon=self.epsilon, label_weight=weight, seed=seed)
         return AdeptCodebook(self, model, codebook, choice)
 
@@ -225,11 +217,7 @@ class Adept(LatentSpec, OneUnit):
             codebook_size=40,
             epochs=2,
         )
-        return (
-            small,
-            replace(small, noise="privunit"),
-            replace(small, noise="laplace_l2", labels=()),
-        )
+        return small, replace(small, noise="privunit"), replace(small, noise="laplace_l2", labels=())
 
 
 def _training_noise(spec: Adept, seed: int) -> Callable[[Floats], Floats]:
@@ -238,7 +226,7 @@ def _training_noise(spec: Adept, seed: int) -> Callable[[Floats], Floats]:
     return lambda latents: clip(noise.release(latents, source), spec.clip_norm)
 
 
-def _load_codebook(spec: Adept, model: AnnotatedModel, folder: Path) -> AdeptCodebook:
+def _load_codebook(spec: Adept, model: neural.AnnotatedModel, folder: Path) -> AdeptCodebook:
     with reading_saved(f"the codebook in {folder}"):
         read, described, points = read_pool(folder, _CODEBOOK_FILES, labels=spec.labels, dtype=np.float64)
         sources = tuple(described["sources"])
@@ -251,7 +239,7 @@ def _load_codebook(spec: Adept, model: AnnotatedModel, folder: Path) -> AdeptCod
                 raise ValueError
         else:  # a model of before the envelope
             choice = TopKRandomizedResponse(spec.epsilon, described["k"], len(read))
-    book = latent.rewriting().TextCodebook(read.texts, read.labels, points, sources)
+    book = neural.TextCodebook(read.texts, read.labels, points, sources)
     return AdeptCodebook(spec, model, book, choice)
 
 
@@ -272,7 +260,9 @@ class AdeptCodebook(Fitted[Adept]):
 
     __slots__ = ("choice", "codebook")
 
-    def __init__(self, spec: Adept, model: AnnotatedModel, codebook: TextCodebook, choice: Choice) -> None:
+    def __init__(
+        self, spec: Adept, model: neural.AnnotatedModel, codebook: neural.TextCodebook, choice: Choice
+    ) -> None:
         super().__init__(spec, model)
         self.codebook = codebook
         self.choice = choice
@@ -304,8 +294,7 @@ class AdeptCodebook(Fitted[Adept]):
     def _scores(self, records: Sequence[Record]) -> Int16s:
         labels = [record.label for record in records]
         meanings = self.model.meanings(records)
-        found: Int16s = latent.rewriting().scores(self.codebook, meanings, labels, label_weight=self.spec.label_weight)
-        return found
+        return neural.scores(self.codebook, meanings, labels, label_weight=self.spec.label_weight)
 
     def output_distribution(self, record: Record) -> Mapping[str, float]:
         """The probability of each utterance; where there are labels, of label, U+001F and text."""

@@ -17,16 +17,15 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
 from dptext import _validate
 from dptext.embeddings.embedder import IN_BLOCKS
-from dptext.errors import ConfigError, needing
+from dptext.errors import ConfigError
 from dptext.mechanism import FitProgress, Mechanism, OnProgress, Remarks, Traits
-from dptext.mechanisms.bases import OneUnit, OnModel, check_choices, settings_for
+from dptext.mechanisms.bases import Extra, OneUnit, OnModel, check_choices, settings_for
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, TopKEvent, TwoSetEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_epsilon
@@ -41,7 +40,9 @@ from dptext.text.records import Record
 from dptext.types import Floats, Int32s, Integers
 
 if TYPE_CHECKING:
-    from dptext.neural.erae import ErAeModel, ErAeSettings, StepProgress
+    from dptext.neural import erae as neural
+else:
+    neural = Extra("dptext.neural.erae", "ER-AE", "neural")
 
 #: The step of logits: `LOGIT_GRID` of `dptext.neural.erae.writing`, which needs torch.
 _GRID = 2.0**-8
@@ -250,16 +251,11 @@ class ErAe(OneUnit):
         return found
 
     @property
-    def _settings(self) -> ErAeSettings:
-        found: ErAeSettings = settings_for(_neural().ErAeSettings, self)
-        return found
+    def _settings(self) -> neural.ErAeSettings:
+        return settings_for(neural.ErAeSettings, self)
 
     def fit(
-        self,
-        *,
-        public: Iterable[Record] = (),
-        seed: int | None = None,
-        on_progress: OnProgress | None = None,
+        self, *, public: Iterable[Record] = (), seed: int | None = None, on_progress: OnProgress | None = None
     ) -> ErAeMechanism:
         """Train the network on public texts.
 
@@ -274,11 +270,11 @@ class ErAe(OneUnit):
         """
         seed = secrets.randbits(32) if seed is None else seed
 
-        def told(at: StepProgress) -> None:
+        def told(at: neural.StepProgress) -> None:
             if on_progress is not None:
                 on_progress(FitProgress(at.step, at.steps, "steps", f"loss {at.loss:.3g}"))
 
-        return ErAeMechanism(self, _neural().fit_erae(self._settings, as_records(public), seed=seed, on_progress=told))
+        return ErAeMechanism(self, neural.fit_erae(self._settings, as_records(public), seed=seed, on_progress=told))
 
     def refit(self, fitted: Mechanism[str], *, public: Iterable[Record], seed: int) -> ErAeMechanism:
         """As `dptext.mechanism.Refits`: the network is taken over."""
@@ -288,7 +284,7 @@ class ErAe(OneUnit):
 
     def load(self, folder: Path) -> ErAeMechanism:
         """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
-        return ErAeMechanism(self, _neural().load_erae(self._settings, folder))
+        return ErAeMechanism(self, neural.load_erae(self._settings, folder))
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
@@ -314,18 +310,12 @@ class ErAe(OneUnit):
         )
 
 
-def _neural() -> ModuleType:
-    with needing("ER-AE", "neural"):
-        from dptext.neural import erae  # noqa: PLC0415 (an extra, slow to load)
-    return erae
-
-
 class ErAeMechanism(OnModel[ErAe]):
     """`ErAe` with its network: public, and the same for every choice and epsilon. Immutable."""
 
     __slots__ = ()
 
-    model: ErAeModel
+    model: neural.ErAeModel
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One text a record, of `max_tokens` words less what follows the end."""

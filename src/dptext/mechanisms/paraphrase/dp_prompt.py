@@ -8,9 +8,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import ClassVar, Final, Literal, Self, TypeAlias
 
 import numpy as np
@@ -21,7 +20,7 @@ from dptext.language.model import MODEL_IS_PUBLIC, Contexts, LanguageModel
 from dptext.language.reading import SMOLLM2, load_language_model
 from dptext.language.writing import options_of
 from dptext.mechanism import Learns, Remarks, Traits
-from dptext.mechanisms.bases import FittedMechanism, OneUnit, check_choices
+from dptext.mechanisms.bases import FittedMechanism, OneUnit, Untrained, check_choices
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, PureEvent, TopKEvent
 from dptext.privacy.guarantee import Unit, format_epsilon
@@ -49,7 +48,7 @@ PROMPT: Final = """Rewrite each sentence in other words.
 
 
 @dataclass(frozen=True, slots=True)
-class DpPrompt(OneUnit):
+class DpPrompt(Untrained["DpPromptMechanism"], OneUnit):
     """Settings of a paraphrase by a language model, each of its tokens chosen privately.
 
     Use:
@@ -150,18 +149,8 @@ class DpPrompt(OneUnit):
         )
         return replace(self, epsilon=epsilon + found.epsilon)
 
-    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> DpPromptMechanism:
-        """Load the model; public records and a seed are not needed.
-
-        Raises:
-            ConfigError: there is no such model, or it has another vocabulary or reads too few tokens.
-            MissingExtraError: its package is absent; the message names the line that installs it.
-        """
+    def _fitted(self) -> DpPromptMechanism:
         return DpPromptMechanism(self, load_language_model(self.model))
-
-    def load(self, folder: Path) -> DpPromptMechanism:
-        """The mechanism: nothing was saved, as the settings name the model and its digest is held against it."""
-        return self.fit()
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
