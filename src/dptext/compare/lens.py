@@ -7,9 +7,8 @@ import numpy as np
 
 from dptext.compare.experiment import EMBEDDERS
 from dptext.embeddings.embedder import Embedder
-from dptext.embeddings.encoders import load_encoder
+from dptext.embeddings.encoders import WordMean, load_encoder
 from dptext.embeddings.vector_files import load_vectors
-from dptext.embeddings.word_mean import WordMean
 from dptext.types import Floats, Singles
 
 _REMEMBERED: Final = 50_000

@@ -176,7 +176,6 @@ def _texts_with(texts: Sequence[str], max_tokens: int) -> Counter[str]:
 
 
 def _ranked(counts: Mapping[str, int]) -> list[str]:
-    """Words by the number of their texts, the largest first."""
     return sorted(counts, key=lambda word: (-counts[word], word))
 
 

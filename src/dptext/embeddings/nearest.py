@@ -202,7 +202,6 @@ class NearestWords:
         return int(np.argmin(work))
 
     def _score(self, points: Floats, norms: Floats, words: Positions | Int32s) -> Floats:
-        """Return the float64 score of one word for each query, from the vectors as given."""
         gaps = (self.vectors.vectors[words] - points) / self._radius
         scores: Floats = (norms**2 - np.einsum("ij,ij->i", gaps, gaps)) / 2
         return scores
@@ -287,7 +286,6 @@ def _stack(left: NDArray[Real], width: int) -> NDArray[Real]:
 
 
 def _product(left: NDArray[Real], right: NDArray[Real]) -> NDArray[Real]:
-    """Return left @ right, computed in the calling thread."""
     product: NDArray[Real] = np.matmul(_stack(left, right.shape[1]), right)
     return product.reshape(-1, right.shape[1])[: len(left)]
 

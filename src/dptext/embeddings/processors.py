@@ -1,6 +1,12 @@
-"""How many processors this process may use."""
+"""How many processors this process may use, and work shared among them."""
 
 import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+Part = TypeVar("Part")
+Found = TypeVar("Found")
 
 
 def processors() -> int:
@@ -12,3 +18,11 @@ def threads() -> int:
     """How many threads compute at once: OMP_NUM_THREADS, else one a processor."""
     asked = os.environ.get("OMP_NUM_THREADS", "")
     return int(asked) if asked.isdecimal() and int(asked) else processors()
+
+
+def each(work: Callable[[Part], Found], parts: Sequence[Part]) -> list[Found]:
+    """What `work` makes of each part, on as many threads as `threads`."""
+    if len(parts) < 2 or threads() < 2:
+        return [*map(work, parts)]
+    with ThreadPoolExecutor(threads()) as pool:
+        return [*pool.map(work, parts)]

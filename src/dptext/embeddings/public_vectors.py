@@ -34,7 +34,6 @@ class PublicVectors:
         self._known: dict[tuple[str, str, str], Singles] = {}
 
     def __len__(self) -> int:
-        """Return the number of vectors that are kept."""
         return len(self._known)
 
     @property

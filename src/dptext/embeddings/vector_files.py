@@ -71,15 +71,12 @@ def load_vectors(path: str | os.PathLike[str], n_words: int | None = None) -> Wo
 def load_word_vectors(source: str, n_words: int) -> WordVectors:
     """The first words of "glove" (the package of the extra `[glove]`) or of a vector file.
 
-    Raises:
-        ConfigError: If the file cannot be used.
-        MissingExtraError: If the package is absent.
+    ConfigError: If the file cannot be used. MissingExtraError: If the package is absent.
     """
     return load_glove(n_words) if source == "glove" else load_vectors(source, n_words)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield (line number from 1, line) of a UTF-8 file, decompressed if its name ends in .gz."""
     number = 0
     try:
         with _open(path) as file:

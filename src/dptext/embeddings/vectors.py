@@ -58,11 +58,9 @@ class WordVectors:
         object.__setattr__(self, "_positions", positions)
 
     def __repr__(self) -> str:
-        """Return name and shape: the vocabulary may have 400,000 words."""
         return f"WordVectors({self.name!r}, n_words={len(self)}, dim={self.dim})"
 
     def __len__(self) -> int:
-        """Return the number of words."""
         return len(self.words)
 
     @property
@@ -108,7 +106,6 @@ class WordVectors:
 
 
 def _positions_of(words: tuple[str, ...], name: str) -> dict[str, int]:
-    """The position of each word; ConfigError where `word_problem` finds one."""
     positions = dict(zip(words, range(len(words)), strict=True)) if set(map(type, words)) == {str} else {}
     if len(positions) == len(words) and " ".join(words).split() == list(words):
         return positions  # all at once: a word at a time takes ten times as long

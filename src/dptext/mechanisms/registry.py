@@ -64,15 +64,12 @@ class Registry(Mapping[str, type[Spec]]):
         return self.loaded[kind]
 
     def __iter__(self) -> Iterator[str]:
-        """All kinds; nothing is imported."""
         return iter([*OURS, *sorted(self._theirs)])
 
     def __len__(self) -> int:
-        """How many kinds there are; nothing is imported."""
         return len(OURS) + len(self._theirs)
 
     def __contains__(self, kind: object) -> bool:
-        """Whether there is such a kind; nothing is imported."""
         return kind in OURS or kind in self._theirs
 
     def usable(self, say: Callable[[str], None] = lambda _: None) -> dict[str, type[Spec]]:

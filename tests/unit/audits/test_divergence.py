@@ -27,7 +27,7 @@ from dptext.audits.divergence.findings import (
 from dptext.audits.divergence.renyi import gaussian
 from dptext.audits.divergence.settings import DivergenceSettings
 from dptext.audits.divergence.space import apart, fit_projection
-from dptext.embeddings.tfidf_svd import fit_tfidf_svd
+from dptext.embeddings.tfidf import fit_tfidf_svd
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.text.records import Record

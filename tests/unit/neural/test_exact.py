@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("numba")
 
-from dptext.embeddings.bert import tiles  # noqa: E402
+from dptext.embeddings.bert import loops, tiles  # noqa: E402
 from dptext.errors import ConfigError  # noqa: E402
 from dptext.neural.adept import exact, network  # noqa: E402
 from dptext.neural.adept.network import Architecture, AutoEncoder, Encoding  # noqa: E402
@@ -98,34 +98,18 @@ def test_a_step_that_looks_at_other_rows_is_refused(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(exact, "_step", leaking)
     with pytest.raises(ConfigError, match="alike in every place"):
-        Encoding(model(), device="cpu")
+        Encoding(model())
 
 
 def test_a_place_of_a_tile_that_rounds_otherwise_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: the last row of a tile is summed in another order."""
-    sound = exact.products
+    sound = loops.products
 
     def uneven(rows, n, panels, bias, tile, out):
         sound(rows, n, panels, bias, tile, out)
         last = slice(tiles.ROWS - 1, None, tiles.ROWS)
         out[last] = np.nextafter(out[last], np.float32(np.inf))
 
-    monkeypatch.setattr(exact, "products", uneven)
+    monkeypatch.setattr(loops, "products", uneven)
     with pytest.raises(ConfigError, match="alike in every place"):
-        Encoding(model(), device="cpu")
-
-
-def test_without_numba_one_text_is_computed_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    fast, rows, seen = Encoding(model(), device="cpu"), tokens(5), []
-    monkeypatch.setattr(network, "find_spec", lambda name: None)
-    whole = model()
-    slow = Encoding(whole, device="cpu")
-    sound = whole.latent
-
-    def watched(inputs):
-        seen.append(len(inputs))
-        return sound(inputs)
-
-    monkeypatch.setattr(whole, "latent", watched)
-    assert np.abs(slow(rows) - fast(rows)).max() <= network.LATENT_GRID
-    assert seen == [1] * 5
+        Encoding(model())

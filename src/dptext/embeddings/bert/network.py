@@ -86,8 +86,19 @@ class Linear:
         return cls.of(np.pad(weights, ((0, more), (0, 0))), np.pad(bias, (0, more)), "float32")
 
 
+def rows_for(n: int, width: int) -> Singles:
+    """Room for n rows, and for a whole tile after them."""
+    return room(n + tiles.ROWS, width)
+
+
+def product(rows: Singles, n: int, layer: Linear, out: Singles | None = None) -> Singles:
+    """What a layer in float32 makes of the first `n` rows, of which it reads as many columns as it has inputs."""
+    out = rows_for(n, len(layer.bias)) if out is None else out
+    loops.products(rows, n, layer.panels, layer.bias, room(tiles.ROWS, tiles.COLUMNS), out)
+    return out
+
+
 def _as_bfloat16(numbers: Singles) -> np.ndarray[Any, Any]:
-    """The upper 16 bits, rounded to even."""
     bits = np.ascontiguousarray(numbers).view(np.uint32)
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
 
@@ -186,7 +197,6 @@ class Bert:
         return found
 
     def _compute(self, pieces: Pieces, lengths: Positions, space: _Workspace, found: Singles, batch: Positions) -> None:
-        """Put the vectors of a batch in their places."""
         out = np.empty((len(pieces), self.dim), np.float32)
         ends = np.cumsum(lengths).astype(np.int64)
         for _ in self.inputs(np.concatenate([np.asarray(own, np.int64) for own in pieces]), ends, space):

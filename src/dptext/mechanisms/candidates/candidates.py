@@ -277,7 +277,6 @@ class Candidates(OneEpsilon):
         )
 
     def _checked(self, given: list[Record], name: str) -> list[Record]:
-        """The records, without labels where there are none in the settings."""
         require_labels(given, self.labels, name)
         return given if self.labels else [replace(record, label=None) for record in given]
 
@@ -326,7 +325,6 @@ def _envelope(spec: Candidates, pool: Pool) -> EnvelopeResponse:
 
 @lru_cache(maxsize=256)
 def _log_range(epsilon: float, size: int) -> float:
-    """The largest range of the log weights of `size` options that costs at most epsilon."""
     if epsilon < 1e-12:  # a range never costs more than twice itself
         return epsilon / 2 * (1 - 2.0**-40)
     return accounting.calibrate(ExponentialEvent(1.0, size), epsilon).log_range

@@ -98,10 +98,8 @@ class LabelOnly(OneEpsilon):
 
         Public records with no label, or another one, are left out. A text that occurs twice is twice as likely.
 
-        Raises:
-            ConfigError: a label has no public text.
-            DataError: a text cannot be written as UTF-8.
-            MissingExtraError: `embedder="sentence"` and the sentence encoder is absent.
+        ConfigError: a label has no public text. DataError: a text cannot be written as UTF-8. MissingExtraError:
+        `embedder="sentence"` and the sentence encoder is absent.
         """
         texts: dict[str, list[str]] = {label: [] for label in self.labels}
         for record in as_records(public):

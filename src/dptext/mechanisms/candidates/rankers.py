@@ -147,10 +147,9 @@ def load_ranker(
     model. At most `max_sentences` of a text are read, with `distilled` only of a candidate. Points and centre that were
     computed before are `saved`. Before that `on_progress` is told how many candidates a sentence encoder has read.
 
-    Raises:
-        ConfigError: the folder holds no auto-encoder of public text; or what was saved is cut short, edited, or of
-            another encoder.
-        MissingExtraError: what the ranker needs is not installed. Only the fitting of `distilled` needs an encoder.
+    ConfigError: the folder holds no auto-encoder of public text; or what was saved is cut short, edited, or of another
+    encoder. MissingExtraError: what the ranker needs is not installed. Only the fitting of `distilled` needs an
+    encoder.
     """
     own: Floats | None = None
     read: Callable[[Sequence[str]], Floats]
@@ -230,7 +229,6 @@ class _Watched:
 
 
 def _documents(on_progress: OnProgress, before: int, here: int, n_sentences: int, total: int) -> Callable[[int], None]:
-    """Tells by the sentences that are read how many documents are, after those before."""
     return lambda done: on_progress(FitProgress(before + here * done // n_sentences, total, "texts embedded"))
 
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 else:
     neural = Extra("dptext.neural.erae", "ER-AE", "neural")
 
-#: The step of logits: `LOGIT_GRID` of `dptext.neural.erae.writing`, which needs torch.
+#: The step of logits: `LOGIT_GRID` of `dptext.neural.erae.network`, which needs torch.
 _GRID = 2.0**-8
 
 WordChoice: TypeAlias = Hub | TopKRandomizedResponse | TwoSet | ClippedExponential
@@ -53,7 +53,6 @@ _ENUMERABLE = 10_000
 
 
 def _below(steps: Int32s) -> Floats:
-    """Logits below the largest of their row."""
     return np.asarray((steps - steps.max(axis=1, keepdims=True)) * _GRID)
 
 

@@ -135,7 +135,6 @@ class PiiRedactionMechanism(MaskingMechanism[PiiRedaction]):
 
 
 def _overlaps(tokens: Sequence[str], document: str, pieces: Iterable[Found]) -> list[bool]:
-    """Whether each token shares a character with a piece of the document."""
     inside = bytearray(len(document))
     for piece in pieces:
         start, end = max(0, piece.start), min(len(document), piece.end)

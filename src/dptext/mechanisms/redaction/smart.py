@@ -99,10 +99,8 @@ class SmartRedaction(Masking, NoGuarantee):
         scikit-learn. A word weighs its coefficient times its inverse document frequency. Public records without a label
         are left out.
 
-        Raises:
-            ConfigError: the public texts are not of two kinds, or have no word.
-            DataError: a text cannot be written as UTF-8.
-            MissingExtraError: scikit-learn is absent.
+        ConfigError: the public texts are not of two kinds, or have no word. DataError: a text cannot be written as
+        UTF-8. MissingExtraError: scikit-learn is absent.
         """
         records = [record for record in as_records(public) if record.label is not None]
         is_sensitive = self._kinds(records)

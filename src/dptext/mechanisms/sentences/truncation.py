@@ -208,7 +208,6 @@ class Box:
 
 
 def _embedded(encoder: Embedder, records: Sequence[Record]) -> tuple[Floats, list[int]]:
-    """Embeddings of the sentences, document after document, and how many each document has."""
     documents = [sentences(record.text) for record in records]
     embeddings = encoder.embed([sentence for document in documents for sentence in document])
     return np.asarray(embeddings, np.float64), [len(document) for document in documents]

@@ -79,7 +79,6 @@ class WordNoiseMechanism(WordByWord[Spec_co]):
         self._noise = noise
 
     def _replace(self, indices: Integers, sizes: Sequence[int], randomness: Randomness) -> Integers:
-        """A word for each token (-1 for an unknown one)."""
         result = np.empty(len(indices), np.int64)
         for here, noisy in self._noisy(lambda tokens: self._words.at(indices[tokens]), sizes, randomness):
             result[here] = self._nearest.search(noisy if self._root is None else noisy @ self._root)
@@ -154,7 +153,6 @@ class WordChoiceMechanism(WordByWord[Spec_co]):
         self._draws = WordDraws(words, choice)
 
     def _replace(self, indices: Integers, sizes: Sequence[int], randomness: Randomness) -> Integers:
-        """A word for each token (-1 for an unknown one)."""
         start = 0
 
         def draw(source: Randomness, n: int) -> Integers:

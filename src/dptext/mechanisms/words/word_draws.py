@@ -82,7 +82,6 @@ class WordDraws:
         return rounds if kept * 2**rounds >= 2 else 0
 
     def _blocks(self, n_rows: int) -> Iterator[slice]:
-        """Rows whose distances to all words fit into memory."""
         step = max(1, _DISTANCES_AT_ONCE // len(self.words.points))
         return (slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step))
 
@@ -110,7 +109,6 @@ class WordDraws:
         return self.choice.keep(np.sqrt(np.einsum("ij,ij->i", gaps, gaps)), shells, source)
 
     def _by_trials(self, indices: Integers, source: Randomness) -> Integers:
-        """A word for each token, or -1 where no trial succeeded."""
         result = np.full(len(indices), -1, np.int64)
         for tries in (1 << i for i in range(self.rounds)):
             pending = np.flatnonzero(result < 0)

@@ -183,7 +183,6 @@ class WordMetric(FromWords["WordMetricMechanism"]):
         return found
 
     def _fitted(self, vectors: WordVectors) -> WordMetricMechanism:
-        """The mechanism on vectors that keep to the bounds of the settings."""
         points = vectors.vectors.astype(np.float64)
         root = covariance_root(points, self.mahalanobis_lambda) if self.noise == "mahalanobis" else None
         # Noise is added, and rounded, where it is round; going back is post-processing.

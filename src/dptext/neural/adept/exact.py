@@ -4,15 +4,14 @@ All products are tiles (see `dptext.embeddings.bert.tiles`), in which a row goes
 and beside any other row. What stands between the products treats a row alone.
 """
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import numpy as np
 
 from dptext.embeddings.bert import tiles
-from dptext.embeddings.bert.loops import Array, F, compiled, exp_minus, products
-from dptext.embeddings.bert.network import Linear, room
-from dptext.embeddings.processors import threads
+from dptext.embeddings.bert.loops import Array, F, compiled, exp_minus
+from dptext.embeddings.bert.network import Linear, product, rows_for
+from dptext.embeddings.processors import each
 from dptext.errors import ConfigError
 from dptext.types import Floats, Integers, Singles
 
@@ -64,37 +63,19 @@ class ExactReader:
 
     def read(self, tokens: Integers) -> Floats:
         """A vector of each row of tokens `(n, length)`, float64 of float32 numbers."""
-        found = np.empty((len(tokens), self._dim))
-
-        def compute(start: int) -> None:
-            found[start : start + _ROWS] = self._block(tokens[start : start + _ROWS])
-
-        starts = range(0, len(tokens), _ROWS)
-        if len(starts) < 2 or threads() < 2:
-            for start in starts:
-                compute(start)
-        else:
-            with ThreadPoolExecutor(threads()) as pool:
-                list(pool.map(compute, starts))
-        return found
+        blocks = [tokens[start : start + _ROWS] for start in range(0, len(tokens), _ROWS)]
+        return np.concatenate([np.empty((0, self._dim)), *each(self._block, blocks)])
 
     def _block(self, tokens: Integers) -> Singles:
         n, units = len(tokens), self._outer.weights.shape[1]
-        padded = -(-n // tiles.ROWS) * tiles.ROWS + tiles.ROWS
-        tile = room(tiles.ROWS, tiles.COLUMNS)
         known, places = np.unique(tokens, return_inverse=True)
         places = places.reshape(tokens.shape)
-        words = room(len(known) + 2 * tiles.ROWS, self._embedding.shape[1])
+        words = rows_for(len(known), self._embedding.shape[1])
         words[: len(known)] = self._embedding[known]
-        of_tokens, gates = room(len(words), self._inner.weights.shape[0]), room(padded, self._outer.weights.shape[0])
-        products(words, len(known), self._inner.panels, self._inner.bias, tile, of_tokens)
-        h, c = room(padded, units), room(padded, units)
+        of_tokens, gates = product(words, len(known), self._inner), rows_for(n, len(self._outer.bias))
+        h, c = rows_for(n, units), rows_for(n, units)
         for step in range(tokens.shape[1]):
-            products(h, n, self._outer.panels, self._outer.bias, tile, gates)
+            product(h, n, self._outer, gates)
             _step(gates, of_tokens, np.ascontiguousarray(places[:, step]), n, h, c)
         state = np.concatenate([h, c], axis=1)
-        if self._last is None:
-            return state[:n]
-        out = room(padded, self._last.weights.shape[0])
-        products(state, n, self._last.panels, self._last.bias, tile, out)
-        return out[:n, : self._dim]
+        return (state if self._last is None else product(state, n, self._last))[:n, : self._dim]

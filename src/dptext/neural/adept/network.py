@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -19,11 +18,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dptext.errors import ConfigError
+from dptext.neural.adept.exact import ExactReader
 from dptext.neural.tokens import BEGIN, PAD, UNKNOWN
-from dptext.types import Floats, Integers
-
-if TYPE_CHECKING:
-    from dptext.neural.adept.exact import ExactReader
+from dptext.types import Floats
 
 #: Latents are rounded to this step before they leave the encoder.
 LATENT_GRID = 2.0**-14
@@ -119,39 +116,24 @@ def shifted(targets: Tensor) -> Tensor:
 class Encoding:
     """The encoder in use: latents `(n, latent_dim)` in float64, on a grid of 2^-14, each of its own row alone.
 
-    Those of features are exact sums (see `_projected`). The LSTM is computed by `exact`, on the processor. Where numba
-    is not installed, torch computes one text after the other on the device, which takes many times as long. Later
-    changes of the model's weights are not seen.
+    Those of features are exact sums (see `_projected`). The LSTM is computed by `exact`, on the processor.
+    Later changes of the model's weights are not seen.
     """
 
-    def __init__(self, model: AutoEncoder, *, device: str) -> None:
+    def __init__(self, model: AutoEncoder) -> None:
         self._model = model
-        self._device = device
         self._reader = None if model.sizes.features else _exact_reader(model)
 
     def __call__(self, inputs: NDArray[np.generic]) -> Floats:
         """Latents of left-padded tokens `(n, length)` or of features `(n, features)`."""
-        found = _projected(self._model, inputs) if self._model.sizes.features else self._read(inputs.astype(np.int64))
+        reader = self._reader
+        found = _projected(self._model, inputs) if reader is None else reader.read(inputs.astype(np.int64))
         norms = np.maximum(np.sqrt(np.einsum("ij,ij->i", found, found)), 1e-12)
         clipped = found * np.minimum(self._model.sizes.clip_norm / norms, 1.0)[:, None]
         return np.asarray(np.rint(clipped / LATENT_GRID) * LATENT_GRID)
 
-    def _read(self, tokens: Integers) -> Floats:
-        if self._reader is not None:
-            return self._reader.read(tokens)
-        found = np.empty((len(tokens), self._model.sizes.latent_dim))
-        with torch.inference_mode():
-            for i, row in enumerate(torch.from_numpy(tokens)):
-                found[i] = self._model.latent(row[None].to(self._device))[0].double().cpu().numpy()
-        return found
 
-
-def _exact_reader(model: AutoEncoder) -> ExactReader | None:
-    """The LSTM encoder of a network; None where numba is not installed."""
-    if find_spec("numba") is None:
-        return None
-    from dptext.neural.adept.exact import ExactReader  # noqa: PLC0415 (numba is an extra, slow to load)
-
+def _exact_reader(model: AutoEncoder) -> ExactReader:
     weights = {name: value.detach().float().cpu().numpy() for name, value in model.named_parameters()}
     inner, outer = ((weights[f"reader.weight_{part}_l0"], weights[f"reader.bias_{part}_l0"]) for part in ("ih", "hh"))
     last = (weights["project.weight"], weights["project.bias"]) if model.sizes.projected else None

@@ -130,7 +130,7 @@ def reconstruction_losses(
 ) -> Floats:
     """Mean cross-entropy per token of each text, `(n,)`, with teacher forcing: an auto-encoder's membership score."""
     found = np.empty(len(targets))
-    encode = Encoding(model, device=device)
+    encode = Encoding(model)
     for start in range(0, len(targets), rows):
         latents = encode(inputs[start : start + rows])
         if noise is not None:
@@ -155,7 +155,6 @@ def writing_losses(model: AutoEncoder, latents: Floats, targets: Integers, *, de
 
 
 def _batches(rows: Integers, targets: Integers, size: int, source: np.random.Generator) -> list[Integers]:
-    """Batches of public texts of like length, in random order."""
     shuffled = source.permutation(rows)
     lengths = (targets[shuffled] != PAD).sum(axis=1)
     # Sorted within windows of 16 batches: there is little padding, and a text has other neighbours in each epoch.

@@ -219,7 +219,6 @@ def train_transformer(schedule: FineTuning, *, name: str = MINILM, on_epoch: OnE
 
 
 def _learning(model: SentenceTransformer, top_layers: int | None) -> list[torch.nn.Parameter]:
-    """The weights that learn; the others need no gradient any more."""
     if top_layers is None:
         return list(model.parameters())
     stacks = [part for part in model.modules() if isinstance(part, torch.nn.ModuleList)]
