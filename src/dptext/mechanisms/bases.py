@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache
 from importlib import import_module
@@ -35,6 +35,7 @@ from dptext.mechanism import Learns, Mechanism, Remarks, Spec, Traits
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, NoEvent, PureEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
+from dptext.sampling.source import Randomness
 from dptext.text.files import Target
 from dptext.text.records import Record
 
@@ -224,6 +225,23 @@ class NoGuarantee(OneUnitSpec):
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> NoReturn:
         """Refused (ConfigError): no setting gives a guarantee."""
         raise ConfigError(f"Expected a mechanism with a guarantee to calibrate to epsilon={epsilon!r}: {self.reason}.")
+
+
+def bisected(spec: Settings, epsilon: float, low: float, high: float, *, rounds: int, **at: Any) -> Settings:
+    """The spec at the largest setting `epsilon` from low, which fits, whose guarantee costs at most epsilon."""
+    for _ in range(rounds):
+        middle = (low + high) / 2
+        tried: Any = replace(spec, epsilon=middle)  # type: ignore[type-var]  # every spec is a dataclass
+        low, high = (middle, high) if tried.guarantee(**at).epsilon <= epsilon else (low, middle)
+    return replace(spec, epsilon=low)  # type: ignore[type-var]
+
+
+def blocks_of(randomness: Randomness, sizes: Sequence[int], most: int) -> Iterator[tuple[Randomness, slice]]:
+    """As `Randomness.blocks`, with the rows that each block is of."""
+    start = 0
+    for source, n in randomness.blocks(sizes, most):
+        yield source, slice(start, start + n)
+        start += n
 
 
 class Extra:

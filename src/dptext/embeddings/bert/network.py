@@ -23,11 +23,7 @@ Pieces: TypeAlias = Sequence[Sequence[int]]
 PIECES_AT_ONCE: Final = 256  # so that the numbers between two layers stay in the cache
 _ALIGNED = 64  # bytes
 _SMOOTHING = 0.5  # of SmoothQuant (Xiao et al. 2023): the share of a channel's range that moves to the weights
-_DTYPES: Final[Mapping[str, type[np.generic]]] = {
-    "float32": np.float32,
-    "bfloat16": np.uint16,
-    "int8": tiles.INT_ROWS,
-}
+_DTYPES: Final[Mapping[str, type[np.generic]]] = {"float32": np.float32, "bfloat16": np.uint16, "int8": tiles.INT_ROWS}
 
 
 def best_there_is(asked: str) -> Exactness:

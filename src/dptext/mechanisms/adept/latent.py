@@ -16,7 +16,7 @@ import numpy as np
 from dptext import _validate
 from dptext.embeddings.embedder import IN_BATCHES, read_alone
 from dptext.mechanism import FitProgress, OnProgress, VectorNoise
-from dptext.mechanisms.bases import Extra, OnModel, check_choices, settings_for
+from dptext.mechanisms.bases import Extra, OnModel, blocks_of, check_choices, settings_for
 from dptext.sampling.clipping import Norm, clip
 from dptext.sampling.float_noise import Gaussian, L2Laplace
 from dptext.sampling.grid_noise import GridLaplace
@@ -166,10 +166,8 @@ class Rewriter(Fitted[Spec_co]):
     def release(self, latents: Floats, randomness: Randomness) -> Floats:
         """Latents with the mechanism's noise."""
         found = np.empty_like(latents, dtype=np.float64)
-        start = 0
-        for source, n in randomness.blocks([1] * len(latents), _ROWS):
-            found[start : start + n] = self._noise.release(latents[start : start + n], source)
-            start += n
+        for source, here in blocks_of(randomness, [1] * len(latents), _ROWS):
+            found[here] = self._noise.release(latents[here], source)
         return found
 
     def log_density(self, released: Floats, latents: Floats) -> Floats:

@@ -28,7 +28,7 @@ from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism, OnProgress, Remarks, Traits, seen
 from dptext.mechanisms.adept import latent
 from dptext.mechanisms.adept.latent import ClippedRewriter, Fitted, LatentSpec, neural
-from dptext.mechanisms.bases import OneUnit, texts_in_play
+from dptext.mechanisms.bases import OneUnit, blocks_of, texts_in_play
 from dptext.privacy import accounting
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event, PureEvent
 from dptext.privacy.guarantee import Unit
@@ -307,7 +307,7 @@ class AdeptCodebook(Fitted[Adept]):
         """One utterance of the codebook and its label a record."""
         scores, choice = self._scores(records), self.choice
         chosen: list[int] = []
-        for source, n in randomness.blocks([1] * len(records), _ROWS):
-            chosen += choice.choose(scores[len(chosen) : len(chosen) + n], source).tolist()
+        for source, here in blocks_of(randomness, [1] * len(records), _ROWS):
+            chosen += choice.choose(scores[here], source).tolist()
         book = self.codebook
         return latent.written(records, [(book.labels[i], book.texts[i]) for i in chosen])

@@ -32,17 +32,8 @@ from dptext.embeddings.likeness import GRID, STEPS
 from dptext.embeddings.text_pools import read_pool, save_pool
 from dptext.errors import ConfigError
 from dptext.mechanism import ADDED, OnProgress, Remarks, Traits, seen
-from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, check_choices, texts_in_play
-from dptext.mechanisms.candidates.rankers import (
-    WIDTH,
-    Pool,
-    Ranker,
-    RankerName,
-    Saved,
-    enveloped,
-    load_ranker,
-    tuned,
-)
+from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, blocks_of, check_choices, texts_in_play
+from dptext.mechanisms.candidates.rankers import WIDTH, Pool, Ranker, RankerName, Saved, enveloped, load_ranker, tuned
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, PureEvent
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES
@@ -263,18 +254,8 @@ class Candidates(OneEpsilon):
     ) -> Ranker:
         # What an envelope keeps is the cosine itself; other choices have only ranks or differences of it.
         centred = self.selection != "envelope" or self.ranker == "adept"
-        most, device, told = self.max_sentences, self.device, on_progress
-        return load_ranker(
-            self.ranker,
-            texts,
-            folder,
-            max_sentences=most,
-            device=device,
-            precision=self.precision,
-            centred=centred,
-            saved=saved,
-            on_progress=told,
-        )
+        how = {"device": self.device, "precision": self.precision, "max_sentences": self.max_sentences}
+        return load_ranker(self.ranker, texts, folder, centred=centred, saved=saved, on_progress=on_progress, **how)
 
     def _checked(self, given: list[Record], name: str) -> list[Record]:
         require_labels(given, self.labels, name)
@@ -414,8 +395,7 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
         cosines, response, choice = self._cosines(batch), self.spec.label_response, self.choice
         texts: list[str] = []
         given: list[str | None] = []
-        for source, n in randomness.blocks([1] * len(batch), _DOCUMENTS_AT_ONCE):
-            here = slice(len(texts), len(texts) + n)
+        for source, here in blocks_of(randomness, [1] * len(batch), _DOCUMENTS_AT_ONCE):
             labels = list(batch.labels[here])
             if response is not None:
                 labels = [response.labels[i] for i in response.choose(labels, source).tolist()]

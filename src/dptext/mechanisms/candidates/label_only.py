@@ -26,7 +26,7 @@ from dptext import _validate
 from dptext.embeddings.encoders import load_encoder
 from dptext.errors import ConfigError
 from dptext.mechanism import Traits, seen
-from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, check_choices
+from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, blocks_of, check_choices
 from dptext.mechanisms.candidates.rankers import TfIdf
 from dptext.privacy.events import TopKEvent
 from dptext.sampling.discrete import uniform_below
@@ -169,10 +169,7 @@ class LabelOnlyMechanism(FittedMechanism[LabelOnly]):
         batch = Batch.of(records)
         given = batch.labels
         labels, texts = np.empty((2, len(given)), np.int64)
-        start = 0
-        for source, n in randomness.blocks([1] * len(records), _ROWS_AT_ONCE):
-            here = slice(start, start + n)
-            start += n
+        for source, here in blocks_of(randomness, [1] * len(records), _ROWS_AT_ONCE):
             labels[here] = self._response.choose(given[here], source)
             texts[here] = self._draw_texts(labels[here], source)
         drawn, names, public = labels.tolist(), self.spec.labels, self._texts

@@ -292,13 +292,7 @@ def enveloped(
 
 
 def tuned(
-    pool: Pool,
-    ranker: Ranker,
-    public: Sequence[Record],
-    *,
-    choice: float | Exponential,
-    label_weight: float,
-    seed: int,
+    pool: Pool, ranker: Ranker, public: Sequence[Record], *, choice: float | Exponential, label_weight: float, seed: int
 ) -> Pool:
     """The pool with the k, or the range of scores, that keeps most, by public records.
 

@@ -25,10 +25,10 @@ from dptext import _validate
 from dptext.embeddings.embedder import IN_BLOCKS
 from dptext.errors import ConfigError
 from dptext.mechanism import FitProgress, Mechanism, OnProgress, Remarks, Traits
-from dptext.mechanisms.bases import Extra, OneUnit, OnModel, check_choices, settings_for
+from dptext.mechanisms.bases import Extra, OneUnit, OnModel, bisected, check_choices, settings_for
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, TopKEvent, TwoSetEvent
-from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_epsilon
+from dptext.privacy.guarantee import Unit, format_epsilon
 from dptext.sampling.exponential import ClippedExponential
 from dptext.sampling.hub import LARGEST_HUB_EPSILON, Hub
 from dptext.sampling.source import Randomness
@@ -170,11 +170,6 @@ class ErAe(OneUnit):
         """The network is public; a processor computes each text by itself."""
         return (PUBLIC_MODEL,) if self.device == "cpu" else (PUBLIC_MODEL, IN_BLOCKS)
 
-    @property
-    def token_guarantee(self) -> Guarantee:
-        """What a single released word says of the whole text, given those before it."""
-        return accounting.guarantee((self.chooser.event,), 0.0, unit=Unit.DOCUMENT, basis=Basis.CONDITIONAL)
-
     def remarks(self) -> Remarks:
         """What the epsilon of a text is made of, and what it is worth."""
         whole = format_epsilon(self.guarantee().epsilon)
@@ -240,14 +235,9 @@ class ErAe(OneUnit):
             while found.guarantee(delta=delta).epsilon > epsilon:
                 found = replace(self, epsilon=found.epsilon * (1 - 1e-9))
             return found
-        high = min(epsilon, LARGEST_HUB_EPSILON)
-        for _ in range(40):
-            middle = (low + high) / 2
-            tried = replace(self, epsilon=middle)
-            fits = tried.guarantee(delta=delta).epsilon <= epsilon
-            found = tried if fits else found
-            low, high = (middle, high) if fits else (low, middle)
-        return found
+        return bisected(
+            self, epsilon, low, min(epsilon, LARGEST_HUB_EPSILON), rounds=40, unit=Unit.DOCUMENT, delta=delta
+        )
 
     @property
     def _settings(self) -> neural.ErAeSettings:
@@ -269,9 +259,9 @@ class ErAe(OneUnit):
         """
         seed = secrets.randbits(32) if seed is None else seed
 
-        def told(at: neural.StepProgress) -> None:
+        def told(step: int, steps: int, loss: float) -> None:
             if on_progress is not None:
-                on_progress(FitProgress(at.step, at.steps, "steps", f"loss {at.loss:.3g}"))
+                on_progress(FitProgress(step, steps, "steps", f"loss {loss:.3g}"))
 
         return ErAeMechanism(self, neural.fit_erae(self._settings, as_records(public), seed=seed, on_progress=told))
 

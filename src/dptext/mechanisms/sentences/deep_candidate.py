@@ -22,7 +22,7 @@ from dptext import _validate
 from dptext.embeddings.embedder import read_alone
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanism import Traits, seen
-from dptext.mechanisms.bases import Extra, OnModel, check_choices, settings_for
+from dptext.mechanisms.bases import Extra, OnModel, bisected, blocks_of, check_choices, settings_for
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, PureEvent
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES, Basis, Guarantee, Relation, Unit
@@ -209,11 +209,7 @@ class DeepCandidate:
         low, high = 0.0, epsilon
         while replace(self, epsilon=high).guarantee(unit, delta).epsilon <= epsilon and high < 2.0**20 * epsilon:
             high *= 2
-        for _ in range(60):
-            middle = (low + high) / 2
-            fits = replace(self, epsilon=middle).guarantee(unit, delta).epsilon <= epsilon
-            low, high = (middle, high) if fits else (low, middle)
-        return replace(self, epsilon=low)
+        return bisected(self, epsilon, low, high, rounds=60, unit=unit, delta=delta)
 
     def fit(
         self, *, public: Iterable[Record] = (), pool: Iterable[Record] | None = None, seed: int | None = None
@@ -302,9 +298,8 @@ class DeepCandidateMechanism(OnModel[DeepCandidate]):
         """One public candidate a record."""
         choice = self.spec.choice
         chosen: list[int] = []
-        for source, n in randomness.blocks([1] * len(records), _DOCUMENTS_AT_ONCE):
-            block = records[len(chosen) : len(chosen) + n]
-            chosen += choice.choose(self.utilities(block), source).tolist()
+        for source, here in blocks_of(randomness, [1] * len(records), _DOCUMENTS_AT_ONCE):
+            chosen += choice.choose(self.utilities(records[here]), source).tolist()
         return self._chosen(records, chosen)
 
     def _chosen(self, records: Sequence[Record], chosen: Sequence[int]) -> Releases:

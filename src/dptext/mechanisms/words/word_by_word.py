@@ -13,7 +13,7 @@ import numpy as np
 
 from dptext.embeddings.nearest import NearestWords
 from dptext.errors import ConfigError
-from dptext.mechanisms.bases import OnWords, Spec_co
+from dptext.mechanisms.bases import OnWords, Spec_co, blocks_of
 from dptext.mechanisms.words.vocabulary import WordPoints, frequent_words, sizes_of, spread_words
 from dptext.mechanisms.words.word_draws import WordDraws
 from dptext.sampling.float_noise import MetricNoise
@@ -88,10 +88,7 @@ class WordNoiseMechanism(WordByWord[Spec_co]):
         self, points: Callable[[slice], Floats], sizes: Sequence[int], randomness: Randomness
     ) -> Iterator[tuple[slice, Floats]]:
         """Blocks of tokens and their noisy points: the one place where noise is added."""
-        start = 0
-        for source, n in randomness.blocks(sizes, _TOKENS_AT_ONCE):
-            here = slice(start, start + n)
-            start += n
+        for source, here in blocks_of(randomness, sizes, _TOKENS_AT_ONCE):
             yield here, self._noise.release(points(here), source)
 
     def latent(self, records: Sequence[Record]) -> Floats:

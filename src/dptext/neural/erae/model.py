@@ -16,7 +16,7 @@ from dptext.errors import ConfigError
 from dptext.frozen import Frozen
 from dptext.neural.erae.exact import ExactNetwork, ExactWriting
 from dptext.neural.erae.network import FIRST_OPTION, ROWS, ErAeNetwork, Sizes, Writing, targets_of
-from dptext.neural.erae.training import ErAeSchedule, StepProgress, train
+from dptext.neural.erae.training import ErAeSchedule, train
 from dptext.neural.tokens import Tokens
 from dptext.neural.weights import network_digest, read_weights, weights_of
 from dptext.text.files import create_private
@@ -116,7 +116,7 @@ def fit_erae(
     public: Sequence[Record],
     *,
     seed: int,
-    on_progress: Callable[[StepProgress], None] | None = None,
+    on_progress: Callable[[int, int, float], None] | None = None,
 ) -> ErAeModel:
     """Vocabulary and weights from these records alone.
 

@@ -143,16 +143,6 @@ class ErAeSchedule:
     learning_rate: float = 2e-3
 
 
-@dataclass(frozen=True, slots=True)
-class StepProgress:
-    """A part of the training: steps done, how many there are, and mean losses per token since the last report."""
-
-    step: int
-    steps: int
-    loss: float
-    reward_loss: float
-
-
 def train(
     network: ErAeNetwork,
     targets: Integers,
@@ -161,12 +151,13 @@ def train(
     schedule: ErAeSchedule,
     seed: int,
     device: str = "cpu",
-    on_progress: Callable[[StepProgress], None] | None = None,
+    on_progress: Callable[[int, int, float], None] | None = None,
 ) -> None:
     """Fit the network in place on public texts; ConfigError where that diverges.
 
     The `targets` are what `targets_of` gives. The vectors of the options are public and of length 1, for the reward.
-    The seed draws the order, the hidden words and the random words. `on_progress` is called some twenty times.
+    The seed draws the order, the hidden words and the random words. `on_progress` is told some twenty
+    times the steps done, all steps, and the mean reconstruction loss per token since.
     """
     source = np.random.default_rng(seed)
     drawn = torch.Generator(device=device).manual_seed(seed)
@@ -178,7 +169,7 @@ def train(
         optimizer, schedule.learning_rate, total_steps=max(steps, 11), pct_start=0.1
     )  # with 10 steps or fewer the rise, a tenth of them, would have none
     network.train()
-    sums, since = np.zeros(2), 0
+    total, since = 0.0, 0
     order: Integers = np.empty(0, np.int64)
     for step in range(1, steps + 1):
         if len(order) < size:
@@ -202,13 +193,13 @@ def train(
         nn.utils.clip_grad_norm_(network.parameters(), 5.0)
         optimizer.step()
         slower.step()
-        sums += losses.reconstruction, losses.reward
+        total += losses.reconstruction
         since += 1
-        if not math.isfinite(sums[0]):
+        if not math.isfinite(total):
             raise ConfigError("Expected a loss that is a number: the training diverged. Lower learning_rate.")
         if on_progress is not None and (step % max(1, steps // 20) == 0 or step == steps):
-            on_progress(StepProgress(step, steps, float(sums[0]) / since, float(sums[1]) / since))
-            sums, since = np.zeros(2), 0
+            on_progress(step, steps, total / since)
+            total, since = 0.0, 0
     network.eval()
 
 
