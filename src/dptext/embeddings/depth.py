@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
 from dptext.embeddings.bert.loops import compiled_with
+from dptext.embeddings.processors import each
 from dptext.errors import ConfigError
 from dptext.types import Integers, Singles, UInt16s
 
@@ -183,6 +183,5 @@ class ProjectedCandidates:
             counts = np.empty((2, _CANDIDATES_AT_ONCE), np.uint16 if narrow else np.int64)
             _depths(values, ends[start : start + step + 1], self._order, self._ranks, which, counts, found[here])
 
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(one, range(0, len(lengths), step)))
+        each(one, range(0, len(lengths), step), threads)
         return found

@@ -20,9 +20,10 @@ def threads() -> int:
     return int(asked) if asked.isdecimal() and int(asked) else processors()
 
 
-def each(work: Callable[[Part], Found], parts: Sequence[Part]) -> list[Found]:
-    """What `work` makes of each part, on as many threads as `threads`."""
-    if len(parts) < 2 or threads() < 2:
+def each(work: Callable[[Part], Found], parts: Sequence[Part], most: int | None = None) -> list[Found]:
+    """What `work` makes of each part, on so many threads at most, by default `threads`."""
+    most = threads() if most is None else most
+    if len(parts) < 2 or most < 2:
         return [*map(work, parts)]
-    with ThreadPoolExecutor(threads()) as pool:
+    with ThreadPoolExecutor(most) as pool:
         return [*pool.map(work, parts)]

@@ -102,7 +102,7 @@ class LatentSpec:
 
     def loaded(self, folder: Path, **trainings: Any) -> neural.AnnotatedModel:
         """The network that was saved into the folder, if it was trained as `neural.adept.load_fitted` asks."""
-        where = {"device": self.device, "precision": self.precision}
+        where: dict[str, Any] = {"device": self.device, "precision": self.precision}
         return neural.load_fitted(self.model_settings, folder, **where, **trainings)
 
 

@@ -254,7 +254,7 @@ class Candidates(OneEpsilon):
     ) -> Ranker:
         # What an envelope keeps is the cosine itself; other choices have only ranks or differences of it.
         centred = self.selection != "envelope" or self.ranker == "adept"
-        how = {"device": self.device, "precision": self.precision, "max_sentences": self.max_sentences}
+        how: dict[str, Any] = {"device": self.device, "precision": self.precision, "max_sentences": self.max_sentences}
         return load_ranker(self.ranker, texts, folder, centred=centred, saved=saved, on_progress=on_progress, **how)
 
     def _checked(self, given: list[Record], name: str) -> list[Record]:

@@ -17,7 +17,7 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
@@ -63,24 +63,14 @@ def _softmax(steps: Int32s) -> Floats:
 
 def choose(chooser: WordChoice, choice: str, logits: Sequence[Int32s], source: Randomness) -> Integers:
     """One option a row."""
-    match chooser:
-        case Hub():
-            return chooser.choose(_softmax(logits[0]), _softmax(logits[1]), source)
-        case TopKRandomizedResponse():
-            return chooser.choose(logits[0], source)
-        case _:
-            return chooser.choose(_below(logits[0]) if choice == "exponential" else _softmax(logits[0]), source)
+    return chooser.choose(*_scores(chooser, choice, logits), source)
 
 
-def distribution(chooser: WordChoice, choice: str, logits: Sequence[Int32s]) -> Floats:
-    """Probabilities `(rows, options)` of what `choose` draws."""
-    match chooser:
-        case Hub():
-            return chooser.distribution(_softmax(logits[0]), _softmax(logits[1]))
-        case TopKRandomizedResponse():
-            return chooser.distribution(logits[0])
-        case _:
-            return chooser.distribution(_below(logits[0]) if choice == "exponential" else _softmax(logits[0]))
+def _scores(chooser: WordChoice, choice: str, logits: Sequence[Int32s]) -> tuple[Any, ...]:
+    """What the choice is made by: for `hub` private and public probabilities."""
+    if isinstance(chooser, TopKRandomizedResponse):
+        return (logits[0],)
+    return (_below(logits[0]),) if choice == "exponential" else tuple(map(_softmax, logits))
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,14 +326,14 @@ class ErAeMechanism(OnModel[ErAe]):
 
         The options `released` so far are `(n_beginnings, steps)`, fewer than `max_tokens`.
         """
-        found = [np.empty((0, self.spec.options))]
+        chooser, found = self.spec.chooser, [np.empty((0, self.spec.options))]
         for start in range(0, len(released), self.model.rows):
             block = released[start : start + self.model.rows]
             writing = self.model.begin([record] * len(block), public=self.spec.choice == "hub")
             for column in block.T:
                 writing.logits()
                 writing.wrote(column)
-            found.append(distribution(self.spec.chooser, self.spec.choice, writing.logits()))
+            found.append(chooser.distribution(*_scores(chooser, self.spec.choice, writing.logits())))
         return np.concatenate(found)
 
     def output_distribution(self, record: Record) -> Mapping[str, float]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Final, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Final, Literal, Self, TypeAlias
 
 import numpy as np
 
@@ -196,7 +196,7 @@ class DpPromptMechanism(FittedMechanism[DpPrompt]):
             there, sides = self._options(contexts.log_probabilities())
             for (source, rows), end in zip(streams, ends.tolist(), strict=True):
                 own = slice(end - rows, end)
-                drawn = _choose(self._chooser, [side[own] for side in sides], source)
+                drawn = self._chooser.choose(*(side[own] for side in sides), source)
                 column[own] = there[own][np.arange(rows), drawn]
             contexts.append(np.tile(column, len(sides)))
         return list(map(self._text, written.tolist()))
@@ -209,7 +209,7 @@ class DpPromptMechanism(FittedMechanism[DpPrompt]):
         prompts = [[*self._before, *text, *self._after, *tokens] for text, tokens in zip(both, after, strict=True)]
         return self._model.contexts(prompts, more=more)
 
-    def _options(self, known: Floats) -> tuple[Integers, tuple[Floats, ...]]:
+    def _options(self, known: Floats) -> tuple[Integers, tuple[Any, ...]]:
         """The tokens that can be drawn, and what a choice among them is made by: `(rows, options)` each."""
         spec, chooser = self.spec, self._chooser
         if isinstance(chooser, Hub):
@@ -235,22 +235,10 @@ class DpPromptMechanism(FittedMechanism[DpPrompt]):
         for _ in range(steps):
             contexts = self._contexts([record.text] * len(begun), begun, more=0)
             there, sides = self._options(contexts.log_probabilities())
-            chances = (chances[:, None] * _distribution(self._chooser, sides)).ravel()
+            chances = (chances[:, None] * self._chooser.distribution(*sides)).ravel()
             begun = np.column_stack([np.repeat(begun, size, axis=0), there.ravel()])
         found: dict[str, float] = {}
         for tokens, chance in zip(begun.tolist(), chances.tolist(), strict=True):
             text = self._text(tokens)
             found[text] = found.get(text, 0.0) + chance
         return found
-
-
-def _choose(chooser: TokenChoice, sides: Sequence[Floats], source: Randomness) -> Integers:
-    if isinstance(chooser, Hub):
-        return chooser.choose(sides[0], sides[1], source)
-    return chooser.choose(sides[0], source)
-
-
-def _distribution(chooser: TokenChoice, sides: Sequence[Floats]) -> Floats:
-    if isinstance(chooser, Hub):
-        return chooser.distribution(sides[0], sides[1])
-    return chooser.distribution(sides[0])

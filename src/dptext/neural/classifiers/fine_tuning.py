@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, get_args
 
@@ -29,7 +29,8 @@ from dptext.embeddings.encoder_files import MINILM
 from dptext.embeddings.sentence_encoder import SentenceEncoder, model_folder
 from dptext.embeddings.torch_network import TorchNetwork, TorchPrecision, load_torch_model, word_pieces
 from dptext.errors import ConfigError
-from dptext.types import Booleans, Floats, Integers, Positions
+from dptext.neural.tokens import batches
+from dptext.types import Booleans, Floats, Integers
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -45,7 +46,6 @@ _WARM_UP: Final = 0.1
 _WEIGHT_DECAY: Final = 0.01
 #: The layer on top learns from scratch, and so faster than the encoder.
 _HEAD_FACTOR: Final = 20.0
-_WINDOW: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,10 +253,10 @@ def _train(
     rates = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min((step + 1) / warm, (steps - step) / max(1, steps - warm))
     )
-    every = [*learning, *head.parameters()]
+    every, lengths = [*learning, *head.parameters()], np.array([len(own) for own in pieces])
     for epoch in range(1, schedule.epochs + 1):
         total = 0.0
-        for rows in _batches(pieces, schedule.batch_size, source):
+        for rows in batches(np.arange(len(pieces)), lengths, schedule.batch_size, source):
             with autocast(model, schedule):
                 logits = logits_of(model, head, [pieces[i] for i in rows])
             wanted = torch.from_numpy(targets[rows]).to(model.device)
@@ -273,13 +273,3 @@ def _train(
             )
         if on_epoch is not None:
             on_epoch(epoch, schedule.epochs, total / len(pieces))
-
-
-def _batches(pieces: Sequence[Sequence[int]], size: int, source: np.random.Generator) -> Iterator[Positions]:
-    """Texts of like length in random order: sorted within windows of 16 batches, which leaves little padding."""
-    order = source.permutation(len(pieces))
-    lengths = np.array([len(pieces[i]) for i in order])
-    order = order[np.lexsort((lengths, np.arange(len(order)) // (_WINDOW * size)))]
-    batches = [order[start : start + size] for start in range(0, len(order), size)]
-    for place in source.permutation(len(batches)).tolist():
-        yield batches[place]
