@@ -28,8 +28,7 @@ from scipy import sparse
 
 from dptext.embeddings.embedder import Embedder
 from dptext.embeddings.encoder_files import PACKAGE
-from dptext.embeddings.npy import read_array
-from dptext.embeddings.text_pools import save_pool
+from dptext.embeddings.npy import read_array, save_pool
 from dptext.errors import ConfigError, needing
 from dptext.text.inputs import parse_json
 from dptext.text.saved import reading_saved

@@ -24,9 +24,6 @@ from dptext.privacy import accounting
 from dptext.privacy.events import Event, SampledGaussianEvent
 from dptext.privacy.guarantee import Guarantee, Trust, Unit
 from dptext.sampling.clipping import clip
-from dptext.sampling.float_noise import Gaussian, L2Laplace
-from dptext.sampling.grid_noise import GridLaplace
-from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.source import Randomness, secure, seeded
 from dptext.text.reading import as_records
 from dptext.text.records import Record, require_labels
@@ -144,7 +141,7 @@ class AdeptDpSgd(LatentSpec, OneUnit):
         return SampledGaussianEvent(self.noise_multiplier, self.sampling_rate, self.steps)
 
     @property
-    def vector_noise(self) -> GridLaplace | Gaussian | L2Laplace | PrivUnit:
+    def vector_noise(self) -> latent.Noise:
         """The noise on a latent."""
         return latent.vector_noise(
             self.noise, epsilon=self.epsilon, delta=self.release_delta, dim=self.latent_dim, clip_norm=self.clip_norm

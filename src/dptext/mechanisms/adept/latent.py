@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -27,13 +27,15 @@ from dptext.text.records import Record
 from dptext.types import Floats
 
 if TYPE_CHECKING:
-    from dptext.neural import adept as neural
+    from dptext.neural import adept
 else:
-    neural = Extra("dptext.neural.adept", "ADePT", "neural", "sbert")
+    adept = Extra("dptext.neural.adept", "ADePT", "neural", "sbert")
 
 #: The noises that are calibrated to what two clipped latents can really differ by.
 NoiseName = Literal["privunit", "gaussian", "l2_laplace", "laplace_l1", "laplace_l2"]
 EncoderName = Literal["sentence", "distilled", "lstm"]
+#: What is added to a latent.
+Noise: TypeAlias = GridLaplace | Gaussian | L2Laplace | PrivUnit
 _ROWS = 1024
 
 
@@ -87,31 +89,29 @@ class LatentSpec:
         object.__setattr__(self, "labels", _validate.labels(self.labels))
 
     @property
-    def model_settings(self) -> neural.NetworkSettings:
+    def model_settings(self) -> adept.NetworkSettings:
         """The settings of the network and of its training on public text; MissingExtraError without torch."""
-        return settings_for(neural.NetworkSettings, self)
+        return settings_for(adept.NetworkSettings, self)
 
     @property
-    def schedule(self) -> neural.Schedule:
+    def schedule(self) -> adept.Schedule:
         """How long and how fast the network is trained on public text."""
-        return neural.Schedule(self.epochs, self.patience, learning_rate=self.learning_rate)
+        return adept.Schedule(self.epochs, self.patience, learning_rate=self.learning_rate)
 
-    def trained(self, texts: Sequence[Record], **how: Any) -> neural.AnnotatedModel:
+    def trained(self, texts: Sequence[Record], **how: Any) -> adept.AnnotatedModel:
         """The network, trained as `neural.adept.fit_model` says."""
-        return neural.fit_model(self.model_settings, texts, device=self.device, precision=self.precision, **how)
+        return adept.fit_model(self.model_settings, texts, device=self.device, precision=self.precision, **how)
 
-    def loaded(self, folder: Path, **trainings: Any) -> neural.AnnotatedModel:
+    def loaded(self, folder: Path, **trainings: Any) -> adept.AnnotatedModel:
         """The network that was saved into the folder, if it was trained as `neural.adept.load_fitted` asks."""
         where: dict[str, Any] = {"device": self.device, "precision": self.precision}
-        return neural.load_fitted(self.model_settings, folder, **where, **trainings)
+        return adept.load_fitted(self.model_settings, folder, **where, **trainings)
 
 
 Spec_co = TypeVar("Spec_co", bound=LatentSpec, covariant=True)
 
 
-def vector_noise(
-    name: NoiseName, *, epsilon: float, delta: float, dim: int, clip_norm: float
-) -> GridLaplace | Gaussian | L2Laplace | PrivUnit:
+def vector_noise(name: NoiseName, *, epsilon: float, delta: float, dim: int, clip_norm: float) -> Noise:
     """The noise for latents of `dim` coordinates that are clipped to the norm; delta is read by `gaussian` only."""
     match name:
         case "privunit":
@@ -126,12 +126,12 @@ def vector_noise(
             return GridLaplace(epsilon, dim, clip_norm, clipped=Norm.L2)
 
 
-def told(on_progress: OnProgress | None, *, losses: bool = True) -> Callable[[neural.EpochProgress], None] | None:
+def told(on_progress: OnProgress | None, *, losses: bool = True) -> Callable[[adept.EpochProgress], None] | None:
     """What a training calls after each epoch; without `losses` nothing that private texts decide is told."""
     if on_progress is None:
         return None
 
-    def tell(at: neural.EpochProgress) -> None:
+    def tell(at: adept.EpochProgress) -> None:
         note = f"loss {at.loss:.3g}, held out {at.held_out:.3g}" if losses else ""
         on_progress(FitProgress(at.epoch, at.epochs, "epochs", note))
 
@@ -143,7 +143,7 @@ class Fitted(OnModel[Spec_co]):
 
     __slots__ = ()
 
-    model: neural.AnnotatedModel
+    model: adept.AnnotatedModel
 
     def reconstruction_losses(self, records: Sequence[Record]) -> Floats:
         """Loss per token of writing each record from its own latent, without noise, `(n,)`: for audits, private."""
@@ -155,7 +155,7 @@ class Rewriter(Fitted[Spec_co]):
 
     __slots__ = ("_noise",)
 
-    def __init__(self, spec: Spec_co, model: neural.AnnotatedModel) -> None:
+    def __init__(self, spec: Spec_co, model: adept.AnnotatedModel) -> None:
         super().__init__(spec, model)
         self._noise = spec.vector_noise
 
@@ -176,7 +176,7 @@ class Rewriter(Fitted[Spec_co]):
 
     def write(self, latents: Floats) -> list[tuple[str | None, str]]:
         """Label and text of each latent `(n, dim)`, as it is; a label that is not written is None."""
-        return self.model.write(latents, neural.Decoding(constrained=self.spec.decoding == "constrained"))
+        return self.model.write(latents, adept.Decoding(constrained=self.spec.decoding == "constrained"))
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One utterance and label a record: encode, clip, add noise, decode."""

@@ -18,25 +18,22 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.text_pools import read_pool, save_pool
+from dptext.embeddings.npy import read_pool, save_pool
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism, OnProgress, Remarks, Traits, seen
 from dptext.mechanisms.adept import latent
-from dptext.mechanisms.adept.latent import ClippedRewriter, Fitted, LatentSpec, neural
+from dptext.mechanisms.adept.latent import ClippedRewriter, Fitted, LatentSpec
 from dptext.mechanisms.bases import OneUnit, blocks_of, texts_in_play
 from dptext.privacy import accounting
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event, PureEvent
 from dptext.privacy.guarantee import Unit
 from dptext.sampling.clipping import clip
 from dptext.sampling.envelope import EnvelopeResponse
-from dptext.sampling.float_noise import Gaussian, L2Laplace
-from dptext.sampling.grid_noise import GridLaplace
-from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.source import Randomness, seeded
 from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.text.batches import Releases
@@ -44,6 +41,11 @@ from dptext.text.reading import as_records
 from dptext.text.records import Record, Release, require_labels
 from dptext.text.saved import reading_saved
 from dptext.types import Floats, Int16s, Json
+
+if TYPE_CHECKING:
+    from dptext.neural import adept
+else:
+    from dptext.mechanisms.adept.latent import adept
 
 PUBLIC_MODEL = "the auto-encoder, its vocabulary and its labels were made from public text only"
 _CODEBOOK_FILES = "codebook"
@@ -141,7 +143,7 @@ class Adept(LatentSpec, OneUnit):
         return (PUBLIC_MODEL, *latent.alone(self.encoder, self.device))
 
     @property
-    def vector_noise(self) -> GridLaplace | Gaussian | L2Laplace | PrivUnit:
+    def vector_noise(self) -> latent.Noise:
         """The noise on a latent; ConfigError for `codebook`, which adds none."""
         if self.noise == "codebook":
             raise ConfigError("Expected a noise on latents: noise='codebook' chooses among public utterances.")
@@ -182,7 +184,7 @@ class Adept(LatentSpec, OneUnit):
         model = self.trained(texts, noise=noise, seed=seed, on_epoch=latent.told(on_progress))
         if self.noise != "codebook":
             return AdeptNoise(self, model)
-        codebook = neural.write_codebook(model, texts, size=self.codebook_size, seed=seed)
+        codebook = adept.write_codebook(model, texts, size=self.codebook_size, seed=seed)
         return self._choosing(model, codebook, texts, seed)
 
     def refit(self, fitted: Mechanism[str], *, public: Iterable[Record], seed: int) -> AdeptNoise | AdeptCodebook:
@@ -192,9 +194,9 @@ class Adept(LatentSpec, OneUnit):
         return self.fit(public=public, seed=seed)
 
     def _choosing(
-        self, model: neural.AnnotatedModel, codebook: neural.TextCodebook, public: Sequence[Record], seed: int
+        self, model: adept.AnnotatedModel, codebook: adept.TextCodebook, public: Sequence[Record], seed: int
     ) -> AdeptCodebook:
-        best, weight = neural.best_choice, self.label_weight
+        best, weight = adept.best_choice, self.label_weight
         choice = best(codebook, model, public, epsilon=self.epsilon, label_weight=weight, seed=seed)
         return AdeptCodebook(self, model, codebook, choice)
 
@@ -226,7 +228,7 @@ def _training_noise(spec: Adept, seed: int) -> Callable[[Floats], Floats]:
     return lambda latents: clip(noise.release(latents, source), spec.clip_norm)
 
 
-def _load_codebook(spec: Adept, model: neural.AnnotatedModel, folder: Path) -> AdeptCodebook:
+def _load_codebook(spec: Adept, model: adept.AnnotatedModel, folder: Path) -> AdeptCodebook:
     with reading_saved(f"the codebook in {folder}"):
         read, described, points = read_pool(folder, _CODEBOOK_FILES, labels=spec.labels, dtype=np.float64)
         sources = tuple(described["sources"])
@@ -239,7 +241,7 @@ def _load_codebook(spec: Adept, model: neural.AnnotatedModel, folder: Path) -> A
                 raise ValueError
         else:  # a model of before the envelope
             choice = TopKRandomizedResponse(spec.epsilon, described["k"], len(read))
-    book = neural.TextCodebook(read.texts, read.labels, points, sources)
+    book = adept.TextCodebook(read.texts, read.labels, points, sources)
     return AdeptCodebook(spec, model, book, choice)
 
 
@@ -260,9 +262,7 @@ class AdeptCodebook(Fitted[Adept]):
 
     __slots__ = ("choice", "codebook")
 
-    def __init__(
-        self, spec: Adept, model: neural.AnnotatedModel, codebook: neural.TextCodebook, choice: Choice
-    ) -> None:
+    def __init__(self, spec: Adept, model: adept.AnnotatedModel, codebook: adept.TextCodebook, choice: Choice) -> None:
         super().__init__(spec, model)
         self.codebook = codebook
         self.choice = choice
@@ -294,7 +294,7 @@ class AdeptCodebook(Fitted[Adept]):
     def _scores(self, records: Sequence[Record]) -> Int16s:
         labels = [record.label for record in records]
         meanings = self.model.meanings(records)
-        return neural.scores(self.codebook, meanings, labels, label_weight=self.spec.label_weight)
+        return adept.scores(self.codebook, meanings, labels, label_weight=self.spec.label_weight)
 
     def output_distribution(self, record: Record) -> Mapping[str, float]:
         """The probability of each utterance; where there are labels, of label, U+001F and text."""

@@ -29,7 +29,7 @@ import numpy as np
 from dptext import _validate
 from dptext.embeddings.embedder import PUBLIC_AUTOENCODER, RANKED_IN_BATCHES, read_alone
 from dptext.embeddings.likeness import GRID, STEPS
-from dptext.embeddings.text_pools import read_pool, save_pool
+from dptext.embeddings.npy import read_pool, save_pool
 from dptext.errors import ConfigError
 from dptext.mechanism import ADDED, OnProgress, Remarks, Traits, seen
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, blocks_of, check_choices, texts_in_play

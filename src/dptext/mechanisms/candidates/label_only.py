@@ -27,7 +27,7 @@ from dptext.embeddings.encoders import load_encoder
 from dptext.errors import ConfigError
 from dptext.mechanism import Traits, seen
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, blocks_of, check_choices
-from dptext.mechanisms.candidates.rankers import TfIdf
+from dptext.mechanisms.candidates.rankers import tfidf_of
 from dptext.privacy.events import TopKEvent
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.label_response import LabelResponse
@@ -117,7 +117,7 @@ class LabelOnly(OneEpsilon):
         if self.embedder == "sentence":
             vectors: Floats | sparse.csr_array = load_encoder("sentence").embed(every)
         else:
-            vectors = TfIdf.of(every).rows(every)
+            vectors = tfidf_of(every)(every)
         ends = np.cumsum([len(found) for found in texts]).tolist()
         return [found[medoid(vectors[end - len(found) : end])] for found, end in zip(texts, ends, strict=True)]
 

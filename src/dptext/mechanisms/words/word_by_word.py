@@ -14,8 +14,7 @@ import numpy as np
 from dptext.embeddings.nearest import NearestWords
 from dptext.errors import ConfigError
 from dptext.mechanisms.bases import OnWords, Spec_co, blocks_of
-from dptext.mechanisms.words.vocabulary import WordPoints, frequent_words, sizes_of, spread_words
-from dptext.mechanisms.words.word_draws import WordDraws
+from dptext.mechanisms.words.vocabulary import WordDraws, WordPoints, frequent_words, sizes_of, spread_words
 from dptext.sampling.float_noise import MetricNoise
 from dptext.sampling.source import Randomness, seeded
 from dptext.sampling.truncated import LEAST_DISTANCE, TruncatedExponential

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from dptext.embeddings.text_pools import TextPool
+from dptext.embeddings.npy import TextPool
 from dptext.errors import ConfigError
 from dptext.frozen import read_only
 from dptext.neural.adept.decoding import Decoding
