@@ -7,8 +7,6 @@ by 1 at most. So each statistic below has sensitivity 1; `mean`, as a sum over t
 The running time depends on the numbers of sentences, candidates and directions alone: nothing stops early.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -9,8 +9,6 @@ at most `relative_error(dim + 4)` of the absolute terms, |q| |e| + |e|^2 / 2 <= 
 factor 2 in it covers. Numbers too small for bfloat16 count as 0, which costs less than 1e-37.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -3,8 +3,6 @@
 Whoever made a file up cannot make its reader run code or fill memory.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

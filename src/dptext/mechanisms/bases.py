@@ -3,8 +3,6 @@
 No mechanism has to use them; what it has to offer is said in `dptext.mechanism`.
 """
 
-from __future__ import annotations
-
 import tempfile
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

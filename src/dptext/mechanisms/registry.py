@@ -10,8 +10,6 @@ A mechanism is imported when its kind is first asked for. Data name kinds, never
 anything imported that is not installed as a mechanism.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cached_property

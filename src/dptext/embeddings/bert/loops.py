@@ -5,8 +5,6 @@ treats a row alone: its steps depend on its own numbers, on the sizes of the net
 its own text. Arrays of rows have room for a whole tile after the last row; what stands there is computed and not used.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 

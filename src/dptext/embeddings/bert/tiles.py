@@ -5,8 +5,6 @@ the same instructions, one step of the sum after the other. So a row's numbers d
 nor on the rows beside it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Final
 

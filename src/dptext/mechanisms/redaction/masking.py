@@ -7,8 +7,6 @@ r"""Tokens masked, the others as they are: what the mechanisms of redaction shar
 ['I saw [X] .\nBye']
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence

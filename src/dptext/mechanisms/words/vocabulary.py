@@ -3,8 +3,6 @@
 Nothing private is kept: records are arguments, and what is stored is public.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 Noise on the vectors of words, then the nearest word; or TEM, a word chosen by its distance, with integers only.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ Everything here sees public text only. So no choice costs privacy: which sentenc
 often each leaves at least.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ of tokens and ends at the last word. So no running time depends on the length of
 early, but it sees noisy latents only.)
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, cast
