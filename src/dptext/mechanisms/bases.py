@@ -33,6 +33,7 @@ from dptext.mechanism import Learns, Mechanism, Remarks, Spec, Traits
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, NoEvent, PureEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
+from dptext.sampling.envelope import EnvelopeResponse
 from dptext.sampling.source import Randomness
 from dptext.text.files import Target
 from dptext.text.records import Record
@@ -274,8 +275,9 @@ def settings_for(kind: type[Settings], spec: object) -> Settings:
     return kind(**{each.name: getattr(spec, each.name) for each in fields(kind)})  # type: ignore[arg-type]
 
 
-def texts_in_play(found: int, of: int) -> Remarks:
-    """What is said of a choice among public texts by an envelope; see `EnvelopeResponse.in_play`."""
+def texts_in_play(choice: object, of: int) -> Remarks:
+    """What is said of a choice among so many public texts; see `EnvelopeResponse.in_play`."""
+    found = choice.in_play() if isinstance(choice, EnvelopeResponse) else of
     said = f"In play: {found:,} of {of:,} public texts carry 99% of what is chosen whatever a record says."
     if found == 1:
         said += (

@@ -269,8 +269,7 @@ class AdeptCodebook(Fitted[Adept]):
 
     def remarks(self) -> Remarks:
         """How many utterances are really in play."""
-        choice, size = self.choice, len(self.codebook)
-        return texts_in_play(choice.in_play() if isinstance(choice, EnvelopeResponse) else size, size)
+        return texts_in_play(self.choice, len(self.codebook))
 
     def public_records(self) -> list[Record]:
         """The utterances with their labels, as a pool of candidates for another mechanism."""

@@ -365,10 +365,7 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
 
     def remarks(self) -> Remarks:
         """How many candidates are really in play."""
-        choice = self.choice
-        return texts_in_play(
-            choice.in_play() if isinstance(choice, EnvelopeResponse) else len(self.pool), len(self.pool)
-        )
+        return texts_in_play(self.choice, len(self.pool))
 
     def _by_likeness(self, scores: Int16s) -> Int16s | Floats:
         return self.pool.stretched(scores) if self.spec.selection == "exponential" else scores

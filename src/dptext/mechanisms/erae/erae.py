@@ -63,7 +63,7 @@ def _softmax(steps: Int32s) -> Floats:
 
 def choose(chooser: WordChoice, choice: str, logits: Sequence[Int32s], source: Randomness) -> Integers:
     """One option a row."""
-    return chooser.choose(*_scores(chooser, choice, logits), source)
+    return chooser.choose(*_scores(chooser, choice, logits), source=source)
 
 
 def _scores(chooser: WordChoice, choice: str, logits: Sequence[Int32s]) -> tuple[Any, ...]:
@@ -136,13 +136,8 @@ class ErAe(OneUnit):
         _validate.positive(epsilon=self.epsilon, learning_rate=self.learning_rate, score_range=self.score_range)
         _validate.within(0, LARGEST_HUB_EPSILON, epsilon=self.epsilon)
         _validate.not_negative(reward=self.reward)
-        _validate.count(
-            max_tokens=self.max_tokens,
-            epochs=self.epochs,
-            hidden=self.hidden,
-            latent_dim=self.latent_dim,
-            embedding=self.embedding,
-        )
+        counts = ("max_tokens", "epochs", "hidden", "latent_dim", "embedding")
+        _validate.count(**{name: getattr(self, name) for name in counts})
         _validate.within(4, 60_000, max_words=self.max_words)
         _validate.within(0, self.max_words // 2, k=self.k)
         check_choices(self)

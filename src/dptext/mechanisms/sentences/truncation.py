@@ -266,7 +266,7 @@ class TruncationMechanism(FittedMechanism[Truncation]):
         found = np.rint(finite(latents, len(self.box.low)))
         for source, here in blocks_of(randomness, [1] * len(found), _DOCUMENTS_AT_ONCE):
             # of this variance and no other its grid is one step
-            found[here] += coordinate_laplace(*found[here].shape, 2.0 * SCALE**2, source)
+            found[here] += coordinate_laplace(here.stop - here.start, found.shape[1], 2.0 * SCALE**2, source)
         return found
 
     def log_density(self, released: Floats, latents: Floats) -> Floats:

@@ -92,7 +92,7 @@ class PrivatePhrasesMechanism(OnWords[PrivatePhrases]):
             here = rare[rows]
             points = self._vectors.vectors[indices[here]].astype(np.float64)
             points[indices[here] < 0] = self._standin
-            points += coordinate_laplace(*points.shape, self.spec.variance, source)
+            points += coordinate_laplace(len(points), points.shape[1], self.spec.variance, source)
             replaced |= zip(here.tolist(), self._nearest.search(points).tolist(), strict=True)
         out = iter(self._vectors.words[replaced[i]] if i in replaced else token for i, token in enumerate(tokens))
         return batch.released([text.detokenize([[next(out) for _ in line] for line in lines]) for lines in documents])

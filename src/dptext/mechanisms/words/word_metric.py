@@ -111,14 +111,10 @@ class WordMetric(FromWords["WordMetricMechanism"]):
     @property
     def metric(self) -> str:
         """The distance that epsilon is multiplied with."""
-        if self.noise == "mahalanobis":
-            return f"Mahalanobis distance (lambda {self.mahalanobis_lambda!r}) of {self._named_vectors}"
-        return f"Euclidean distance of {self._named_vectors}"
-
-    @property
-    def _named_vectors(self) -> str:
+        shape = f"Mahalanobis distance (lambda {self.mahalanobis_lambda!r})"
+        shape = shape if self.noise == "mahalanobis" else "Euclidean distance"
         # The number of words belongs to the name: covariance and stand-in vector depend on it.
-        return f"word vectors ({self.vectors}, first {self.n_words} words)"
+        return f"{shape} of word vectors ({self.vectors}, first {self.n_words} words)"
 
     @property
     def units(self) -> tuple[Unit, ...]:
