@@ -131,7 +131,8 @@ def distil(teacher: Embedder, texts: Sequence[str], *, max_tokens: int, min_coun
     counts = _texts_with(texts, max_tokens)
     words = tuple(word for word in _ranked(counts)[:MAX_WORDS] if counts[word] >= min_count)
     rare = _single(rarity([counts[word] for word in words], len(texts)))
-    weights, offset = _ridge(_bags(texts, _positions(words), rare, max_tokens), np.asarray(teacher.embed(texts)))
+    index = {word: i for i, word in enumerate(words)}
+    weights, offset = _ridge(_bags(texts, index, rare, max_tokens), np.asarray(teacher.embed(texts)))
     return DistilledEncoder(words, rare, _single(weights), _single(offset), max_tokens, teacher.name)
 
 
@@ -148,7 +149,7 @@ def distil_with_words(
     counts = _texts_with(texts, _MAX_TOKENS)
     words = tuple(dict.fromkeys([*_ranked(counts), *common]))
     rare = _single(rarity([counts[word] for word in words], len(texts)))
-    bags = _bags(texts, _positions(words), rare, _MAX_TOKENS)
+    bags = _bags(texts, {word: i for i, word in enumerate(words)}, rare, _MAX_TOKENS)
     wanted = np.asarray(teacher.embed(texts), np.float64) if wanted is None else wanted
     alone = np.asarray(teacher.embed(words), np.float64)
     means = bags @ alone
@@ -181,10 +182,6 @@ def _ranked(counts: Mapping[str, int]) -> list[str]:
 def rarity(having: Sequence[int], n_texts: int) -> Floats:
     """The inverse document frequency of words that so many of `n_texts` texts have each, as scikit-learn's."""
     return np.asarray(np.log((1 + n_texts) / (1 + np.asarray(having, np.float64))) + 1)
-
-
-def _positions(words: Sequence[str]) -> dict[str, int]:
-    return {word: i for i, word in enumerate(words)}
 
 
 def _single(values: NDArray[Any]) -> Singles:
