@@ -5,6 +5,7 @@ import gzip
 import importlib.resources
 import json
 import os
+import re
 import zlib
 from collections.abc import Iterator
 from io import BufferedIOBase
@@ -22,7 +23,7 @@ from dptext.text.saved import SAVE_AGAIN, reading_saved
 from dptext.types import Singles
 
 _LONGEST_LINE = 2**24  # bytes: a device may have no end
-_LONGEST_COUNT = 18  # digits
+_COUNT = re.compile("[0-9]{1,18}")
 #: The words with the digest, and the matrix.
 _WORDS_FILE, _VECTORS_FILE = "words.json", "vectors.npy"
 
@@ -108,7 +109,7 @@ def _read_text(path: Path, n_words: int | None) -> tuple[list[str], Singles]:
     promised, dim = None, 0
     for number, line in _lines(path):
         fields = line.replace("\t", " ").rstrip(" ").split(" ")
-        if number == 1 and len(fields) == 2 and all(map(_is_count, fields)):
+        if number == 1 and len(fields) == 2 and all(map(_COUNT.fullmatch, fields)):
             promised, dim = int(fields[0]), int(fields[1])
             continue
         if n_words is not None and len(rows) == n_words:
@@ -135,10 +136,6 @@ def _read_text(path: Path, n_words: int | None) -> tuple[list[str], Singles]:
     if not rows:
         raise ConfigError(f"Expected {path} to hold word vectors; it is empty.")
     return list(known), np.stack(rows)
-
-
-def _is_count(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= _LONGEST_COUNT
 
 
 def _read_npy(path: Path, n_words: int | None) -> tuple[list[str], Singles]:

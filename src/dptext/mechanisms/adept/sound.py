@@ -203,7 +203,22 @@ class Adept(LatentSpec, OneUnit):
     def load(self, folder: Path) -> AdeptNoise | AdeptCodebook:
         """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         model = self.loaded(folder)
-        return AdeptNoise(self, model) if self.noise != "codebook" else _load_codebook(self, model, folder)
+        if self.noise != "codebook":
+            return AdeptNoise(self, model)
+        with reading_saved(f"the codebook in {folder}"):
+            read, described, points = read_pool(folder, _CODEBOOK_FILES, labels=self.labels, dtype=np.float64)
+            sources = tuple(described["sources"])
+            if len(sources) != len(read) or points.shape[1:] != (model.meaning_dim,):
+                raise ValueError
+            choice: Choice
+            if "least" in described:
+                choice = EnvelopeResponse(self.epsilon, np.array(described["least"]), described["total"])
+                if len(choice.least) != len(read):
+                    raise ValueError
+            else:  # a model of before the envelope
+                choice = TopKRandomizedResponse(self.epsilon, described["k"], len(read))
+        book = adept.TextCodebook(read.texts, read.labels, points, sources)
+        return AdeptCodebook(self, model, book, choice)
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
@@ -226,23 +241,6 @@ def _training_noise(spec: Adept, seed: int) -> Callable[[Floats], Floats]:
     """The mechanism's own noise, and the way back into the ball, for training: its bits are seeded and public."""
     noise, source = spec.vector_noise, seeded(seed)
     return lambda latents: clip(noise.release(latents, source), spec.clip_norm)
-
-
-def _load_codebook(spec: Adept, model: adept.AnnotatedModel, folder: Path) -> AdeptCodebook:
-    with reading_saved(f"the codebook in {folder}"):
-        read, described, points = read_pool(folder, _CODEBOOK_FILES, labels=spec.labels, dtype=np.float64)
-        sources = tuple(described["sources"])
-        if len(sources) != len(read) or points.shape[1:] != (model.meaning_dim,):
-            raise ValueError
-        choice: Choice
-        if "least" in described:
-            choice = EnvelopeResponse(spec.epsilon, np.array(described["least"]), described["total"])
-            if len(choice.least) != len(read):
-                raise ValueError
-        else:  # a model of before the envelope
-            choice = TopKRandomizedResponse(spec.epsilon, described["k"], len(read))
-    book = adept.TextCodebook(read.texts, read.labels, points, sources)
-    return AdeptCodebook(spec, model, book, choice)
 
 
 def _chosen(choice: Choice) -> dict[str, Json]:

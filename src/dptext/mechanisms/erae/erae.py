@@ -187,24 +187,20 @@ class ErAe(OneUnit):
                 spread = accounting.calibrate(ExponentialEvent(1.0, size), self.epsilon).log_range
                 return ClippedExponential(0.0, 1.0, 1 / spread, size)
             case _:
-                return self._two_set
+                own = 2 * (self.epsilon - self._floor) * (1 - 1e-9)  # what is left after rounding the bound up
+                if not own > 0:
+                    raise ConfigError(
+                        f"Expected epsilon={self.epsilon!r} > {self._floor:.4g}: {self.choice} costs that much with "
+                        f"{size} options even if it says nothing. Raise epsilon, lower max_words, or take "
+                        "choice='top_k_rr'."
+                    )
+                return TwoSet(own, self.k or 5, size, "sampled" if self.choice == "two_set_sampled" else "top_k")
 
     @property
     def _floor(self) -> float:
         """What a two-set choice costs even if it says nothing."""
         size, k = self.options, self.k or 5
         return math.log(size - 1) if self.choice == "two_set_sampled" else math.log((size - k) / k)
-
-    @property
-    def _two_set(self) -> TwoSet:
-        size, k, sampled, floor = self.options, self.k or 5, self.choice == "two_set_sampled", self._floor
-        own = 2 * (self.epsilon - floor) * (1 - 1e-9)  # what is left after rounding the bound up
-        if not own > 0:
-            raise ConfigError(
-                f"Expected epsilon={self.epsilon!r} > {floor:.4g}: {self.choice} costs that much with {size} options "
-                "even if it says nothing. Raise epsilon, lower max_words, or take choice='top_k_rr'."
-            )
-        return TwoSet(own, k, size, "sampled" if sampled else "top_k")
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> ErAe:
         """The spec whose whole text costs at most epsilon at delta; ConfigError where no choice costs so little."""
