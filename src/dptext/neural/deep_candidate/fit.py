@@ -305,12 +305,7 @@ def _fit(
         recoder = fit_recoder_for(
             rest, targets=settings.recoder, clusters=settings.clusters, schedule=schedule, seed=seed
         )
+    statistic, projections, epsilon = DEPTHS[settings.utility], settings.projections, settings.epsilon
     return fit_depth(
-        pool,
-        tuning,
-        statistic=DEPTHS[settings.utility],
-        recoder=recoder,
-        projections=settings.projections,
-        epsilon=settings.epsilon,
-        seed=seed,
+        pool, tuning, statistic=statistic, recoder=recoder, projections=projections, epsilon=epsilon, seed=seed
     )

@@ -124,13 +124,8 @@ def fit_erae(
     the reward are not installed.
     """
     require_device(settings.device)
-    tokens = Tokens.from_public(
-        [record.text for record in public],
-        labels=(),
-        max_tokens=settings.max_tokens,
-        min_count=1,
-        max_words=settings.max_words,
-    )
+    texts, most = [record.text for record in public], settings.max_words
+    tokens = Tokens.from_public(texts, labels=(), max_tokens=settings.max_tokens, min_count=1, max_words=most)
     if len(tokens.words) != settings.max_words:
         raise ConfigError(
             f"Expected public text with max_words={settings.max_words} different words, found {len(tokens.words)} in "
