@@ -253,6 +253,8 @@ class Extra:
         self._module, self._what, self._extras = module, what, extras
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # asked by whoever inspects a module
+            raise AttributeError(name)
         with needing(self._what, *self._extras):
             return getattr(import_module(self._module), name)
 
