@@ -197,9 +197,7 @@ def _means(encoder: Encoder, max_sentences: int, texts: Sequence[str], on_progre
         here = texts[start : start + _DOCUMENTS_AT_ONCE]
         parts = [sentences(text)[:max_sentences] if max_sentences else [text] for text in here]
         read = [part for document in parts for part in document]
-        told = (
-            None if on_progress is None else partial(_tell, on_progress, start, len(parts), len(set(read)), len(texts))
-        )
+        told = None if on_progress is None else _documents(on_progress, start, len(parts), len(set(read)), len(texts))
         embeddings = encoder.embed(read) if told is None else encoder.embed(read, on_progress=told)
         vectors[start : start + len(parts)] = mean_by_document(embeddings, [len(document) for document in parts])
     return vectors
@@ -221,8 +219,8 @@ class _Watched:
         return self.encoder.embed(texts, on_progress=lambda done: told(FitProgress(done, total, "words embedded")))
 
 
-def _tell(on_progress: OnProgress, before: int, here: int, n_sentences: int, total: int, done: int) -> None:
-    on_progress(FitProgress(before + here * done // n_sentences, total, "texts embedded"))
+def _documents(on_progress: OnProgress, before: int, here: int, n_sentences: int, total: int) -> Callable[[int], None]:
+    return lambda done: on_progress(FitProgress(before + here * done // n_sentences, total, "texts embedded"))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

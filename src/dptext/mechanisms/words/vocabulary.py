@@ -130,9 +130,18 @@ _PROBES = 16
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class WordDraws:
-    """A vocabulary and a choice by distance among its words.
+    """Draws of TEM that weigh a few words instead of all: words are proposed, and each is kept or dropped.
 
-    There are rounds of trials, of 1, 2, 4, ... proposals a token; 0 where they would rarely succeed.
+    Exact, as `dptext.sampling.truncated` says. There are two ways of proposing:
+
+    * Trials: all words alike, in `rounds` of 1, 2, 4, ... proposals a token; 0 where they would rarely succeed. At a
+      small epsilon all weights are alike, so a few trials do, however many words there are.
+    * Shells: by bounds of the weights, from float32 distances to all words. About every second proposal is kept. The
+      bounds are made once for all tokens of a draw that are the same word.
+
+    How many trials come before the shells is public: it follows from the vocabulary and epsilon. How many a token takes
+    is random and depends on how far the other words lie from it; how long the shells take, on how many distinct words
+    there are. So time tells something of the tokens, but a release does not hold it.
     """
 
     words: WordPoints

@@ -45,6 +45,9 @@ def _step(gates: Array, of_tokens: Array, tokens: Array, n: int, h: Array, c: Ar
 class ExactReader:
     """An embedding, an LSTM and perhaps a linear layer after its last state (h, c): left-padded tokens to vectors.
 
+    All products are tiles (see `dptext.embeddings.bert.tiles`), in which a row goes through the same steps at every
+    place and beside any other row. What stands between treats a row alone: a vector is of its own tokens, bit for bit.
+
     Weights and biases are those of torch's layers, `inner` `(4 units, embedding)`, `outer` `(4 units, units)`. Raises
     ConfigError where this processor gives a row other last bits at another place.
     """

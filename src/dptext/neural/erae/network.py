@@ -128,9 +128,10 @@ LARGEST_LOGIT = 1 << 22
 
 
 class Writing:
-    """A block of texts that are being written. Of the private texts it holds the latents and nothing else.
+    """A block of texts that torch writes; see `exact` for what a processor computes.
 
-    The public language model is the same network without latents. Its state has seen the released words only.
+    Of the private texts it holds the latents and nothing else. The public language model is the same network without
+    latents. Its state has seen the released words only.
     """
 
     def __init__(self, network: ErAeNetwork, targets: Integers, *, device: str, public: bool, rows: int = ROWS) -> None:

@@ -72,7 +72,11 @@ def losses_of(choose: nn.Linear, hidden: Tensor, wanted: Tensor, reward: Reward 
 
 
 class _Losses(torch.autograd.Function):
-    """The loss with its gradient, which is computed on the way forward."""
+    """The loss with its gradient, which is computed on the way forward, a block of positions at a time.
+
+    So a block stays in the processor's cache, and all logits, one for every word at every position, are never in memory
+    together.
+    """
 
     @staticmethod
     def forward(
