@@ -63,7 +63,8 @@ def _softmax(steps: Int32s) -> Floats:
 
 def choose(chooser: WordChoice, choice: str, logits: Sequence[Int32s], source: Randomness) -> Integers:
     """One option a row."""
-    return chooser.choose(*_scores(chooser, choice, logits), source=source)
+    given = (*_scores(chooser, choice, logits), source)
+    return chooser.choose(*given)
 
 
 def _scores(chooser: WordChoice, choice: str, logits: Sequence[Int32s]) -> tuple[Any, ...]:

@@ -196,8 +196,8 @@ class DpPromptMechanism(FittedMechanism[DpPrompt]):
             there, sides = self._options(contexts.log_probabilities())
             for (source, rows), end in zip(streams, ends.tolist(), strict=True):
                 own = slice(end - rows, end)
-                drawn = self._chooser.choose(*(side[own] for side in sides), source=source)
-                column[own] = there[own][np.arange(rows), drawn]
+                given = (*(side[own] for side in sides), source)
+                column[own] = there[own][np.arange(rows), self._chooser.choose(*given)]
             contexts.append(np.tile(column, len(sides)))
         return list(map(self._text, written.tolist()))
 
