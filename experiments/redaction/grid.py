@@ -33,10 +33,10 @@ from dptext.audits.divergence.estimators import COMPONENTS, Projection, fit_proj
 from dptext.audits.inference.sets import LINEAR, TFIDF, train_linear_attacker, train_tfidf_attacker
 from dptext.audits.inference.trait import infer_trait_from_releases
 from dptext.embeddings.distinct import TextVectors
+from dptext.embeddings.encoders import WordMean
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
-from dptext.embeddings.tfidf_svd import fit_tfidf_svd
+from dptext.embeddings.tfidf import fit_tfidf_svd
 from dptext.embeddings.vector_files import load_glove
-from dptext.embeddings.word_mean import WordMean
 from dptext.estimates import clopper_pearson
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.redaction.random import RandomRedaction

@@ -448,7 +448,7 @@ def test_steps_are_all_taken_and_nothing_of_the_loss_is_told(model):
     )
     assert told == [(1, 3), (2, 3), (3, 3)]
     assert not trained.training
-    assert np.isfinite(Encoding(trained, device="cpu")(inputs)).all()
+    assert np.isfinite(Encoding(trained)(inputs)).all()
 
 
 # ----------------------------------------------------------------------------------------- as a mechanism

@@ -26,7 +26,7 @@ from dptext.audits.divergence.findings import (
     DivergenceReport,
 )
 from dptext.audits.divergence.renyi import gaussian
-from dptext.embeddings.tfidf_svd import fit_tfidf_svd
+from dptext.embeddings.tfidf import fit_tfidf_svd
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.text.records import Record

@@ -17,10 +17,10 @@ pytest.importorskip("sentence_transformers")
 
 from dptext.embeddings import encoder_files, sentence_encoder, torch_network
 from dptext.embeddings.bert import tiles
+from dptext.embeddings.encoders import WordMean
 from dptext.embeddings.sentence_encoder import load_sentence_encoder, model_folder
 from dptext.embeddings.torch_network import TorchNetwork, load_torch_model
 from dptext.embeddings.vectors import WordVectors
-from dptext.embeddings.word_mean import WordMean
 from dptext.errors import ConfigError
 from dptext.text.samples import sample_records
 

@@ -119,7 +119,7 @@ def _numbers(text: str, option: str, form: str) -> tuple[float, ...]:
 def _embedder(name: str, public: Sequence[Record], sets: tuple[list[Record], list[Record]], seed: int) -> Embedder:
     if name == "tfidf":
         from dptext.audits.divergence.estimators import apart
-        from dptext.embeddings.tfidf_svd import fit_tfidf_svd
+        from dptext.embeddings.tfidf import fit_tfidf_svd
 
         return fit_tfidf_svd(apart(public, *sets)[0], seed=seed)
     if name not in EMBEDDINGS and not Path(name).is_dir():
