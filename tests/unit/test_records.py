@@ -28,14 +28,13 @@ from dptext.errors import BrokenFileError, ConfigError, DataError, MissingExtraE
 from dptext.text import files
 from dptext.text import releases as module
 from dptext.text.columns import Columns, release_columns
-from dptext.text.encoding import encode_batch
 from dptext.text.files import create_private
 from dptext.text.formats import READ_ONLY, Format, detect_format, is_compressed
 from dptext.text.inputs import file_error
 from dptext.text.reading import MAX_CHARACTERS, OnError, read_records
 from dptext.text.records import Fields, Record, Release
 from dptext.text.releases import write_releases
-from dptext.text.writers import APPENDABLE, open_writer
+from dptext.text.writers import APPENDABLE, encode_batch, open_writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -28,7 +28,7 @@ from dptext.text.batches import Batch
 from dptext.text.columns import Columns
 from dptext.text.formats import Format
 from dptext.text.releases import blocks
-from dptext.text.writers import open_writer
+from dptext.text.writers import completed, open_writer
 
 #: Records of a block that is compared; as many are read ahead of what is released.
 BLOCK: Final = 1024
@@ -145,13 +145,10 @@ class Job:
 
         def write(file: BinaryIO) -> None:
             writer = open_writer(file, self.kind, compressed=self.compressed, columns=self.columns)
-            with contextlib.ExitStack() as failing:
-                failing.callback(_quietly, writer)
-                stream = released(own, self.mechanism, randomness, batch_size=size, position=part.start)
+            stream = released(own, self.mechanism, randomness, batch_size=size, position=part.start)
+            with completed(writer, contextlib.nullcontext()):
                 for block in blocks(stream, size):
                     writer.write(block)
-                failing.pop_all()
-            writer.close()
 
         return self.target.publish(part.name, write)
 
@@ -225,11 +222,6 @@ class Rest:
                 batch, self._left = batch[:n], batch[n:]
             n -= len(batch)
             yield batch
-
-
-def _quietly(writer: Any) -> None:
-    with contextlib.suppress(OSError):
-        writer.close()
 
 
 def _sorted(hashes: bytearray) -> bytes:

@@ -41,7 +41,7 @@ from dptext.text.reading import read_batches
 from dptext.text.records import Fields
 from dptext.text.releases import blocks
 from dptext.text.samples import sample_records
-from dptext.text.writers import APPENDABLE, open_writer, require_csv
+from dptext.text.writers import APPENDABLE, completed, open_writer, require_csv
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.ledger.entries import Charge
@@ -359,14 +359,16 @@ class _Run:
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[BinaryIO]:
-        with contextlib.ExitStack() as stack:
-            file = open_private(self._part)
-            stack.callback(_close_quietly, file.close)
+        file = open_private(self._part)
+        try:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise ConfigError(f"Another run is writing {self.target} at this moment.") from None
             yield file
+        finally:
+            with contextlib.suppress(OSError):  # on a full disk closing fails as the writing did, which was reported
+                file.close()
 
     def _write(
         self,
@@ -387,10 +389,9 @@ class _Run:
         if charge is not None and charge.subjects_digest is not None and self.due is not None:
             digest = self.due.payment.ledger.subjects_digest(charge.account)
             batches = _watched(batches, digest)
-        with contextlib.ExitStack() as failing:
-            failing.callback(_close_quietly, writer.close)  # later, pyarrow would try to complete a file that is closed
-            size = self.plan.batch_size
-            stream = released(_after(batches, done), self.mechanism, self.randomness, batch_size=size, position=done)
+        size = self.plan.batch_size
+        stream = released(_after(batches, done), self.mechanism, self.randomness, batch_size=size, position=done)
+        with completed(writer, writing(self._part)):
             for block in blocks(stream, size):
                 done += len(block)
                 with writing(self._part):
@@ -399,9 +400,7 @@ class _Run:
                 if self.kind in APPENDABLE:
                     self._save(state)
                 on_progress(done)
-            failing.pop_all()
         with writing(self._part):
-            writer.close()
             file.flush()
             os.fsync(file.fileno())
         if not self._part.exists() or not os.path.samestat(os.fstat(file.fileno()), self._part.lstat()):
@@ -482,8 +481,3 @@ def _after(batches: Iterator[Batch], done: int) -> Iterator[Batch]:
         if done < len(batch):
             yield batch[done:] if done else batch
         done = max(0, done - len(batch))
-
-
-def _close_quietly(close: Callable[[], None]) -> None:
-    with contextlib.suppress(OSError):  # on a full disk closing fails as the writing did, which was reported
-        close()

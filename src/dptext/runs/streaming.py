@@ -14,9 +14,8 @@ from dptext.privacy import accounting
 from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, Basis, Guarantee, Unit, weakest
 from dptext.privacy.names import normal_form
 from dptext.sampling.source import Randomness
-from dptext.text.batches import Batch, Releases
+from dptext.text.batches import Batch, Releases, groups
 from dptext.text.columns import Columns
-from dptext.text.groups import groups
 from dptext.text.records import Fields, Record, Release
 
 Output = TypeVar("Output")

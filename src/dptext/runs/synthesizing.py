@@ -30,7 +30,6 @@ from dptext.synthesis.space import Corpus
 from dptext.synthesis.spec import Fitted, SynthesisSpec, Synthetic
 from dptext.text.batches import Batch
 from dptext.text.columns import Columns
-from dptext.text.encoding import encode_batch
 from dptext.text.files import Target, sha256_of
 from dptext.text.formats import Format, output_format
 from dptext.text.parquet_rows import load_pyarrow
@@ -38,6 +37,7 @@ from dptext.text.reading import as_records, read_batches, read_records
 from dptext.text.records import TEXT_FIELD, Fields, Release
 from dptext.text.releases import write_all
 from dptext.text.tables import Texts
+from dptext.text.writers import encode_batch
 from dptext.types import Json
 from dptext.version import __version__
 

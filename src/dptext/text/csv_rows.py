@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dptext._wording import plural
-from dptext.text.column_names import no_column
 from dptext.text.formats import string_fault
-from dptext.text.lines import Bad, Broken, Chunk, RawLine, Row, Table
+from dptext.text.lines import Bad, Broken, Chunk, RawLine, Row, Table, no_column
 
 #: What parts the columns of files that people have.
 DELIMITERS: Final = (",", ";", "\t", "|")

@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from dptext._wording import plural
 from dptext.errors import needing
-from dptext.text.column_names import no_column
 from dptext.text.formats import as_scalar, as_string
-from dptext.text.lines import Bad, Broken, Chunk, Row
+from dptext.text.lines import Bad, Broken, Chunk, Row, no_column
 
 _CHUNK: Final = 1024
 _FAILED: Final[Any] = object()
