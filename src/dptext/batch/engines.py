@@ -178,8 +178,6 @@ def _raised(answer: Any) -> Any:
 
 
 class _Actor:
-    """A worker of Ray, which holds the job."""
-
     def __init__(self, job: object) -> None:
         self._job = job
 
@@ -188,8 +186,6 @@ class _Actor:
 
 
 class _Process:
-    """One worker, as this process sees it."""
-
     def __init__(self, job: object, env: dict[str, str]) -> None:
         self.pipe, theirs = Pipe()
         with theirs:
@@ -205,12 +201,10 @@ class _Process:
         self.send(job)
 
     def send(self, what: object) -> None:
-        """Send a job or a task."""
         with suppress(OSError):  # it died: that shows when its answer is read
             self.pipe.send(what)
 
     def close(self) -> None:
-        """End the process, if it has not ended."""
         self.pipe.close()
         if self._process.poll() is None:
             self._process.kill()

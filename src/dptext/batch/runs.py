@@ -125,7 +125,6 @@ def _prepared(
     seed: int | None,
     payment: Payment | None,
 ) -> _Run:
-    """The run, its settings checked."""
     if not is_remote(str(source)) and not is_remote(str(target)) and Path(source).is_dir():
         inside = Path(target).resolve()
         if Path(source).resolve() in (inside, *inside.parents):
@@ -177,7 +176,6 @@ class _Run:
         return StateFolder(self.dataset.state or self.place.default_state())
 
     def job(self, key: bytes, token: str) -> Job:
-        """What the workers know."""
         return Job(
             self.shards,
             self.plan,
@@ -192,7 +190,6 @@ class _Run:
         )
 
     def check(self) -> None:
-        """Refuse (ConfigError) a target that cannot be written, or that is there and is not to be replaced."""
         self.place.check(self.shards, force=self.plan.force, resume=self.plan.resume)
 
     def go(self, on_progress: Progress, on_skip: Skip) -> Certificate:
@@ -328,7 +325,6 @@ class _Run:
         )
 
     def _also(self, counts: Sequence[int]) -> tuple[str, ...]:
-        """What leaves besides the plan's."""
         found = list(self.place.reveals)
         if self.dataset.keep_shards:
             listed = ", ".join(f"{shard.name} {n}" for shard, n in zip(self.shards, counts, strict=True))
@@ -336,7 +332,6 @@ class _Run:
         return tuple(found)
 
     def _survey(self, job: Job, on_progress: Progress, on_skip: Skip) -> list[int]:
-        """How many records each shard has; ids and authors are checked over all of them."""
         n, fields = len(self.shards), self.plan.fields
         todo = [i for i in range(n) if self._state.records(i) is None]
         done = sum(self._state.records(i) or 0 for i in range(n))
@@ -372,7 +367,6 @@ class _Run:
         counts: Sequence[int],
         on_progress: Progress,
     ) -> list[str]:
-        """The sha256 of each part."""
         together = max(1, math.ceil(len(parts) / max(_TASKS_A_WORKER * self.workers, len(self.shards))))
         runs = [tuple(parts[i : i + together]) for i in range(0, len(parts), together)]
         firsts = [0, *itertools.accumulate(counts)]
@@ -402,7 +396,6 @@ class _Run:
 
 
 def _stem(name: str) -> str:
-    """The name without its extensions."""
     path = PurePosixPath(name)
     path = path.with_suffix("") if is_compressed(name) else path
     return path.with_suffix("").as_posix()

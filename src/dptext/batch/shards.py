@@ -104,7 +104,6 @@ def _local(path: Path) -> list[Shard]:
 
 
 def _saved(folder: Path) -> list[Shard]:
-    """The Arrow files of a data set, named in their order."""
     try:
         listed = [str(each["filename"]) for each in parse_json(read_whole(folder / _SAVED_DATASET))["_data_files"]]
     except (ValueError, TypeError, KeyError):

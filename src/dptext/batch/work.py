@@ -153,7 +153,6 @@ class Job:
         return self.target.publish(part.name, write)
 
     def _records(self, start: int, stop: int, sources: Iterable[Source]) -> Generator[Batch, None, None]:
-        """The records from one place in the whole input to another."""
         for number, first, hashes in sources:
             place = first
             with contextlib.closing(self._verified(number, hashes)) as verified:
@@ -166,7 +165,6 @@ class Job:
                         return
 
     def _numbered(self, batch: Batch, first: int) -> Batch:
-        """Without ids of their own, records are numbered through the whole input."""
         if self.plan.fields.id is not None:
             return batch
         ids = [str(i) for i in range(first, first + len(batch))]

@@ -154,7 +154,6 @@ _GGUF_WHOLE: Final = {"model.embed_tokens": "token_embd", "model.norm": "output_
 
 
 def _gguf_name(name: str) -> str:
-    """What a weight is called there."""
     stem = name.removesuffix(".weight")
     if stem in _GGUF_WHOLE:
         return f"{_GGUF_WHOLE[stem]}.weight"
@@ -163,7 +162,6 @@ def _gguf_name(name: str) -> str:
 
 
 def _byte_pairs(words: Sequence[str], merges: Sequence[str]) -> Tokenizer:
-    """Byte pairs, where digits stand alone."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers  # noqa: PLC0415 (an extra)
 
     pairs = [(left, right) for left, right in (merge.split(" ") for merge in merges)]

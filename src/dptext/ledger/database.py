@@ -265,7 +265,6 @@ def _alembic() -> Config:
 
 @functools.cache  # alembic compiles each step anew
 def _revisions() -> tuple[str, ...]:
-    """The schemas that this dptext knows, the newest first."""
     found = tuple(script.revision for script in ScriptDirectory.from_config(_alembic()).walk_revisions())
     if not found:
         raise LedgerError("The steps of the ledger's schema are missing from this installation of dptext.")

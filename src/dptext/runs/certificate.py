@@ -212,7 +212,6 @@ def _digest(value: object) -> str:
 
 
 def _fields(found: Mapping[str, Json]) -> dict[str, str]:
-    """The other names of the columns, which must be names, and no two the same."""
     usual = {name: name for name in (ID_FIELD, TEXT_FIELD, LABEL_FIELD)}
     named = {name: _typed(value, str) for name, value in found.items()}
     if (

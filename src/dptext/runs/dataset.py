@@ -76,7 +76,6 @@ class Manifest:
 
 
 def _is_part(part: Part) -> bool:
-    """Whether the parts of its name stay inside the folder, and the rest is what it should be."""
     return (
         type(part.name) is str
         and type(part.records) is int

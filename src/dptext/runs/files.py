@@ -128,7 +128,6 @@ def seconds(n_records: int, mechanism: Mechanism[str], *, longest: float = 2.0) 
 def _run(
     source: Path, target: Path, mechanism: Mechanism[str], plan: Plan, randomness: Randomness, payment: Payment | None
 ) -> _Run:
-    """The run, its settings checked."""
     require_agreed(mechanism, plan, payment)
     kind = output_format(target, plan.output_format)
     terms = agreed(mechanism, plan, randomness, payment, kind)
@@ -233,7 +232,6 @@ class _Run:
         return run_digest(*setting, compressed=compressed, renamed=renamed)
 
     def still_due(self) -> Due | None:
-        """What `go` would pay, where nothing else stops it; nothing is written."""
         self._check_paths()
         state = self._unfinished() if self.plan.resume else None
         if state is None:
@@ -260,7 +258,6 @@ class _Run:
         return batches if self.plan.max_per_author is None else _limited(batches, self.plan.max_per_author)
 
     def _subjects(self) -> Iterator[str] | None:
-        """The subjects in the file, where these are charged; None for everyone."""
         if self.plan.fields.subject is None:
             return None
         return (subject or "" for batch in self._batches(None) for subject in batch.subjects)
@@ -299,7 +296,6 @@ class _Run:
                 refuse_existing(path, force=self.plan.force)
 
     def _refuse_unfinished(self) -> None:
-        """Refuse to begin where an unfinished run lies, unless it is to be thrown away."""
         if not self.plan.force and (self._part.exists() or self._state.exists()):
             how = "go on with --resume, or begin" if self._state.exists() else "nothing of it is done: begin"
             raise ConfigError(f"An unfinished run lies beside {self.target}: {how} anew with --force.")

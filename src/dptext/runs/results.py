@@ -167,7 +167,6 @@ class Privatized(Iterable[Release[str]]):
         return f"Privatized({self.spec.kind}, {plural(self._n, 'release')} drawn)"
 
     def _repr_html_(self) -> str:
-        """The guarantee in a sentence, the first rows, and what is left of the budget."""
         said = [self.guarantees[-1].sentence(), self.left]
         head = "".join(f"<p>{escape(each)}</p>" for each in said if each)
         if self._kept is None:
@@ -189,7 +188,6 @@ class Privatized(Iterable[Release[str]]):
             )
 
     def _draw(self) -> Sequence[Release[str]]:
-        """The next releases; none at the end."""
         if self._state == "complete":
             return []
         if self._state == "broken":
@@ -354,7 +352,6 @@ def _charged(
 
 
 def _json_lines(part: Sequence[Release[str]], spec: Spec, fields: Fields) -> bytes:
-    """The releases as `write` puts them into a file of JSON Lines."""
     if not part:
         return b""
     if len({tuple(release.kept) for release in part}) > 1:

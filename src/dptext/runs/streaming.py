@@ -89,7 +89,6 @@ def limited(batches: Iterable[Batch], max_per_author: int) -> Iterator[Batch]:
 
 
 def _author_fault(author: str, n: int, max_per_author: int) -> str | None:
-    """Why a record is refused, the n-th of its author; or None."""
     if not author:
         return f"has no author, which max_per_author={max_per_author} needs."
     if n > max_per_author:

@@ -142,7 +142,6 @@ class Kept(Sequence[Mapping[str, Scalar]]):
 
 
 def _kept(parts: Sequence[Sequence[Mapping[str, Scalar]]]) -> Sequence[Mapping[str, Scalar]]:
-    """Kept fields of several batches: columns where all are columns of the same names."""
     columns = [part for part in parts if isinstance(part, Kept)]
     if len(columns) < len(parts) or len({tuple(part.columns) for part in columns}) > 1:
         return _chained(parts)

@@ -182,7 +182,6 @@ def _vectors(vectors: Floats | None, dim: int) -> list[Singles] | None:
 
 
 def _vector(vector: tuple[float, ...], where: str, dim: int) -> Singles:
-    """The vector as a file holds it."""
     # Checked before numpy sees it, because numpy's errors quote what is not a number.
     if not isinstance(vector, tuple) or not vector or not all(isinstance(number, float) for number in vector):
         raise DataError(f"{where} cannot be written: its vector is not a tuple of floats.")

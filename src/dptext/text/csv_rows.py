@@ -37,7 +37,6 @@ class _CsvLines:
 
     @property
     def block_ended(self) -> bool:
-        """Whether all lines of the block are read."""
         return self._lines.tell() == len(self._block)
 
     def rest(self) -> bytes | None:
@@ -47,11 +46,9 @@ class _CsvLines:
         return rest if 0 < len(rest) <= self._limit else None
 
     def skip_rest(self) -> None:
-        """Go on after the block."""
         self._lines.seek(0, io.SEEK_END)
 
     def _advance(self) -> None:
-        """Begin the next block, once all lines of one are read."""
         if self._fault is not None or not self.block_ended:
             return
         block = next(self._blocks, None)

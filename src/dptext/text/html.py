@@ -32,7 +32,6 @@ def has_tags(text: str) -> bool:
 
 
 def _is_tag(part: str) -> bool:
-    """Whether what `_TAG` found is a comment, or a tag of an element of HTML."""
     name = _NAME.match(part)
     return part.startswith("<!") or (name is not None and name[1].lower() in _ELEMENTS)
 
@@ -54,8 +53,6 @@ def without_tags(text: str) -> str:
 
 
 class _Page(HTMLParser):
-    """Collects what is seen of a page."""
-
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.seen: list[str] = []

@@ -264,7 +264,6 @@ class _Reading:
                 yield self._counted(batch[start:] if start else batch)
 
     def records(self, rows: Iterable[object]) -> Generator[Record, None, None]:
-        """The records of rows that come one by one."""
         seen: set[str | bytes] = set()
         for row in rows:
             self.read += 1

@@ -87,7 +87,6 @@ def write_releases(
 
 
 def _columns(first: Sequence[Release[str]]) -> Columns:
-    """The columns that releases need, by the first of them."""
     vector = bool(first) and first[0].vector is not None
     return Columns(
         # The whole block is looked at, because a single text may be empty by chance.

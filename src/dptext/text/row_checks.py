@@ -142,7 +142,6 @@ def batch_of(chunk: Chunk, fields: Fields, *, first: int, max_characters: int) -
 
 
 def _table(rows: list[Row], names: list[str]) -> Table | None:
-    """The columns of rows that all have these fields."""
     found = cast("list[dict[str, object]]", rows)
     with contextlib.suppress(KeyError):
         return {name: [row[name] for row in found] for name in names} if set(map(type, rows)) == {dict} else None
@@ -167,7 +166,6 @@ def _names(column: Sequence[object]) -> Sequence[str] | None:
 
 
 def _written(labels: Sequence[Scalar]) -> Sequence[str | None]:
-    """Labels as text: the others as JSON writes them, null stays."""
     if kinds(labels) <= {str, type(None)}:
         return cast("Sequence[str | None]", labels)
     return [None if label is None else as_string(label) for label in labels]

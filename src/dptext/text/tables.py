@@ -73,7 +73,6 @@ def index_of(data: Texts) -> object:
 
 
 def _values(column: Any) -> list[object]:
-    """The values, with None for every kind of null."""
     values = column.to_list()
     if column.is_null().any():
         return [None if null else value for value, null in zip(values, column.is_null().to_list(), strict=True)]

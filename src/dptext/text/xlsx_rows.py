@@ -85,7 +85,6 @@ def _named(row: Sequence[object], header: list[str], text: str | None) -> Row:
 
 
 def _trimmed(row: Sequence[object]) -> Sequence[object]:
-    """The row up to its last cell that is not empty."""
     full = [place for place, cell in enumerate(row, start=1) if cell not in (None, "")]
     return row[: full[-1]] if full else ()
 
