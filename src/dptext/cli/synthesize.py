@@ -20,10 +20,9 @@ from dptext.mechanism import settings
 from dptext.privacy.guarantee import format_epsilon
 from dptext.runs.certificate import certificate_path
 from dptext.runs.plan import Plan
-from dptext.runs.specs import parse_setting, synthesis_from_settings
+from dptext.runs.specs import parse_setting, read_toml, synthesis_from_settings
 from dptext.runs.streaming import guarantees
 from dptext.runs.synthesizing import REPORT_SUFFIXES, Private, due_of, file_columns, paths_of, run
-from dptext.runs.toml import read_toml
 from dptext.sampling.source import secure, seeded
 from dptext.text.files import Target
 from dptext.text.formats import Format

@@ -64,7 +64,7 @@ from dptext.compare.corpus_plans import CorpusPlan, expanded
 from dptext.compare.stored import LABEL_ONLY, MEDOID
 from dptext.compare.toml_models import Count, Different, Finite, Name, PositiveCount, TomlTable, nearest, refused
 from dptext.mechanisms.registry import SPECS
-from dptext.runs.toml import read_toml
+from dptext.runs.specs import read_toml
 from dptext.synthesis.registry import SYNTHESES
 from dptext.types import Json
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY, RANDOM

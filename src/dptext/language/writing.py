@@ -42,6 +42,7 @@ class Shifted:
         self.expected = np.zeros(len(shift))
 
     def __call__(self, public: Floats, texts: Sequence[Tokens]) -> Integers:
+        """The next token of each text."""
         moved = public / self._temperature + self._shift
         for row, text in zip(moved, texts, strict=True):
             known = list(text)

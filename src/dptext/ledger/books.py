@@ -29,8 +29,7 @@ from dptext.errors import ConfigError, PrivacyError
 from dptext.ledger import standings
 from dptext.ledger import statements as rows
 from dptext.ledger.database import WAIT_SECONDS, Database
-from dptext.ledger.entries import Account, Balance, Charge, require_within
-from dptext.ledger.opening import require_name, require_openable, write_account
+from dptext.ledger.entries import Account, Balance, Charge, require_name, require_openable, require_within
 from dptext.ledger.recomputation import Recomputation, recompute
 from dptext.ledger.requests import Request, terms_from_text
 from dptext.ledger.spending import in_order, spent_epsilon, spent_guarantee
@@ -123,7 +122,7 @@ class Ledger:
         bare = Guarantee(limit.epsilon, limit.delta, limit.unit, limit.relation)
         account = Account(name, dataset, bare, by_subject, _now())
         with self._database.writing() as connection:
-            write_account(connection, account, key_check)
+            rows.write_account(connection, account, key_check)
         return account
 
     def account(self, name: str) -> Account:
