@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import pickle
 import secrets
+from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -106,8 +107,7 @@ class Reader:
 
         def corpus() -> Generator[Batch, None, None]:
             rest = Rest(self._one(number).batches())
-            for _ in rest.take(start):
-                pass
+            deque(rest.take(start), 0)
             yield from rest.take(stop - start)
 
         found = list(readings(corpus, self.space, self.labels))
@@ -143,8 +143,7 @@ def synthesize_dataset(
         payment: the account that is charged.
         randomness: secure by default.
 
-    Raises:
-        As `dptext.synthesize`; DPTextError also where workers die again and again: nothing is released.
+    As `dptext.synthesize`; DPTextError also where workers die again and again: nothing is released.
     """
     options = storage_options or {}
     engine, _ = (workers or Workers()).made()

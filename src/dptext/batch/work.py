@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final
@@ -114,30 +115,21 @@ class Job:
                 yield from (subject or "" for subject in block.subjects)
 
     def privatize(self, parts: tuple[Part, ...], sources: tuple[Source, ...]) -> tuple[str, ...]:
-        """Privatize parts that follow each other, and publish each that nobody has published yet.
+        """Privatize parts that follow each other, without gaps, and publish each that nobody has published yet.
 
-        Args:
-            parts: in order, without gaps.
-            sources: the shards that they lie in, in order.
-
-        Returns:
-            The sha256 of each part as it is visible.
+        `sources` are the shards that they lie in, in order. The sha256 of each part as it is visible.
         """
         there = [self.target.sha256(part.name) for part in parts]
         if all(there):  # after a kill, or because another attempt was faster
-            return tuple(each or "" for each in there)
+            return tuple(filter(None, there))
         randomness = secure() if self.seed is None else seeded(self.seed)
         found: list[str] = []
         with contextlib.closing(self._records(parts[0].start, parts[-1].stop, sources)) as stream:
             rest = Rest(stream)
             for part, visible in zip(parts, there, strict=True):
                 own = rest.take(part.stop - part.start)
-                digest = visible
-                if digest is None:
-                    digest = self._publish(part, own, randomness)
-                for _ in own:  # what was not read, as it was published before
-                    pass
-                found.append(digest)
+                found.append(self._publish(part, own, randomness) if visible is None else visible)
+                deque(own, 0)  # what was not read, as it was published before
         return tuple(found)
 
     def _publish(self, part: Part, own: Iterator[Batch], randomness: Randomness) -> str:

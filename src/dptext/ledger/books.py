@@ -113,8 +113,7 @@ class Ledger:
                 in normal form.
             by_subject: allow charges to named subjects, under the key of this ledger object.
 
-        Raises:
-            ConfigError: name, limit or dataset cannot be used, or there is such an account.
+        ConfigError: name, limit or dataset cannot be used, or there is such an account.
         """
         dataset = name if dataset is None else dataset
         require_openable(name, limit, dataset)
@@ -200,8 +199,7 @@ class Ledger:
             key: idempotency key of the charge.
             release: sha256 of the release.
 
-        Raises:
-            PrivacyError: there is no such charge, or it paid for another release already.
+        PrivacyError: there is no such charge, or it paid for another release already.
         """
         require_name(release=release)
         with self._database.writing() as connection:

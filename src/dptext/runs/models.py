@@ -90,10 +90,8 @@ def save_model(mechanism: Mechanism[str], folder: str | PathLike[str]) -> None:
     """Write a fitted mechanism into a new folder, for `load_model`.
 
     The folder (mode 0700, files 0600) appears when it is complete. It holds public data only, unless the mechanism was
-    trained on private text.
-
-    Raises:
-        ConfigError: there is something at the path that is not an empty folder, or the disk refuses.
+    trained on private text. ConfigError: there is something at the path that is not an empty folder, or the disk
+    refuses.
     """
     with new_folder(Path(folder).resolve()) as partial:
         mechanism.save(partial)
@@ -112,11 +110,9 @@ def load_model(folder: str | PathLike[str], *, device: str | None = None) -> Mec
     """The mechanism that `save_model` wrote; what it was fitted on need not be there any more.
 
     With a device, such as "cpu" for a model that was fitted on a GPU, its network computes there; its spec, and so its
-    certificates, name this device. Files, seal and digests are held against what was saved.
-
-    Raises:
-        ConfigError: a file is absent, cut short or edited, the model is of a newer schema, what is loaded has other
-            digests than what was saved, or the device is not here; the message says which.
+    certificates, name this device. Files, seal and digests are held against what was saved. ConfigError: a file is
+    absent, cut short or edited, the model is of a newer schema, what is loaded has other digests than what was saved,
+    or the device is not here; the message says which.
     """
     folder = Path(folder)
     model = _read_model(folder / MODEL_FILE)
@@ -147,8 +143,7 @@ def load_model(folder: str | PathLike[str], *, device: str | None = None) -> Mec
 def model_spec(folder: Path) -> Spec:
     """The spec of a saved model, read of `model.json` alone: no other file of the model is looked at.
 
-    Raises:
-        ConfigError: there is no such file, it was edited or cut short, or is of a newer schema.
+    ConfigError: there is no such file, it was edited or cut short, or is of a newer schema.
     """
     return spec_from_settings(_mapping(_read_model(folder / MODEL_FILE), "settings", folder))
 

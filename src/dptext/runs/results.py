@@ -144,8 +144,7 @@ class Privatized(Iterable[Release[str]]):
             format: where the extension does not tell.
             force: whether files that are there are replaced.
 
-        Raises:
-            ConfigError: a path cannot be used, or the releases were drawn already and not kept.
+        ConfigError: a path cannot be used, or the releases were drawn already and not kept.
         """
         target, beside = (
             Target(each, force, self._inputs, private=False) for each in (Path(path), certificate_path(Path(path)))

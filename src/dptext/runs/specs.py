@@ -55,9 +55,8 @@ def synthesis_from_settings(values: Mapping[str, Json]) -> SynthesisSpec:
 def spec_from_settings(values: Mapping[str, Json]) -> Spec:
     """The spec with these settings, `kind` among them.
 
-    Raises:
-        ConfigError: no mechanism of this kind is installed, the package that brings it cannot be used, a key is unknown
-            or missing, or a value cannot be used. Of an unknown name the message gives the nearest known one.
+    ConfigError: no mechanism of this kind is installed, the package that brings it cannot be used, a key is unknown or
+    missing, or a value cannot be used. Of an unknown name the message gives the nearest known one.
     """
     if is_synthesis(values):
         raise ConfigError(
@@ -128,8 +127,7 @@ def parse_setting(text: str) -> tuple[str, Json]:
 def read_spec(path: Path, changes: Mapping[str, Json] | None = None) -> Spec:
     """The spec of a TOML file, whose keys are `kind` and the settings; `changes` replace some, or are added.
 
-    Raises:
-        ConfigError: the file cannot be read, is not TOML, or does not make a spec.
+    ConfigError: the file cannot be read, is not TOML, or does not make a spec.
     """
     return spec_from_settings({**read_toml(path), **(changes or {})})
 

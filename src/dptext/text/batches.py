@@ -49,8 +49,9 @@ class Batch(Sequence[Record]):
         if isinstance(records, Batch):
             return records
         names = ("id", "text", "label", "author", "subject")
-        columns: Any = ([getattr(record, name) for record in records] for name in names)
-        return cls(*columns, Kept.of([record.kept for record in records]))
+        columns: list[Any] = [[getattr(record, name) for record in records] for name in names]
+        columns.append(Kept.of([record.kept for record in records]))
+        return cls(*columns)
 
     @property
     def columns(self) -> tuple[Any, ...]:
@@ -73,7 +74,7 @@ class Batch(Sequence[Record]):
         return Record(id_, text, label, author, subject=subject, kept=kept)
 
     def __iter__(self) -> Iterator[Record]:
-        for id_, text, label, author, subject, kept in zip(*self._columns, strict=True):
+        for id_, text, label, author, subject, kept in zip(*self.columns, strict=True):
             yield Record(id_, text, label, author, subject=subject, kept=kept)
 
     def __repr__(self) -> str:
@@ -85,7 +86,8 @@ class Batch(Sequence[Record]):
         if len(parts) == 1:
             return parts[0]
         *columns, kept = zip(*(part.columns for part in parts), strict=True)
-        return Batch(*map(_chained, columns), _kept(kept))
+        found: list[Any] = [*map(_chained, columns), _kept(kept)]
+        return Batch(*found)
 
     def lengths(self) -> list[int]:
         """The number of characters of each text."""
