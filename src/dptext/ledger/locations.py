@@ -21,8 +21,6 @@ _NO_LOCATION = (
     "it may hold a password and is not shown. A file whose name holds one of : = @ is written ./NAME. "
     "A password belongs into PGPASSWORD or ~/.pgpass."
 )
-
-
 #: No path may hold these: user:password@, PASSWORD=...
 _CREDENTIALS = re.compile(r":.*@|(passw(or)?d|pwd|secret)\s*=", re.IGNORECASE | re.DOTALL)
 #: No file name may begin so, unless as ./NAME: scheme:, user:password, KEY=VALUE, user/password@host, //host.

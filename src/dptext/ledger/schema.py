@@ -94,7 +94,6 @@ class Natural(_Checked):
 
 
 metadata = MetaData()
-
 accounts = Table(
     "accounts",
     metadata,
@@ -147,7 +146,6 @@ settlements = Table(
 )
 
 # ------------------------------------------------------------------------ derived, since the second schema
-
 tallies = Table(
     "tallies",
     metadata,

@@ -38,7 +38,6 @@ _incoming = sa.Table(
     prefixes=["TEMPORARY"],
 )
 
-
 _moves = sa.Table(
     "subject_moves",
     sa.MetaData(),
@@ -46,7 +45,6 @@ _moves = sa.Table(
     sa.Column("after", Natural, nullable=False),
     prefixes=["TEMPORARY"],
 )
-
 
 # Jumps from one value of the index to the next, so that it does not read a row for each subject.
 _DISTINCT_TALLIES = sa.text(

@@ -25,14 +25,11 @@ _ACCOUNT = (
     .where(accounts.c.name == sa.bindparam("name"))
 )
 
-
 _ACCOUNT_WITH_CHARGE = (
     _ACCOUNT.add_columns(charges.c.id.label("previous_id"), requests.c.id.label("request_id"))
     .outerjoin(charges, sa.and_(charges.c.account_id == accounts.c.id, charges.c.key == sa.bindparam("key")))
     .outerjoin(requests, requests.c.digest == sa.bindparam("digest"))
 )
-
-
 # Only the balance changes. A transaction that waited for the lock reads it as the one before left it.
 _LOCKED_ACCOUNT = _ACCOUNT_WITH_CHARGE.with_for_update(of=balances)
 #: Charges with what was asked and what they paid for.
@@ -41,8 +38,6 @@ CHARGES = (
     .join(requests, requests.c.id == charges.c.request_id)
     .outerjoin(settlements, settlements.c.charge_id == charges.c.id)
 )
-
-
 # Made once: building a statement costs more than running it.
 _INSERTS: dict[str, type[postgresql.Insert] | type[sqlite.Insert]] = {
     "postgresql": postgresql.Insert,
@@ -57,14 +52,11 @@ _ADD_CHARGE = {
     for dialect, insert in _INSERTS.items()
 }
 
-
 _MOVE_BALANCE = (
     sa.update(balances)
     .where(balances.c.account_id == sa.bindparam("account"))
     .values({name: sa.bindparam(f"moved_{name}") for name in ("events", "terms", "charges", "subjects")})
 )
-
-
 _ADDED = _ADD_CHARGE["postgresql"].cte("added")
 _ADD_AND_MOVE = _MOVE_BALANCE.where(sa.exists(sa.select(_ADDED.c.id))).returning(
     sa.select(_ADDED.c.id).scalar_subquery()

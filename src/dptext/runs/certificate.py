@@ -33,7 +33,6 @@ READING = {
 }
 _HEX = 64
 _LONGEST_NAME = 255  # bytes of a file's name
-
 Kind = TypeVar("Kind")
 
 

@@ -27,7 +27,6 @@ from dptext.types import Json
 _MAX_TOML_BYTES = 2**20
 _MAX_TOML_DEPTH = 64
 _MAX_TOML_INTEGER = 2**63
-
 #: Comments and strings of TOML; one that is not closed ends with its line, or with the text.
 _NO_KEY_OF_TOML = re.compile(
     r"""#[^\n]*|\"{3}(?:\\.|[^\\])*?(?:\"{3}|\Z)|'{3}.*?(?:'{3}|\Z)|"(?:\\.|[^"\\\n])*"?|'[^'\n]*'?""", re.DOTALL

@@ -19,7 +19,6 @@ from dptext.text.columns import Columns
 from dptext.text.records import Fields, Record, Release
 
 Output = TypeVar("Output")
-
 BATCH_SIZE = 256
 _BATCH_CHARACTERS = 4_000_000
 SEEDED = "seeded: whoever knows the seed can undo the noise"
