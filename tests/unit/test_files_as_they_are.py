@@ -28,14 +28,14 @@ from dptext.runs.verification import verify
 from dptext.sampling.source import secure
 from dptext.text import rows as rows_module
 from dptext.text.charsets import detected
-from dptext.text.column_names import are_names
 from dptext.text.columns import Columns
-from dptext.text.encoding import encode_batch
 from dptext.text.formats import Format
 from dptext.text.html import has_tags, without_tags
+from dptext.text.lines import are_names
 from dptext.text.reading import OnError, read_records
 from dptext.text.records import Fields, Record, Release
 from dptext.text.survey import survey
+from dptext.text.writers import encode_batch
 
 CANARY = "ZEBRA-CANARY-4711"
 FIELDS = Fields(text="Bewertung", label="Sterne")

@@ -37,8 +37,7 @@ from dptext.runs import models as config
 from dptext.runs.files import privatize_file
 from dptext.runs.models import MODEL_FILE, load_model, model_spec, save_model
 from dptext.runs.plan import Plan
-from dptext.runs.specs import parse_setting, read_spec
-from dptext.runs.toml import parse_toml
+from dptext.runs.specs import parse_setting, parse_toml, read_spec
 from dptext.text.reading import read_records
 from dptext.text.records import Fields, Record
 from dptext.text.samples import sample_records

@@ -57,7 +57,7 @@ def open_account(
 ) -> None:
     """Open an account and show it."""
     from dptext.ledger.books import Ledger
-    from dptext.ledger.opening import require_openable
+    from dptext.ledger.entries import require_openable
 
     if unit not in ("document", "author"):
         raise ConfigError(f"Expected --unit {unit!r} to be document or author: whose loss the account adds up.")

@@ -14,8 +14,7 @@ from dptext.embeddings import encoders
 from dptext.errors import ConfigError
 from dptext.mechanism import FitProgress, Learns, Mechanism, Spec, Traits
 from dptext.mechanisms.registry import SPECS
-from dptext.runs.fitting import fit
-from dptext.runs.models import load_model, model_spec
+from dptext.runs.models import fit, load_model, model_spec
 from dptext.runs.specs import parse_setting, read_spec, spec_from_settings
 from dptext.text.records import Record
 from dptext.types import Floats, Json

@@ -19,8 +19,7 @@ from dptext.errors import ConfigError
 from dptext.mechanism import Learns
 from dptext.mechanisms.registry import SPECS
 from dptext.privacy.guarantee import Unit
-from dptext.runs.specs import spec_from_settings
-from dptext.runs.toml import settings_to_toml
+from dptext.runs.specs import settings_to_toml, spec_from_settings
 from dptext.text.files import Target, sha256_of
 from dptext.text.records import TEXT_FIELD, Record
 from dptext.text.survey import survey

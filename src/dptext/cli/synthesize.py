@@ -17,10 +17,9 @@ from dptext.errors import ConfigError
 from dptext.mechanism import settings
 from dptext.runs.certificate import certificate_path
 from dptext.runs.plan import Plan
-from dptext.runs.specs import synthesis_from_settings
+from dptext.runs.specs import read_toml, synthesis_from_settings
 from dptext.runs.streaming import guarantees
 from dptext.runs.synthesizing import REPORT_SUFFIXES, Private, due_of, file_columns, paths_of, refuse_same, run
-from dptext.runs.toml import read_toml
 from dptext.sampling.source import secure, seeded
 from dptext.text.files import Target
 from dptext.text.records import Fields

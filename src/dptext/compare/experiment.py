@@ -74,7 +74,7 @@ from dptext.compare.corpus_plans import (
 )
 from dptext.compare.stored import LABEL_ONLY, MEDOID
 from dptext.mechanisms.registry import SPECS
-from dptext.runs.toml import read_toml
+from dptext.runs.specs import read_toml
 from dptext.synthesis.registry import SYNTHESES
 from dptext.types import Json
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY, RANDOM

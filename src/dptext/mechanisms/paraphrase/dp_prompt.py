@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Final, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias
 
 import numpy as np
 
 from dptext import _validate
 from dptext.errors import ConfigError
-from dptext.language.model import MODEL_IS_PUBLIC, Contexts, LanguageModel
+from dptext.language.model import MODEL_IS_PUBLIC, LanguageModel
 from dptext.language.reading import SMOLLM2, load_language_model
 from dptext.language.writing import options_of
 from dptext.mechanism import Learns, Remarks, Traits
@@ -31,6 +31,9 @@ from dptext.sampling.weights import softmax
 from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
+
+if TYPE_CHECKING:
+    from dptext.language.llama import LlamaContexts
 
 _TEXT: Final = "{text}"
 _ROWS_AT_ONCE: Final = 32  # of some 10 MB each
@@ -201,7 +204,7 @@ class DpPromptMechanism(FittedMechanism[DpPrompt]):
             contexts.append(np.tile(column, len(sides)))
         return list(map(self._text, written.tolist()))
 
-    def _contexts(self, texts: Sequence[str], written: Integers, *, more: int) -> Contexts:
+    def _contexts(self, texts: Sequence[str], written: Integers, *, more: int) -> LlamaContexts:
         """The model after these texts and what was written, then for `hub` after what was written alone."""
         read = [self._model.tokens(" ".join(text.split()))[: self.spec.max_tokens] for text in texts]
         both = [*read, *([list[int]()] * len(read) if isinstance(self._chooser, Hub) else [])]
