@@ -107,6 +107,7 @@ LATER = {
         "tests/unit/test_published_adept.py::test_the_sound_noises_survive_at_the_same_latents[privunit",
     ),
     "the same attack or density in another dimension or at another epsilon": (
+        "tests/unit/audits/test_trials.py::TestWhitebox::test_a_wrong_scale_is_no_fit[4-1.0-noise2",
         "tests/attacks/test_planted_faults.py::test_half_the_noise_in_64_dimensions_is_seen_by_the_white_box_only",
         "tests/statistical/test_samplers.py::test_additive_noise_draws_its_density[20000-<lambda>1-32",
         "tests/statistical/test_samplers.py::test_additive_noise_draws_its_density[20000-<lambda>0-32",
@@ -135,6 +136,10 @@ LATER = {
         "tests/unit/test_label_only.py::test_probabilities_of_another_epsilon_are_rejected[1.5",
         "tests/unit/test_label_only.py::test_frequencies_are_the_declared_ones[spec0-None",
         "tests/unit/test_label_only.py::test_frequencies_are_the_declared_ones[spec1-None",
+    ),
+    "workers of one corpus bring another kind of sum": (
+        "tests/unit/batch/test_corpora.py::test_the_same_corpus_leaves[topics",
+        "tests/unit/batch/test_corpora.py::test_the_same_corpus_leaves[votes",
     ),
     "another format, file or word like the one that stays": (
         "tests/unit/test_malformed_files.py::test_a_model_of_malformed_values_is_refused[truncation",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import sklearn
 
 from dptext.audits.divergence import density_ratio, divergence, estimators, ratio_models
 from dptext.audits.divergence.density_ratio import LogRatios
@@ -38,9 +39,12 @@ WORDS = [f"word{i}" for i in range(60)]
 
 
 @pytest.fixture(autouse=True)
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+def hasty(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Short trainings, in which scikit-learn does not look at each small batch."""
     monkeypatch.setattr(ratio_models, "_MOST_EPOCHS", 2)
     monkeypatch.setattr(estimators, "_NEAREST_HALVES", 10)
+    with sklearn.config_context(skip_parameter_validation=True, assume_finite=True):
+        yield
 
 
 def drawn(squared: float, *, size: int = 150, dim: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy.special import logsumexp
 
 from dptext import _validate
 from dptext.audits.divergence.ratio_models import RatioModel, train_log_ratio
@@ -68,7 +67,7 @@ class LogRatios:
     def largest_shares(self, alphas: Sequence[float]) -> Floats:
         """The share of one row, the largest, in the sum behind each divergence, `(n_alphas,)`."""
         powers = [(a - 1) * self.first for a in check_alphas(alphas)]
-        return np.array([math.exp(float(each.max() - logsumexp(each))) for each in powers])
+        return np.array([math.exp(float(each.max() - np.logaddexp.reduce(each))) for each in powers])
 
     def divergence(self, alphas: Sequence[float]) -> Floats:
         """D_alpha(P || Q) = ln mean_P[(p/q)^(alpha - 1)] / (alpha - 1) for each order, `(n_alphas,)`.
@@ -78,7 +77,7 @@ class LogRatios:
         show that are all on one side. This is a lower value, as the true one may be infinite.
         """
         orders = check_alphas(alphas)
-        found = [(float(logsumexp((a - 1) * self.first)) - math.log(len(self.first))) / (a - 1) for a in orders]
+        found = [(np.logaddexp.reduce((a - 1) * self.first) - math.log(len(self.first))) / (a - 1) for a in orders]
         least = math.log(len(self.second)) if self.is_separated else -math.inf
         return np.maximum(found, least)
 
