@@ -108,6 +108,7 @@ LATER = {
     ),
     "the same attack or density in another dimension or at another epsilon": (
         "tests/unit/audits/test_trials.py::TestWhitebox::test_a_wrong_scale_is_no_fit[4-1.0-noise2",
+        "tests/statistical/test_synthesis_canary.py::test_a_canary_is_told_as_stated[0.5",
         "tests/attacks/test_planted_faults.py::test_half_the_noise_in_64_dimensions_is_seen_by_the_white_box_only",
         "tests/statistical/test_samplers.py::test_additive_noise_draws_its_density[20000-<lambda>1-32",
         "tests/statistical/test_samplers.py::test_additive_noise_draws_its_density[20000-<lambda>0-32",
@@ -190,6 +191,9 @@ LATER = {
         "tests/unit/test_deep_candidate.py::test_saved_and_loaded[whitened",
         "tests/unit/test_erae.py::test_a_text_does_not_know_its_neighbours[hub",
         "tests/unit/test_candidates.py::test_frequencies_of_label_and_text_are_the_declared_ones[exponential-money",
+    ),
+    "a cluster of Ray; tasks are tried again as those of tests/faults/test_batch_kills.py": (
+        "tests/faults/test_batch_ray.py::test_workers_are_killed_on_a_cluster",
     ),
     "it takes as long as all other pages": ("tests/docs/test_notebook.py::test_the_notebook_runs",),
 }

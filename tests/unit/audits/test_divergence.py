@@ -138,7 +138,7 @@ def test_the_share_of_the_largest_row_and_what_is_left_without_it() -> None:
 
 
 def test_sets_that_share_nothing_are_never_at_zero(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ratio_models, "_MOST_EPOCHS", 80)
+    monkeypatch.setattr(ratio_models, "_MOST_EPOCHS", 20)
     found = measure_vectors(*drawn(1e4), settings=QUICK)
     assert found.is_separated
     assert found.curve(PUBLISHED).forward == (0.0, 0.0, 0.0)  # the published collapse
