@@ -165,7 +165,7 @@ def test_requests_by_hand(gateway: Served) -> None:
 
 def test_random_bytes_as_files(gateway: Served) -> None:
     rng = random.Random(4)
-    for i in range(40):
+    for i in range(15):
         kind = ("jsonl", "csv", "parquet")[i % 3]
         data = rng.randbytes(rng.randrange(0, 3_000)) + CANARY.encode()
         answer = gateway.job(data, f"random-file-{i}", format=kind)

@@ -13,7 +13,6 @@ from typing import Final, assert_never
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from scipy.special import logsumexp
 
 from dptext import _validate
 from dptext.audits.divergence.renyi import check_alphas, check_samples
@@ -160,7 +159,7 @@ class LogRatios:
     def largest_shares(self, alphas: Sequence[float]) -> Floats:
         """The share of one row, the largest, in the sum behind each divergence, `(n_alphas,)`."""
         powers = [(a - 1) * self.first for a in check_alphas(alphas)]
-        return np.array([math.exp(float(each.max() - logsumexp(each))) for each in powers])
+        return np.array([math.exp(float(each.max() - np.logaddexp.reduce(each))) for each in powers])
 
     def divergence(self, alphas: Sequence[float]) -> Floats:
         """D_alpha(P || Q) = ln mean_P[(p/q)^(alpha - 1)] / (alpha - 1) for each order, `(n_alphas,)`.
@@ -170,7 +169,7 @@ class LogRatios:
         show that are all on one side. This is a lower value, as the true one may be infinite.
         """
         orders = check_alphas(alphas)
-        found = [(float(logsumexp((a - 1) * self.first)) - math.log(len(self.first))) / (a - 1) for a in orders]
+        found = [(np.logaddexp.reduce((a - 1) * self.first) - math.log(len(self.first))) / (a - 1) for a in orders]
         least = math.log(len(self.second)) if self.is_separated else -math.inf
         return np.maximum(found, least)
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Final
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from dptext import _validate
 from dptext.errors import ConfigError
@@ -128,7 +128,7 @@ def knn_count_ratio(first: Floats, second: Floats, alphas: Sequence[float], *, n
         return np.zeros(len(orders))  # the published max(0, nan)
     with np.errstate(divide="ignore"):
         log_q, log_p = np.log(own / own.sum()), np.log(other / other.sum())
-    found = [float(logsumexp(log_q + alpha * (log_p - log_q))) / (alpha - 1) for alpha in orders]
+    found = [float(np.logaddexp.reduce(log_q + alpha * (log_p - log_q))) / (alpha - 1) for alpha in orders]
     return np.maximum(0.0, found)
 
 
@@ -173,7 +173,7 @@ def knn_poczos_schneider(
         atom = (rho == 0) | (nu == 0)
         log_b = 2 * gammaln(k) - gammaln(k - alpha + 1) - gammaln(k + alpha - 1)
         terms = np.where(atom, (alpha - 1) * by_copies, (alpha - 1) * log_ratio + log_b)
-        found[i] = (logsumexp(terms) - math.log(n)) / (alpha - 1)
+        found[i] = (np.logaddexp.reduce(terms) - math.log(n)) / (alpha - 1)
     return found
 
 
