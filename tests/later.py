@@ -201,12 +201,11 @@ LATER = {
 
 def mark_later(items: Collection[pytest.Item], whole: bool) -> None:
     """Mark what waits; with `whole`, all tests were collected, and a line that none begins with is an error."""
-    waiting = [line for lines in LATER.values() for line in lines]
+    waiting = tuple(line for lines in LATER.values() for line in lines)
     idle = set(waiting)
     for item in items:
-        for line in waiting:
-            if item.nodeid.startswith(line):
-                item.add_marker(pytest.mark.slow)
-                idle.discard(line)
+        if item.nodeid.startswith(waiting):
+            item.add_marker(pytest.mark.slow)
+            idle -= {line for line in idle if item.nodeid.startswith(line)}
     if whole and idle:
         raise pytest.UsageError(f"tests/later.py names tests that do not exist: {', '.join(sorted(idle))}")
