@@ -411,9 +411,19 @@ def test_tem_pays_for_its_rounding_at_the_least_distance(epsilon: float) -> None
 
 
 @pytest.mark.parametrize(
-    ("multiplier", "rate", "steps"), [(1.0, 0.05, 300), (4.0, 0.99, 300), (1.0, 0.9, 60), (0.6, 0.02, 3000)]
+    ("multiplier", "rate", "steps", "relation"),
+    [
+        (1.0, 0.05, 300, Relation.ADD_OR_REMOVE_ONE),
+        (0.6, 0.02, 3000, Relation.ADD_OR_REMOVE_ONE),
+        (4.0, 0.99, 300, Relation.REPLACE_ONE),
+        (1.0, 0.9, 60, Relation.REPLACE_ONE),
+        # the same trainings under the other relation
+        pytest.param(1.0, 0.05, 300, Relation.REPLACE_ONE, marks=pytest.mark.slow),
+        pytest.param(0.6, 0.02, 3000, Relation.REPLACE_ONE, marks=pytest.mark.slow),
+        pytest.param(4.0, 0.99, 300, Relation.ADD_OR_REMOVE_ONE, marks=pytest.mark.slow),
+        pytest.param(1.0, 0.9, 60, Relation.ADD_OR_REMOVE_ONE, marks=pytest.mark.slow),
+    ],
 )
-@pytest.mark.parametrize("relation", [Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE])
 def test_the_grid_of_a_training_is_as_good_as_a_finer_one(
     multiplier: float, rate: float, steps: int, relation: Relation
 ) -> None:
