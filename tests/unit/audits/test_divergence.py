@@ -33,6 +33,8 @@ from dptext.estimates import Estimate
 from dptext.text.records import Record
 
 QUICK = DivergenceSettings(alphas=(1.1, 2.0, 5.0), components=3, folds=2, permutations=19, resamples=39, seed=1)
+#: Where nulls and intervals are not looked at.
+POINTS = replace(QUICK, confidence=0.6, permutations=2, resamples=4)
 CANARY = "zq9canaryxv"
 WORDS = [f"word{i}" for i in range(60)]
 
@@ -88,7 +90,7 @@ def test_a_shift_is_found_in_both_directions() -> None:
     assert found.cheapest.is_above
     assert not found.is_separated
     # The same sets the other way round: directions change places.
-    turned = measure_vectors(*drawn(4.0, size=300)[::-1], settings=QUICK)
+    turned = measure_vectors(*drawn(4.0, size=300)[::-1], settings=POINTS)
     assert turned.curve(NEAREST).forward == found.curve(NEAREST).backward
 
 
@@ -137,8 +139,8 @@ def test_the_share_of_the_largest_row_and_what_is_left_without_it() -> None:
 
 
 def test_sets_that_share_nothing_are_never_at_zero(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(density_ratio, "_MOST_EPOCHS", 20)
-    found = measure_vectors(*drawn(1e4), settings=QUICK)
+    monkeypatch.setattr(density_ratio, "_MOST_EPOCHS", 8)
+    found = measure_vectors(*drawn(1e4), settings=POINTS)
     assert found.is_separated
     assert found.curve(PUBLISHED).forward == (0.0, 0.0, 0.0)  # the published collapse
     for curve in found.curves:
@@ -156,7 +158,7 @@ def test_sets_that_share_nothing_are_never_at_zero(monkeypatch: pytest.MonkeyPat
 
 def test_an_attack_measured_elsewhere_is_held_against_every_epsilon() -> None:
     attack = Estimate(0.9999, 0.95, 1.0, 0.95)
-    found = measure_vectors(*drawn(1.0, size=200), settings=QUICK, attack=attack)
+    found = measure_vectors(*drawn(1.0, size=200), settings=POINTS, attack=attack)
     check = found.checks[-1]
     assert check.needs == pytest.approx(math.log((0.9999 - 8e-5) / 1e-4), rel=1e-3)
     assert check.needs_surely == pytest.approx(2.94, abs=0.01)
@@ -182,7 +184,7 @@ def test_a_report_says_what_it_is_and_is_repeatable() -> None:
 
 def test_a_curve_that_falls_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimators, "gaussian", lambda p, q, alphas: gaussian(p, q, alphas)[::-1])  # planted
-    found = measure_vectors(*drawn(4.0), settings=QUICK)
+    found = measure_vectors(*drawn(4.0), settings=POINTS)
     assert not found.curve(GAUSSIAN).rises
     assert any("Defect: Gaussian" in note for note in found.notes)
 
@@ -190,15 +192,15 @@ def test_a_curve_that_falls_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_blind_estimate_below_the_certified_bound_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimators, "gaussian", lambda p, q, alphas: np.zeros(len(alphas)))
     monkeypatch.setattr(density_ratio.LogRatios, "divergence", lambda self, alphas: np.zeros(len(alphas)))
-    found = measure_vectors(*drawn(4.0, size=300), settings=QUICK)
+    found = measure_vectors(*drawn(4.0, size=300), settings=POINTS)
     assert any("default curve is below the certified bound" in note for note in found.notes)
     assert any("epsilon is certified" in note for note in found.notes)
 
 
 def test_steps_are_told() -> None:
     told: list[tuple[int, int]] = []
-    measure_vectors(*drawn(0.0, size=60), settings=QUICK, on_step=lambda done, total: told.append((done, total)))
-    assert told == [(i, 23) for i in range(1, 24)]
+    measure_vectors(*drawn(0.0, size=60), settings=POINTS, on_step=lambda done, total: told.append((done, total)))
+    assert told == [(i, 6) for i in range(1, 7)]
 
 
 # ------------------------------------------------------------------ texts
@@ -235,8 +237,8 @@ def test_the_space_is_never_fitted_on_the_sets() -> None:
     with pytest.raises(ConfigError, match="must not be fitted on what is compared") as refused:
         measure(first, second, public=[*first, *second], embedder=embedder, settings=QUICK)
     assert not any(word in str(refused.value).split() for word in WORDS)
-    mixed = measure(first, second, public=[*PUBLIC, *first], embedder=embedder, settings=QUICK)
-    clean = measure(first, second, public=PUBLIC, embedder=embedder, settings=QUICK)
+    mixed = measure(first, second, public=[*PUBLIC, *first], embedder=embedder, settings=POINTS)
+    clean = measure(first, second, public=PUBLIC, embedder=embedder, settings=POINTS)
     assert any(note.startswith("120 public texts were left out") for note in mixed.notes)
     assert [curve.to_dict() for curve in mixed.curves] == [curve.to_dict() for curve in clean.curves]
     assert apart(PUBLIC, first, second)[1] == 0
