@@ -100,6 +100,7 @@ LATER = {
         "tests/contract/test_mechanisms.py::test_the_contract[few draws-erae-0-guarantee",
         "tests/contract/test_mechanisms.py::test_the_contract[few draws-dp_prompt-0-guarantee",
         "tests/contract/test_mechanisms.py::test_the_contract[few draws-dp_prompt-1-guarantee",
+        "tests/contract/test_mechanisms.py::test_the_contract[few draws-dp_prompt-1-distribution",
         "tests/contract/test_mechanisms.py::test_the_contract[few draws-truncation-0-guarantee",
         "tests/contract/test_mechanisms.py::test_the_contract[few draws-adept_dpsgd-0-order",
         "tests/contract/test_contract_faults.py::test_a_sound_mechanism_passes[few draws-guarantee",
