@@ -67,11 +67,12 @@ def closed(rows: Rows) -> str:
     lines = []
     for split in dict.fromkeys(row["split"] for row in rows):
         high, low = (mean(rows, split, name, "accuracy")[0] for name in BESIDE[:2])
-        gained = [mean(rows, split, "prototypes", "accuracy", epsilon)[0] - low for epsilon in EPSILONS]
-        shares = [f"{each / (high - low):.0%}" if high - low >= 0.02 else "" for each in gained]
-        of_ceiling = [f"{gained[i] / gained[-1]:.0%}" if gained[-1] >= 0.02 else "" for i in (1, 3)]
-        lines.append([split, number(high - low), *shares, *of_ceiling])
-    return table("split | gap | .5 | 1 | 2 | 4 | ceiling | of the ceiling, 1 | 4", lines)
+        gained = [mean(rows, split, "prototypes", "accuracy", epsilon)[0] - low for epsilon in (1.0, 4.0, math.inf)]
+        if high - low >= 0.02 and not math.isnan(gained[0]):
+            shares = [f"{each / (high - low):.0%}" for each in gained]
+            of_ceiling = [f"{each / gained[-1]:.0%}" for each in gained[:2]]
+            lines.append([split, number(high - low), *shares, *of_ceiling])
+    return table("split | gap | 1 | 4 | ceiling | of the ceiling, 1 | 4", lines)
 
 
 def others(rows: Rows, epsilon: float) -> str:
@@ -79,8 +80,9 @@ def others(rows: Rows, epsilon: float) -> str:
     columns = ("macro_f1", "own_label", "mix_l1", "reported_l1", "topics_tv")
     lines = []
     for split in dict.fromkeys(row["split"] for row in rows):
-        cells = [number(*mean(rows, split, "prototypes", column, epsilon)) for column in columns]
-        lines.append([split, *cells, number(*mean(rows, split, "topics", "topics_tv", epsilon))])
+        cells = [number(mean(rows, split, "prototypes", column, epsilon)[0]) for column in columns]
+        if any(cells):
+            lines.append([split, *cells, number(mean(rows, split, "topics", "topics_tv", epsilon)[0])])
     return table("split | macro-F1 | own label | mix, L1 | reported mix, L1 | topics, TV | reported topics, TV", lines)
 
 
