@@ -13,14 +13,14 @@ from prometheus_client import generate_latest
 from pydantic import BaseModel, ConfigDict, Field
 
 from dptext.errors import DPTextError
-from dptext.ledger.spending import format_left
+from dptext.ledger.spending import format_left, spent_epsilon
 from dptext.privacy.guarantee import Guarantee, Relation, Unit, format_epsilon
 from dptext.service import problems
 from dptext.service.answers import Stored, usable
 from dptext.service.gateway import Gateway, asking
 from dptext.service.guarding import Guard
 from dptext.service.job_routes import add_asking, add_jobs
-from dptext.service.keys import Key
+from dptext.service.keys import SCOPES, Key
 from dptext.service.problems import Problem
 from dptext.service.settings import Settings
 from dptext.service.store import Event
@@ -31,6 +31,7 @@ from dptext.version import __version__
 PAGE: Final = Path(__file__).parent / "page"
 _TRACER: Final = trace.get_tracer("dptext.service")
 _LONGEST: Final = 200
+_RELEASING: Final = ("privatize", "jobs", "synthesize")
 
 
 class Row(BaseModel):
@@ -104,19 +105,25 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 def _models(app: FastAPI, gate: Gateway) -> None:
+    @app.get("/v1/key")
+    def own(key: Annotated[Key, asking(gate, *SCOPES)]) -> dict[str, Any]:
+        """What this key is and may; the unit is that of its account."""
+        unit = None if key.account is None else gate.ledger.account(key.account).limit.unit.value
+        return {"name": key.name, "account": key.account, "unit": unit, "scopes": sorted(key.scopes)}
+
     @app.get("/v1/models")
-    def models(key: Annotated[Key, asking(gate, "privatize")]) -> list[dict[str, Any]]:
+    def models(key: Annotated[Key, asking(gate, *_RELEASING)]) -> list[dict[str, Any]]:
         """The models that this key may use, in words and data."""
         names = [name for name in gate.models.names() if not key.models or name in key.models]
         return [gate.models.told(name) for name in names]
 
     @app.get("/v1/models/{name}")
-    def model(name: str, key: Annotated[Key, asking(gate, "privatize")]) -> dict[str, Any]:
+    def model(name: str, key: Annotated[Key, asking(gate, *_RELEASING)]) -> dict[str, Any]:
         """One model."""
         return gate.models.told(gate.allowed(key, name))
 
     @app.post("/v1/models/{name}/explain")
-    def explain(name: str, question: Question, key: Annotated[Key, asking(gate, "privatize")]) -> dict[str, Any]:
+    def explain(name: str, question: Question, key: Annotated[Key, asking(gate, *_RELEASING)]) -> dict[str, Any]:
         """What one model guarantees for a unit, at a delta."""
         return gate.models.told(gate.allowed(key, name), unit=question.unit, delta=question.delta)
 
@@ -131,7 +138,7 @@ def _releases(app: FastAPI, gate: Gateway) -> None:
     @app.get("/v1/models/{name}/cost")
     def price(
         name: str,
-        key: Annotated[Key, asking(gate, "privatize")],
+        key: Annotated[Key, asking(gate, *_RELEASING)],
         max_per_author: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
     ) -> dict[str, Any]:
         """What one release by a model would cost, of a few records or of a file; nothing is charged or drawn."""
@@ -203,14 +210,16 @@ def _accounts(app: FastAPI, gate: Gateway) -> None:
     @app.get("/v1/accounts/{name}")
     def account(name: str, key: Annotated[Key, asking(gate, "accounts")]) -> dict[str, Any]:
         """One account, with its last charges."""
+        limit = gate.ledger.account(own(key, name)).limit
         log: list[Json] = [
             {
                 "number": each.number,
                 "at": each.at,
                 "kind": str(each.request.settings.get("kind")),
+                "epsilon": format_epsilon(spent_epsilon(each.request.events, limit)),
                 "release": each.release,
             }
-            for each in gate.ledger.log(own(key, name), last=100)
+            for each in gate.ledger.log(name, last=100)
         ]
         return {**told(name), "log": log[::-1]}
 
