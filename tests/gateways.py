@@ -63,15 +63,20 @@ class Served:
         return list(self.ledger.log("reviews"))
 
 
-def prepare(folder: Path, location: str, epsilon: float = 50.0, **settings: Any) -> tuple[Settings, Ledger]:
-    """Models, books with an account, and settings of a gateway."""
-    models = folder / "models"
-    models.mkdir()
+def save_models(models: Path) -> None:
+    """A model and a synthesis."""
     dp.save_model(mechanism(), models / "labels")
     (models / "topics").mkdir()
     (models / "topics" / "synthesis.toml").write_text(SPEC)
     pool = "".join(json.dumps({"text": each.text}) + "\n" for each in dp.sample_records(200))
     (models / "topics" / "pool.jsonl").write_text(pool)
+
+
+def prepare(folder: Path, location: str, epsilon: float = 50.0, **settings: Any) -> tuple[Settings, Ledger]:
+    """Models, books with an account, and settings of a gateway."""
+    models = folder / "models"
+    models.mkdir()
+    save_models(models)
     ledger = Ledger.create(location)
     limit = dp.Guarantee(epsilon, 1e-5, dp.Unit.DOCUMENT, dp.Relation.REPLACE_ONE)
     ledger.open_account("reviews", limit)

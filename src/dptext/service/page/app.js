@@ -202,8 +202,8 @@ $("texts-form").addEventListener("submit", acting(async (event) => {
   $("legal").textContent = answer.legal;
   $("result").hidden = false;
   say(`Released ${rows.length} text${rows.length === 1 ? "" : "s"}. ${answer.left}`);
-  await showModel();
   await showBudget();
+  await showModel();
 }));
 
 function save(name, blob) {
@@ -264,8 +264,8 @@ async function follow(id) {
     $("job-progress").hidden = $("job-cancel").hidden = !open;
     if (open) continue;
     if (job.state === "done") await finished(job);
-    await showModel();
     await showBudget();
+    await showModel();
     say(`The job is ${job.state}.`, job.state !== "done");
     return;
   }
