@@ -36,9 +36,9 @@ def prepare(folder: Path) -> None:
     pool = list(dp.sample_records(2_000))
     if not (models / "requests").exists():
         dp.save_model(dp.fit(dp.Candidates(epsilon=10.0), pool), models / "requests")
-    (models / "corpus").mkdir(exist_ok=True)
-    (models / "corpus" / "pool.jsonl").write_text("".join(json.dumps({"text": each.text}) + "\n" for each in pool))
-    (models / "corpus" / "synthesis.toml").write_text(SYNTHESIS)
+    (models / "synthetic").mkdir(exist_ok=True)
+    (models / "synthetic" / "pool.jsonl").write_text("".join(json.dumps({"text": each.text}) + "\n" for each in pool))
+    (models / "synthetic" / "synthesis.toml").write_text(SYNTHESIS)
     if not (folder / "books.db").exists():
         limit = dp.Guarantee(100.0, 1e-5, dp.Unit.DOCUMENT, dp.Relation.REPLACE_ONE)
         Ledger.create(str(folder / "books.db")).open_account("demo", limit)

@@ -125,7 +125,7 @@ def main() -> None:
         camera.send("requests", 20_000, "/[1-9].* records so far/.test($('job-state').textContent)")
         camera.take("gateway-job", "#whole", "#job")
         camera.do("$('job-cancel').click();", "$('job-state').textContent.includes('cancelled')")
-        camera.send("corpus", 2_000, "!$('topics').hidden && $('status').textContent.includes('done')")
+        camera.send("synthetic", 2_000, "!$('topics').hidden && $('status').textContent.includes('done')")
         camera.take("gateway-topics", "#job", "#topics")
         camera.take("gateway-charges", "header", "#history")
         camera.sign_in(width=400)

@@ -211,6 +211,16 @@ def test_a_key_sees_what_it_may(page: Page) -> None:
         page.shown.until("document.readyState === 'complete' && !document.getElementById('sign-in').hidden")
 
 
+def test_a_proxy_gives_the_key(page: Page) -> None:
+    page.shown.call("Network.setExtraHTTPHeaders", headers={"Authorization": f"Bearer {page.key}"})
+    page.shown.visit(page.url)
+    page.status("Signed in. 2 models")
+    page.until("budget", "of 9 spent")
+    page.type("texts", "my secret trip")
+    page.press("#texts-form button")
+    page.status("Released 1 text")
+
+
 def test_jobs_by_a_key_for_jobs_alone(page: Page) -> None:
     page.sign_in(page.gate.keys.create("one", account="reviews", scopes=("synthesize",)))
     page.status("Signed in. 1 model")

@@ -23,6 +23,7 @@ from dptext.runs.synthesizing import Synthesized
 from dptext.runs.verification import verify
 from dptext.service import jobs
 from dptext.service.answers import Attempt
+from dptext.service.keys import SCOPES
 from dptext.service.store import ANSWERS, EVENTS, JOBS, KEYS
 from gateways import Served, served
 from many_files import rows
@@ -218,7 +219,7 @@ def test_accounts_are_seen_by_whom_they_concern(gateway: Served) -> None:
     assert told(gateway.client.get("/v1/accounts/other", headers=gateway.headers()))["status"] == 404
     gateway.privatize(FEW, "for-the-log")
     log = gateway.client.get("/v1/accounts/reviews", headers=gateway.headers()).json()["log"]
-    assert log[0]["kind"] == "label_only"
+    assert (log[0]["kind"], log[0]["epsilon"]) == ("label_only", "2")
     assert log[0]["release"]
 
 
@@ -349,6 +350,19 @@ def test_fields_that_nobody_knows_are_refused(gateway: Served) -> None:
     for body in ({**known, "force": True}, {"records": [{**known["records"][0], "secret": "x"}]}):
         found = gateway.client.post("/v1/models/labels/privatize", json=body, headers=gateway.headers())
         assert told(found)["type"] == "urn:dptext:invalid"
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_every_key_is_told_what_it_may(gateway: Served, scope: str) -> None:
+    account = None if scope in ("metrics", "admin") else "reviews"
+    headers = gateway.headers(gateway.gate.keys.create("one", account=account, scopes=(scope,)))
+    own = {"name": "one", "account": account, "unit": account and "document", "scopes": [scope]}
+    assert gateway.client.get("/v1/key", headers=headers).json() == own
+    releasing = scope in ("privatize", "jobs", "synthesize")  # whoever releases sees what it costs
+    for path in ("/v1/models", "/v1/models/labels", "/v1/models/labels/cost"):
+        assert gateway.client.get(path, headers=headers).status_code == (200 if releasing else 403)
+    seeing = scope in ("accounts", "admin")
+    assert gateway.client.get("/v1/accounts/reviews", headers=headers).status_code == (200 if seeing else 403)
 
 
 def test_scopes_of_files(gateway: Served) -> None:

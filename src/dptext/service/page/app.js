@@ -1,7 +1,6 @@
 // The page of the gateway. The key and the originals are in variables of this tab and nowhere else.
 "use strict";
 
-const $ = (id) => document.getElementById(id);
 const AGAIN = [408, 409, 429, 502, 503, 504]; // as the client in Python
 const pending = new Map(); // from what was sent to its idempotency key, until the answer is here
 let patience = 600; // seconds; an attempt that died blocks the next for one minute
@@ -19,7 +18,7 @@ const sleep = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds
 const acting = (task) => (event) => task(event).catch((error) => say(error.message, true));
 
 async function ask(path, options = {}) {
-  const headers = { Authorization: `Bearer ${key}`, ...(options.headers || {}) };
+  const headers = { ...(key && { Authorization: `Bearer ${key}` }), ...options.headers };
   const found = await fetch(path, { ...options, headers, cache: "no-store", credentials: "omit" });
   if (found.ok) return found;
   const said = await found.json().catch(() => ({}));
@@ -64,28 +63,6 @@ async function insist(path, payload, options) {
 }
 
 window.addEventListener("beforeunload", (event) => { if (sending) event.preventDefault(); });
-
-function cell(row, text, kind = "td") {
-  const made = document.createElement(kind);
-  made.textContent = text;
-  row.append(made);
-  return made;
-}
-
-// Parts of a whole as [from, width, class]; a margin is drawn thin.
-function bar(label, parts) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  for (const [name, value] of [["viewBox", "0 0 100 10"], ["preserveAspectRatio", "none"], ["role", "img"],
-    ["aria-label", label], ["class", "meter"]]) made.setAttribute(name, value);
-  for (const [from, width, kind] of parts) {
-    const part = document.createElementNS("http://www.w3.org/2000/svg", "rect"), thin = kind === "margin";
-    const left = Math.min(100, Math.max(0, 100 * from)), right = Math.min(100, Math.max(0, 100 * (from + width)));
-    for (const [name, value] of [["x", left], ["width", right - left], ["y", thin ? 4 : 0], ["height", thin ? 2 : 10],
-      ["class", kind]]) part.setAttribute(name, value);
-    made.append(part);
-  }
-  return made;
-}
 
 function drawBudget() {
   const whole = balance.epsilon, spent = number(balance.spent) / whole;
@@ -151,9 +128,7 @@ function most(model) {
   return asked ? { max_per_author: $("most").valueAsNumber } : {};
 }
 
-$("sign-in").addEventListener("submit", acting(async (event) => {
-  event.preventDefault();
-  key = $("key").value.trim();
+async function signIn() {
   me = await told("/v1/key");
   models = may("privatize", "jobs", "synthesize") ? await told("/v1/models") : [];
   models = models.filter((each) => each.answers === "a corpus" ? may("synthesize") : may("privatize", "jobs"));
@@ -168,7 +143,14 @@ $("sign-in").addEventListener("submit", acting(async (event) => {
   const before = location.hash.slice(1);
   if (before && may("jobs", "synthesize")) follow(before).catch((error) => say(error.message, true));
   await showBudget();
+}
+
+$("sign-in").addEventListener("submit", acting((event) => {
+  event.preventDefault();
+  key = $("key").value.trim();
+  return signIn();
 }));
+signIn().catch(() => {}); // a proxy with single sign-on may give the key
 
 $("sign-out").addEventListener("click", () => { location.hash = ""; location.reload(); });
 $("model").addEventListener("change", acting(showModel));
@@ -205,14 +187,6 @@ $("texts-form").addEventListener("submit", acting(async (event) => {
   await showBudget();
   await showModel();
 }));
-
-function save(name, blob) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-}
 
 $("save-releases").addEventListener("click", () => save("releases.jsonl", new Blob([answer.releases])));
 $("save-certificate").addEventListener("click", () =>
@@ -286,22 +260,6 @@ function showTopics(report) {
   drawShares($("bars"), report.topics.map((each) => each.words.slice(0, 4).join(", ")), columns,
     report.margin * Math.sqrt(rows.length), all);
   $("topics").hidden = false;
-}
-
-function drawShares(where, names, counts, margin, all) {
-  const order = names.map((_, i) => i).sort((one, other) => counts[other] - counts[one]);
-  const longest = Math.max(...counts.map((each) => each + margin), 1);
-  where.hidden = !names.length;
-  where.lastElementChild.replaceChildren(...order.map((i) => {
-    const row = document.createElement("div"), count = Math.max(0, counts[i]);
-    const share = `${(100 * count / all).toFixed(0)} % ± ${(100 * margin / all).toFixed(0)}`;
-    row.className = "bar";
-    cell(row, names[i], "span");
-    row.append(bar(`${names[i]}: ${share}`, [[0, count / longest, "share"],
-      [(count - margin) / longest, 2 * margin / longest, "margin"]]));
-    cell(row, share, "span");
-    return row;
-  }));
 }
 
 async function fetched(what, name) {
