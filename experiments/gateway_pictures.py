@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 from browser import Browser, browser  # noqa: E402
 
-COLOURS = 32
+COLOURS = 64
 FEW = "I need to move my doctor's appointment in Lisbon to Friday\nplease book me a table for two tonight"
 
 
@@ -113,6 +113,7 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name, serving(Path(name)) as (url, key), browser(Path(name)) as shown:
         camera = Camera(shown, url, key, out)
+        shown.call("Emulation.setScrollbarsHidden", hidden=True)
         shown.visit(url, width=800)
         camera.take("gateway-sign-in")
         camera.sign_in(width=800)

@@ -90,7 +90,7 @@ async function showBudget() {
   drawBudget();
   $("charges").replaceChildren(...balance.log.map((each) => {
     const row = document.createElement("tr");
-    const state = each.release ? "released" : "nothing visible yet";
+    const state = each.release ? "released" : "nothing visible";
     for (const text of [each.number, `${each.at.slice(0, 16).replace("T", " ")} UTC`, each.kind, each.epsilon, state]) {
       cell(row, text);
     }
@@ -254,11 +254,10 @@ async function finished(job) {
 }
 
 function showTopics(report) {
-  const rows = report.counts, all = Math.max(1, rows.flat().reduce((sum, each) => sum + each, 0));
-  const columns = rows[0].map((_, i) => rows.reduce((sum, row) => sum + row[i], 0));
-  drawShares($("labels"), report.labels, report.by_label, report.margin_by_label, all);
+  const columns = report.counts[0].map((_, i) => report.counts.reduce((sum, row) => sum + row[i], 0));
+  drawShares($("labels"), report.labels, report.by_label, report.margin_by_label);
   drawShares($("bars"), report.topics.map((each) => each.words.slice(0, 4).join(", ")), columns,
-    report.margin * Math.sqrt(rows.length), all);
+    report.margin * Math.sqrt(report.counts.length));
   $("topics").hidden = false;
 }
 

@@ -24,7 +24,9 @@ function bar(label, parts) {
   return made;
 }
 
-function drawShares(where, names, counts, margin, all) {
+// Noisy numbers as shares of their sum; below 0 is drawn as 0.
+function drawShares(where, names, counts, margin) {
+  const all = Math.max(1, counts.reduce((sum, each) => sum + each, 0));
   const order = names.map((_, i) => i).sort((one, other) => counts[other] - counts[one]);
   const longest = Math.max(...counts.map((each) => each + margin), 1);
   where.hidden = !names.length;
