@@ -12,6 +12,7 @@ The tree::
         IncomparableError           guarantees of different meaning were mixed
         NoGuaranteeError            the mechanism guarantees nothing and nobody said that is fine
       MissingExtraError(ImportError)  names the exact pip install line
+      GatewayError                    a gateway gave no answer (dptext.service.client)
 
 Messages name settings, files and record numbers. They never hold private text.
 """
