@@ -27,13 +27,14 @@ about = 2_000
 encoder = "glove"
 topics = 6
 """
+POOL = 2_000  # public texts
 SCOPES = {"you": ("privatize", "jobs", "synthesize", "accounts"), "administrator": ("admin",)}
 
 
 def prepare(folder: Path) -> None:
     """Models and books, unless they are there."""
     models = folder / "models"
-    pool = list(dp.sample_records(2_000))
+    pool = list(dp.sample_records(POOL))
     if not (models / "requests").exists():
         dp.save_model(dp.fit(dp.Candidates(epsilon=10.0), pool), models / "requests")
     (models / "synthetic").mkdir(exist_ok=True)
