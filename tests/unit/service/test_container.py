@@ -69,7 +69,7 @@ def test_the_steps_in_a_clean_environment(tmp_path: Path, postgres: Server) -> N
     yaml = pytest.importorskip("yaml")
     install = next(value for what, value in steps("Containerfile") if what == "RUN" and "pip install" in value)
     extras = re.search(r"'\.\[(.*)\]'", install)[1].split(",")
-    assert set(extras) >= {"service", "sbert", "glove", "parquet"}
+    assert set(extras) >= {"service", "sbert", "glove", "audit", "parquet"}
     setup = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]["setup"]
     entry = json.loads(next(value for what, value in steps("Containerfile") if what == "ENTRYPOINT"))
     source, python, data = tmp_path / "source", tmp_path / "venv" / "bin" / "python", tmp_path / "data"
@@ -108,9 +108,9 @@ def test_the_steps_in_a_clean_environment(tmp_path: Path, postgres: Server) -> N
         found = privatize(f"http://127.0.0.1:{port}", key, "labels", records, patience=120)
         assert "secret" not in found["releases"]
         assert "'reviews': spent 2 of 100" in found["left"]
-        corpus = "".join(json.dumps({"text": each.text}) + "\n" for each in dp.sample_records(50))
+        corpus = "".join(json.dumps({"text": e.text, "label": e.label}) + "\n" for e in dp.sample_records(50))
         headers = {"Authorization": f"Bearer {key}", "Idempotency-Key": "first-corpus"}
-        asked = {"model": "topics"}
+        asked = {"model": "topics", "label_field": "label"}
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=300) as client:
             job = client.post("/v1/synthesize", params=asked, content=corpus).headers["Location"]
             assert '"state": "done"' in client.get(f"{job}/events").text  # until it has ended
