@@ -191,12 +191,12 @@ KEYS = [  # scopes, what they see, and models
 
 def test_a_key_sees_what_it_may(page: Page) -> None:
     limit = dp.Guarantee(3.0, 0.0, dp.Unit.DOCUMENT, dp.Relation.REPLACE_ONE)
-    page.ledger.open_account("a name before reviews", limit)
+    page.ledger.open_account("before it by name", limit)
     for scopes, parts, models in KEYS:
         account = None if scopes == ("admin",) else "reviews"
         page.sign_in(page.gate.keys.create("one", account=account, scopes=scopes))
         page.status(f"Signed in. {len(models)} model")
-        page.until("budget", account or "before")
+        page.until("budget", f"Account {account or 'before it by name'},")
         assert page.shown.value("[...document.getElementById('model').options].map((each) => each.value)") == models
         assert page.seen("use") is bool(models)
         page.shown.until("document.getElementById('account').options.length > 1" if "account-box" in parts else "true")
