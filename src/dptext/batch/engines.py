@@ -17,7 +17,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any, Final, Protocol, cast
 
-from dptext.errors import ConfigError, DataError, DPTextError, PrivacyError
+from dptext.errors import ConfigError, DataError, DPTextError, HeaderError, PrivacyError
 
 #: How often a task is given to another worker where one died at it.
 RETRIES: Final = 3
@@ -40,7 +40,10 @@ def answered(job: object, task: Task) -> Any:
     try:
         return getattr(job, name)(*given)
     except DPTextError as error:
-        kind = next((each for each in (ConfigError, DataError, PrivacyError) if isinstance(error, each)), DPTextError)
+        kind = next(
+            (each for each in (ConfigError, HeaderError, DataError, PrivacyError) if isinstance(error, each)),
+            DPTextError,
+        )
         return kind(str(error))  # of those with fields of their own not all can be sent
     except Exception as error:  # noqa: BLE001  # of whatever reads a text: its message could hold it
         return DPTextError(f"A worker failed with {type(error).__name__}. Nothing of this part is released.")
@@ -57,10 +60,7 @@ class Retries:
         """Do this task again; DPTextError where that was tried often enough."""
         self._died[number] += 1
         if self._died[number] > RETRIES:
-            raise DPTextError(
-                f"{RETRIES + 1} workers died at one task, as where memory runs out: run fewer --workers, or smaller "
-                "--part-size. What is done stays: --resume goes on."
-            )
+            raise DPTextError(f"{RETRIES + 1} workers died at one task, as where memory runs out: run fewer --workers.")
         self.todo.append(number)
 
 

@@ -65,7 +65,7 @@ class Ray:
                 while retries.todo and (idle or len(busy) < self.n):
                     number = retries.todo.popleft()
                     one = idle.pop() if idle else actor.remote(shared)
-                    name = f"{tasks[number][0]} {number + 1} of {len(tasks)}"  # as the dashboard shows it
+                    name = tasks[number][0]  # as the dashboard shows it; how many there are can be private
                     busy[one.do.options(name=name).remote(tasks[number])] = one, number
                 done, _ = ray.wait(list(busy))
                 for ref in done:
