@@ -101,8 +101,10 @@ def test_an_unknown_mechanism_is_refused_with_those_that_are_there() -> None:
 
 @pytest.mark.parametrize("options", [(), ("--epsilon", "2", "--task", "meaning"), ("--epsilon", "0.01")])
 def test_a_recommendation_fits_ten_lines_and_begins_with_its_answer(options: tuple[str, ...]) -> None:
-    asked, *lines = dptext("recommend", *options).stdout.splitlines()
-    assert asked.startswith("For each text. Where readers need what all of them say")
+    asked, both, *lines = dptext("recommend", *options).stdout.splitlines()
+    assert asked == "Do readers need each text, or a corpus that says what all of them say?"
+    assert both.startswith("--of corpus costs least")
+    assert dptext("recommend", *options, "--of", "texts").stdout.splitlines() == lines
     assert len(lines) <= 12
     assert lines[0].startswith(("Take ", "None: "))
     found = json.loads(dptext("recommend", *options, "--json").stdout)["corpora"]

@@ -72,7 +72,7 @@ def test_a_record_that_adds_nothing_moves_no_byte(folder: Path) -> None:
         done = dptext(
             "synthesize", "private.jsonl", "out.csv", "--public", "../pool.jsonl", *SMALL, "--set", LABELS,
             "--label-field", "label", "--set", "unit=author", "--author-field", "who", "--seed", 1,
-            "--on-error", "skip", cwd=folder / name,
+            cwd=folder / name,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         (folder / name / "private.jsonl").unlink()

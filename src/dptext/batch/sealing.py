@@ -6,6 +6,7 @@ pair of the answer and the public key of the run.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -36,12 +37,10 @@ class Recipient:
 
     def opened(self, sealed: bytes, about: bytes) -> bytes:
         """What was sealed about this; DPTextError where it is of something else, or of somebody else's key."""
-        sent = sealed[:_KEY]
-        key = _derived(self._private.exchange(X25519PublicKey.from_public_bytes(sent)), sent + self.public)
-        try:
+        sent, padded = sealed[:_KEY], None
+        with suppress(InvalidTag, ValueError):
+            key = _derived(self._private.exchange(X25519PublicKey.from_public_bytes(sent)), sent + self.public)
             padded = ChaCha20Poly1305(key).decrypt(_NONCE, sealed[_KEY:], about)
-        except InvalidTag:
-            padded = None
         if padded is None:
             raise DPTextError("A worker answered what was not asked for. Nothing is released.")
         return padded[_SIZE : _SIZE + int.from_bytes(padded[:_SIZE], "big")]

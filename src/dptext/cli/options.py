@@ -126,9 +126,7 @@ DelimiterOption = Annotated[
 EncodingOption = Annotated[
     str | None, typer.Option("--encoding", help="Of the file, as cp1252 or utf-16; default: UTF-8.")
 ]
-EmptyNullsOption = Annotated[
-    bool, typer.Option("--empty-nulls", help="Read null texts as empty ones, which are texts like others.")
-]
+EmptyNullsOption = Annotated[bool, typer.Option("--empty-nulls", help="Read null texts as empty ones.")]
 StripHtmlOption = Annotated[
     bool, typer.Option("--strip-html", help="Take HTML tags out of the texts first, and decode entities.")
 ]

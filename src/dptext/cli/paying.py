@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dptext.cli.progress import say
 from dptext.errors import ConfigError
 from dptext.text.files import refuse_inputs
 
@@ -44,6 +47,15 @@ def paid_by(
     from dptext.runs.payment import Payment
 
     return Payment(opened(ledger, subject_key, named=by_name), account, charge_key)
+
+
+def said_key(payment: Payment | None) -> Payment | None:
+    """The payment under a key that was said: whoever is stopped goes on under it."""
+    if payment is None:
+        return None
+    payment = replace(payment, key=payment.key or secrets.token_hex(16))
+    say(f"Where the corpus is not read to its end, go on with --charge-key {payment.key}: it is charged once.")
+    return payment
 
 
 def refuse_inputs_of(written: Sequence[Path], inputs: Sequence[Path | None], payment: Payment | None) -> None:

@@ -12,7 +12,7 @@ import typer
 from dptext.batch.corpora import synthesize_dataset
 from dptext.cli import options
 from dptext.cli.grouped import spread
-from dptext.cli.paying import AccountOption, ChargeKeyOption, SubjectFieldOption, paid_by, refuse_inputs_of
+from dptext.cli.paying import AccountOption, ChargeKeyOption, SubjectFieldOption, paid_by, refuse_inputs_of, said_key
 from dptext.cli.privatize_folder import Who, is_dataset, refuse_for_a_file
 from dptext.cli.progress import say
 from dptext.errors import ConfigError
@@ -27,7 +27,6 @@ from dptext.runs.toml import read_toml
 from dptext.sampling.source import secure, seeded
 from dptext.text.files import Target
 from dptext.text.formats import Format
-from dptext.text.reading import OnError
 from dptext.text.records import Fields
 
 
@@ -35,7 +34,11 @@ from dptext.text.records import Fields
 def synthesize(
     source: Annotated[
         str,
-        typer.Argument(metavar="PRIVATE", parser=options.place, help="The private corpus: file, folder, glob or URL."),
+        typer.Argument(
+            metavar="PRIVATE",
+            parser=options.place,
+            help="The private corpus: file, folder, glob or URL. A record that cannot be read adds nothing.",
+        ),
     ],
     target: Annotated[
         Path,
@@ -48,7 +51,8 @@ def synthesize(
     *,
     public: Annotated[Path, options.file_option("--public", help="The pool: public texts, of which some leave.")],
     mechanism: Annotated[
-        str | None, typer.Option("--mechanism", "-m", help="prototypes (default), votes, topics or prediction.")
+        str | None,
+        typer.Option("--mechanism", "-m", help="prototypes (default), votes, topics, prediction or steering."),
     ] = None,
     assignments: options.SetOption = None,
     spec: options.SpecOption = None,
@@ -72,7 +76,7 @@ def synthesize(
 
     Raises:
         ConfigError: options that do not fit together, or a file that cannot be used.
-        DataError: a record cannot be read.
+        DataError: a record of the pool, of which alone --on-error speaks; or a private file that is damaged.
         BudgetExceededError: the account cannot pay.
         MissingExtraError: a package is not installed.
     """
@@ -111,14 +115,13 @@ def synthesize(
         if due is not None and payment is not None:
             print(f"Cost: epsilon {format_epsilon(due.epsilon())} alone, added to what was spent. {payment.left()}")
         return
-    pool = layout.read_public(public)
+    payment, pool = said_key(payment), layout.read_public(public)
     say(f"Reading the pool of {len(pool):,} public texts.")
     fitted = wanted.fit(public=pool, seed=seed)
     say("Summing up the private corpus. How far that is shows its size, and is not told.")
     plan = Plan(
         fields,
         input_format=None if layout.input_format is None else options.member(Format, "--format", layout.input_format),
-        on_error=options.member(OnError, "--on-error", layout.on_error),
         delimiter=layout.delimiter,
         encoding=layout.encoding,
         empty_nulls=layout.empty_nulls,
@@ -129,8 +132,8 @@ def synthesize(
             source, fitted, plan=plan, workers=who.made(), payment=payment, randomness=randomness
         )
     else:
-        reading = {"format": plan.input_format, "on_error": plan.on_error, **plan.reading}
-        found = run(Private(Path(source), fields, reading), fitted, payment=payment, randomness=randomness)
+        private = Private(Path(source), fields, {"format": plan.input_format, **plan.reading})
+        found = run(private, fitted, payment=payment, randomness=randomness)
     certificate = found.write(target, force=force)
     if as_json:
         told = {"certificate": str(certificate_path(target)), **json.loads(certificate.to_json())}
