@@ -223,14 +223,15 @@ class Private:
         return isinstance(source, list | tuple) and all(isinstance(each, Record) for each in source[:1])
 
     def kept(self) -> Private:
-        """The same, readable more than once, after it was read to its end: errors come before anything is paid."""
-        source = self.source
-        if isinstance(source, Iterator):
-            return replace(self, source=list(source))
-        if isinstance(source, str | PathLike) and Path(source).is_fifo():
-            return replace(self, source=[record for batch in self.batches() for record in batch])
-        for _ in self.batches():
-            pass
+        """The same, readable more than once. A file is read to its end: errors come before anything is paid."""
+        if isinstance(self.source, Iterator):
+            return replace(self, source=list(self.source))
+        found = self.batches()  # refuses a frame that lacks a column
+        if isinstance(self.source, str | PathLike):
+            if Path(self.source).is_fifo():
+                return replace(self, source=[record for batch in found for record in batch])
+            for _ in found:
+                pass
         return self
 
 

@@ -10,10 +10,8 @@ from typing import Final
 from dptext.types import Floats, Json
 
 _SURE: Final = 3.0  # deviations beyond which a pool is said not to fit
-_FEW: Final = 2.0  # margins: what no corpus has by chance
 _NOTHING: Final = (
-    "There are hardly more records than noise alone shows. Are there any, and do they have the fields that were named? "
-    "dptext check says so."
+    "There is hardly more than noise: is the corpus empty, or are its fields named otherwise? See dptext check."
 )
 _NORMAL: Final = 1.959964  # a normal variable is within so many deviations in 95%
 
@@ -125,7 +123,7 @@ class Topics:
         """The largest labels and topics in plain words; before them, that the pool does not fit."""
         said = [] if self.fit is None or self.fit.fits else [self.fit.sentence]
         numbers, margin = self.by_label
-        if sum(numbers) < _FEW * margin * math.sqrt(len(numbers)):
+        if sum(numbers) < margin * math.sqrt(len(numbers)):
             said.insert(0, _NOTHING)
         if self.labels:
             named = ", ".join(f"{name} {max(n, 0):,.0f}" for name, n in _largest(self.labels, numbers))
