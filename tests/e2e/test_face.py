@@ -3,12 +3,14 @@
 import json
 import shlex
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 import dptext as dp
 from commands import dptext
 from dptext.cli import COMMANDS, SECTIONS, audit, budget, keys, utility
+from dptext.cli.recommend import recommend
 from dptext.mechanisms.registry import SPECS
 
 SCREEN = 24
@@ -116,6 +118,16 @@ def test_a_recommendation_fits_ten_lines_and_begins_with_its_answer(options: tup
     else:
         assert lines[0].startswith("None: ")
     assert "more rows do not have the guarantee" in dptext("recommend", *options, "--details").stdout
+
+
+@pytest.mark.parametrize(("answer", "said"), [("corpus", "for the whole corpus"), ("texts", "per document")])
+def test_who_sits_there_is_asked_what_leaves(
+    answer: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", Mock(isatty=lambda: True))
+    monkeypatch.setattr("typer.prompt", lambda *_, **__: answer)
+    recommend()
+    assert said in capsys.readouterr().out.splitlines()[0]
 
 
 # ------------------------------------------------------------------ dptext.toml
