@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 import dptext as dp
 from dptext.batch import sealing
 from dptext.batch.corpora import PrivateShards, Reader, _unpacked, synthesize_dataset
-from dptext.batch.engines import Here, answered
+from dptext.batch.engines import RETRIES, Here, Retries, answered
 from dptext.batch.sealing import Recipient
 from dptext.batch.shards import shards_of
 from dptext.errors import BrokenFileError, DPTextError, HeaderError
@@ -228,6 +228,15 @@ def test_each_record_is_in_one_answer(tmp_path: Path, fitted) -> None:
         for author in each.authors
     ]
     assert found == [row["who"] for row in rows[10:190]]
+
+
+def test_where_workers_die_nothing_is_advised_that_a_synthesis_lacks() -> None:
+    retries = Retries(1)
+    for _ in range(RETRIES):
+        retries.died(0)
+    with pytest.raises(DPTextError, match="--workers") as caught:
+        retries.died(0)
+    assert "--resume" not in str(caught.value)
 
 
 def test_a_worker_that_dies_adds_nothing_twice(tmp_path: Path, fitted) -> None:
