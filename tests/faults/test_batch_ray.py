@@ -15,9 +15,6 @@ import dptext as dp
 from dptext.batch.corpora import synthesize_dataset
 from dptext.runs.specs import synthesis_from_settings
 
-ray = pytest.importorskip("ray")
-cluster_utils = pytest.importorskip("ray.cluster_utils")
-
 
 @pytest.fixture
 def rig(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
@@ -32,7 +29,7 @@ def rig(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
         part_size=30,
         engine="ray",
     )
-    cluster = cluster_utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    cluster = pytest.importorskip("ray.cluster_utils").Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
     found.nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
     found.cluster = cluster
     found.given["address"] = cluster.address
@@ -76,6 +73,7 @@ def test_the_object_store_holds_no_name_and_no_count_of_a_synthesis(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     """The same corpus leaves as from one process; names of tasks follow nothing."""
+    ray = pytest.importorskip("ray")
     request.addfinalizer(ray.shutdown)
     monkeypatch.setattr("dptext.batch.corpora._TOGETHER", 64)
     kept: list[bytes] = []

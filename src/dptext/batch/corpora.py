@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -134,8 +135,7 @@ class Reader(Counting):
 
         def corpus() -> Generator[Batch, None, None]:
             rest = Rest(self._one(number).batches())
-            for _ in rest.take(start):
-                pass
+            deque(rest.take(start), 0)
             yield from rest.take(stop - start)
 
         return sealed(_packed(list(readings(corpus, self.space, self.labels))), self.to, _about(number, start, stop))
@@ -182,8 +182,7 @@ def synthesize_dataset(
         payment: the account that is charged.
         randomness: secure by default.
 
-    Raises:
-        As `dptext.synthesize`; DPTextError also where workers die again and again: nothing is released.
+    As `dptext.synthesize`; DPTextError also where workers die again and again: nothing is released.
     """
     options = storage_options or {}
     engine, _ = (workers or Workers()).made()

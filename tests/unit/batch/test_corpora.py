@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 import dptext as dp
 from dptext.batch import sealing
 from dptext.batch.corpora import PrivateShards, Reader, _unpacked, synthesize_dataset
-from dptext.batch.engines import RETRIES, Here, Retries, answered
+from dptext.batch.engines import _DIED, Here, _shared_out, answered
 from dptext.batch.sealing import Recipient
 from dptext.batch.shards import shards_of
 from dptext.errors import BrokenFileError, DPTextError, HeaderError
@@ -231,11 +231,9 @@ def test_each_record_is_in_one_answer(tmp_path: Path, fitted) -> None:
 
 
 def test_where_workers_die_nothing_is_advised_that_a_synthesis_lacks() -> None:
-    retries = Retries(1)
-    for _ in range(RETRIES):
-        retries.died(0)
+    tried = _shared_out(1, 1, lambda: 0, lambda *_: 0, lambda handles: handles, lambda *_: _DIED)
     with pytest.raises(DPTextError, match="--workers") as caught:
-        retries.died(0)
+        list(tried)
     assert "--resume" not in str(caught.value)
 
 
