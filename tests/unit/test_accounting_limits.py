@@ -414,10 +414,10 @@ def test_tem_pays_for_its_rounding_at_the_least_distance(epsilon: float) -> None
     ("multiplier", "rate", "steps", "relation"),
     [
         (1.0, 0.05, 300, Relation.ADD_OR_REMOVE_ONE),
-        (0.6, 0.02, 3000, Relation.ADD_OR_REMOVE_ONE),
         (4.0, 0.99, 300, Relation.REPLACE_ONE),
-        (1.0, 0.9, 60, Relation.REPLACE_ONE),
-        # the same trainings under the other relation
+        # wider grids, and the same trainings under the other relation
+        pytest.param(0.6, 0.02, 3000, Relation.ADD_OR_REMOVE_ONE, marks=pytest.mark.slow),
+        pytest.param(1.0, 0.9, 60, Relation.REPLACE_ONE, marks=pytest.mark.slow),
         pytest.param(1.0, 0.05, 300, Relation.REPLACE_ONE, marks=pytest.mark.slow),
         pytest.param(0.6, 0.02, 3000, Relation.REPLACE_ONE, marks=pytest.mark.slow),
         pytest.param(4.0, 0.99, 300, Relation.ADD_OR_REMOVE_ONE, marks=pytest.mark.slow),
