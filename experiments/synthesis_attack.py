@@ -2,12 +2,12 @@
 
     python experiments/synthesis_attack.py OUT.csv [RUNS [LEAVING [WHOLE]]]
 
-The corpus: 40 texts of SNIPS by 8 authors, a pool of 500, GloVe; delta 1e-5. Canaries are 200 other texts and 40 of another
-corpus, under two labels each, and the point opposite to each. An author is 20 texts of one canary. Of all canaries, or
-pairs where one takes the place of another, the one that moves the sum of the first round most is taken.
+The corpus: 40 texts of SNIPS by 8 authors, a pool of 500, GloVe; delta 1e-5. Canaries are 200 other texts and 40 of
+another corpus, under two labels each, and the point opposite to each. An author is 50 texts of one canary. Of all
+canaries, or pairs where one takes the place of another, the one that moves the sum of the first round most is taken.
 
 Two attackers know everything but whether the canary is there. One sees the noisy sums, which are no release, and takes
-their likelihood ratio; there are RUNS with the canary and as many without at epsilon 1, a quarter at 4. The other sees what leaves of LEAVING runs:
+their likelihood ratio; there are RUNS with the canary and as many without. The other sees what leaves of LEAVING runs:
 how many texts have the canary's label and how near they are to it, what the report says of its cell, and how the pool
 fits; of these or their best linear mixture it takes what told most in one half of the runs, and is judged on the other.
 
@@ -38,12 +38,12 @@ from dptext.sampling.source import Randomness, seeded
 from dptext.synthesis.prototypes import FittedPrototypes, Prototypes
 from dptext.synthesis.space import PublicSpace, Reading
 from dptext.synthesis.spec import Synthetic
-from dptext.synthesis.sums import STEPS, Noise, PrivateSum
+from dptext.synthesis.sums import Noise, PrivateSum, clipped
 from dptext.synthesis.topic_report import FittedTopics, TopicReport
 from dptext.synthesis.votes import FittedVotes, Votes
 from dptext.text.records import Fields
 
-AUTHORED, STUFFED, STOCK = 5, 20, 1 << 20
+AUTHORED, STUFFED, STOCK = 5, 50, 1 << 20
 FIELDS = (
     "way", "unit", "relation", "epsilon", "delta", "canaries", "moved", "stated_mu", "runs", "mu", "mu_low", "mu_high",
     "epsilon_by_sums", "runs_leaving", "epsilon_by_what_leaves",
@@ -100,15 +100,13 @@ class Watch:
         sums: after so many the run is stopped; 0 for never.
         first: the first sum after each part, where it is known: it is the same in every run.
         moved: by what the canaries move each sum, in steps.
-        ratio: ln of the likelihood ratio of all noisy sums.
     """
 
     there: bool
-    sums: int
+    sums: int = 0
     first: list[Arrays] = field(default_factory=list)
     cleans: list[Arrays] = field(default_factory=list)
     moved: list[Arrays] = field(default_factory=list)
-    ratio: float = 0.0
 
     def add(self, found: PrivateSum, *given: Any) -> None:
         """Keep the sum after each part."""
@@ -124,10 +122,8 @@ class Watch:
         self.first = self.first or self.cleans
         without = others + (outside[0] - inside if outside else 0)
         move = inside - without
-        sigma = found._noise.sigma  # noqa: SLF001
         found._total, found._authors = (inside if self.there else without).copy(), None  # noqa: SLF001
         noisy = RELEASE(found, randomness)
-        self.ratio += float(((noisy * STEPS - without) @ move - move @ move / 2) / sigma**2)
         self.moved.append(move)
         self.cleans = []
         if len(self.moved) == self.sums:
@@ -137,9 +133,9 @@ class Watch:
 
 def run(fitted: Any, corpus: Known, watch: Watch, seed: int) -> Synthetic | None:
     """What leaves a run, unless it is stopped after its sums."""
-    with (
-        mock.patch.object(PrivateSum, "add", lambda *given: watch.add(*given)),
-        mock.patch.object(PrivateSum, "release", lambda *given: watch.release(*given)),
+    with (  # functions, as a bound method would not be given the sum
+        mock.patch.object(PrivateSum, "add", lambda *given: watch.add(*given)),  # noqa: PLW0108
+        mock.patch.object(PrivateSum, "release", lambda *given: watch.release(*given)),  # noqa: PLW0108
     ):
         try:
             return fitted.synthesize(corpus, seeded(seed))  # type: ignore[no-any-return]
@@ -148,7 +144,7 @@ def run(fitted: Any, corpus: Known, watch: Watch, seed: int) -> Synthetic | None
 
 
 def bound(inside: Arrays, outside: Arrays, delta: float) -> float:
-    """A lower bound of epsilon with 95% from what was seen `(runs, features)`: chosen on one half, judged on the other."""
+    """A lower bound of epsilon with 95% from what was seen `(runs, features)`: judged on one half."""
     half = len(inside) // 2
     one, two = inside[:half], outside[:half]
     spread = np.cov(np.concatenate([one - one.mean(axis=0), two - two.mean(axis=0)]).T).reshape(2 * (one.shape[1],))
@@ -169,31 +165,52 @@ def bound(inside: Arrays, outside: Arrays, delta: float) -> float:
 
 def candidates(fitted: Any, texts: Sequence[str]) -> list[Reading]:
     """Each text under each of two labels, and the points opposite to theirs."""
-    space, spec = fitted.pool.space, fitted.spec
+    space, labels = fitted.pool.space, fitted.spec.labels
     features = space.features(texts)
     points, unlike = space.placed(features), space.unlike(features)
-    copies = STUFFED if spec.unit == "author" else 1
     return [
-        Reading(np.full(copies, label), np.tile(sign * point, (copies, 1)), np.full(copies, odd), ["canary"] * copies)
-        for label in range(min(2, max(1, len(spec.labels))))
+        Reading(np.array([label]), sign * point[None], np.array([odd]), ["canary"])
+        for label in range(min(2, max(1, len(labels))))
         for point, odd in zip(points, unlike, strict=True)
         for sign in (1, -1)
     ]
 
 
+def unit_of(one: Reading, spec: Any, name: str) -> Reading:
+    """The canary's document, or all documents of an author who repeats it."""
+    n = STUFFED if spec.unit == "author" else 1
+    return Reading(np.repeat(one.labels, n), np.repeat(one.points, n, axis=0), np.repeat(one.unlike, n), [name] * n)
+
+
 def worst(fitted: Any, others: Reading, found: Sequence[Reading]) -> list[Reading]:
     """The canary, or the pair, that moves the first sum most."""
-    moves = []
+    spec, moves = fitted.spec, []
     for each in found:
         watch = Watch(there=True, sums=1)
         run(fitted, Known([others, each]), watch, 0)
-        moves.append(watch.moved[0].astype(np.float64))
-    lengths = np.array([move @ move for move in moves])
-    if fitted.spec.relation == "add_or_remove_one":
-        return [found[int(lengths.argmax())]]
+        move = watch.moved[0]
+        moves.append((clipped(STUFFED * move) if spec.unit == "author" else move).astype(np.float64))
     rows = np.stack(moves)
-    one, two = np.unravel_index((lengths[:, None] + lengths - 2 * rows @ rows.T).argmax(), (len(rows), len(rows)))
-    return [found[one], replace(found[two], authors=["other"] * len(found[two].authors))]
+    lengths = np.square(rows).sum(axis=1)
+    if spec.relation == "add_or_remove_one":
+        return [unit_of(found[int(lengths.argmax())], spec, "canary")]
+    far = (lengths[:, None] + lengths - 2 * rows @ rows.T).argmax()
+    pair = np.unravel_index(far, (len(rows), len(rows)))
+    return [unit_of(found[int(i)], spec, name) for i, name in zip(pair, ("canary", "other"), strict=True)]
+
+
+def ratios(noise: Noise, moves: Sequence[Arrays], runs: int, *, there: bool, source: Randomness) -> Arrays:
+    """ln of the likelihood ratio of a noisy sum in so many runs, of which each has one of the moves.
+
+    Cells that do not move tell nothing, and the noise of all others is alike.
+    """
+    found, values = np.zeros(runs), [tuple(move[move != 0].tolist()) for move in moves]
+    for each in sorted(set(values)):
+        at = [i for i in range(runs) if values[i % len(values)] == each]
+        move = np.array(each)
+        noisy = DRAW(noise, len(at) * len(move), source).reshape(len(at), -1) + there * move
+        found[at] = (noisy @ move - move @ move / 2) / noise.sigma**2
+    return found
 
 
 def seen(fitted: Any, left: Synthetic, units: Sequence[Reading]) -> list[float]:
@@ -211,31 +228,36 @@ def seen(fitted: Any, left: Synthetic, units: Sequence[Reading]) -> list[float]:
     return told
 
 
-def attack(fitted: Any, others: Reading, texts: Sequence[str], runs: int, leaving: int) -> dict[str, Any]:
+def attack(fitted: Any, others: Reading, texts: Sequence[str], runs: int, leaving: int, seed: int) -> dict[str, Any]:
     """The row of a way of synthesis."""
     spec = fitted.spec
     found = candidates(fitted, texts)
     units = worst(fitted, others, found)
-    corpus, ratios, told = Known([others, *units]), ([], []), ([], [])  # type: ignore[var-annotated]
-    moved, first = 0.0, list[Arrays]()
-    for number in range(2 * runs):
-        there = number % 2
-        watch = Watch(bool(there), len(spec.shares) if number >= 2 * leaving else 0, first)
+    corpus, first, moved = Known([others, *units]), list[Arrays](), []
+    told: list[list[list[float]]] = [[], []]
+    for number in range(2 * leaving):
+        watch = Watch(bool(number % 2), first=first)
         left = run(fitted, corpus, watch, number)
         first = watch.first
-        ratios[there].append(watch.ratio)
-        moved = max(moved, math.sqrt(sum(
-            float(move @ move) / spec.noise(share).sigma ** 2
-            for move, share in zip(watch.moved, spec.shares, strict=True)
-        )))  # fmt: skip
-        if left is not None:
-            told[there].append(seen(fitted, left, units))
-    outside, inside = map(np.array, ratios)
+        moved.append(watch.moved)
+        told[number % 2].append(seen(fitted, left, units))
+    noises, source = [spec.noise(share) for share in spec.shares], seeded(seed)
+    reach = max(
+        math.sqrt(sum(float(move @ move) / noise.sigma**2 for move, noise in zip(moves, noises, strict=True)))
+        for moves in moved
+    )
+    outside, inside = (
+        sum(
+            ratios(noise, moves, runs, there=there, source=source)
+            for noise, moves in zip(noises, zip(*moved, strict=True), strict=True)
+        )
+        for there in (False, True)
+    )
     mu = (inside.mean() - outside.mean()) / math.sqrt((inside.var(ddof=1) + outside.var(ddof=1)) / 2)
     error = 1.96 * math.sqrt(2 / runs + mu**2 / (4 * runs))
     stated = math.sqrt(2 * spec.rho)
     return {
-        "canaries": len(found), "moved": moved / stated, "stated_mu": stated, "runs": runs,
+        "canaries": len(found), "moved": reach / stated, "stated_mu": stated, "runs": runs,
         "mu": mu, "mu_low": mu - error, "mu_high": mu + error,
         "epsilon_by_sums": bound(inside[:, None], outside[:, None], spec.delta), "runs_leaving": leaving,
         "epsilon_by_what_leaves": bound(np.array(told[1]), np.array(told[0]), spec.delta),
@@ -263,7 +285,10 @@ def whole(records: list[dp.Record], labels: tuple[str, ...], epsilon: float, run
 
 def rows(runs: int, leaving: int, wholes: int) -> Iterator[dict[str, Any]]:
     """All rows, one after another."""
-    given = [dp.Record(str(i), r["text"], label=r["label"]) for i, r in zip(range(740), corpus_rows("snips"))]
+    given = [
+        dp.Record(str(i), r["text"], label=r["label"])
+        for i, r in enumerate(itertools.islice(corpus_rows("snips"), 740))
+    ]
     labels = tuple(sorted({str(record.label) for record in given}))
     private, foreign = given[500:540], itertools.islice(corpus_rows("atis"), 40)
     texts = [*(record.text for record in given[540:]), *(row["text"] for row in foreign)]
@@ -271,18 +296,19 @@ def rows(runs: int, leaving: int, wholes: int) -> Iterator[dict[str, Any]]:
     pool = TopicReport(topics=16, **shared).fit(public=given[:500]).pool
     features = pool.space.features([record.text for record in private])
     authors = [f"author {i // AUTHORED}" for i in range(len(private))]
+    seed = 0
     own = np.array([labels.index(str(record.label)) for record in private])
     for epsilon, way in itertools.product((1.0, 4.0), WAYS):
         labelled = way == "prototypes"
         more = {"labels": labels, "size": 200} if labelled else {"topics": 16}
         spec = WAYS[way](epsilon=epsilon, **shared, **more)
         others = Reading(own * labelled, pool.space.placed(features), pool.space.unlike(features), authors)
-        some = runs if epsilon == 1 else runs // 4
         for unit, relation in itertools.product(("document", "author"), ("add_or_remove_one", "replace_one")):
+            seed += 1  # other noise in every row
             changed = replace(spec, unit=unit, relation=relation)  # type: ignore[arg-type]
             fitted = FITTED[way](changed, pool, *([None] if labelled else []))
             about = {"way": way, "unit": unit, "relation": relation, "epsilon": epsilon, "delta": spec.delta}
-            yield about | attack(fitted, others, texts, some, min(some, leaving))
+            yield about | attack(fitted, others, texts, runs, leaving, seed)
     for epsilon in (1.0, 4.0) if wholes else ():
         about = {"way": "prototypes, whole runs", "unit": "document", "relation": "add_or_remove_one"}
         yield about | {"epsilon": epsilon, "delta": 1e-5} | whole(given, labels, epsilon, wholes)
@@ -290,7 +316,7 @@ def rows(runs: int, leaving: int, wholes: int) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     """Write the rows as they are found."""
-    runs, leaving, wholes = (*map(int, sys.argv[2:5]), *(10_000, 2_000, 2_000)[len(sys.argv[2:5]) :])
+    runs, leaving, wholes = (*map(int, sys.argv[2:5]), *(20_000, 1_000, 1_000)[len(sys.argv[2:5]) :])
     stock = Stock(seeded(1))
     with (
         Path(sys.argv[1]).open("w", newline="", encoding="utf-8") as file,
