@@ -1,18 +1,20 @@
 """Is a canary in the corpus? Thousands of runs of a synthesis with it and without it: a CSV, a row a way of synthesis.
 
-    python experiments/synthesis_attack.py OUT.csv [RUNS [LEAVING [WHOLE]]]
+    python experiments/synthesis_attack.py OUT.csv [prototypes] [votes] [topics] [whole]
 
 The corpus: 40 texts of SNIPS by 8 authors, a pool of 500, GloVe; delta 1e-5. Canaries are 200 other texts and 40 of
 another corpus, under two labels each, and the point opposite to each. An author is 50 texts of one canary. Of all
-canaries, or pairs where one takes the place of another, the one that moves the sum of the first round most is taken.
+canaries, or pairs where one takes the place of another, the one that moves the sum of the first round most is taken;
+of those that move it alike, the pair whose points are furthest apart, so that it votes for different texts later.
 
 Two attackers know everything but whether the canary is there. One sees the noisy sums, which are no release, and takes
-their likelihood ratio; there are RUNS with the canary and as many without. The other sees what leaves of LEAVING runs:
-how many texts have the canary's label and how near they are to it, what the report says of its cell, and how the pool
-fits; of these or their best linear mixture it takes what told most in one half of the runs, and is judged on the other.
+their likelihood ratio; there are 20,000 runs with the canary and as many without. The other sees what leaves of 1,000
+and 1,000 runs: how many texts have the canary's label and how near they are to it, what the report says of its cell,
+and how the pool fits; of these or their best linear mixture it takes what told most in one half of the runs, and is
+judged on the other.
 
-In the last rows every one of WHOLE runs is a whole `dptext.synthesize`: it reads and embeds all texts (60, a pool of
-120, GloVe) with the canary's text among them or not.
+In the last rows every one of 1,000 and 1,000 runs is a whole `dptext.synthesize`: it reads and embeds all texts (60, a
+pool of 120, GloVe) with the canary's text among them or not.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import itertools
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -38,12 +40,13 @@ from dptext.sampling.source import Randomness, seeded
 from dptext.synthesis.prototypes import FittedPrototypes, Prototypes
 from dptext.synthesis.space import PublicSpace, Reading
 from dptext.synthesis.spec import Synthetic
-from dptext.synthesis.sums import Noise, PrivateSum, clipped
+from dptext.synthesis.sums import STEPS, Noise, PrivateSum, clipped
 from dptext.synthesis.topic_report import FittedTopics, TopicReport
 from dptext.synthesis.votes import FittedVotes, Votes
 from dptext.text.records import Fields
 
-AUTHORED, STUFFED, STOCK = 5, 50, 1 << 20
+AUTHORED, STUFFED, STOCK = 5, 50, 1 << 18
+RUNS, LEAVING = 20_000, 1_000
 FIELDS = (
     "way", "unit", "relation", "epsilon", "delta", "canaries", "moved", "stated_mu", "runs", "mu", "mu_low", "mu_high",
     "epsilon_by_sums", "runs_leaving", "epsilon_by_what_leaves",
@@ -131,14 +134,15 @@ class Watch:
         return noisy
 
 
-def run(fitted: Any, corpus: Known, watch: Watch, seed: int) -> Synthetic | None:
+def run(fitted: Any, corpus: Known, watch: Watch, stock: Stock, seed: int) -> Synthetic | None:
     """What leaves a run, unless it is stopped after its sums."""
     with (  # functions, as a bound method would not be given the sum
         mock.patch.object(PrivateSum, "add", lambda *given: watch.add(*given)),  # noqa: PLW0108
         mock.patch.object(PrivateSum, "release", lambda *given: watch.release(*given)),  # noqa: PLW0108
+        mock.patch.object(Noise, "draw", lambda noise, size, _: stock.draw(noise, size)),
     ):
         try:
-            return fitted.synthesize(corpus, seeded(seed))  # type: ignore[no-any-return]
+            return fitted.synthesize(corpus, seeded(seed))
         except EnoughError:
             return None
 
@@ -184,16 +188,17 @@ def unit_of(one: Reading, spec: Any, name: str) -> Reading:
 
 def worst(fitted: Any, others: Reading, found: Sequence[Reading]) -> list[Reading]:
     """The canary, or the pair, that moves the first sum most."""
-    spec, moves = fitted.spec, []
+    spec, moves, stock = fitted.spec, [], Stock(seeded(0))
     for each in found:
         watch = Watch(there=True, sums=1)
-        run(fitted, Known([others, each]), watch, 0)
+        run(fitted, Known([others, each]), watch, stock, 0)
         move = watch.moved[0]
         moves.append((clipped(STUFFED * move) if spec.unit == "author" else move).astype(np.float64))
-    rows = np.stack(moves)
-    lengths = np.square(rows).sum(axis=1)
+    lengths = np.square(moves).sum(axis=1)
     if spec.relation == "add_or_remove_one":
         return [unit_of(found[int(lengths.argmax())], spec, "canary")]
+    rows = np.concatenate([moves, [each.points[0] * (STEPS / 1000) for each in found]], axis=1)
+    lengths = np.square(rows).sum(axis=1)
     far = (lengths[:, None] + lengths - 2 * rows @ rows.T).argmax()
     pair = np.unravel_index(far, (len(rows), len(rows)))
     return [unit_of(found[int(i)], spec, name) for i, name in zip(pair, ("canary", "other"), strict=True)]
@@ -228,16 +233,17 @@ def seen(fitted: Any, left: Synthetic, units: Sequence[Reading]) -> list[float]:
     return told
 
 
-def attack(fitted: Any, others: Reading, texts: Sequence[str], runs: int, leaving: int, seed: int) -> dict[str, Any]:
+def attack(fitted: Any, others: Reading, texts: Sequence[str], seed: int) -> dict[str, Any]:
     """The row of a way of synthesis."""
     spec = fitted.spec
     found = candidates(fitted, texts)
     units = worst(fitted, others, found)
+    stock = Stock(seeded(100 + seed))
     corpus, first, moved = Known([others, *units]), list[Arrays](), []
     told: list[list[list[float]]] = [[], []]
-    for number in range(2 * leaving):
+    for number in range(2 * LEAVING):
         watch = Watch(bool(number % 2), first=first)
-        left = run(fitted, corpus, watch, number)
+        left = run(fitted, corpus, watch, stock, number)
         first = watch.first
         moved.append(watch.moved)
         told[number % 2].append(seen(fitted, left, units))
@@ -248,23 +254,23 @@ def attack(fitted: Any, others: Reading, texts: Sequence[str], runs: int, leavin
     )
     outside, inside = (
         sum(
-            ratios(noise, moves, runs, there=there, source=source)
+            ratios(noise, moves, RUNS, there=there, source=source)
             for noise, moves in zip(noises, zip(*moved, strict=True), strict=True)
         )
         for there in (False, True)
     )
     mu = (inside.mean() - outside.mean()) / math.sqrt((inside.var(ddof=1) + outside.var(ddof=1)) / 2)
-    error = 1.96 * math.sqrt(2 / runs + mu**2 / (4 * runs))
+    error = 1.96 * math.sqrt(2 / RUNS + mu**2 / (4 * RUNS))
     stated = math.sqrt(2 * spec.rho)
     return {
-        "canaries": len(found), "moved": reach / stated, "stated_mu": stated, "runs": runs,
+        "canaries": len(found), "moved": reach / stated, "stated_mu": stated, "runs": RUNS,
         "mu": mu, "mu_low": mu - error, "mu_high": mu + error,
-        "epsilon_by_sums": bound(inside[:, None], outside[:, None], spec.delta), "runs_leaving": leaving,
+        "epsilon_by_sums": bound(inside[:, None], outside[:, None], spec.delta), "runs_leaving": LEAVING,
         "epsilon_by_what_leaves": bound(np.array(told[1]), np.array(told[0]), spec.delta),
     }  # fmt: skip
 
 
-def whole(records: list[dp.Record], labels: tuple[str, ...], epsilon: float, runs: int) -> dict[str, Any]:
+def whole(records: list[dp.Record], labels: tuple[str, ...], epsilon: float) -> dict[str, Any]:
     """The row of whole runs of `dptext.synthesize`."""
     pool, private = records[:120], records[120:180]
     canary = dp.Record("canary", next(iter(corpus_rows("atis")))["text"], label=labels[0])
@@ -272,19 +278,19 @@ def whole(records: list[dp.Record], labels: tuple[str, ...], epsilon: float, run
     fitted = spec.fit(public=pool)
     unit = candidates(fitted, [canary.text])[0]
     told: list[list[list[float]]] = [[], []]
-    for number in range(2 * runs):
+    for number in range(2 * LEAVING):
         given = [*private, canary] if number % 2 else private
         out = synthesizing.run(Private(given, Fields(), {}), fitted, randomness=seeded(number))
         texts, names = tuple(each.output for each in out.releases), tuple(each.label for each in out.releases)
         told[number % 2].append(seen(fitted, Synthetic(texts, names, out.report), [unit]))
     return {
-        "canaries": 1, "stated_mu": math.sqrt(2 * spec.rho), "runs_leaving": runs,
+        "canaries": 1, "stated_mu": math.sqrt(2 * spec.rho), "runs_leaving": LEAVING,
         "epsilon_by_what_leaves": bound(np.array(told[1]), np.array(told[0]), spec.delta),
     }  # fmt: skip
 
 
-def rows(runs: int, leaving: int, wholes: int) -> Iterator[dict[str, Any]]:
-    """All rows, one after another."""
+def rows(asked: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The rows of the ways, one after another; each has its own noise, whichever others are asked for."""
     given = [
         dp.Record(str(i), r["text"], label=r["label"])
         for i, r in enumerate(itertools.islice(corpus_rows("snips"), 740))
@@ -296,38 +302,31 @@ def rows(runs: int, leaving: int, wholes: int) -> Iterator[dict[str, Any]]:
     pool = TopicReport(topics=16, **shared).fit(public=given[:500]).pool
     features = pool.space.features([record.text for record in private])
     authors = [f"author {i // AUTHORED}" for i in range(len(private))]
-    seed = 0
     own = np.array([labels.index(str(record.label)) for record in private])
-    for epsilon, way in itertools.product((1.0, 4.0), WAYS):
+    cases = itertools.product(WAYS, (1.0, 4.0), ("document", "author"), ("add_or_remove_one", "replace_one"))
+    for seed, (way, epsilon, unit, relation) in enumerate(cases):
+        if way not in asked:
+            continue
         labelled = way == "prototypes"
         more = {"labels": labels, "size": 200} if labelled else {"topics": 16}
-        spec = WAYS[way](epsilon=epsilon, **shared, **more)
+        spec = WAYS[way](epsilon=epsilon, unit=unit, relation=relation, **shared, **more)
+        fitted = FITTED[way](spec, pool, *([None] if labelled else []))
         others = Reading(own * labelled, pool.space.placed(features), pool.space.unlike(features), authors)
-        for unit, relation in itertools.product(("document", "author"), ("add_or_remove_one", "replace_one")):
-            seed += 1  # other noise in every row
-            changed = replace(spec, unit=unit, relation=relation)  # type: ignore[arg-type]
-            fitted = FITTED[way](changed, pool, *([None] if labelled else []))
-            about = {"way": way, "unit": unit, "relation": relation, "epsilon": epsilon, "delta": spec.delta}
-            yield about | attack(fitted, others, texts, runs, leaving, seed)
-    for epsilon in (1.0, 4.0) if wholes else ():
+        about = {"way": way, "unit": unit, "relation": relation, "epsilon": epsilon, "delta": spec.delta}
+        yield about | attack(fitted, others, texts, seed)
+    for epsilon in (1.0, 4.0) if "whole" in asked else ():
         about = {"way": "prototypes, whole runs", "unit": "document", "relation": "add_or_remove_one"}
-        yield about | {"epsilon": epsilon, "delta": 1e-5} | whole(given, labels, epsilon, wholes)
+        yield about | {"epsilon": epsilon, "delta": 1e-5} | whole(given, labels, epsilon)
 
 
 def main() -> None:
     """Write the rows as they are found."""
-    runs, leaving, wholes = (*map(int, sys.argv[2:5]), *(20_000, 1_000, 1_000)[len(sys.argv[2:5]) :])
-    stock = Stock(seeded(1))
-    with (
-        Path(sys.argv[1]).open("w", newline="", encoding="utf-8") as file,
-        mock.patch.object(Noise, "draw", lambda noise, size, _: stock.draw(noise, size)),
-    ):
+    with Path(sys.argv[1]).open("w", newline="", encoding="utf-8") as file:
         written = csv.DictWriter(file, FIELDS)
         written.writeheader()
-        for row in rows(runs, leaving, wholes):
+        for row in rows(sys.argv[2:] or [*WAYS, "whole"]):
             written.writerow({key: f"{each:.4g}" if isinstance(each, float) else each for key, each in row.items()})
             file.flush()
-            print(row, flush=True)
 
 
 if __name__ == "__main__":
