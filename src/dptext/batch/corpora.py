@@ -170,6 +170,7 @@ def synthesize_dataset(
     storage_options: Mapping[str, Any] | None = None,
     payment: Payment | None = None,
     randomness: Randomness | None = None,
+    settled: bool = True,
 ) -> Synthesized:
     """A synthetic corpus and its certificate, of a private corpus of many files.
 
@@ -181,6 +182,7 @@ def synthesize_dataset(
         storage_options: of fsspec.
         payment: the account that is charged.
         randomness: secure by default.
+        settled: False where `Synthesized.settle` is to settle the charge.
 
     As `dptext.synthesize`; DPTextError also where workers die again and again: nothing is released.
     """
@@ -195,4 +197,4 @@ def synthesize_dataset(
         options=options,
         engine=engine,
     )
-    return run(private, fitted, payment=payment, randomness=randomness)
+    return run(private, fitted, payment=payment, randomness=randomness, settled=settled)

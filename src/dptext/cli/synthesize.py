@@ -103,12 +103,18 @@ def synthesize(
     plan = Plan(fields, **layout.settings())
     if dataset:
         found = synthesize_dataset(
-            source, fitted, plan=plan, workers=who.made(), payment=payment, randomness=randomness
+            source,
+            fitted,
+            plan=plan,
+            workers=who.made(),
+            payment=payment,
+            randomness=randomness,
+            settled=False,
         )
     else:
         private = Private(Path(source), fields, {"format": plan.input_format, **plan.reading})
-        found = run(private, fitted, payment=payment, randomness=randomness)
-    certificate = found.write(target, force=force)
+        found = run(private, fitted, payment=payment, randomness=randomness, settled=False)
+    certificate = found.write(target, force=force, settle=found.settle)
     if as_json:
         told = {"certificate": str(certificate_path(target)), **json.loads(certificate.to_json())}
         print(json.dumps({**told, "report": found.report.to_dict()}, indent=2))

@@ -1,5 +1,6 @@
 """From records or a file to a synthetic corpus: certificate, books, columns, and what no error says."""
 
+import errno
 import gzip
 import json
 import os
@@ -27,6 +28,7 @@ from dptext.privacy.guarantee import ONE_PERSON, ONE_SPELLING, WHOLE_FILES
 from dptext.runs.certificate import certificate_path
 from dptext.runs.specs import spec_from_settings, synthesis_from_settings
 from dptext.runs.synthesizing import Private, run
+from dptext.synthesis.page import topics_page
 from dptext.synthesis.spec import Fitted
 from dptext.text.records import Fields
 
@@ -341,6 +343,50 @@ def test_who_was_charged_for_nothing_is_told_how_to_go_on(
     assert repr(charge.key) in note
     run(Private(["so"], Fields(), {}), topics, payment=dp.Payment(books, "all", charge.key))
     assert len(list(books.log("all"))) == 1
+
+
+def test_a_charge_is_settled_when_all_files_are_whole_and_none_has_its_name(
+    topics: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    books = dp.Ledger.create(tmp_path / "books.db")
+    limit = dp.Guarantee(6.0, 1e-5, dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE, trust=dp.Trust.CENTRAL)
+    books.open_account("all", limit)
+    paid, out, seen = dp.Payment(books, "all", "k"), tmp_path / "out", []
+    out.mkdir()
+
+    def settle() -> None:
+        seen.extend((path.name, path.stat().st_size > 0) for path in out.iterdir())
+        assert found.settle is not None
+        found.settle()
+
+    found = run(Private(["so"], Fields(), {}), topics, payment=paid, settled=False)
+    with monkeypatch.context() as patch:
+        patch.setattr("dptext.runs.synthesizing.topics_page", raising(OSError(errno.ENOSPC, "full")))
+        with pytest.raises(OSError, match="full"):
+            found.write(out / "t.json", settle=settle)
+    assert not list(out.iterdir())
+    assert not seen  # so that the key still pays for another run
+    found = run(Private(["so"], Fields(), {}), topics, payment=paid, settled=False)
+    found.write(out / "t.json", settle=settle)
+    assert len(seen) == 4
+    assert all(name.endswith(".partial") and whole for name, whole in seen)
+    dp.verify(certificate_path(out / "t.json"), ledger=books)
+    with pytest.raises(PrivacyError, match="paid for"):
+        run(Private(["so"], Fields(), {}), topics, payment=paid)
+    assert len(list(books.log("all"))) == 1
+
+
+def test_a_report_by_author_does_not_call_its_weights_authors() -> None:
+    """Records of an author in k cells have length 1 together, and weigh sqrt(k)."""
+    labelled = {"labels": LABELS, "epsilon": 50, "unit": "author"}
+    found = dp.synthesize(RECORDS, POOL, **{**TOPICS, **labelled})  # type: ignore[arg-type]
+    weight, authors = sum(map(sum, found.report.counts)), len({record.author for record in RECORDS})
+    assert weight > authors + 4 * found.report.margin
+    assert found.sentences[0].startswith("Labels, in weight of authors, each within ")
+    assert "not how many there are" in str(found.report.to_dict()["note"])
+    page = topics_page(found.report, [])
+    assert "not how many there are" in page
+    assert ">authors<" not in page
 
 
 def raising(error: type[Exception]) -> Callable[..., Any]:
