@@ -76,6 +76,8 @@ def synthesize(
         )
     if wanted.unit == "author" and author_field is None:
         raise ConfigError('Expected --author-field NAME, as unit="author": whose records are added up.')
+    if wanted.kind == "votes" and wanted.labels:
+        say("votes with labels measured worse than public text on most corpora: prototypes is the way with labels.")
     payment = paying.payment()
     dataset = is_dataset(source)
     if not dataset:

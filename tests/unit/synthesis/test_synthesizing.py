@@ -23,6 +23,7 @@ from dptext.errors import (
     NoGuaranteeError,
     PrivacyError,
 )
+from dptext.ledger.spending import spent_epsilon
 from dptext.ledger.subjects import SubjectKey
 from dptext.privacy.guarantee import ONE_PERSON, ONE_SPELLING, WHOLE_FILES
 from dptext.runs.certificate import certificate_path
@@ -421,6 +422,13 @@ def test_columns_that_are_needed(tmp_path: Path) -> None:
         synthesis_from_settings({"kind": "vote"})
     with pytest.raises(ConfigError, match="at least two"):
         synthesis_from_settings({"kind": "prototypes"})
+
+
+def test_what_the_guide_says_of_twelve_months() -> None:
+    events = [event for _ in range(12) for event in synthesis_from_settings({"kind": "votes"}).events(dp.Unit.DOCUMENT)]
+    limit = dp.Guarantee(4.0, 1e-5, dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE, trust=dp.Trust.CENTRAL)
+    guide = Path(__file__).parents[3] / "docs/guides/share-a-corpus.md"
+    assert f"at epsilon 1 cost {spent_epsilon(events, limit):.2f} together at delta 1e-5" in guide.read_text("utf-8")
 
 
 def test_a_stream_is_read_once_and_voted_on_twice() -> None:
