@@ -100,7 +100,7 @@ def test_an_unknown_mechanism_is_refused_with_those_that_are_there() -> None:
 def test_a_recommendation_fits_ten_lines_and_begins_with_its_answer(options: tuple[str, ...]) -> None:
     asked, both, *lines = dptext("recommend", *options).stdout.splitlines()
     assert asked == "Do readers need each text, or a corpus that says what all of them say?"
-    assert both.startswith("--of corpus costs least")
+    assert both.startswith("--of corpus: one epsilon for all of them")
     assert dptext("recommend", *options, "--of", "texts").stdout.splitlines() == lines
     assert len(lines) <= 12
     assert lines[0].startswith(("Take ", "None: "))
@@ -113,6 +113,18 @@ def test_a_recommendation_fits_ten_lines_and_begins_with_its_answer(options: tup
     else:
         assert lines[0].startswith("None: ")
     assert "more rows do not have the guarantee" in dptext("recommend", *options, "--details").stdout
+
+
+def test_a_recommendation_of_a_corpus_is_per_its_unit() -> None:
+    document, author = (dptext("recommend", "--of", "corpus", "--unit", unit) for unit in ("document", "author"))
+    assert " per document for the whole corpus " in document.stdout
+    assert " author: accuracy" not in document.stdout
+    first, *lines = author.stdout.splitlines()
+    assert " per author for the whole corpus " in first
+    assert first.startswith("None: ") or (lines and "--author-field" in author.stdout)
+    assert dptext("recommend", "--of", "corpus", "--delta", "1e-9").stdout.startswith("None: ")
+    for given in (("--unit", "token"), ("--task", "meaning")):
+        assert dptext("recommend", "--of", "corpus", *given).returncode == 2
 
 
 @pytest.mark.parametrize(("answer", "said"), [("corpus", "for the whole corpus"), ("texts", "per document")])

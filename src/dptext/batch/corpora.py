@@ -11,6 +11,7 @@ they do: a task for each 16,384 records of a file, the lengths of answers as pow
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 from collections import deque
@@ -26,11 +27,13 @@ from dptext.batch.plans import Workers
 from dptext.batch.sealing import Recipient, sealed
 from dptext.batch.shards import Shard, read, shards_of
 from dptext.batch.work import Rest
+from dptext.errors import DPTextError
 from dptext.runs.plan import Plan
 from dptext.runs.synthesizing import Private, Synthesized, run, untold
 from dptext.synthesis.space import Corpus, PublicSpace, Reading, readings
 from dptext.text.batches import Batch
 from dptext.text.reading import OnError
+from dptext.text.samples import sample_records
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.runs.payment import Payment
@@ -39,6 +42,7 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
 
 #: Records of a task: what is answered of them is in memory at once.
 _TOGETHER: Final = 16_384
+_PROBED: Final = 32  # public texts whose points tell how a computer rounds
 _ARRAYS: Final = ("labels", "points", "unlike")  # of a reading, in its order
 
 
@@ -93,7 +97,7 @@ class _Corpus:
     def readings(self, space: PublicSpace, labels: Sequence[str]) -> Iterator[Reading]:
         """See `ReadsItself`."""
         private, to = self.private, Recipient()
-        reader = Reader(private.apart, to.public, space, tuple(labels))
+        reader = Reader(private.apart, to.public, space, tuple(labels), _rounding(space))
         places = [
             (number, start, start + _TOGETHER)
             for number, n in enumerate(private.counts)
@@ -129,9 +133,19 @@ class Reader(Counting):
 
     space: PublicSpace
     labels: tuple[str, ...]
+    rounding: str
 
     def read(self, number: int, start: int, stop: int) -> bytes:
-        """What the sums need of the records of a file from one place to another, sealed."""
+        """What the sums need of the records of a file from one place to another, sealed.
+
+        DPTextError: this computer rounds vectors otherwise. A record more would then move others to another computer,
+        and so move a sum by more than its own vector.
+        """
+        if _rounding(self.space) != self.rounding:
+            raise DPTextError(
+                "A worker's processor computes other vectors than the one that read the pool. Take computers of one "
+                "kind. Nothing is released."
+            )
 
         def corpus() -> Generator[Batch, None, None]:
             rest = Rest(self._one(number).batches())
@@ -139,6 +153,12 @@ class Reader(Counting):
             yield from rest.take(stop - start)
 
         return sealed(_packed(list(readings(corpus, self.space, self.labels))), self.to, _about(number, start, stop))
+
+
+def _rounding(space: PublicSpace) -> str:
+    """sha256 of the points of some public texts on this computer."""
+    points = space.points([record.text for record in sample_records(_PROBED, seed=0)])
+    return hashlib.sha256(points.tobytes()).hexdigest()
 
 
 def _about(*task: int) -> bytes:
@@ -170,6 +190,7 @@ def synthesize_dataset(
     storage_options: Mapping[str, Any] | None = None,
     payment: Payment | None = None,
     randomness: Randomness | None = None,
+    settled: bool = True,
 ) -> Synthesized:
     """A synthetic corpus and its certificate, of a private corpus of many files.
 
@@ -181,6 +202,7 @@ def synthesize_dataset(
         storage_options: of fsspec.
         payment: the account that is charged.
         randomness: secure by default.
+        settled: False where `Synthesized.settle` is to settle the charge.
 
     As `dptext.synthesize`; DPTextError also where workers die again and again: nothing is released.
     """
@@ -195,4 +217,4 @@ def synthesize_dataset(
         options=options,
         engine=engine,
     )
-    return run(private, fitted, payment=payment, randomness=randomness)
+    return run(private, fitted, payment=payment, randomness=randomness, settled=settled)

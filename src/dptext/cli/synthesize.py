@@ -76,6 +76,8 @@ def synthesize(
         )
     if wanted.unit == "author" and author_field is None:
         raise ConfigError('Expected --author-field NAME, as unit="author": whose records are added up.')
+    if wanted.kind == "votes" and wanted.labels:
+        say("votes with labels measured worse than public text on most corpora: prototypes is the way with labels.")
     payment = paying.payment()
     dataset = is_dataset(source)
     if not dataset:
@@ -103,12 +105,18 @@ def synthesize(
     plan = Plan(fields, **layout.settings())
     if dataset:
         found = synthesize_dataset(
-            source, fitted, plan=plan, workers=who.made(), payment=payment, randomness=randomness
+            source,
+            fitted,
+            plan=plan,
+            workers=who.made(),
+            payment=payment,
+            randomness=randomness,
+            settled=False,
         )
     else:
         private = Private(Path(source), fields, {"format": plan.input_format, **plan.reading})
-        found = run(private, fitted, payment=payment, randomness=randomness)
-    certificate = found.write(target, force=force)
+        found = run(private, fitted, payment=payment, randomness=randomness, settled=False)
+    certificate = found.write(target, force=force, settle=found.settle)
     if as_json:
         told = {"certificate": str(certificate_path(target)), **json.loads(certificate.to_json())}
         print(json.dumps({**told, "report": found.report.to_dict()}, indent=2))

@@ -5,15 +5,17 @@ Nothing of the private corpus is on a disk at any time: sums are in memory, and 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import secrets
-from collections.abc import Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from glob import glob
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
 from dptext.errors import BrokenFileError, ConfigError, DataError, HeaderError, IncomparableError, NoGuaranteeError
 from dptext.mechanism import settings
@@ -31,7 +33,7 @@ from dptext.synthesis.space import Corpus
 from dptext.synthesis.spec import Fitted, SynthesisSpec
 from dptext.text.batches import Batch
 from dptext.text.columns import Columns
-from dptext.text.files import Target, sha256_of
+from dptext.text.files import Target, sha256_of, writing
 from dptext.text.formats import Format, output_format
 from dptext.text.parquet_rows import load_pyarrow
 from dptext.text.reading import OnError, as_records, read_batches, read_records
@@ -73,6 +75,7 @@ class Synthesized:
         certificate: of the releases as JSON Lines; `write` gives the one of a file.
         left: what the account has left in words, where one paid.
         inputs: the files that it was made from, which `write` never replaces.
+        settle: of a run with settled=False, settles the charge: before anybody sees what was drawn.
     """
 
     releases: tuple[Release[str], ...]
@@ -81,32 +84,44 @@ class Synthesized:
     certificate: Certificate
     left: str = ""
     inputs: tuple[Path, ...] = ()
+    settle: Callable[[], None] | None = field(default=None, repr=False, compare=False)
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
         """What the whole of it guarantees."""
         return self.certificate.guarantees
 
-    def write(self, path: str | PathLike[str], *, format: Format | None = None, force: bool = False) -> Certificate:
+    def write(
+        self,
+        path: str | PathLike[str],
+        *,
+        format: Format | None = None,
+        force: bool = False,
+        settle: Callable[[], None] | None = None,
+    ) -> Certificate:
         """Write the corpus (a report alone: as JSON), its certificate, and a topic report where there is one.
 
-        ConfigError: a path cannot be used.
+        All are whole before any has its name; `settle` is called in between. ConfigError: a path cannot be used.
         """
         target, beside, *reports = (Target(each, force, self.inputs, private=False) for each in paths_of(Path(path)))
         for each in (target, beside, *reports):
             each.check()
         kind, columns = file_columns(target.path, format, self.certificate.settings)
-        with target.opened() as file:
+        page = topics_page(self.report, [self.guarantees[-1].sentence(), *self.sentences]).encode()
+        with contextlib.ExitStack() as whole:  # left in the other order: the certificate has its name first
+            file = whole.enter_context(target.opened())
             if self.releases:
                 write_all(file, target.path, [self.releases], kind, lambda _: columns)
             else:
-                file.write(_as_json(self.report))
+                _put(target, file, _as_json(self.report))
             file.flush()
             named = replace(self.certificate, output=target.path.name, sha256=sha256_of(Path(file.name)))
-            beside.write(named.to_json().encode())  # first: nothing without its certificate
-            data, page = reports
-            data.write(_as_json(self.report))
-            page.write(topics_page(self.report, [self.guarantees[-1].sentence(), *self.sentences]).encode())
+            for each, data in zip(
+                (*reports, beside), (_as_json(self.report), page, named.to_json().encode()), strict=True
+            ):
+                _put(each, whole.enter_context(each.opened()), data)
+            if settle is not None:
+                settle()
         return named
 
     def to_dict(self) -> dict[str, list[str | None]]:
@@ -282,10 +297,13 @@ def run(
     )
     columns = Columns(label=bool(releases) and releases[0].label is not None)
     data = encode_batch(releases, Format.JSONL, columns) if releases else _as_json(found.report)
+    settle = None
     if due is not None and charged is not None:
         stream = secrets.token_hex(32)
+        settle = partial(due.settle, key, stream_mark(stream))
         if settled:
-            due.settle(key, stream_mark(stream))
+            settle()
+            settle = None
         charged = replace(charged, stream=stream)
     certificate = Certificate(
         settings=settings(spec),
@@ -304,7 +322,7 @@ def run(
         reading=tuple(name for name in READING if private.reading.get(name)),
     )
     inputs = (Path(private.source),) if isinstance(private.source, str | PathLike) else ()
-    return Synthesized(releases, found.report, found.sentences, certificate, left, inputs)
+    return Synthesized(releases, found.report, found.sentences, certificate, left, inputs, settle)
 
 
 def paths_of(target: Path) -> tuple[Path, ...]:
@@ -325,6 +343,12 @@ def file_columns(target: Path, format: Format | None, spec: Mapping[str, Json]) 
     if kind is Format.PARQUET:
         load_pyarrow()
     return kind, columns
+
+
+def _put(target: Target, file: BinaryIO, data: bytes) -> None:
+    with writing(target.path):
+        file.write(data)
+        file.flush()
 
 
 def _as_json(report: Topics) -> bytes:

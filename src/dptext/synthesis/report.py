@@ -77,6 +77,21 @@ class Topics:
     fit: PoolFit | None = None
 
     @property
+    def measure(self) -> str:
+        """What the numbers are of; records of an author are clipped together, so that authors are not counted."""
+        return "documents" if self.unit == "document" else "weight of authors"
+
+    @property
+    def note(self) -> str:
+        """What the numbers are."""
+        if self.unit == "document":
+            return "Numbers of documents with noise."
+        return (
+            "Weights of authors with noise, not how many there are: the records of an author count together with "
+            "length 1 at most, spread over labels and topics."
+        )
+
+    @property
     def by_label(self) -> tuple[list[float], float]:
         """Noisy numbers by label, and half of the interval of each."""
         if self.counted is not None:
@@ -116,7 +131,7 @@ class Topics:
             "confidence": 0.95,
             "unlike_pool": None if self.fit is None else asdict(self.fit),
             "topics": [{"words": list(words), "examples": list(texts)} for words, texts in self.topics],
-            "note": "numbers with noise: all names, words and examples are public",
+            "note": f"{self.note} All names, words and examples are public.",
         }
 
     def sentences(self) -> tuple[str, ...]:
@@ -127,7 +142,7 @@ class Topics:
             said.insert(0, _NOTHING)
         if self.labels:
             named = ", ".join(f"{name} {max(n, 0):,.0f}" for name, n in _largest(self.labels, numbers))
-            said.append(f"Labels, in {self.unit}s, each within {margin:,.0f} at 95%: {named}.")
+            said.append(f"Labels, in {self.measure}, each within {margin:,.0f} at 95%: {named}.")
         if self.topics:
             numbers, margin = self.by_topic
             names = [" ".join(words[:3]) for words, _ in self.topics]

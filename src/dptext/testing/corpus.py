@@ -289,7 +289,7 @@ def check_noise(case: CorpusCase) -> None:
 
 
 def check_silence(case: CorpusCase) -> None:
-    """No private text, label or author leaves, is printed, logged, or shown; no file is written."""
+    """No private text, label or author leaves, is printed, logged, or shown; nothing is written, by whatever code."""
     canaries = [
         Record(f"{_CANARY}{i}", f"{record.text} {_CANARY}", label=record.label, author=f"{_CANARY} {i % 3}")
         for i, record in enumerate(case.records)
@@ -297,7 +297,7 @@ def check_silence(case: CorpusCase) -> None:
     run = case.run([*canaries, *case.nothing])
     shown = [repr(run.found), run.told, repr(case.fitted), repr(case.fitted.spec), *map(str, case.fitted.digests)]
     require(not any(_CANARY in each.lower() for each in shown), "no private text, label or author shows")
-    require(not run.written, "no file is written: no sum without noise ever lies on a disk")
+    require(not run.written, "no file is written, and nothing sent: no sum without noise ever lies on a disk")
 
 
 #: Every check by name, in the order in which they run.
@@ -331,25 +331,49 @@ def check_synthesis(
 _watching: list[list[str]] = []
 
 
+#: By what else Python puts something where others can see it.
+_OUTWARD: Final = (
+    *("sqlite3.connect", "os.mkdir", "os.rename", "os.link", "os.symlink", "os.system", "os.exec", "os.fork"),
+    *("os.posix_spawn", "os.spawn", "subprocess.Popen", "socket.connect", "socket.sendto", "socket.sendmsg"),
+    *("shutil.copyfile", "syslog.syslog"),
+)
+
+
 @cache
 def _install() -> None:
     """Add a hook, once: it stays for the life of the process."""
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        if _watching and event == "open":
+        if not _watching:
+            return
+        if event == "open":
             path, mode, flags = arguments
             if set(mode or "") & set("wax+") or (flags or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
                 _watching[-1].append(str(path))
+        elif event in _OUTWARD:
+            _watching[-1].append(event)
 
     sys.addaudithook(hook)
 
 
 @contextlib.contextmanager
 def _writes() -> Iterator[list[str]]:
-    """The files that are opened to be written."""
+    """The files that are opened to be written, and what else goes out, also by code that is not Python's."""
     _install()
     _watching.append([])
+    before = _bytes_written()
     try:
         yield _watching[-1]
+        if _bytes_written() != before:
+            _watching[-1].append("bytes")
     finally:
         _watching.pop()
+
+
+def _bytes_written() -> int:
+    """How many bytes this thread has written, where the system counts them (Linux)."""
+    try:
+        counted = Path("/proc/thread-self/io").read_bytes()
+    except OSError:
+        return 0
+    return int(counted.split(b"wchar: ")[1].split()[0])

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 import dptext as dp
 from dptext.batch import sealing
-from dptext.batch.corpora import PrivateShards, Reader, _unpacked, synthesize_dataset
+from dptext.batch.corpora import PrivateShards, Reader, _rounding, _unpacked, synthesize_dataset
 from dptext.batch.engines import _DIED, Here, _shared_out, answered
 from dptext.batch.sealing import Recipient
 from dptext.batch.shards import shards_of
@@ -220,7 +220,7 @@ def test_each_record_is_in_one_answer(tmp_path: Path, fitted) -> None:
     plan = dp.Plan(dp.Fields(label="label", author="who"))
     private = PrivateShards(str(folder), plan.fields, {}, shards=shards_of(folder, options={}), plan=plan, options={})
     to = Recipient()
-    reader = Reader(private, to.public, fitted.pool.space, ())
+    reader = Reader(private, to.public, fitted.pool.space, (), _rounding(fitted.pool.space))
     found = [
         author
         for start in range(0, 180, 50)
@@ -228,6 +228,15 @@ def test_each_record_is_in_one_answer(tmp_path: Path, fitted) -> None:
         for author in each.authors
     ]
     assert found == [row["who"] for row in rows[10:190]]
+
+
+def test_a_computer_that_rounds_otherwise_is_refused(tmp_path: Path, fitted, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a record more moves others to it, a sum would move by more than one vector."""
+    _, folder = corpus(tmp_path / "in")
+    mine = iter(["one", "two"])
+    monkeypatch.setattr("dptext.batch.corpora._rounding", lambda _: next(mine))
+    with pytest.raises(DPTextError, match="computers of one kind"):
+        synthesize_dataset(folder, fitted, plan=dp.Plan(dp.Fields(label="label", author="who")))
 
 
 def test_where_workers_die_nothing_is_advised_that_a_synthesis_lacks() -> None:

@@ -1,5 +1,6 @@
 """From records or a file to a synthetic corpus: certificate, books, columns, and what no error says."""
 
+import errno
 import gzip
 import json
 import os
@@ -22,11 +23,13 @@ from dptext.errors import (
     NoGuaranteeError,
     PrivacyError,
 )
+from dptext.ledger.spending import spent_epsilon
 from dptext.ledger.subjects import SubjectKey
 from dptext.privacy.guarantee import ONE_PERSON, ONE_SPELLING, WHOLE_FILES
 from dptext.runs.certificate import certificate_path
 from dptext.runs.specs import spec_from_settings, synthesis_from_settings
 from dptext.runs.synthesizing import Private, run
+from dptext.synthesis.page import topics_page
 from dptext.synthesis.spec import Fitted
 from dptext.text.records import Fields
 
@@ -343,6 +346,50 @@ def test_who_was_charged_for_nothing_is_told_how_to_go_on(
     assert len(list(books.log("all"))) == 1
 
 
+def test_a_charge_is_settled_when_all_files_are_whole_and_none_has_its_name(
+    topics: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    books = dp.Ledger.create(tmp_path / "books.db")
+    limit = dp.Guarantee(6.0, 1e-5, dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE, trust=dp.Trust.CENTRAL)
+    books.open_account("all", limit)
+    paid, out, seen = dp.Payment(books, "all", "k"), tmp_path / "out", []
+    out.mkdir()
+
+    def settle() -> None:
+        seen.extend((path.name, path.stat().st_size > 0) for path in out.iterdir())
+        assert found.settle is not None
+        found.settle()
+
+    found = run(Private(["so"], Fields(), {}), topics, payment=paid, settled=False)
+    with monkeypatch.context() as patch:
+        patch.setattr("dptext.runs.synthesizing.topics_page", raising(OSError(errno.ENOSPC, "full")))
+        with pytest.raises(OSError, match="full"):
+            found.write(out / "t.json", settle=settle)
+    assert not list(out.iterdir())
+    assert not seen  # so that the key still pays for another run
+    found = run(Private(["so"], Fields(), {}), topics, payment=paid, settled=False)
+    found.write(out / "t.json", settle=settle)
+    assert len(seen) == 4
+    assert all(name.endswith(".partial") and whole for name, whole in seen)
+    dp.verify(certificate_path(out / "t.json"), ledger=books)
+    with pytest.raises(PrivacyError, match="paid for"):
+        run(Private(["so"], Fields(), {}), topics, payment=paid)
+    assert len(list(books.log("all"))) == 1
+
+
+def test_a_report_by_author_does_not_call_its_weights_authors() -> None:
+    """Records of an author in k cells have length 1 together, and weigh sqrt(k)."""
+    labelled = {"labels": LABELS, "epsilon": 50, "unit": "author"}
+    found = dp.synthesize(RECORDS, POOL, **{**TOPICS, **labelled})  # type: ignore[arg-type]
+    weight, authors = sum(map(sum, found.report.counts)), len({record.author for record in RECORDS})
+    assert weight > authors + 4 * found.report.margin
+    assert found.sentences[0].startswith("Labels, in weight of authors, each within ")
+    assert "not how many there are" in str(found.report.to_dict()["note"])
+    page = topics_page(found.report, [])
+    assert "not how many there are" in page
+    assert ">authors<" not in page
+
+
 def raising(error: type[Exception]) -> Callable[..., Any]:
     def fails(*_: object) -> None:
         raise error
@@ -375,6 +422,13 @@ def test_columns_that_are_needed(tmp_path: Path) -> None:
         synthesis_from_settings({"kind": "vote"})
     with pytest.raises(ConfigError, match="at least two"):
         synthesis_from_settings({"kind": "prototypes"})
+
+
+def test_what_the_guide_says_of_twelve_months() -> None:
+    events = [event for _ in range(12) for event in synthesis_from_settings({"kind": "votes"}).events(dp.Unit.DOCUMENT)]
+    limit = dp.Guarantee(4.0, 1e-5, dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE, trust=dp.Trust.CENTRAL)
+    guide = Path(__file__).parents[3] / "docs/guides/share-a-corpus.md"
+    assert f"at epsilon 1 cost {spent_epsilon(events, limit):.2f} together at delta 1e-5" in guide.read_text("utf-8")
 
 
 def test_a_stream_is_read_once_and_voted_on_twice() -> None:
