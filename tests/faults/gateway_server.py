@@ -4,9 +4,8 @@ import json
 import sys
 from pathlib import Path
 
-import uvicorn
-
 from dptext.service.app import create_app
+from dptext.service.server import server
 from dptext.service.settings import Settings
 
 
@@ -14,7 +13,7 @@ def main(given: dict) -> None:
     """Serve until it is killed."""
     paths = {name: Path(given.pop(name)) for name in ("models", "spool", "key_file")}
     port = given.pop("port")
-    uvicorn.run(create_app(Settings(**paths, **given)), port=port, log_level="error", access_log=False)
+    server(create_app(Settings(**paths, **given)), "127.0.0.1", port).run()
 
 
 if __name__ == "__main__":

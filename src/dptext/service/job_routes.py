@@ -110,7 +110,7 @@ def add_jobs(app: FastAPI, gate: Gateway) -> None:
         """Where a job stands."""
         return gate.jobs.told(name, key)
 
-    @app.get("/v1/jobs/{name}/events", responses={**NAMED, 200: _STREAM})
+    @app.get("/v1/jobs/{name}/events", response_class=StreamingResponse, responses={**NAMED, 200: _STREAM})
     async def events(name: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> StreamingResponse:
         """The same as server-sent events, until it ends."""
         await run_in_threadpool(gate.jobs.told, name, key)
@@ -125,14 +125,18 @@ def add_jobs(app: FastAPI, gate: Gateway) -> None:
 
         return StreamingResponse(told(), media_type="text/event-stream")
 
-    @app.get("/v1/jobs/{name}/result", responses={**_READY, 200: file_of("The released file", *_KINDS.values())})
+    @app.get(
+        "/v1/jobs/{name}/result",
+        response_class=FileResponse,
+        responses={**_READY, 200: file_of("The released file", *_KINDS.values())},
+    )
     def result(name: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> FileResponse:
         """The released file."""
         path = gate.jobs.file(name, key)
         kinds = {suffix: _KINDS[kind] for kind, suffix in FORMATS.items()}
         return FileResponse(path, media_type=kinds.get(path.suffix, "application/json"), filename=path.name)
 
-    @app.get("/v1/jobs/{name}/certificate", responses={**_READY, 200: _JSON})
+    @app.get("/v1/jobs/{name}/certificate", response_class=FileResponse, responses={**_READY, 200: _JSON})
     def certificate(name: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> FileResponse:
         """Its certificate."""
         path = gate.jobs.file(name, key, "certificate")
@@ -144,7 +148,7 @@ def add_jobs(app: FastAPI, gate: Gateway) -> None:
         found = read_certificate(gate.jobs.file(name, key, "certificate"))
         return in_words(found, gate.models.spec(str(gate.jobs.told(name, key)["model"])))
 
-    @app.get("/v1/topics/{name}", responses={**_READY, 200: _JSON})
+    @app.get("/v1/topics/{name}", response_class=FileResponse, responses={**_READY, 200: _JSON})
     def topics(name: str, key: Annotated[Key, asking("synthesize")]) -> FileResponse:
         """The noisy topics of a synthesis."""
         return FileResponse(gate.jobs.file(name, key, "topics"), media_type="application/json")

@@ -41,7 +41,7 @@ class Settings:
         origins: of pages that browsers let ask, such as "https://portal.example"; none but the own page by default.
         kept_hours: how long answers and finished jobs are kept.
         pad_bytes, step_seconds: answers are padded to a multiple of so many bytes, and leave at a multiple of so many
-            seconds after the request came; 0 does neither. Answers of jobs are neither: their files have their own length.
+            seconds after the request came; 0 does neither. Results of jobs are not padded.
         threads: calls that are computed at once.
     """
 
