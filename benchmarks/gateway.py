@@ -124,15 +124,18 @@ def memory(url: str, key: str, server: int, given: argparse.Namespace) -> bool:
         each.start()
     while time.perf_counter() < end:
         time.sleep(max(0.0, min(EVERY, given.minutes * 6, end - time.perf_counter())))
-        found.append(((time.perf_counter() - began) / 60, resident(server)))
-        print(f"{found[-1][0]:.1f} minutes: {len(asked):,} requests, {found[-1][1]:.1f} MiB", flush=True)
+        found.append((len(asked), resident(server)))
+        print(
+            f"{(time.perf_counter() - began) / 60:.1f} minutes: {len(asked):,} requests, {found[-1][1]:.1f} MiB",
+            flush=True,
+        )
     for each in threads:
         each.join()
     warm = found[len(found) // 10 :]
-    slope = statistics.linear_regression(*zip(*warm, strict=True)).slope
+    slope = statistics.linear_regression(*zip(*warm, strict=True)).slope * 1024
     print(
         f"label_only: {len(asked):,} requests of {given.texts} texts by {given.clients} clients; "
-        f"{warm[0][1]:.0f} MiB after a tenth of the time, {warm[-1][1]:.0f} at the end, {slope:+.3f} a minute",
+        f"{warm[0][1]:.0f} MiB after a tenth of the time, {warm[-1][1]:.0f} at the end, {slope:+.2f} KiB a request",
         flush=True,
     )
     return warm[-1][1] > 1.1 * warm[0][1]
