@@ -3,21 +3,22 @@
 import importlib.resources
 import json
 import math
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
+from typer import Option, prompt
 
 from dptext.cli.options import DetailsOption, ForceOption, JsonOption, any_path, member, output_option
 from dptext.cli.progress import say
-from dptext.compare.measured_table import MADE_BY, read_measured, reduced
-from dptext.compare.recommend import FIDELITY, LABEL_KEPT, TASKS, Asked, Recommendation, Verdict
+from dptext.compare.folder import json_bytes
+from dptext.compare.reading import read_measured
+from dptext.compare.recommend import FIDELITY, LABEL_KEPT, MADE_BY, TASKS, Asked, Recommendation, Verdict, reduced
 from dptext.compare.recommend import recommend as recommended
 from dptext.compare.stored import MeasuredTable
-from dptext.compare.table import json_bytes
 from dptext.errors import ConfigError
 from dptext.mechanism import setting_fields
 from dptext.mechanisms.registry import SPECS
@@ -36,8 +37,9 @@ _SCOPE: Final = (
 
 #: What the splits of experiments/synthesis.py say: one row for each, way and epsilon.
 _SYNTHESIS: Final = "measured_synthesis.json"
-_EACH: Final = (
-    "For each text. Where readers need what all of them say, and no single one: dptext recommend --of corpus."
+_ASKED: Final = "Do readers need each text, or a corpus that says what all of them say?"
+_BOTH: Final = (
+    f"{_ASKED}\n--of corpus costs least: one epsilon is for all of them, and one party sees them. Of each text:"
 )
 
 
@@ -50,30 +52,31 @@ class Of(StrEnum):
 
 def recommend(
     of: Annotated[
-        str, typer.Option("--of", help="texts (each of them), or corpus (what all of them say, under one epsilon).")
-    ] = "texts",
-    unit: Annotated[str, typer.Option("--unit", help="token, sentence, document or author.")] = "document",
-    epsilon: Annotated[float, typer.Option("--epsilon", help="The most that a release may cost.")] = 10.0,
+        str | None,
+        Option(help="texts (each of them), or corpus (what all of them say, under one epsilon); default: it is asked."),
+    ] = None,
+    unit: Annotated[str, Option(help="token, sentence, document or author.")] = "document",
+    epsilon: Annotated[float, Option(help="The most that a release may cost.")] = 10.0,
     task: Annotated[
-        str, typer.Option("--task", help="classification, meaning, or authorship (that it stays hidden).")
+        str, Option(help="classification, meaning, or authorship (that it stays hidden).")
     ] = "classification",
-    delta: Annotated[float, typer.Option("--delta", help="The largest delta; above 1e-3 nothing is protected.")] = 1e-3,
+    delta: Annotated[float, Option(help="The largest delta; above 1e-3 nothing is protected.")] = 1e-3,
     table: Annotated[
         Path | None,
-        typer.Option(
-            "--table", parser=any_path, help="Folder of `dptext compare`, or a file of --reduce. Default: our own."
-        ),
+        Option(parser=any_path, help="Folder of `dptext compare`, or a file of --reduce. Default: our own."),
     ] = None,
     reduce: Annotated[
-        Path | None,
-        output_option("--reduce", metavar="FILE", help="Also write the rows of --table that recommendations rest on."),
+        Path | None, output_option(metavar="FILE", help="Also write the rows of --table that recommendations rest on.")
     ] = None,
     force: ForceOption = False,
     details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Print the answer for every corpus of the table; with --reduce also write the rows that it rests on."""
-    if member(Of, "--of", of) is Of.CORPUS:
+    asks = of is None and table is None and not as_json
+    if asks and sys.stdin.isatty():
+        of = str(prompt(f"{_ASKED} (texts, corpus)", err=True))
+    if member(Of, "--of", of or Of.TEXTS) is Of.CORPUS:
         if table is not None or reduce is not None:
             raise ConfigError("Expected no --table with --of corpus: `dptext compare` measures what answers each text.")
         _corpus(epsilon, as_json)
@@ -89,7 +92,7 @@ def recommend(
     if as_json:
         print(json.dumps(_data(measured, asked, answers), indent=2))
         return
-    print("\n".join([_EACH, *_answer(answers, asked)]))
+    print("\n".join([*([_BOTH] if asks and of is None else []), *_answer(answers, asked)]))
     if left := measured.about.cells.left:
         print(f"Warning: {left} cells of the table are not done yet; run `dptext compare` again to go on.")
     if not details:
@@ -130,7 +133,6 @@ def _corpus(epsilon: float, as_json: bool) -> None:
 
 
 def _answer(answers: Sequence[Recommendation], asked: Asked) -> list[str]:
-    """The answer in a sentence, a line for each corpus, and what to do next."""
     price = f"epsilon {asked.epsilon:g} per {asked.unit}"
     chosen = [answer.qualified[0].row for answer in answers if answer.qualified]
     if not chosen:
@@ -166,7 +168,6 @@ def _chosen(kind: str, values: Mapping[str, Json]) -> list[tuple[str, Json]]:
 
 
 def _line(answer: Recommendation) -> str:
-    """The answer on one corpus, with its numbers beside those of public text and of a label."""
     if not answer.qualified:
         return f"  {answer.corpus}: {'none' if answer.metric else 'not measured'}"
     best = answer.qualified[0]
@@ -180,7 +181,6 @@ def _line(answer: Recommendation) -> str:
 
 
 def _numbers(best: Verdict, metric: str) -> list[str]:
-    """What is said of a row: what was asked for, then whether labels and meaning are kept."""
     kept = [LABEL_KEPT] if metric in TASKS["classification"][0] and LABEL_KEPT in best.row.numbers else []
     return list(dict.fromkeys((metric, *kept, FIDELITY)))
 
@@ -217,7 +217,6 @@ def _behind(best: Verdict, metric: str) -> list[str]:
 
 
 def _no_better(answer: Recommendation) -> bool:
-    """Whether public text alone serves the task as well, as far as is shown."""
     if answer.public is None or answer.metric not in TASKS["classification"][0]:
         return False
     return answer.qualified[0].row.numbers[answer.metric].low <= answer.public.high

@@ -8,14 +8,14 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from glob import glob
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from dptext.errors import BrokenFileError, ConfigError, DataError, IncomparableError, NoGuaranteeError
+from dptext.errors import BrokenFileError, ConfigError, DataError, HeaderError, IncomparableError, NoGuaranteeError
 from dptext.mechanism import settings
 from dptext.notebook import html_text
 from dptext.privacy.guarantee import ONE_SPELLING, Basis, Guarantee, Unit
@@ -28,17 +28,17 @@ from dptext.sampling.source import Randomness, secure
 from dptext.synthesis.page import topics_page
 from dptext.synthesis.report import Topics
 from dptext.synthesis.space import Corpus
-from dptext.synthesis.spec import Fitted, SynthesisSpec, Synthetic
+from dptext.synthesis.spec import Fitted, SynthesisSpec
 from dptext.text.batches import Batch
 from dptext.text.columns import Columns
-from dptext.text.encoding import encode_batch
 from dptext.text.files import Target, sha256_of
 from dptext.text.formats import Format, output_format
 from dptext.text.parquet_rows import load_pyarrow
-from dptext.text.reading import as_records, read_batches, read_records
+from dptext.text.reading import OnError, as_records, read_batches, read_records
 from dptext.text.records import TEXT_FIELD, Fields, Record, Release
 from dptext.text.releases import write_all
 from dptext.text.tables import Texts
+from dptext.text.writers import encode_batch
 from dptext.types import Json
 from dptext.version import __version__
 
@@ -49,8 +49,12 @@ Item = TypeVar("Item")
 #: What the names of the topic report end with, which lies beside an output file: as JSON, and as a page.
 REPORT_SUFFIXES: Final = (".topics.json", ".topics.html")
 _UNREADABLE: Final = (
-    "A record of the private corpus cannot be read, so nothing is released. Which one, and how many there are, is "
-    "private here: `dptext check` shows it."
+    "The private corpus cannot be read to its end, so nothing is released. What is at fault is private here: "
+    "`dptext check` shows it."
+)
+_NO_COLUMN: Final = (
+    "The header of the private corpus lacks a column that was named, or has it several times, so nothing is released: "
+    "`dptext check` shows its columns."
 )
 _SEVERAL: Final = (
     "A subject has several records, so nothing is released: where unit='document' a subject is one record, which is "
@@ -100,21 +104,15 @@ class Synthesized:
             file.flush()
             named = replace(self.certificate, output=target.path.name, sha256=sha256_of(Path(file.name)))
             beside.write(named.to_json().encode())  # first: nothing without its certificate
-            data, page = (
-                _as_json(self.report),
-                topics_page(self.report, [self.guarantees[-1].sentence(), *self.sentences]).encode(),
-            )
-            for each, written in zip(reports, (data, page), strict=True):
-                each.write(written)
+            data, page = reports
+            data.write(_as_json(self.report))
+            page.write(topics_page(self.report, [self.guarantees[-1].sentence(), *self.sentences]).encode())
         return named
 
     def to_dict(self) -> dict[str, list[str | None]]:
         """The columns id, text and label, as a data frame takes them."""
-        return {
-            "id": [each.id for each in self.releases],
-            "text": [each.output for each in self.releases],
-            "label": [each.label for each in self.releases],
-        }
+        names = {"id": "id", "text": "output", "label": "label"}
+        return {name: [getattr(each, its) for each in self.releases] for name, its in names.items()}
 
     def __repr__(self) -> str:
         return f"Synthesized({self.certificate.settings['kind']}, {len(self.releases):,} texts)"
@@ -132,7 +130,6 @@ def synthesize(
     label: str | None = None,
     author: str | None = None,
     public_text: str | None = None,
-    empty_nulls: bool = False,
     payment: Payment | None = None,
     randomness: Randomness | None = None,
     seed: int | None = None,
@@ -140,15 +137,17 @@ def synthesize(
 ) -> Synthesized:
     """A synthetic corpus that says what a private one says, under one epsilon for all of it.
 
+    A private record that cannot be read, or says nothing, adds nothing, and nobody is told: an error would tell that it
+    is there. Fields that no JSON object or row has give noise alone, too: look with `dptext check` first.
+
     Args:
-        private: texts, rows, records, a data frame, a Dataset, or the path of a file.
+        private: texts, rows, records, a data frame, a Dataset, or the path of a file, which may have no records.
         public: the pool, of which texts leave; its labels are not looked at.
         kind: the way: "prototypes" (labels wanted), "votes", or "topics" (a report alone).
         text: column of the texts.
         label: column of the labels, where the settings have some.
         author: column of the authors, wanted where unit="author".
         public_text: column of the pool's texts, where it has another name.
-        empty_nulls: whether null texts are read as empty ones, which add nothing. Otherwise they are an error.
         payment: the account that is charged, for everyone in it, before any noise is drawn.
         randomness: `randomness.secure()` by default; a seeded one voids the guarantee.
         seed: of clusters and directions of the pool, which are public.
@@ -156,7 +155,9 @@ def synthesize(
 
     Raises:
         ConfigError: settings that cannot be used, or a column that is needed.
-        DataError: a record cannot be read.
+        BrokenFileError: the file cannot be read to its end; HeaderError, where its header lacks a column. Before the
+            account is charged.
+        DataError: a subject has several records.
         BudgetExceededError: the account cannot pay.
         MissingExtraError: a package is not installed.
     """
@@ -164,7 +165,7 @@ def synthesize(
     refuse_same(private, public)
     fitted = spec.fit(public=as_records(public, text=public_text or text), seed=seed)
     fields = Fields(text=text, label=label, author=author)
-    return run(Private(private, fields, {"empty_nulls": empty_nulls}), fitted, payment=payment, randomness=randomness)
+    return run(Private(private, fields, {}), fitted, payment=payment, randomness=randomness)
 
 
 def refuse_same(private: object, public: object) -> None:
@@ -185,7 +186,7 @@ class Private:
 
     Attributes:
         source: read from its beginning at each pass; what can be read once only is kept in memory.
-        reading: keywords of `read_batches`.
+        reading: keywords of `read_batches`, but for what is done with records that cannot be read: they add nothing.
     """
 
     source: Texts
@@ -197,10 +198,11 @@ class Private:
         return untold(split(map(_named, self.found()), BATCH_SIZE))
 
     def found(self) -> Iterator[Batch]:
-        """The records as they are read."""
+        """The records that can be read, of a file that may be empty."""
+        reading: dict[str, Any] = {**self.reading, "on_error": OnError.SKIP}
         if isinstance(self.source, str | PathLike):
-            return read_batches(self.source, self.fields, **self.reading)  # type: ignore[arg-type]
-        records = read_records(self.source, self.fields, **self.reading)  # type: ignore[arg-type]
+            return read_batches(self.source, self.fields, **reading, allow_empty=True)
+        records = read_records(self.source, self.fields, **reading)
         return (Batch.of([record]) for record in records)
 
     @property
@@ -215,21 +217,27 @@ class Private:
         return isinstance(source, list | tuple) and all(isinstance(each, Record) for each in source[:1])
 
     def kept(self) -> Private:
-        """The same, readable more than once."""
+        """The same, readable more than once. A file is read to its end: errors come before anything is paid."""
         if isinstance(self.source, Iterator):
             return replace(self, source=list(self.source))
+        found = self.batches()  # refuses a frame that lacks a column
+        if isinstance(self.source, str | PathLike):
+            if Path(self.source).is_fifo():
+                return replace(self, source=[record for batch in found for record in batch])
+            for _ in found:
+                pass
         return self
 
 
 def untold(found: Iterable[Item]) -> Generator[Item, None, None]:
-    """The same; what is said of a private record becomes an error that does not say which, or of how many."""
+    """The same; an error of a file becomes one that does not say where, or of how many records."""
     fault: DataError | None = None
     try:
         yield from found
-    except BrokenFileError:
-        fault = BrokenFileError(_UNREADABLE)
+    except HeaderError:
+        fault = HeaderError(_NO_COLUMN)
     except DataError:
-        fault = DataError(_UNREADABLE)
+        fault = BrokenFileError(_UNREADABLE)
     if fault is not None:
         raise fault  # outside of `except`: nothing of the record is chained to it
 
@@ -263,11 +271,17 @@ def run(
     if due is not None and payment is not None:
         key = payment.key or secrets.token_hex(16)
         charged, left = _charge(due, key, private), payment.left()
-    found = fitted.synthesize(private.corpus, randomness)
+    try:
+        found = fitted.synthesize(private.corpus, randomness)
+    except BaseException as error:
+        if charged is not None:
+            error.add_note(f"Charge key {key!r} was charged and released nothing: a run under it is not charged again.")
+        raise
     releases = tuple(
         Release(str(i), text, label) for i, (text, label) in enumerate(zip(found.texts, found.labels, strict=True))
     )
-    data = _json_lines(found, releases)
+    columns = Columns(label=bool(releases) and releases[0].label is not None)
+    data = encode_batch(releases, Format.JSONL, columns) if releases else _as_json(found.report)
     if due is not None and charged is not None:
         stream = secrets.token_hex(32)
         if settled:
@@ -291,16 +305,6 @@ def run(
     )
     inputs = (Path(private.source),) if isinstance(private.source, str | PathLike) else ()
     return Synthesized(releases, found.report, found.sentences, certificate, left, inputs)
-
-
-def _json_lines(found: Synthetic, releases: Sequence[Release[str]]) -> bytes:
-    if not releases:
-        return _as_json(found.report)
-    return encode_batch(releases, Format.JSONL, _columns(releases))
-
-
-def _columns(releases: Sequence[Release[str]]) -> Columns:
-    return Columns(label=releases[0].label is not None)
 
 
 def paths_of(target: Path) -> tuple[Path, ...]:
@@ -347,7 +351,7 @@ def _charge(due: Due, key: str, private: Private) -> Charged:
         named = None if private.fields.subject is None else _subjects(private, due)
         return due.charged(due.charge(key, named))
     except DataError as error:
-        fault = error if str(error) == _UNREADABLE else DataError(_SEVERAL)
+        fault = error if isinstance(error, BrokenFileError) else DataError(_SEVERAL)
     raise fault
 
 
@@ -383,9 +387,5 @@ def due_of(payment: Payment, spec: SynthesisSpec, randomness: Randomness, fields
         )
     elif spec.unit == "author":
         assumed.append(f"names of authors are {COMPARED}")
-    terms = Terms(promised.trust, Basis.CONDITIONAL, tuple(assumed))
-    return Due(
-        payment,
-        account,
-        Request(spec.events(Unit(spec.unit)), Unit(spec.unit), promised.relation, terms, settings(spec)),
-    )
+    terms, unit = Terms(promised.trust, Basis.CONDITIONAL, tuple(assumed)), Unit(spec.unit)
+    return Due(payment, account, Request(spec.events(unit), unit, promised.relation, terms, settings(spec)))

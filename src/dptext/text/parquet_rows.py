@@ -7,8 +7,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from dptext.errors import needing
-from dptext.text.column_names import no_column
-from dptext.text.lines import Bad, Broken, Chunk
+from dptext.text.lines import Bad, BadHeader, Broken, Chunk, no_column
 from dptext.text.plain_texts import PlainTexts
 
 #: Bytes of a chunk, about, and its rows at most: equal texts may take a file no bytes.
@@ -57,7 +56,7 @@ def parquet_chunks(raw: io.BufferedReader, names: Sequence[str]) -> Iterator[Chu
     with file:
         for name in names:
             if known.count(name) != 1:
-                yield [Broken(f"the file has {no_column(name, names, known)}")]
+                yield [BadHeader(f"the file has {no_column(name, names, known)}")]
                 return
         batches: Iterator[Any] = iter([_FAILED])
         with contextlib.suppress(*errors):
@@ -75,7 +74,6 @@ def parquet_chunks(raw: io.BufferedReader, names: Sequence[str]) -> Iterator[Chu
 
 
 def _rows(metadata: Any) -> int:
-    """How many rows to read at once."""
     groups = map(metadata.row_group, range(metadata.num_row_groups))
     size: int = max([0, *(group.total_byte_size // max(1, group.num_rows) for group in groups)])
     return min(_MOST_ROWS, _CHUNK_BYTES // (size + 1) + 1)

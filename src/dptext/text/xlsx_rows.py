@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from dptext._wording import plural
 from dptext.errors import needing
-from dptext.text.column_names import no_column
 from dptext.text.formats import as_scalar, as_string
-from dptext.text.lines import Bad, Broken, Chunk, Row
+from dptext.text.lines import Bad, BadHeader, Broken, Chunk, Row, no_column
 
 _CHUNK: Final = 1024
 _FAILED: Final[Any] = object()
@@ -44,7 +43,7 @@ def xlsx_chunks(raw: io.BufferedReader, names: Sequence[str]) -> Iterator[Chunk]
     header = [as_string(_cell(name)) for name in _trimmed(first)]
     for name in names:
         if header.count(name) != 1:
-            yield [Broken(f"the first sheet has {no_column(name, names, header)}")]
+            yield [BadHeader(f"the first sheet has {no_column(name, names, header)}")]
             return
     found = _rows(rows, header, names[0] if names else None)
     yield from iter(lambda: list(itertools.islice(found, _CHUNK)), [])
@@ -86,7 +85,6 @@ def _named(row: Sequence[object], header: list[str], text: str | None) -> Row:
 
 
 def _trimmed(row: Sequence[object]) -> Sequence[object]:
-    """The row up to its last cell that is not empty."""
     full = [place for place, cell in enumerate(row, start=1) if cell not in (None, "")]
     return row[: full[-1]] if full else ()
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from dptext.cli.serve import serve
+from dptext.cli.gateway import serve
 from dptext.errors import ConfigError, LedgerError
 from dptext.service import app, metrics, server
 from dptext.service.settings import Settings
