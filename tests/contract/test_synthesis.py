@@ -175,6 +175,18 @@ def test_votes_without_clipping_an_author_are_caught(
         check_synthesis(fitted[repr(spec)], checks=["neighbours"])
 
 
+@pytest.mark.parametrize("kind", ["prototypes", "votes", "topics"])
+def test_a_vote_a_record_where_authors_are_promised_is_caught(
+    kind: str, monkeypatch: pytest.MonkeyPatch, fitted: dict[str, Fitted]
+) -> None:
+    """No unit of authors, as published code has none."""
+    made = PrivateSum.__init__
+    monkeypatch.setattr(PrivateSum, "__init__", lambda self, cells, noise, **_: made(self, cells, noise))
+    spec = next(spec for spec in SPECS if spec.kind == kind and spec.unit == "author")
+    with pytest.raises(ContractError, match="moves by its sensitivity"):
+        check_synthesis(fitted[repr(spec)], checks=["neighbours"])
+
+
 def test_points_that_are_too_long_are_caught(monkeypatch: pytest.MonkeyPatch, fitted: dict[str, Fitted]) -> None:
     """A sum that takes whatever it is given."""
 
