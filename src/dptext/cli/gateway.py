@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import sys
 from contextlib import suppress
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 from typer import Argument, Option
 
@@ -18,6 +19,8 @@ from dptext.errors import ConfigError, needing
 
 if TYPE_CHECKING:  # an extra
     from dptext.service.keys import Keys
+
+_ARENA_MAX: Final = -8  # M_ARENA_MAX of malloc.h
 
 
 def key_file_of(ledger: str, given: Path | None) -> Path:
@@ -73,6 +76,8 @@ def serve(
         "key_file": secret,
         "origins": tuple(origins or ()),
     }
+    with suppress(AttributeError, OSError):  # glibc alone: each thread's own heap keeps what was freed in it
+        ctypes.CDLL(None).mallopt(_ARENA_MAX, 2)
     app = create_app(Settings(**named))
     sys.setswitchinterval(0.0005)  # an encoder gives way often, and should not wait long for its turn
     say(f"Serving {models} at http://{host}:{port}. TLS is a proxy's: put one before it.")
