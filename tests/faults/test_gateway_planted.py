@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parents[1]
-GATEWAY = TESTS / "unit" / "service" / "test_gateway.py"
-HEADERS = "                    *((name, value) for name, value in HEADERS.items() if name not in there),\n"
+GATEWAY = TESTS / "unit" / "service"
+HEADERS = "                *((name, value) for name, value in HEADERS.items() if name not in there),\n"
 FAULTS = {
     "two answers share a charge": (
         "work", "charge = due.charge(attempt.charge_key, None)", 'charge = due.charge("the same", None)',
@@ -103,11 +103,11 @@ FAULTS = {
     ),
     "no security headers": ("guarding", HEADERS, "", "test_headers_and_health"),
     "packed bodies are taken": (
-        "guarding", 'if headers.get(b"content-encoding", b"identity").lower() != b"identity":', "if False:",
+        "guarding", 'if self.headers.get(b"content-encoding", b"identity").lower() != b"identity":', "if False:",
         "test_sizes_and_rates",
     ),
     "bodies of any length are taken": (
-        "guarding", "if seen > most:", "if False:", "test_sizes_and_rates",
+        "guarding", "if self._seen > self._most:", "if False:", "test_sizes_and_rates",
     ),
     "events of others are seen": (
         "app", 'None if "admin" in key.scopes else key.account or ""', "None",
@@ -133,20 +133,20 @@ FAULTS = {
         "test_each_purpose_has_a_key_of_its_own",
     ),
     "unknown fields are taken": (
-        "app", '"""A private record."""\n\n    model_config = ConfigDict(extra="forbid"',
+        "schemas", '"""A private record."""\n\n    model_config = ConfigDict(extra="forbid"',
         '"""A private record."""\n\n    model_config = ConfigDict(extra="ignore"',
         "test_fields_that_nobody_knows_are_refused",
     ),
     "any number of bytes a minute": (
-        "guarding", "left >= min(size, self.size)", "True", "test_bytes_of_a_minute",
+        "limits", "left >= min(size, self.size)", "True", "test_bytes_of_a_minute",
     ),
     "who releases few may send files": (
-        "job_routes", 'key: Annotated[Key, asking(gate, "jobs")],',
-        'key: Annotated[Key, asking(gate, "jobs", "privatize")],', "test_scopes_of_files",
+        "job_routes", 'key: Annotated[Key, asking("jobs")],',
+        'key: Annotated[Key, asking("jobs", "privatize")],', "test_scopes_of_files",
     ),
     "who releases few may synthesize": (
-        "job_routes", 'key: Annotated[Key, asking(gate, "synthesize")],',
-        'key: Annotated[Key, asking(gate, "synthesize", "privatize")],', "test_scopes_of_files",
+        "job_routes", 'key: Annotated[Key, asking("synthesize")],',
+        'key: Annotated[Key, asking("synthesize", "privatize")],', "test_scopes_of_files",
     ),
     "others may read an input": (
         "job_routes", 'with create_private(folder / "input") as file:', 'with (folder / "input").open("wb") as file:',
@@ -167,13 +167,66 @@ FAULTS = {
     "answers are not filled up": (
         "guarding", "        if pad:", "        if False:", "test_padding_and_steps",
     ),
+    "a body is read before its key": (
+        "guarding", "        key = await loop", "        await body.read()\n        key = await loop",
+        "test_who_has_no_key_holds_nothing",
+    ),
+    "a refused body keeps its connection": (
+        "guarding", '*([] if self._body.whole else [(b"connection", b"close")])', "",
+        "test_who_has_no_key_holds_nothing",
+    ),
+    "idle connections keep their places": (
+        "server", "len(self.connections) >= self.limit_concurrency", "False", "test_who_has_no_key_holds_nothing",
+    ),
+    "headers take for ever": (
+        "server", "if not self._kept:", "if False:", "test_headers_have_a_deadline_and_a_key_has_time",
+    ),
+    "a slow body is cut that has a key": (
+        "server", "if not self._kept:", "if True:", "test_headers_have_a_deadline_and_a_key_has_time",
+    ),
+    "each part of a body has a deadline of its own": (
+        "guarding", "min(self._pause, self._end - time.monotonic())", "self._pause",
+        "test_a_whole_body_has_one_deadline",
+    ),
+    "one key fills the server": (
+        "guarding", "if self._busy[who] >= gate.settings.requests_at_once:", "if False:",
+        "test_requests_in_flight_of_one_key",
+    ),
+    "a request is in flight for ever": (
+        "guarding", "self._busy[who] -= 1", "pass", "test_requests_in_flight_of_one_key",
+    ),
+    "chunks are not counted": (
+        "guarding", "if self._chunked:", "if False:", "test_bodies_without_a_length_are_counted_as_they_come",
+    ),
+    "the spool has no end": (
+        "limits", "if self._jobs.total() + self._uploads.total() + size >", "if size >", "test_room_in_the_spool",
+    ),
+    "a key has the whole spool": (
+        "limits", "if self._jobs[who] + self._uploads[who] + size > most:", "if size > most:",
+        "test_room_in_the_spool",
+    ),
+    "an upload takes room for ever": (
+        "limits", "self._uploads[who] -= size", "pass", "test_room_in_the_spool",
+    ),
+    "every page may ask": (
+        "app", "allow_origins=settings.origins", 'allow_origins=["*"]',
+        "test_pages_elsewhere_may_ask_where_they_are_named",
+    ),
+    "readiness waits for ever": (
+        "app", "await asyncio.wait_for(asked, _PROBE)", "await asked", "test_a_ledger_that_is_away",
+    ),
+    "a route has no scheme": (
+        "gateway", ", _: Annotated[Any, Security(_BEARER)]", "",
+        "test_the_description_says_who_may_what_goes_in_and_how_it_ends",
+    ),
 }  # fmt: skip
 
 
 def outcome(module: str, old: str | tuple[str, ...], new: str | tuple[str, ...], test: str) -> str:
     """How pytest ends, and what it says of the named test with a fault."""
+    (file,) = (path for path in GATEWAY.glob("test_*.py") if f"def {test}(" in path.read_text("utf-8"))
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "planted", "-p", "no:cacheprovider", f"{GATEWAY}::{test}"],
+        [sys.executable, "-m", "pytest", "-p", "planted", "-p", "no:cacheprovider", f"{file}::{test}"],
         env={
             **os.environ,
             "DPTEXT_PLANTED": json.dumps([f"dptext.service.{module}", old, new]),

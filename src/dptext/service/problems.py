@@ -15,7 +15,7 @@ from dptext.ledger.spending import format_left
 from dptext.privacy.guarantee import format_epsilon
 from dptext.types import Json
 
-_TITLES: Final = {
+TITLES: Final = {
     400: "The request cannot be read",
     401: "A key is needed",
     403: "The key does not allow this",
@@ -51,7 +51,7 @@ def response_of(
     headers: Mapping[str, str] | None = None,
 ) -> JSONResponse:
     """A problem as an answer."""
-    body = {"type": f"urn:dptext:{kind}", "title": _TITLES.get(status, "Refused"), "status": status, "detail": detail}
+    body = {"type": f"urn:dptext:{kind}", "title": TITLES.get(status, "Refused"), "status": status, "detail": detail}
     return JSONResponse({**body, **(more or {})}, status, dict(headers or {}), "application/problem+json")
 
 
@@ -77,6 +77,11 @@ def problem_of(error: DPTextError) -> Problem:
             return Problem(503, "failed", "It failed. Nothing of it is released.", retry_after=5)
 
 
+def response_to(problem: Problem) -> JSONResponse:
+    """The answer that refuses."""
+    return response_of(problem.status, problem.kind, problem.detail, problem.more, problem.headers)
+
+
 def failed() -> JSONResponse:
     """The answer to an error that nobody expected, whose message may hold a text."""
     return response_of(503, "failed", "It failed. Nothing of it is released.", headers={"Retry-After": "5"})
@@ -86,14 +91,13 @@ def install(app: FastAPI) -> None:
     """Answer every error as a problem."""
 
     async def problem(_: Request, error: Any) -> JSONResponse:
-        return response_of(error.status, error.kind, error.detail, error.more, error.headers)
+        return response_to(error)
 
     async def ours(_: Request, error: Any) -> JSONResponse:
-        found = problem_of(error)
-        return response_of(found.status, found.kind, found.detail, found.more, found.headers)
+        return response_to(problem_of(error))
 
     async def http(_: Request, error: Any) -> JSONResponse:
-        return response_of(error.status_code, "http", _TITLES.get(error.status_code, "Refused."), headers=error.headers)
+        return response_of(error.status_code, "http", TITLES.get(error.status_code, "Refused."), headers=error.headers)
 
     async def invalid(_: Request, error: Any) -> JSONResponse:
         # Only where and of which kind: the library's own errors quote the input.

@@ -27,6 +27,7 @@ from dptext.runs.verification import Verified
 from dptext.sampling.source import secure
 from dptext.service.answers import Attempt, Stored
 from dptext.service.keys import Key
+from dptext.service.metrics import Turns
 from dptext.service.problems import Problem
 from dptext.service.store import Event, Store
 from dptext.synthesis.spec import SynthesisSpec
@@ -153,11 +154,11 @@ def released(
     mechanism: Mechanism[str],
     wanted: Wanted,
     attempt: Attempt,
-    computing: threading.Semaphore,
+    turns: Turns,
 ) -> Stored:
     """Charge, draw, store and settle; what may leave. An attempt that charged nothing is given up.
 
-    So many draw at once as `computing` lets; others wait for it, and not for the books.
+    So many draw at once as `turns` lets; others wait for theirs, and not for the books.
     """
     fields = wanted.fields
     try:
@@ -184,7 +185,7 @@ def released(
             max_per_author=wanted.max_per_author,
             randomness=secure(),
         )
-        with computing:
+        with turns():
             found.to_records()
         certificate = replace(found.certificate, charged=due.charged(charge))
         answer: dict[str, Json] = {
