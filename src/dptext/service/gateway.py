@@ -14,6 +14,7 @@ from dptext.service.problems import Problem
 from dptext.service.settings import Secret, Settings
 from dptext.service.store import Store
 from dptext.service.work import Models
+from dptext.service.worker import Worker
 
 
 class Gateway:
@@ -25,9 +26,10 @@ class Gateway:
         self.ledger = Ledger.at(settings.ledger)
         self.store = Store(settings.ledger)
         self.keys = Keys(self.store, secret)
-        self.answers = Answers(self.store, secret, settings.seconds, settings.kept_hours * 3_600)
+        self.answers = Answers(self.store, secret, settings.seconds, settings.kept)
         self.models = Models(settings.models)
-        self.jobs = Jobs(settings, self.store, secret, self.ledger, self.models, self.answers)
+        self.jobs = Jobs(settings, self.store, secret, self.ledger, self.models)
+        self.worker = Worker(self.jobs, self.answers)
         self.rates = Rates(settings.requests_a_minute, settings.bytes_a_minute)
         self.counts = Counts()
         self.computing = threading.Semaphore(settings.threads)

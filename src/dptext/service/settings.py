@@ -32,7 +32,7 @@ class Settings:
         max_records, max_body: of one call that is answered at once; `max_file` bytes of a job.
         requests_a_minute, bytes_a_minute: of one key.
         seconds: that a call may take; then another attempt with the same idempotency key may begin.
-        kept_hours: how long answers and finished jobs are kept.
+        kept_hours: how long answers and jobs are kept after they ended.
         pad_bytes, step_seconds: answers are padded to a multiple of so many bytes, and leave at a multiple of so many
             seconds after the request came; 0 does neither.
         threads: calls that are computed at once.
@@ -65,6 +65,11 @@ class Settings:
         _validate.positive(seconds=self.seconds, kept_hours=self.kept_hours)
         if not self.models.is_dir():
             raise ConfigError(f"Expected a folder of models, found none at {self.models}: dptext fit --out makes them.")
+
+    @property
+    def kept(self) -> float:
+        """`kept_hours` in seconds."""
+        return self.kept_hours * 3_600
 
 
 @dataclass(frozen=True, slots=True)
