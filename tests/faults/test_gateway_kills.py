@@ -29,6 +29,7 @@ from many_files import rows
 from postgres import require, running
 
 HERE = Path(__file__).parent
+PATIENCE = 300  # seconds: beside other work a gateway takes a minute to start
 
 
 class Killed:
@@ -74,7 +75,7 @@ class Killed:
 
     def up(self) -> None:
         """Wait until it answers."""
-        end = time.monotonic() + 60
+        end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             with contextlib.suppress(httpx.TransportError):
                 httpx.get(f"{self.url}/healthz", timeout=5)
@@ -85,9 +86,9 @@ class Killed:
     def ask(self, method: str, path: str, key: str, **more: object) -> httpx.Response:
         """Ask until there is an answer."""
         headers = {"Authorization": f"Bearer {self.key}", "Idempotency-Key": key}
-        end = time.monotonic() + 60
+        end = time.monotonic() + PATIENCE
         while True:
-            assert time.monotonic() < end
+            assert time.monotonic() < end, (self.process.poll(), self.busy[-1:])
             try:
                 found = httpx.request(
                     method, f"http://127.0.0.1:{self.port}{path}", headers=headers, timeout=20, **more
@@ -102,9 +103,9 @@ class Killed:
 
     def ended(self, name: str, key: str) -> dict:
         """Where a job stands when it is over, which must be done."""
-        end = time.monotonic() + 120
+        end = time.monotonic() + PATIENCE
         while (found := self.ask("GET", f"/v1/jobs/{name}", key).json())["state"] in ("queued", "running"):
-            assert time.monotonic() < end
+            assert time.monotonic() < end, found
             time.sleep(0.1)
         assert (found["state"], found["problem"]) == ("done", None)
         return found
@@ -143,7 +144,7 @@ def released_under_kills(gateway: Killed, kills: int, kill: Callable[[], None]) 
         gateway.up()
         time.sleep(rng.uniform(0.0, 0.5))
         kill()
-    end = time.monotonic() + 60
+    end = time.monotonic() + PATIENCE
     while len(seen) < before + 3 and time.monotonic() < end:
         time.sleep(0.1)
     over.set()
