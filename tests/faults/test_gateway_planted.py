@@ -220,7 +220,7 @@ def outcome(module: str, old: str | tuple[str, ...], new: str | tuple[str, ...],
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
     )
     return f"{done.returncode}\n{done.stdout[-3000:]}{done.stderr[-1000:]}"
 

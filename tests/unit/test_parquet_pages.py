@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
 import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
@@ -103,13 +105,13 @@ def test_pages_of_all_kinds_are_found(tmp_path: Path, codec: str, version: str) 
     )
     assert [record.text for batch in read_batches(path) for record in batch] == texts
     with path.open("rb") as raw:
-        file = pq.ParquetFile(raw)
-        column = file.metadata.row_group(0).column(0)
-        pages = list(parquet_pages._pages(raw, column))
+        groups = parquet_pages.chunks_of(raw)
+        assert [group[0].values for group in groups] == [2_000, 2_000, 1_000]
+        pages = list(parquet_pages._pages(raw, groups[0][0]))
         assert sum(page.values for page in pages) == 2_000
+        column = pq.ParquetFile(path).metadata.row_group(0).column(0)
         assert pages[-1].at + pages[-1].packed == 4 + column.total_compressed_size
-        longest = parquet_pages._longest(raw, pages[0], column)
-        assert longest == (max(map(len, texts)) if codec != "lz4" else pages[0].unpacked)
+        assert parquet_pages._longest(raw, pages[0], groups[0][0].codec) == max(map(len, texts))
 
 
 def fault(path: Path) -> str:
@@ -137,7 +139,9 @@ def test_one_row_may_hold_all_of_a_nested_column(tmp_path: Path, monkeypatch: py
     assert found == [[Broken(parquet_pages.LARGE)]]
 
 
-def test_headers_that_readers_could_read_in_two_ways_are_refused(tmp_path: Path) -> None:
+def test_headers_that_readers_could_read_in_two_ways_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "in.parquet"
     pq.write_table(pa.table({"text": ["a" * 40]}), path, compression="none", use_dictionary=False)
     data = path.read_bytes()
@@ -147,8 +151,25 @@ def test_headers_that_readers_could_read_in_two_ways_are_refused(tmp_path: Path)
     for place, byte in ((at + 2, 0x16), (at + 2, 0x05), (at, 0x16), (at + 3, 0xFF), (at, 0x19), (at, 0x1C)):
         path.write_bytes(data[:place] + bytes([byte]) + data[place + 1 :])
         assert "damaged" in fault(path) or parquet_pages.LARGE in fault(path)
-    path.write_bytes(data[:-8] + (2**26).to_bytes(4, "little") + b"PAR1")
+    path.write_bytes(data)
+    assert sum(map(len, read_batches(path))) == 1
+    monkeypatch.setattr(parquet_pages, "_MOST_FOOTER", 100)
     assert parquet_pages.LARGE in fault(path)
+
+
+def test_no_damaged_footer_ends_the_process(tmp_path: Path) -> None:
+    """As one would whose histograms are too short, if pyarrow were asked what it says of a column."""
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"text": ["a", "b"] * 10, "label": ["a", None] * 10}), path, row_group_size=10)
+    data, random = path.read_bytes(), Random(1)
+    begin = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    for _ in range(100):
+        mutated = bytearray(data)
+        for _ in range(random.choice([1, 1, 3])):
+            mutated[random.randrange(begin, len(data))] = random.choice([0, 1, 127, 128, 255, random.randrange(256)])
+        path.write_bytes(mutated)
+        with contextlib.suppress(BrokenFileError):
+            assert sum(map(len, read_batches(path))) <= 20
 
 
 def test_what_a_file_unpacks_to_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

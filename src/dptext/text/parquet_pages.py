@@ -1,7 +1,8 @@
-"""What a Parquet file unpacks to, by the headers of its pages: the sizes in its footer are claims that nobody checks.
+"""What a Parquet file unpacks to, by its footer and the headers of its pages, before pyarrow sees either.
 
-A page is unpacked whole, and a row may name a long text of a dictionary in a few bits. The formats are those of
-https://parquet.apache.org/docs/file-format and of Thrift's compact protocol.
+A page is unpacked whole, and a row may name a long text of a dictionary in a few bits; the sizes in the footer are
+claims that nobody checks. Both are read here byte by byte, as pyarrow ends the process for some damaged footers. The
+formats are those of https://parquet.apache.org/docs/file-format and of Thrift's compact protocol.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ _BATCH: Final = 2**20  # bytes of the rows that are read at once, about,
 _REPEATED: Final = 2**22  # and at most where values may repeat
 _MOST_PAGE: Final = 2**27
 _MOST_DICTIONARY: Final = 2**25
+_MOST_FOOTER: Final = 2**25
+_MOST_ITEMS: Final = 2**22  # of a footer
 _MOST_TIMES: Final = 1_000  # as many bytes as lie in the file
 _VALUE: Final = 16  # bytes of a number, or beside a text
 _DICTIONARY_PAGE: Final = 2
@@ -26,15 +29,37 @@ _DICTIONARY_PAGE: Final = 2
 _DATA_PAGES: Final = {0: (5, 2), 3: (8, 4)}
 _OF_DICTIONARY: Final = (2, 8)  # encodings
 _DELTAS: Final = (6, 7)
+_CODECS: Final = {1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}
+_INT32, _INT64, _BINARY, _LIST, _STRUCT = 5, 6, 8, 9, 12
+#: The lists of a footer, by the fields that lead there, and what they hold. Readers do not look at what a list says.
+_LISTS: Final = {
+    **dict.fromkeys([(2,), (4,), (5,), (7,), (4, 1), (4, 4), (4, 1, 3, 8), (4, 1, 3, 13)], _STRUCT),
+    **dict.fromkeys([(4, 1, 3, 2), (4, 1, 3, 17, 2)], _INT32),
+    **dict.fromkeys([(4, 1, 3, 16, 2), (4, 1, 3, 16, 3)], _INT64),
+    (4, 1, 3, 3): _BINARY,
+}
+_PAGE: Final = (0,)  # leads to no list
+_NOT_PARQUET: Final = "the file is not Parquet, or it is truncated or damaged"
 _DAMAGED: Final = "the Parquet data is truncated or damaged"
 #: Why a file is refused that may be a bomb.
 LARGE: Final = "the Parquet data unpacks to more than is read: write smaller pages or row groups"
 # pyarrow unpacks all of their lengths before the first text: 2**31 of them take a page ten bytes.
 _DELTA: Final = "its texts are in a delta encoding, which is not read: write Parquet with plain or dictionary encoding"
 
+_Fields = dict[int, tuple[int, Any]]
 
-class UnreadableError(ValueError):
+
+class UnreadableError(Exception):
     """Why a file is not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """The values of a column in a group of rows: where they begin, how many there are, and how they are packed."""
+
+    at: int
+    values: int
+    codec: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,39 +74,48 @@ class _Page:
     encoding: int
 
 
-def require_footer(raw: io.BufferedReader) -> None:
-    """UnreadableError: the footer, which is read whole, is too long."""
-    raw.seek(-min(8, raw.seek(0, os.SEEK_END)), os.SEEK_END)
-    _require(int.from_bytes(raw.read(4), "little") <= _MOST_DICTIONARY, LARGE)
-    raw.seek(0)
-
-
 def most_bytes(raw: io.BufferedReader) -> int:
     """Bytes that all of a file may unpack to."""
     return max(2**30, _MOST_TIMES * raw.seek(0, os.SEEK_END))
 
 
-def rows_at_once(raw: io.BufferedReader, file: Any, names: Sequence[str]) -> int:
-    """How many rows of an open file can be read at once, at least one; of all columns, where none is named.
+def chunks_of(raw: io.BufferedReader) -> list[list[Chunk]]:
+    """The chunks of each group of rows, as the footer says. UnreadableError: it is damaged or too long."""
+    end = raw.seek(0, os.SEEK_END) - 8
+    raw.seek(max(0, end))
+    size = int.from_bytes(raw.read(4), "little")
+    _require(raw.read() == b"PAR1" and size <= end, _NOT_PARQUET)
+    _require(size <= _MOST_FOOTER, LARGE)
+    raw.seek(end - size)
+    footer = _Compact(io.BytesIO(raw.read(size)), _MOST_ITEMS).struct(())
+    raw.seek(0)
+    return [
+        [_chunk(_field(chunk, 3, _STRUCT)) for chunk in _field(group, 1, _LIST)] for group in _field(footer, 4, _LIST)
+    ]
+
+
+def rows_at_once(raw: io.BufferedReader, schema: Any, groups: list[list[Chunk]], names: Sequence[str]) -> int:
+    """How many rows can be read at once, at least one; of all columns, where none is named.
 
     UnreadableError: a page, or what one row may hold, is too large; a header is damaged; texts are in a delta encoding.
     """
     left = 1_000 + raw.seek(0, os.SEEK_END) // _VALUE  # pages: chunks may lie upon each other
     rows = _BATCH
-    for place in range(len(file.schema)):
-        column = file.schema.column(place)
+    _require(all(len(group) == len(schema) for group in groups))
+    for place in range(len(schema)):
+        column = schema.column(place)
         if names and column.path.split(".")[0] not in names:
             continue
-        for number in range(file.metadata.num_row_groups):
-            chunk = file.metadata.row_group(number).column(place)
+        texts = column.physical_type == "BYTE_ARRAY"
+        for group in groups:
             value = max(_VALUE, column.length or 0)  # of a fixed length, also where it is null
             longest, dense, repeated, whole, packed = 0, 0, value, 0, 0
-            for page in _pages(raw, chunk):
+            for page in _pages(raw, group[place]):
                 left -= 1
                 _require(left > 0)
                 packed += page.packed
                 if page.kind == _DICTIONARY_PAGE:
-                    longest = max(longest, _longest(raw, page, chunk))
+                    longest = max(longest, _longest(raw, page, group[place].codec) if texts else 0)
                     continue
                 _require(page.encoding not in _DELTAS, _DELTA)
                 width = page.unpacked // max(1, page.values)
@@ -102,38 +136,42 @@ def _require(sound: bool, otherwise: str = _DAMAGED) -> None:
         raise UnreadableError(otherwise)
 
 
-def _pages(raw: io.BufferedReader, chunk: Any) -> Iterator[_Page]:
-    """The pages of a column chunk, from where pyarrow begins to where it ends, or later."""
-    at, seen = chunk.data_page_offset, 0
-    if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < at:
-        at = chunk.dictionary_page_offset
-    while seen < chunk.num_values:
-        _require(at > 0)
+def _chunk(told: _Fields) -> Chunk:
+    """A chunk, from where pyarrow begins to read it."""
+    at = _field(told, 9, _INT64)
+    dictionary = _field(told, 11, _INT64) if 11 in told else 0
+    return Chunk(dictionary if 0 < dictionary < at else at, _field(told, 5, _INT64), _field(told, 4, _INT32))
+
+
+def _pages(raw: io.BufferedReader, chunk: Chunk) -> Iterator[_Page]:
+    """The pages of a chunk, to where pyarrow ends, or later."""
+    at, seen = chunk.at, 0
+    while seen < chunk.values:
+        _require(0 < at < 2**62)
         raw.seek(at)
-        header = _struct(raw)
-        kind, unpacked, packed = (_number(header, field) for field in (1, 2, 3))
+        header = _Compact(raw, 100).struct(_PAGE)
+        kind, unpacked, packed = (_field(header, number, _INT32) for number in (1, 2, 3))
         _require(unpacked <= (_MOST_DICTIONARY if kind == _DICTIONARY_PAGE else _MOST_PAGE), LARGE)
         values = encoding = 0
         if kind in _DATA_PAGES:
-            own, field = _DATA_PAGES[kind]
-            values, encoding = _number(header.get(own), 1), _number(header.get(own), field)
+            own, number = _DATA_PAGES[kind]
+            inner = _field(header, own, _STRUCT)
+            values, encoding = _field(inner, 1, _INT32), _field(inner, number, _INT32)
         page = _Page(raw.tell(), kind, unpacked, packed, values, encoding)
         yield page
         at, seen = page.at + packed, seen + values
 
 
-def _longest(raw: io.BufferedReader, page: _Page, chunk: Any) -> int:
-    """Bytes of the longest text of a dictionary, or a bound on it; 0 where it holds no texts."""
-    if chunk.physical_type != "BYTE_ARRAY":
-        return 0
+def _longest(raw: io.BufferedReader, page: _Page, codec: int) -> int:
+    """Bytes of the longest text of a dictionary, or a bound on it."""
     with needing("Parquet", "parquet"):
         import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]  # noqa: PLC0415
     raw.seek(page.at)
     data = raw.read(page.packed)
-    if chunk.compression != "UNCOMPRESSED":
+    if codec:
         unpacked = None
-        with contextlib.suppress(pa.ArrowException, OSError, ValueError):
-            unpacked = pa.decompress(data, page.unpacked, chunk.compression.lower(), asbytes=True)
+        with contextlib.suppress(pa.ArrowException, OSError, ValueError, LookupError):
+            unpacked = pa.decompress(data, page.unpacked, _CODECS[codec], asbytes=True)
         if unpacked is None:  # damaged, or of a codec that pyarrow knows within Parquet alone
             return page.unpacked
         data = unpacked
@@ -144,64 +182,77 @@ def _longest(raw: io.BufferedReader, page: _Page, chunk: Any) -> int:
     return min(longest, page.unpacked)
 
 
-def _number(fields: dict[int, Any] | None, field: int) -> int:
-    found = (fields or {}).get(field)
-    if not isinstance(found, int) or found < 0:
-        raise UnreadableError(_DAMAGED)
-    return found
+def _field(fields: _Fields, number: int, kind: int) -> Any:
+    """The value of a field, which must be there and of this type; numbers are not negative."""
+    found, value = fields.get(number, (0, None))
+    _require(found == kind and (not isinstance(value, int) or value >= 0))
+    return value
 
 
-def _struct(raw: io.BufferedReader, depth: int = 0) -> dict[int, Any]:
-    """The fields of a struct by number: 32-bit integers and structs; None for those of other types.
+@dataclass(slots=True)
+class _Compact:
+    """Reads Thrift's compact protocol, with at most so many fields and items.
 
-    No field may come twice: of two, readers could take different ones.
+    What two readers could take for two things is damaged: a field that comes twice, or a number of too many bits.
     """
-    _require(depth < 4)
-    found: dict[int, Any] = {}
-    field = 0
-    while (head := _bytes(raw, 1)[0]) & 15:
-        field = field + (head >> 4) if head >> 4 else _zigzag(raw)
-        _require(0 < field < 100 and field not in found)
-        found[field] = None
-        match head & 15:
+
+    raw: io.BufferedIOBase
+    left: int
+
+    def struct(self, path: tuple[int, ...]) -> _Fields:
+        """The fields of a struct by number, with their types; `path` leads to it."""
+        found: _Fields = {}
+        field = 0
+        while (head := self._bytes(1)[0]) & 15:
+            field = field + (head >> 4) if head >> 4 else self._number()
+            _require(0 < field < 100 and field not in found)
+            found[field] = head & 15, self._value(head & 15, (*path, field))
+        return found
+
+    def _value(self, kind: int, path: tuple[int, ...]) -> Any:
+        """A number, a struct, or a list of structs; None for all else."""
+        self.left -= 1
+        _require(self.left > 0 and len(path) < 12)
+        match kind:
             case 1 | 2:  # a boolean is its type
-                pass
-            case 3:
-                _bytes(raw, 1)
-            case 4 | 6:
-                _varint(raw)
-            case 5:
-                found[field] = _zigzag(raw)
-            case 7:
-                _bytes(raw, 8)
+                return None
+            case 3 | 7:
+                self._bytes(1 if kind == 3 else 8)
+                return None
+            case 4 | 5 | 6:
+                found = self._number()
+                _require(-(2 ** (8 * 2 ** (kind - 3) - 1)) <= found < 2 ** (8 * 2 ** (kind - 3) - 1))
+                return found
             case 8:
-                size = _varint(raw)
-                _require(size < _MOST_DICTIONARY)
-                raw.seek(size, os.SEEK_CUR)
+                size = self._varint()
+                _require(size <= _MOST_FOOTER)
+                self.raw.seek(size, os.SEEK_CUR)
+                return None
+            case 9:
+                head = self._bytes(1)[0]
+                size, item = self._varint() if head >> 4 == 15 else head >> 4, head & 15
+                _require(_LISTS.get(path) == item and size <= self.left)
+                items = [self._value(item, path) for _ in range(size)]
+                return items if item == _STRUCT else None
             case 12:
-                found[field] = _struct(raw, depth + 1)
-            case _:
-                raise UnreadableError(_DAMAGED)
-    return found
+                return self.struct(path)
+        raise UnreadableError(_DAMAGED)
 
+    def _number(self) -> int:
+        value = self._varint()
+        return value >> 1 ^ -(value & 1)
 
-def _zigzag(raw: io.BufferedReader) -> int:
-    value = _varint(raw)
-    _require(value < 2**32)  # what is longer other readers cut
-    return value >> 1 ^ -(value & 1)
+    def _varint(self) -> int:
+        value = 0
+        for shift in range(0, 64, 7):
+            byte = self._bytes(1)[0]
+            value |= (byte & 127) << shift
+            if byte < 128:
+                _require(value < 2**64)
+                return value
+        raise UnreadableError(_DAMAGED)
 
-
-def _varint(raw: io.BufferedReader) -> int:
-    value = 0
-    for shift in range(0, 64, 7):
-        byte = _bytes(raw, 1)[0]
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value
-    raise UnreadableError(_DAMAGED)
-
-
-def _bytes(raw: io.BufferedReader, size: int) -> bytes:
-    found = raw.read(size)
-    _require(len(found) == size)
-    return found
+    def _bytes(self, size: int) -> bytes:
+        found = self.raw.read(size)
+        _require(len(found) == size)
+        return found

@@ -9,7 +9,7 @@ from typing import Any, Final
 from dptext.errors import needing
 from dptext.text.column_names import no_column
 from dptext.text.lines import Bad, Broken, Chunk
-from dptext.text.parquet_pages import LARGE, UnreadableError, most_bytes, require_footer, rows_at_once
+from dptext.text.parquet_pages import LARGE, UnreadableError, chunks_of, most_bytes, rows_at_once
 from dptext.text.plain_texts import PlainTexts
 
 #: Rows of a chunk at most: equal texts may take a file no bytes.
@@ -60,7 +60,7 @@ def _found(raw: io.BufferedReader, names: Sequence[str]) -> Iterator[Chunk]:
         return
     # pyarrow quotes values in its messages.
     errors = (arrow.ArrowException, OSError, ValueError, MemoryError)
-    require_footer(raw)
+    groups = chunks_of(raw)
     file = known = None
     with contextlib.suppress(*errors):
         # Without read-ahead: its threads call `raw` and outlive a failed read. A thread that calls into a Python that
@@ -75,9 +75,8 @@ def _found(raw: io.BufferedReader, names: Sequence[str]) -> Iterator[Chunk]:
             if known.count(name) != 1:
                 yield [Broken(f"the file has {no_column(name, names, known)}")]
                 return
-        rows = min(_MOST_ROWS, rows_at_once(raw, file, names))
-        left = most_bytes(raw)
         batches: Iterator[Any] = iter([_FAILED])
+        rows, left = min(_MOST_ROWS, rows_at_once(raw, file.schema, groups, names)), most_bytes(raw)
         with contextlib.suppress(*errors):
             batches = file.iter_batches(rows, columns=list(names) or None, use_threads=False)
         batch = None
