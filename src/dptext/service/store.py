@@ -101,9 +101,8 @@ class Store:
         self._database = Database(location)
         with self._database.writing() as connection:
             _METADATA.create_all(connection)
-            if all(
-                each["name"] != "starts" for each in sa.inspect(connection).get_columns(JOBS.name)
-            ):  # an older table
+            columns = {each["name"] for each in sa.inspect(connection).get_columns(JOBS.name)}
+            if "starts" not in columns:  # an older table
                 connection.execute(sa.text("ALTER TABLE gateway_jobs ADD COLUMN starts INTEGER NOT NULL DEFAULT 0"))
 
     def close(self) -> None:

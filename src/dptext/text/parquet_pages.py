@@ -32,7 +32,7 @@ _DELTAS: Final = (6, 7)
 _CODECS: Final = {1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}
 _INT32, _INT64, _BINARY, _LIST, _STRUCT = 5, 6, 8, 9, 12
 #: The lists of a footer, by the fields that lead there, and what they hold. Readers do not look at what a list says.
-_LISTS: Final = {
+_LISTS: Final[dict[tuple[int, ...], int]] = {
     **dict.fromkeys([(2,), (4,), (5,), (7,), (4, 1), (4, 4), (4, 1, 3, 8), (4, 1, 3, 13)], _STRUCT),
     **dict.fromkeys([(4, 1, 3, 2), (4, 1, 3, 17, 2)], _INT32),
     **dict.fromkeys([(4, 1, 3, 16, 2), (4, 1, 3, 16, 3)], _INT64),
