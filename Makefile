@@ -103,7 +103,9 @@ docs: $(STAMPS)/dev
 bench: $(STAMPS)/dev
 	$(BIN)/python benchmarks
 
-check: lint type imports dependencies test
+# mypy fills one core: the tests run beside it
+check: $(STAMPS)/dev
+	$(MAKE) -j2 lint type imports dependencies test
 
 # every version with the hashes of its files, for Linux and macOS; refreshed by hand: make lock
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --upgrade \

@@ -28,9 +28,8 @@ from dptext.compare.cells import Cell
 from dptext.compare.corpora import Corpus, load_corpus
 from dptext.compare.corpus_plans import DATA, DEFAULT_DATA
 from dptext.compare.experiment import Experiment, parse_experiment
-from dptext.compare.fits import SharedFits
+from dptext.compare.fits import Lens, SharedFits
 from dptext.compare.grid import plan_cells
-from dptext.compare.lens import Lens
 from dptext.errors import DPTextError
 from dptext.mechanism import Learns, Mechanism, Spec
 from dptext.mechanisms.registry import SPECS

@@ -22,9 +22,8 @@ import torch
 
 from dptext.mechanisms.erae.erae import ErAe, choose
 from dptext.neural.erae.exact import ExactNetwork, ExactWriting
-from dptext.neural.erae.network import FIRST_OPTION, ErAeNetwork, Sizes
+from dptext.neural.erae.network import FIRST_OPTION, ROWS, ErAeNetwork, Sizes, Writing
 from dptext.neural.erae.training import ErAeSchedule, train
-from dptext.neural.erae.writing import ROWS, Writing
 from dptext.neural.tokens import BEGIN, END
 from dptext.sampling.randomness import secure
 

@@ -29,9 +29,9 @@ from dptext.embeddings.bert import network
 from dptext.embeddings.nearest import NearestWords
 from dptext.embeddings.sentence_encoder import SentenceEncoder
 from dptext.mechanism import Mechanism
-from dptext.mechanisms.adept import latent
 from dptext.mechanisms.candidates.rankers import Ranker
 from dptext.mechanisms.words.vocabulary import WordPoints
+from dptext.neural import adept
 from dptext.neural.adept.model import AnnotatedModel
 from dptext.sampling.envelope import EnvelopeResponse
 from dptext.sampling.float_noise import MetricNoise
@@ -132,7 +132,7 @@ def main() -> int:
         (NearestWords, "search", "search", lambda _, of, rows: (2.0 * rows.size * len(of.vectors), rows.nbytes / 2)),
         (SentenceEncoder, "embed", "encoding", encoding),
         (Ranker, "cosines", "scores", lambda *of: (2.0 * of[0].size * of[2].shape[1], 3.0 * of[0].size)),
-        (latent.rewriting(), "scores", "scores", lambda *of: (2.0 * of[0].size * of[2].shape[1], 3.0 * of[0].size)),
+        (adept, "scores", "scores", lambda *of: (2.0 * of[0].size * of[2].shape[1], 3.0 * of[0].size)),
         *(
             (each, "choose", "choice", lambda *of: (0, of[2].nbytes / 2))
             for each in (EnvelopeResponse, TopKRandomizedResponse)

@@ -17,8 +17,7 @@ import numpy as np
 from _timing import seconds
 from dptext.embeddings.vector_files import load_glove
 from dptext.embeddings.vectors import WordVectors
-from dptext.mechanisms.words.vocabulary import WordPoints
-from dptext.mechanisms.words.word_draws import WordDraws
+from dptext.mechanisms.words.vocabulary import WordDraws, WordPoints
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness, secure
 from dptext.sampling.truncated import TruncatedExponential

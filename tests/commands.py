@@ -22,7 +22,7 @@ from pathlib import Path
 #: What commands import when they run.
 LOADED = (
     *("rich.console", "rich.progress", "scipy.optimize", "scipy.stats"),
-    *("sklearn.feature_extraction.text", "sklearn.linear_model", "dptext.audits.divergence.certified"),
+    *("sklearn.feature_extraction.text", "sklearn.linear_model", "dptext.audits.divergence.conversion"),
     *("dptext.mechanisms.words.private_phrases", "dptext.runs.payment", "dptext.runs.verification"),
     *("dptext.sampling.privunit", "dptext.sampling.published", "dptext.utility.balance"),
 )

@@ -1,9 +1,11 @@
-"""Scripts that belong to no package, as modules."""
+"""Scripts that belong to no package, as modules, and packages that only some tests need."""
 
 import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
+
+import pytest
 
 
 def load_script(name: str, path: Path) -> ModuleType:
@@ -15,3 +17,8 @@ def load_script(name: str, path: Path) -> ModuleType:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def needs(package: str) -> pytest.MarkDecorator:
+    """Skips tests where the package is absent, and does not import it: each worker would, and few run these tests."""
+    return pytest.mark.skipif(importlib.util.find_spec(package) is None, reason=f"{package} is not installed")

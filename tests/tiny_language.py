@@ -31,7 +31,7 @@ def tokenizer() -> Any:
 def model() -> Any:
     """The model, alike at every call."""
     from dptext.language.llama import read_llama
-    from dptext.language.reading import LocalModel
+    from dptext.language.model import LanguageModel
 
     rng = np.random.default_rng(7)
     dim, wide = CONFIG["hidden_size"], CONFIG["intermediate_size"]
@@ -47,4 +47,4 @@ def model() -> Any:
 
     tied = part("model.embed_tokens.weight")
     network = read_llama(lambda name: tied if "embed_tokens" in name else part(name), CONFIG)
-    return LocalModel(network, tokenizer(), 1, "tiny")
+    return LanguageModel(network, tokenizer(), 1, "tiny")

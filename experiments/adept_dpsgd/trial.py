@@ -40,7 +40,7 @@ from dptext.privacy.guarantee import Guarantee
 from dptext.sampling.noise import clip
 from dptext.sampling.randomness import seeded
 from dptext.types import Json
-from dptext.utility.tables import CANDIDATES, LABEL_ONLY, baselines, utility_table
+from dptext.utility.tables import CANDIDATES, LABEL_ONLY_ROWS, baselines, utility_table
 
 sys.path.append(str(Path(__file__).parents[1]))
 from common import utterances, write_json
@@ -177,7 +177,7 @@ def baseline_rows(
     """The rows that every table must have, at the epsilon of the release."""
     rows: dict[str, Sequence[Release[str]]] = dict(baselines(private, public, labels=labels, seed=SEED))
     random = LabelOnly(labels, epsilon)
-    for name, spec in zip(LABEL_ONLY, (random, replace(random, text="medoid", embedder="sentence")), strict=True):
+    for name, spec in zip(LABEL_ONLY_ROWS, (random, replace(random, text="medoid", embedder="sentence")), strict=True):
         rows[name] = list(privatize(private, spec.fit(public=public)))
     nearest = Candidates(epsilon, labels, label_weight=3.0).fit(public=public, seed=SEED)
     return {**rows, CANDIDATES: list(privatize(private, nearest))}

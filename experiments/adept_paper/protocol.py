@@ -21,8 +21,7 @@ from written import changes, slot_words
 from dptext import Fields, audits, read_records
 from dptext.audits.membership.attacks import from_scores, shokri
 from dptext.audits.membership.lira import lira
-from dptext.audits.membership.members import split_members
-from dptext.audits.membership.scorers import Scorer, Trainer, Transform, blind_scores, halves_of_both
+from dptext.audits.membership.members import Scorer, Trainer, Transform, blind_scores, halves_of_both, split_members
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.mechanisms.adept.published import PublishedAdept, PublishedAdeptMechanism
 from dptext.mechanisms.candidates.candidates import Candidates

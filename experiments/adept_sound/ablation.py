@@ -17,7 +17,7 @@ from grid import SEED, remember_embeddings, split, utterances
 
 from dptext import Adept, Record, Release, privatize
 from dptext.mechanisms.adept.sound import AdeptCodebook
-from dptext.neural.adept import AnnotatedModel, TextCodebook, best_k, write_codebook
+from dptext.neural.adept import AnnotatedModel, TextCodebook, best_choice, write_codebook
 from dptext.sampling.randomness import secure
 from dptext.sampling.selection import TopKRandomizedResponse
 
@@ -76,7 +76,7 @@ def main() -> int:
         distinct = len({r.output for r in released})
         print(f"| {what} | {epsilon:g} | {k} | {kept:.3f} | {cosine:.3f} | {distinct} |", flush=True)
 
-    print("| codebook | epsilon | k | label kept | cosine | distinct texts |\n|---|---|---|---|---|---|")
+    print("| codebook | epsilon | k or in play | label kept | cosine | distinct texts |\n|---|---|---|---|---|---|")
     for name in ("sentence", "lstm"):
         spec = Adept(epsilon=10.0, labels=labels, encoder=name)
         fitted = spec.fit(public=public, seed=SEED)
@@ -91,8 +91,9 @@ def main() -> int:
         for what, changed, book in variants(spec, model, public):
             for epsilon in (float(text) for text in given.epsilons.split(",")):
                 at = replace(changed, epsilon=epsilon)
-                k = best_k(book, model, public, epsilon=epsilon, label_weight=at.label_weight, seed=SEED)
-                show(f"{name}: {what}", epsilon, k, list(privatize(private, AdeptCodebook(at, model, book, k))))
+                choice = best_choice(book, model, public, epsilon=epsilon, label_weight=at.label_weight, seed=SEED)
+                released = list(privatize(private, AdeptCodebook(at, model, book, choice)))
+                show(f"{name}: {what}", epsilon, choice.in_play(), released)
     return 0
 
 

@@ -24,7 +24,6 @@ from dptext import Adept, Candidates, LabelOnly, Record, Release, privatize, wri
 from dptext.embeddings import sentence_encoder
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.adept.sound import AdeptCodebook
-from dptext.neural.adept import best_k
 from dptext.utility.tables import baselines, utility_table
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -76,7 +75,7 @@ def mechanisms(labels: tuple[str, ...], epsilon: float) -> dict[str, Adept | Lab
 
 @cache
 def written_codebook(spec: Adept, public: tuple[Record, ...]) -> AdeptCodebook:
-    """A codebook, which is the same at every epsilon but for its k."""
+    """A codebook, which is the same at every epsilon but for the choice in it."""
     fitted = spec.fit(public=public, seed=SEED)
     assert isinstance(fitted, AdeptCodebook)
     return fitted
@@ -86,10 +85,7 @@ def fit(spec: Adept | LabelOnly | Candidates, public: list[Record]) -> Mechanism
     """As `spec.fit`, without training one network for each epsilon of a codebook."""
     if not isinstance(spec, Adept) or spec.noise != "codebook":
         return spec.fit(public=public, seed=SEED)
-    written = written_codebook(replace(spec, epsilon=10.0), tuple(public))
-    book, model, weight = written.codebook, written.model, spec.label_weight
-    k = best_k(book, model, public, epsilon=spec.epsilon, label_weight=weight, seed=SEED)
-    return AdeptCodebook(spec, model, book, k)
+    return spec.refit(written_codebook(replace(spec, epsilon=10.0), tuple(public)), public=public, seed=SEED)
 
 
 def run_cell(spec: Adept | LabelOnly | Candidates, public: list[Record], private: list[Record], path: Path) -> None:
@@ -101,8 +97,7 @@ def run_cell(spec: Adept | LabelOnly | Candidates, public: list[Record], private
     cached = isinstance(spec, Adept) and spec.noise == "codebook"  # the first of several epsilons pays for all
     seconds = {"fit": None if cached else fitted - began, "privatize": time.monotonic() - fitted}
     write_releases(path.with_suffix(".new.jsonl"), releases, force=True)
-    k = mechanism.k if isinstance(mechanism, AdeptCodebook) else None
-    write_json(path.with_suffix(".json"), {"seconds": seconds, "k": k})
+    write_json(path.with_suffix(".json"), {"seconds": seconds})
     path.with_suffix(".new.jsonl").replace(path)
 
 

@@ -25,8 +25,7 @@ from typing import Any
 import numpy as np
 import yelp
 
-from dptext.audits.inference.authors import ENCODER, NGRAMS
-from dptext.audits.inference.authorship import attribute_releases
+from dptext.audits.inference.authorship import ENCODER, NGRAMS, attribute_releases
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.mechanism import Mechanism, Spec
 from dptext.mechanisms.adept.sound import Adept

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dptext.neural.erae.writing import LOGIT_GRID
+from dptext.neural.erae.network import LOGIT_GRID
 from dptext.runs.models import load_model
 from dptext.text.records import Record
 

@@ -30,7 +30,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 
 from dptext.audits.divergence.conversion import DELTA
-from dptext.audits.inference.set_attackers import LINEAR, TFIDF, train_linear_attacker, train_tfidf_attacker
+from dptext.audits.inference.sets import LINEAR, TFIDF, train_linear_attacker, train_tfidf_attacker
 from dptext.audits.inference.trait import infer_trait_from_releases
 from dptext.embeddings import sentence_encoder
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
@@ -42,7 +42,6 @@ from dptext.mechanisms.redaction.random import RandomRedaction
 from dptext.mechanisms.redaction.smart import SmartRedaction
 from dptext.mechanisms.sentences.deep_candidate import DeepCandidate
 from dptext.mechanisms.words.word_metric import WordMetric
-from dptext.neural.adept import best_k
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record, Release
 
@@ -108,9 +107,7 @@ class Trial:
         if self._adept is None:
             first: Any = spec.fit(public=some, seed=SEED)
             self._adept = first
-        model, book = self._adept.model, self._adept.codebook
-        k = best_k(book, model, some, epsilon=spec.epsilon, label_weight=spec.label_weight, seed=SEED)
-        return AdeptCodebook(spec, model, book, k)
+        return spec.refit(self._adept, public=some, seed=SEED)
 
     def cell(
         self,

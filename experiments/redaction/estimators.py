@@ -22,11 +22,9 @@ from pathlib import Path
 import numpy as np
 from scipy.integrate import quad
 
-from dptext.audits.divergence.certified import certify
-from dptext.audits.divergence.density_ratio import cross_fit
-from dptext.audits.divergence.knn import knn_count_ratio, knn_poczos_schneider
-from dptext.audits.divergence.ratio_models import RatioModel
-from dptext.audits.divergence.renyi import gaussian
+from dptext.audits.divergence.conversion import certify
+from dptext.audits.divergence.density_ratio import RatioModel, cross_fit
+from dptext.audits.divergence.renyi import gaussian, knn_count_ratio, knn_poczos_schneider
 from dptext.types import Floats
 
 sys.path.append(str(Path(__file__).parents[1]))

@@ -14,8 +14,7 @@ import numpy as np
 from cells import ATTACKERS, CONFIDENCE, PLANE_LEVELS, TRANSFORMER, Cells, Mode, estimate
 from levels import Levels, divergence_levels_figure, epsilon_levels_figure
 
-from dptext.audits.divergence.certified import CertifiedBound
-from dptext.audits.divergence.conversion import Direct, Line
+from dptext.audits.divergence.conversion import CertifiedBound, Direct, Line
 from dptext.audits.divergence.findings import (
     CHEAPEST,
     DEFAULT,
@@ -27,7 +26,7 @@ from dptext.audits.divergence.findings import (
     DivergenceReport,
     Tested,
 )
-from dptext.audits.inference.set_attackers import LINEAR, TFIDF
+from dptext.audits.inference.sets import LINEAR, TFIDF
 from dptext.estimates import Estimate
 from dptext.report import LINES, divergence_figure, drawing
 from dptext.text.files import Target

@@ -26,18 +26,17 @@ import numpy as np
 from cells import CONFIDENCE, LEVELS, MODES, PLANE_LEVELS, Cells, Mode, attack_table, table
 from corpus import SEED, Corpus, Pair, Sides, read_pair
 
-from dptext.audits.divergence.certified import certify
-from dptext.audits.divergence.conversion import DELTA
+from dptext.audits.divergence.conversion import DELTA, certify
+from dptext.audits.divergence.density_ratio import RatioModel
 from dptext.audits.divergence.divergence import DivergenceSettings, measure_vectors
-from dptext.audits.divergence.ratio_models import RatioModel
-from dptext.audits.divergence.space import COMPONENTS, Projection, fit_projection
-from dptext.audits.inference.set_attackers import LINEAR, TFIDF, train_linear_attacker, train_tfidf_attacker
+from dptext.audits.divergence.estimators import COMPONENTS, Projection, fit_projection
+from dptext.audits.inference.sets import LINEAR, TFIDF, train_linear_attacker, train_tfidf_attacker
 from dptext.audits.inference.trait import infer_trait_from_releases
 from dptext.embeddings.distinct import TextVectors
+from dptext.embeddings.encoders import WordMean
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
-from dptext.embeddings.tfidf_svd import fit_tfidf_svd
+from dptext.embeddings.tfidf import fit_tfidf_svd
 from dptext.embeddings.vector_files import load_glove
-from dptext.embeddings.word_mean import WordMean
 from dptext.estimates import clopper_pearson
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.redaction.random import RandomRedaction

@@ -41,7 +41,7 @@ from .privacy.guarantee import Unit as Unit
 from .runs.certificate import Certificate as Certificate
 from .runs.explaining import explain as explain
 from .runs.files import privatize_file as privatize_file
-from .runs.fitting import fit as fit
+from .runs.models import fit as fit
 from .runs.models import load_model as load_model
 from .runs.models import save_model as save_model
 from .runs.payment import Payment as Payment

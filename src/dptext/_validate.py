@@ -3,10 +3,8 @@
 ``positive(epsilon=-1)`` raises ``Expected epsilon=-1 > 0.``
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from dptext.errors import ConfigError
 
@@ -29,39 +27,33 @@ def _float(value: float) -> float:
         return math.nan  # an integer beyond all floats
 
 
-def _items(values: Mapping[str, float]) -> list[tuple[str, float]]:
+def _check(values: Mapping[str, float], holds: Callable[[float], bool], condition: str) -> None:
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(_float(value)):
             raise _refuse(name, value, "to be a number")
-    return list(values.items())
+    for name, value in values.items():
+        if not holds(value):
+            raise _refuse(name, value, condition)
 
 
 def positive(**values: float) -> None:
     """Raise ConfigError unless every value is a finite number above 0."""
-    for name, value in _items(values):
-        if not 0 < value < math.inf:
-            raise _refuse(name, value, "> 0 and finite")
+    _check(values, lambda value: 0 < value < math.inf, "> 0 and finite")
 
 
 def not_negative(**values: float) -> None:
     """Raise ConfigError unless every value is a finite number of at least 0."""
-    for name, value in _items(values):
-        if not 0 <= value < math.inf:
-            raise _refuse(name, value, ">= 0 and finite")
+    _check(values, lambda value: 0 <= value < math.inf, ">= 0 and finite")
 
 
 def probability(**values: float) -> None:
     """Raise ConfigError unless every value lies in [0, 1]."""
-    for name, value in _items(values):
-        if not 0 <= value <= 1:
-            raise _refuse(name, value, "in [0, 1]")
+    within(0, 1, **values)
 
 
 def within(low: float, high: float, **values: float) -> None:
     """Raise ConfigError unless every value lies in [low, high]."""
-    for name, value in _items(values):
-        if not low <= value <= high:
-            raise _refuse(name, value, f"in [{low}, {high}]")
+    _check(values, lambda value: low <= value <= high, f"in [{low}, {high}]")
 
 
 def count(**values: int) -> None:

@@ -1,7 +1,5 @@
 """Numbers with their nouns, for messages."""
 
-from __future__ import annotations
-
 
 def plural(n: int, noun: str) -> str:
     """The number with its noun, which takes an s in the plural.

@@ -16,8 +16,6 @@ The tree::
 Messages name settings, files and record numbers. They never hold private text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from dptext import _validate
@@ -34,15 +34,9 @@ _FLOAT_SLACK = 1e-15  # some ulps, for the closed forms at 0 and n
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A measured number and the interval that covers the true one with the stated confidence.
+    """A measured number and the interval that covers the true one with the stated confidence, in (0, 1).
 
-    Attributes:
-        value: the point estimate.
-        low, high: the ends of the interval; may be infinite.
-        confidence: in (0, 1).
-
-    Raises:
-        ConfigError: not low <= value <= high, a NaN, or a confidence outside (0, 1).
+    The ends of the interval may be infinite. ConfigError: not low <= value <= high, a NaN, or another confidence.
     """
 
     value: float
@@ -127,9 +121,7 @@ def clopper_pearson_lower(successes: int, trials: int, *, alpha: float) -> float
 
     The p with Pr[Bin(trials, p) >= successes] = alpha, that is Beta.ppf(alpha, k, n - k + 1); 0 for no success,
     alpha^(1/n) for nothing else (MATHS 7). Rounded down. At most 1e9 trials.
-
-    Raises:
-        ConfigError: an argument out of its range, or counts that are not integers.
+    ConfigError: an argument out of its range, or counts that are not integers.
     """
     check_part("successes", successes, "trials", trials)
     _validate.within(_MIN_ALPHA, _MAX_ALPHA, alpha=alpha)
@@ -156,9 +148,7 @@ def clopper_pearson_upper(successes: int, trials: int, *, alpha: float) -> float
 
     The p with Pr[Bin(trials, p) <= successes] = alpha, that is Beta.ppf(1 - alpha, k + 1, n - k); 1 for nothing but
     successes, 1 - alpha^(1/n) for none (MATHS 7). Rounded up. At most 1e9 trials.
-
-    Raises:
-        ConfigError: an argument out of its range, or counts that are not integers.
+    ConfigError: an argument out of its range, or counts that are not integers.
     """
     check_part("successes", successes, "trials", trials)
     _validate.within(_MIN_ALPHA, _MAX_ALPHA, alpha=alpha)
@@ -186,3 +176,11 @@ def clopper_pearson(successes: int, trials: int, *, confidence: float = 0.95) ->
     low = clopper_pearson_lower(successes, trials, alpha=alpha)
     high = clopper_pearson_upper(successes, trials, alpha=alpha)
     return Estimate(successes / trials, low, high, confidence)
+
+
+def best_share(found: Sequence[tuple[Estimate, int]]) -> Estimate:
+    """The highest of some shares of so many trials each, with an interval that holds for all of them together."""
+    best, trials = max(found, key=lambda one: one[0].value)
+    error = bonferroni(best.confidence, len(found))
+    wide = clopper_pearson(round(best.value * trials), trials, confidence=1 - error)
+    return Estimate(wide.value, wide.low, wide.high, best.confidence)

@@ -11,8 +11,6 @@ Traceback (most recent call last):
 dataclasses.FrozenInstanceError: cannot assign to 'spec': a Fitted is frozen, its slots are filled once
 """
 
-from __future__ import annotations
-
 from dataclasses import FrozenInstanceError
 from types import MemberDescriptorType
 from typing import TypeVar
@@ -33,11 +31,7 @@ class Frozen:
     __slots__ = ()
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Fill an empty slot.
-
-        Raises:
-            FrozenInstanceError: it is filled, or is no slot.
-        """
+        """Fill an empty slot; FrozenInstanceError where it is filled, or is no slot."""
         kinds = (vars(kind).get(name) for kind in type(self).__mro__)
         if not any(isinstance(kind, MemberDescriptorType) for kind in kinds) or hasattr(self, name):
             kind_name = type(self).__name__
@@ -45,11 +39,7 @@ class Frozen:
         object.__setattr__(self, name, value)
 
     def __delattr__(self, name: str) -> None:
-        """Nothing is deleted.
-
-        Raises:
-            FrozenInstanceError: always.
-        """
+        """Raise FrozenInstanceError: nothing is deleted."""
         raise FrozenInstanceError(f"cannot delete {name!r}: a {type(self).__name__} is frozen")
 
 

@@ -85,13 +85,9 @@ class Traits:
 
 @dataclass(frozen=True, slots=True)
 class FitProgress:
-    """How far a fit has come.
+    """How far a fit has come: steps done, from 1, of a total at most, and what is counted, in the plural.
 
-    Attributes:
-        done: steps done, from 1.
-        total: steps in all, or at most.
-        unit: what is counted, in the plural.
-        note: the losses; empty where private text had a part in them.
+    The note has the losses; it is empty where private text had a part in them.
     """
 
     done: int
@@ -109,29 +105,23 @@ class Promise(Protocol):
     @property
     def kind(self) -> str:
         """The name of the mechanism, as in `dptext mechanisms`."""
-        ...
 
     @property
     def units(self) -> tuple[Unit, ...]:
         """The units for which `guarantee` has an answer, smallest first."""
-        ...
 
     @property
     def traits(self) -> Traits:
         """What it learns from, reads and releases with these settings."""
-        ...
 
     def events(self, unit: Unit) -> tuple[Event, ...]:
         """The events of one release of one record, for this unit: a guarantee follows from them, a ledger adds them up.
 
-        Raises:
-            IncomparableError: nothing is known for this unit with these settings.
+        IncomparableError: nothing is known for this unit with these settings.
         """
-        ...
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
         """What one release of one record guarantees; the unit defaults to the smallest. Errors as of `events`."""
-        ...
 
 
 @runtime_checkable
@@ -140,23 +130,19 @@ class Spec(Promise, Protocol):
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Self:
         """The same spec with its noise set so that `guarantee(unit, delta)` costs at most epsilon."""
-        ...
 
     def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> Mechanism[str]:
         """The mechanism, made from public data only; `seed` fixes what is random in the making.
 
         Traits say which further arguments there are: `private`, `pool`, `on_progress`.
         """
-        ...
 
     def load(self, folder: Path) -> Mechanism[str]:
         """The mechanism that `Mechanism.save` wrote into the folder, under the same spec."""
-        ...
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
         """Settings for the contract: one for each way of working, each fitted in seconds."""
-        ...
 
 
 class Mechanism(Protocol[Output_co]):
@@ -165,23 +151,19 @@ class Mechanism(Protocol[Output_co]):
     @property
     def spec(self) -> Spec:
         """The public settings."""
-        ...
 
     @property
     def digests(self) -> Mapping[str, str]:
         """sha256 digests of the fitted model and of the public data in it, by name."""
-        ...
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Sequence[Release[Output_co]]:
         """One release a record, in order. A record's output distribution is the same in any batch."""
-        ...
 
     def save(self, folder: Path) -> None:
         """Write what was fitted into an existing folder, for `Spec.load`: JSON, plain arrays, safetensors; no code."""
-        ...
 
 
-# ------------------------------------------------- optional seams, for audits that see more than outputs
+# Optional seams, for audits that see more than outputs.
 
 
 @runtime_checkable
@@ -191,12 +173,9 @@ class HasDistribution(Protocol):
     def output_distribution(self, record: Record, /) -> Mapping[str, float]:
         """The exact probability of every possible output for this record; they sum to 1.
 
-        Where more than a text is released, an output is `seen` of the release.
-
-        Raises:
-            ConfigError: the outputs cannot be enumerated with these settings, or are too many for this record.
+        Where more than a text is released, an output is `seen` of the release. ConfigError: the outputs cannot be
+        enumerated with these settings, or are too many for this record.
         """
-        ...
 
 
 @runtime_checkable
@@ -205,14 +184,12 @@ class VectorNoise(Protocol):
 
     def release(self, vectors: Floats, randomness: Randomness, /) -> Floats:
         """One noisy vector a row, `(rows, dim)`."""
-        ...
 
     def log_density(self, released: Floats, vectors: Floats, /) -> Floats:
         """Log density, `(rows,)`, of each released row given the vector in the same row.
 
         A term that depends on the released row alone may be left out: audits compare vectors for one released row.
         """
-        ...
 
 
 @runtime_checkable
@@ -221,7 +198,6 @@ class HasLatent(VectorNoise, Protocol):
 
     def latent(self, records: Sequence[Record], /) -> Floats:
         """The latents `(n_records, dim)` before the noise; ConfigError where there are none, or of several sizes."""
-        ...
 
 
 @runtime_checkable
@@ -230,7 +206,6 @@ class HasReconstruction(Protocol):
 
     def reconstruction_losses(self, records: Sequence[Record], /) -> Floats:
         """Loss per token `(n_records,)` of writing each record from its own latent: private."""
-        ...
 
 
 @runtime_checkable
@@ -239,7 +214,6 @@ class HasTraining(Protocol):
 
     def training_guarantee(self) -> Guarantee:
         """What the trained model alone guarantees."""
-        ...
 
 
 @runtime_checkable
@@ -251,7 +225,6 @@ class Refits(Protocol):
 
         `fitted` is of another spec for the same records and seed, which differs in `Traits.refits` alone.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +244,6 @@ class HasRemarks(Protocol):
 
     def remarks(self) -> Remarks:
         """What should be read beside its guarantee; ConfigError where a file that the settings name is unreadable."""
-        ...
 
 
 @runtime_checkable
@@ -280,7 +252,6 @@ class HasMetric(Protocol):
 
     def distance(self, first: Record, second: Record, /) -> float:
         """The distance of two neighbours in the guarantee's metric, rounded up."""
-        ...
 
 
 #: Metadata of a setting that came later. At its default it is left out, so that what was saved before stays as it was.

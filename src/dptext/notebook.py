@@ -1,7 +1,5 @@
 """What a notebook shows of guarantees, certificates, releases and tables: plain HTML, everything escaped."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from html import escape
 

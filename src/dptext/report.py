@@ -1,5 +1,8 @@
 """Figures of audits as SVG, the same bytes for the same numbers. Needs matplotlib: pip install "dptext[report]".
 
+Each goes to the `path` of an SVG file, which only its owner can read; a `Target` may say otherwise, or overwrite a
+file. Each raises ConfigError where the file cannot be written, and MissingExtraError where matplotlib is not installed.
+
 A figure of one's own is drawn on what `drawing` yields::
 
     with drawing("violations.svg", title="...") as figure:
@@ -23,32 +26,16 @@ from dptext.errors import ConfigError
 from dptext.text.files import Target
 from dptext.types import Floats
 
-__all__ = [
-    "LINES",
-    "Bounds",
-    "bounds_figure",
-    "divergence_figure",
-    "drawing",
-    "load_matplotlib",
-    "plane_figure",
-    "roc_figure",
-    "save",
-    "violations_figure",
-]
+__all__ = ["LINES", "Bounds", "drawing", "load_matplotlib", "save"]
+
+Place = str | os.PathLike[str] | Target
 
 
-def violations_figure(rows: Sequence[Violations], path: str | os.PathLike[str] | Target) -> None:
+def violations_figure(rows: Sequence[Violations], path: Place) -> None:
     """The share of pairs of vectors that violate a claimed sensitivity, against their size, with a curve for each law.
 
-    It is figure 1 of Habernal 2021. The bands are the intervals of the shares.
-
-    Args:
-        rows: of one claim. Only the number of coordinates may differ.
-        path: of the SVG file, which only its owner can read. A `Target` may say otherwise, or overwrite a file.
-
-    Raises:
-        ConfigError: no rows, rows of different claims or of too many laws, or a file that cannot be written.
-        MissingExtraError: matplotlib is not installed.
+    It is figure 1 of Habernal 2021. The bands are the intervals of the shares. ConfigError: no rows, rows of too many
+    laws, or of claims that differ in more than the number of coordinates.
     """
     if len({str(row.claim) for row in rows}) != 1:
         raise ConfigError("Expected rows of one claim, found none or several.")
@@ -72,15 +59,11 @@ def violations_figure(rows: Sequence[Violations], path: str | os.PathLike[str] |
         axes.set_xscale("log", base=2)
         axes.set_xticks([2**i for i in range((largest - 1).bit_length() + 1)])
         axes.xaxis.set_major_formatter("{x:.0f}")
-        axes.set_ylim(-2, 102)
-        axes.set_xlabel("coordinates of a vector, n (log scale)")
-        axes.set_ylabel("pairs that violate the claim (%)")
-        axes.set_title(f"Claim: {claim}\nShare of random pairs that violate it ({_counts(pairs)} for each n)")
+        counts = f"{pairs[0]:,} pairs" if len(pairs) == 1 else f"{pairs[0]:,} to {pairs[-1]:,} pairs"
+        title = f"Claim: {claim}\nShare of random pairs that violate it ({counts} for each n)"
+        axes.set(ylim=(-2, 102), xlabel="coordinates of a vector, n (log scale)")
+        axes.set(ylabel="pairs that violate the claim (%)", title=title)
         axes.legend(title="coordinates before clipping", loc="upper left", bbox_to_anchor=(0, 0.97), alignment="left")
-
-
-def _counts(pairs: Sequence[int]) -> str:
-    return f"{pairs[0]:,} pairs" if len(pairs) == 1 else f"{pairs[0]:,} to {pairs[-1]:,} pairs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,18 +85,10 @@ class Bounds:
     claimed: float
 
 
-def bounds_figure(curves: Sequence[Bounds], path: str | os.PathLike[str] | Target) -> None:
+def bounds_figure(curves: Sequence[Bounds], path: Place) -> None:
     """What counting shows, against the number of runs, with a panel for each claimed epsilon.
 
-    A curve above the claim refutes it; none can rise above the ceiling.
-
-    Args:
-        curves: of mechanisms under the same or other claims.
-        path: of the SVG file, which only its owner can read. A `Target` may say otherwise, or overwrite a file.
-
-    Raises:
-        ConfigError: no curves, too many for one panel, or a file that cannot be written.
-        MissingExtraError: matplotlib is not installed.
+    A curve above the claim refutes it; none can rise above the ceiling. ConfigError: no curves, or too many for one.
     """
     panels: dict[float, list[Bounds]] = {}
     for curve in curves:
@@ -131,8 +106,7 @@ def bounds_figure(curves: Sequence[Bounds], path: str | os.PathLike[str] | Targe
                 axes.axhline(claimed, color="black", linewidth=1.0, label="claim")
             axes.set_xscale("log")
             axes.set_ylim(bottom=-0.15)
-            axes.set_xlabel("runs on each of two inputs (log scale)")
-            axes.set_ylabel("lower bound on epsilon (95%)")
+            axes.set(xlabel="runs on each of two inputs (log scale)", ylabel="lower bound on epsilon (95%)")
             axes.set_title(f"claimed epsilon {claimed:g}" if not math.isinf(claimed) else "nothing claimed")
         figure.set_size_inches(4.5 * max(len(panels), 1.4), 4.4)
         legend_below(figure)
@@ -142,19 +116,11 @@ def bounds_figure(curves: Sequence[Bounds], path: str | os.PathLike[str] | Targe
 _LEAST_RATE: Final = 1e-3
 
 
-def roc_figure(curves: Mapping[str, Roc], path: str | os.PathLike[str] | Target) -> None:
+def roc_figure(curves: Mapping[str, Roc], path: Place) -> None:
     """True against false positive rates of membership attacks, both on log scales (Carlini et al. 2022, figure 1).
 
     Log scales show a few members who are found for sure, whom an AUC hides. The diagonal is guessing. Rates of true
-    positives below 0.1% are drawn at 0.1%.
-
-    Args:
-        curves: by the name of the attack.
-        path: of the SVG file, which only its owner can read. A `Target` may say otherwise, or overwrite a file.
-
-    Raises:
-        ConfigError: no curves or too many, or a file that cannot be written.
-        MissingExtraError: matplotlib is not installed.
+    positives below 0.1% are drawn at 0.1%. The curves go by the name of the attack; ConfigError: none, or too many.
     """
     if not 1 <= len(curves) <= len(LINES):
         raise ConfigError(f"Expected 1 to {len(LINES)} curves, found {len(curves)}.")
@@ -167,32 +133,18 @@ def roc_figure(curves: Mapping[str, Roc], path: str | os.PathLike[str] | Target)
             axes.plot(fprs, tprs, dashes, color=color, label=name, drawstyle="steps-post")
         ends = [_LEAST_RATE, 1.0]
         axes.plot(ends, ends, color="#888888", linewidth=1.0, label="guessing")
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_xlim(_LEAST_RATE, 1.0)
-        axes.set_ylim(_LEAST_RATE, 1.1)
-        axes.set_aspect("equal")
+        axes.set(xscale="log", yscale="log", xlim=(_LEAST_RATE, 1.0), ylim=(_LEAST_RATE, 1.1), aspect="equal")
         ticks = [0.001, 0.01, 0.1, 1.0]
         names = ["0.1%", "1%", "10%", "100%"]
         axes.set_xticks(ticks, names)
         axes.set_yticks(ticks, names)
         axes.minorticks_off()
-        axes.set_xlabel("non-members accused (log scale)")
-        axes.set_ylabel("members found (log scale)")
+        axes.set(xlabel="non-members accused (log scale)", ylabel="members found (log scale)")
         legend_below(figure, columns=2)
 
 
-def divergence_figure(found: DivergenceReport, path: str | os.PathLike[str] | Target) -> None:
-    """Divergence against its order, with the lines that epsilons are read from.
-
-    Args:
-        found: by `dptext.audits.divergence`.
-        path: of the SVG file, which only its owner can read. A `Target` may say otherwise, or overwrite a file.
-
-    Raises:
-        ConfigError: the file cannot be written.
-        MissingExtraError: matplotlib is not installed.
-    """
+def divergence_figure(found: DivergenceReport, path: Place) -> None:
+    """Divergence against its order, as `dptext.audits.divergence` found it, with the lines that give epsilons."""
     alphas = np.asarray(found.alphas)
     with drawing(path, title="Renyi divergence in one embedding against its order") as figure:
         figure.set_size_inches(6.4, 5.2)
@@ -208,25 +160,16 @@ def divergence_figure(found: DivergenceReport, path: str | os.PathLike[str] | Ta
                 )
         axes.set_yscale("symlog", linthresh=1.0)
         axes.set_ylim(bottom=0)
-        axes.set_xlabel("order alpha")
-        axes.set_ylabel("divergence (nats, larger direction)")
+        axes.set(xlabel="order alpha", ylabel="divergence (nats, larger direction)")
         axes.set_title("No upper bound: estimates in one embedding")
         legend_below(figure, columns=2)
 
 
-def plane_figure(sets: Mapping[str, Floats], path: str | os.PathLike[str] | Target) -> None:
+def plane_figure(sets: Mapping[str, Floats], path: Place) -> None:
     """Sets of vectors in the first two main directions of public text, with a point for each record.
 
     It is as private as the sets: where space and embedder are public, whoever has a candidate text can look for its
-    point.
-
-    Args:
-        sets: `(n, 2)` by name, at most four.
-        path: of the SVG file, which only its owner can read. A `Target` may say otherwise, or overwrite a file.
-
-    Raises:
-        ConfigError: no sets, too many, vectors of another shape, or a file that cannot be written.
-        MissingExtraError: matplotlib is not installed.
+    point. The sets are `(n, 2)`, by name; ConfigError: none, more than four, or vectors of another shape.
     """
     if not 1 <= len(sets) <= len(LINES) or any(rows.ndim != 2 or rows.shape[1] != 2 for rows in sets.values()):
         raise ConfigError(f"Expected 1 to {len(LINES)} sets of points of shape (n, 2).")
@@ -238,6 +181,5 @@ def plane_figure(sets: Mapping[str, Floats], path: str | os.PathLike[str] | Targ
                 rows[:, 0], rows[:, 1], marker, color=color, markersize=2.5, alpha=0.4, markeredgewidth=0, label=name
             )
         axes.set_title("One embedding: texts can differ where points do not")
-        axes.set_xlabel("first component")
-        axes.set_ylabel("second component")
+        axes.set(xlabel="first component", ylabel="second component")
         legend_below(figure, columns=2)

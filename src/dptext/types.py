@@ -1,7 +1,5 @@
 """Names of types that many modules use: arrays by what they hold, and what JSON can say. Results as JSON."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass

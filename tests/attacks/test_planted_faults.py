@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dptext import audits
-from dptext.audits.provenance import broken_assumptions, records_digest
+from dptext.audits.subjects import broken_assumptions, records_digest
 from dptext.errors import IncomparableError
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy import accounting
@@ -233,19 +233,25 @@ class SameNoiseEveryTime(Faulty):
         return self.inner.privatize(records, seeded(7))
 
 
+@dataclass
 class SharedNoise(Faulty):
-    """One noise vector for all tokens of a text: equal tokens stay equal."""
+    """One of 64 noise vectors for all tokens of a text: equal tokens stay equal."""
+
+    drawn: dict[tuple[str, int], str] = field(default_factory=dict, repr=False)
 
     def privatize(self, records, randomness):
         releases = []
         for i, record in enumerate(records):
             lines, source = tokenize(record.text), randomness.at(i) if not randomness.is_secure else randomness
-            words = list(dict.fromkeys(token for line in lines for token in line))
-            position = int(uniform_below(2**32, 1, source)[0])
-            drawn = {word: self.inner.privatize([Record("0", word)], seeded(position))[0].output for word in words}
-            text = "\n".join(" ".join(drawn[token] for token in line) for line in lines)
+            noise = int(uniform_below(64, 1, source)[0])
+            text = "\n".join(" ".join(self.one(token, noise) for token in line) for line in lines)
             releases.append(Release(record.id, text))
         return releases
+
+    def one(self, word, noise):
+        if (word, noise) not in self.drawn:
+            self.drawn[word, noise] = self.inner.privatize([Record("0", word)], seeded(noise))[0].output
+        return self.drawn[word, noise]
 
 
 class NormalisedByTheBatch(Faulty):

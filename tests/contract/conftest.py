@@ -5,7 +5,7 @@ Of each mechanism they are as many as see twice the epsilon: see test_power.py.
 
 import pytest
 
-from dptext.testing import audit_checks
+from dptext.testing import release_checks
 from fitted import language_model
 
 
@@ -21,5 +21,5 @@ def draws(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     if request.param == "few draws":
         kind = request.node.callspec.params.get("kind", "planted")
         share = {"syntf": 2, "planted": 4}.get(kind, 8)
-        monkeypatch.setattr(audit_checks, "_TRIALS", audit_checks._TRIALS // share)
-        monkeypatch.setattr(audit_checks, "_FEW", audit_checks._FEW // 2)
+        monkeypatch.setattr(release_checks, "_TRIALS", release_checks._TRIALS // share)
+        monkeypatch.setattr(release_checks, "_FEW", release_checks._FEW // 2)

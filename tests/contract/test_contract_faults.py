@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from dptext.audits.trials.thresholds import separation
+from dptext.audits.trials.distinguishing import separation
 from dptext.errors import ConfigError, DPTextError, PrivacyError
 from dptext.mechanism import FitProgress, Learns, Traits
 from dptext.mechanisms.candidates.label_only import LabelOnly
@@ -24,9 +24,8 @@ from dptext.runs import streaming as pipeline
 from dptext.runs.certificate import Certificate
 from dptext.runs.resume import State
 from dptext.sampling.randomness import Randomness, seeded
-from dptext.testing import CHECKS, ContractError, check_mechanism
-from dptext.testing import shapes as file_checks
-from dptext.testing.audit_checks import joined
+from dptext.testing import CHECKS, ContractError, check_mechanism, silence_checks
+from dptext.testing.release_checks import joined
 from dptext.text.records import Record, Release
 from vectored import VectorMechanism, VectorWords, vector_of
 from vectors import WORDS
@@ -630,8 +629,8 @@ def test_a_fault_planted_in_the_run_is_caught(tem, check: str, plant, broken: st
     ],
 )
 def test_the_old_batching_is_caught_in_every_format(tem, name: str, told: str, monkeypatch) -> None:
-    assert name in file_checks.output_names(tem.spec)
-    monkeypatch.setattr(file_checks, "output_names", lambda _: [name])
+    assert name in silence_checks.output_names(tem.spec)
+    monkeypatch.setattr(silence_checks, "output_names", lambda _: [name])
     assert check_mechanism(tem, checks=["shapes"])
     _old_batching(monkeypatch)
     with pytest.raises(ContractError, match=f"marks of a run to {name}" if told == "marks" else f"^{name} and its"):
@@ -642,11 +641,11 @@ def test_shapes_are_compared_in_all_formats_that_hold_what_is_released(tem, vect
     lines, gzipped = ["out.jsonl", "out.jsonl.gz"], ["out.csv", "out.csv.gz", "out.tsv"]
     texts = ["out.txt", "out.txt.gz"]
     labelled = LabelOnly(labels=("a", "b"), epsilon=1.0)
-    assert sorted(file_checks.output_names(tem.spec)) == sorted([*lines, *gzipped, *texts, "out.parquet"])
-    assert sorted(file_checks.output_names(labelled)) == sorted([*lines, *gzipped, "out.parquet"])
-    assert sorted(file_checks.output_names(vectored("both").spec)) == sorted([*lines, "out.parquet"])
+    assert sorted(silence_checks.output_names(tem.spec)) == sorted([*lines, *gzipped, *texts, "out.parquet"])
+    assert sorted(silence_checks.output_names(labelled)) == sorted([*lines, *gzipped, "out.parquet"])
+    assert sorted(silence_checks.output_names(vectored("both").spec)) == sorted([*lines, "out.parquet"])
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert sorted(file_checks.output_names(labelled)) == sorted([*lines, *gzipped])
+    assert sorted(silence_checks.output_names(labelled)) == sorted([*lines, *gzipped])
 
 
 def test_every_check_has_its_fault() -> None:

@@ -169,7 +169,7 @@ def private_lines(known: np.ndarray) -> np.ndarray:
     ("where", "defect", "message"),
     [
         (
-            "sampling.nudged.Nudged.steps",
+            "sampling.hub.Nudged.steps",
             lambda real: lambda *given: 2 * real(*given),
             "moves choices by what they cost",
         ),

@@ -4,9 +4,10 @@ import importlib.util
 import json
 from pathlib import Path
 
-import pytest
+from scripts import needs
 
-pytest.importorskip("pandas")
+pytestmark = needs("pandas")
+
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "tutorials"
 
 

@@ -100,7 +100,7 @@ def test_from_a_file_to_a_table(source: Path, tmp_path: Path, vectors: Path) -> 
 
 def test_a_claim_for_documents_is_tried(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Randomized response on the author survives at its epsilon; the same claim with the author passed on does not."""
-    from dptext.sampling import label_response
+    from dptext.sampling import top_k
 
     labels = json.dumps([f"{CANARY}{i}" for i in range(AUTHORS)])
     audit = ["audit", "authorship", source, "--text-field", "body", "--author-field", "who", "--label-field", "who"]
@@ -111,9 +111,9 @@ def test_a_claim_for_documents_is_tried(source: Path, monkeypatch: pytest.Monkey
     assert "Nothing refutes the claim of epsilon 0.5 per document: no difference was seen." in out
     assert "control" not in out
     assert "90 of the texts are in --public" in err
-    choose = label_response.TopKRandomizedResponse.choose
+    choose = top_k.TopKRandomizedResponse.choose
     monkeypatch.setattr(
-        label_response.TopKRandomizedResponse,
+        top_k.TopKRandomizedResponse,
         "choose",
         lambda self, scores, source: choose(self, scores, source) * 0 + scores.argmax(axis=1),
     )

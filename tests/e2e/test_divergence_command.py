@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from dptext.audits.divergence import estimators, ratio_models
+from dptext.audits.divergence import density_ratio, estimators
 from dptext.cli.app import app, exit_code
 from dptext.errors import DPTextError
 from vectors import WORDS
@@ -18,7 +18,7 @@ FEW = ("--embedding", "tfidf", "--components", 4, "--alphas", "1.1,2,5", "--text
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ratio_models, "_MOST_EPOCHS", 2)
+    monkeypatch.setattr(density_ratio, "_MOST_EPOCHS", 2)
     monkeypatch.setattr(estimators, "_NEAREST_HALVES", 5)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from dptext.audits.divergence import estimators, ratio_models
+from dptext.audits.divergence import density_ratio, estimators
 from dptext.cli.app import app, exit_code
 from dptext.errors import DPTextError
 from pages_folder import CORPORA, Folder, guarantee
@@ -47,7 +47,7 @@ def dptext(*arguments: object) -> tuple[int, str]:
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ratio_models, "_MOST_EPOCHS", 2)
+    monkeypatch.setattr(density_ratio, "_MOST_EPOCHS", 2)
     monkeypatch.setattr(estimators, "_NEAREST_HALVES", 5)
 
 

@@ -1,8 +1,8 @@
-"""A gateway in a process of its own: python gateway_server.py JSON."""
+"""A gateway in a process of its own."""
 
-import json
-import sys
+import os
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 
@@ -10,12 +10,11 @@ from dptext.service.app import create_app
 from dptext.service.settings import Settings
 
 
-def main(given: dict) -> None:
-    """Serve until it is killed."""
+def serve(given: dict[str, Any]) -> None:
+    """Serve in silence until it is killed."""
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(quiet, 1)
+    os.dup2(quiet, 2)
     paths = {name: Path(given.pop(name)) for name in ("models", "spool", "key_file")}
     port = given.pop("port")
     uvicorn.run(create_app(Settings(**paths, **given)), port=port, log_level="error", access_log=False)
-
-
-if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))

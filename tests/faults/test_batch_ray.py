@@ -9,9 +9,6 @@ from pathlib import Path
 import pytest
 from test_batch_kills import HERE, Rig
 
-ray = pytest.importorskip("ray")
-cluster_utils = pytest.importorskip("ray.cluster_utils")
-
 
 @pytest.fixture
 def rig(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
@@ -26,7 +23,7 @@ def rig(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
         part_size=30,
         engine="ray",
     )
-    cluster = cluster_utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    cluster = pytest.importorskip("ray.cluster_utils").Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
     found.nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
     found.cluster = cluster
     found.given["address"] = cluster.address

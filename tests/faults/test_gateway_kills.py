@@ -3,20 +3,21 @@
 import contextlib
 import hashlib
 import json
+import multiprocessing
 import os
 import random
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import httpx
 import pytest
+from gateway_server import serve
 
 import dptext as dp
 from dptext.errors import LedgerError
@@ -28,8 +29,10 @@ from gateways import prepare
 from many_files import rows
 from postgres import require, running
 
-HERE = Path(__file__).parent
 PATIENCE = 300  # seconds: beside other work a gateway takes a minute to start
+#: Gateways are forked from one process that has imported what they need, which costs more than all else that they do.
+STARTED = multiprocessing.get_context("forkserver")
+STARTED.set_forkserver_preload(["uvicorn", "dptext.service.app", "dptext.mechanisms.candidates.label_only"])
 
 
 class Killed:
@@ -39,14 +42,14 @@ class Killed:
         settings, self.ledger = prepare(folder, location, epsilon=1e6)
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
-            self.port = taken.getsockname()[1]
+            port = taken.getsockname()[1]
         self.spool = settings.spool
         self.given = {
             "models": str(settings.models),
             "spool": str(settings.spool),
             "key_file": str(settings.key_file),
             "ledger": location,
-            "port": self.port,
+            "port": port,
             "seconds": 1.0,
             "requests_a_minute": 100_000,
         }
@@ -54,22 +57,19 @@ class Killed:
         keys = Keys(store, Secret.at(settings.key_file))
         self.key = keys.create("team", account="reviews", scopes=("privatize", "jobs", "synthesize"))
         store.close()
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=20)
         self.kills = 0
         self.busy: list[httpx.Response] = []
         self.process = self.begun()
 
-    def begun(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [sys.executable, str(HERE / "gateway_server.py"), json.dumps(self.given)],
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+    def begun(self) -> ForkServerProcess:
+        process = STARTED.Process(target=serve, args=(self.given,))
+        process.start()
+        return process
 
     def kill(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
+        self.process.kill()
+        self.process.join()
         self.kills += 1
         self.process = self.begun()
 
@@ -78,7 +78,7 @@ class Killed:
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             with contextlib.suppress(httpx.TransportError):
-                httpx.get(f"{self.url}/healthz", timeout=5)
+                self.client.get("/healthz", timeout=5)
                 return
             time.sleep(0.02)
         raise TimeoutError
@@ -88,11 +88,9 @@ class Killed:
         headers = {"Authorization": f"Bearer {self.key}", "Idempotency-Key": key}
         end = time.monotonic() + PATIENCE
         while True:
-            assert time.monotonic() < end, (self.process.poll(), self.busy[-1:])
+            assert time.monotonic() < end, (self.process.exitcode, self.busy[-1:])
             try:
-                found = httpx.request(
-                    method, f"http://127.0.0.1:{self.port}{path}", headers=headers, timeout=20, **more
-                )
+                found = self.client.request(method, path, headers=headers, **more)
             except httpx.TransportError:
                 time.sleep(0.05)
                 continue
@@ -110,14 +108,17 @@ class Killed:
         assert (found["state"], found["problem"]) == ("done", None)
         return found
 
+    def close(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.client.close()
+        self.ledger.close()
+
 
 @pytest.fixture
 def gateway(tmp_path: Path, new_ledger) -> Iterator[Killed]:
-    found = Killed(tmp_path, new_ledger())
-    yield found
-    found.process.kill()
-    found.process.wait()
-    found.ledger.close()
+    with contextlib.closing(Killed(tmp_path, new_ledger())) as found:
+        yield found
 
 
 FEW = [{"text": f"secret {i}", "label": "travel"} for i in range(5)]
@@ -190,7 +191,7 @@ def test_kills_of_the_database_in_the_middle_of_releases(tmp_path: Path, kills: 
             with contextlib.suppress(LedgerError):
                 gateway.ledger.close()
             released_under_kills(gateway, kills, kill)
-            assert process.poll() is None
+            assert process.is_alive()
             assert gateway.busy
             if kills >= 50:  # of two, none may hit
                 assert sum(held) >= kills / 4, held  # it was killed in the middle of statements or transactions
@@ -198,9 +199,7 @@ def test_kills_of_the_database_in_the_middle_of_releases(tmp_path: Path, kills: 
                 assert refused.headers["content-type"] == "application/problem+json"
                 assert "secret" not in refused.text
         finally:
-            process.kill()
-            process.wait()
-            gateway.ledger.close()
+            gateway.close()
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(50, marks=pytest.mark.slow)])
@@ -261,7 +260,8 @@ def test_a_database_that_goes_away_and_comes_back(tmp_path: Path) -> None:
         for path in away:
             path.rename(tmp_path / f"away-{path.name}")
         gateway.kill()
-        assert gateway.process.wait(timeout=60) != 0  # without books it does not start
+        gateway.process.join(timeout=60)
+        assert gateway.process.exitcode  # without books it does not start
         for path in away:
             (tmp_path / f"away-{path.name}").rename(path)
         gateway.process = gateway.begun()
@@ -269,6 +269,4 @@ def test_a_database_that_goes_away_and_comes_back(tmp_path: Path) -> None:
         assert again.content == first.content
         assert len(list(Ledger.at(tmp_path / "books.db").log("reviews"))) == 1
     finally:
-        gateway.process.kill()
-        gateway.process.wait()
-        gateway.ledger.close()
+        gateway.close()

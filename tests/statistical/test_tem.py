@@ -7,9 +7,8 @@ import pytest
 from scipy import stats
 
 from dptext.embeddings.vectors import WordVectors
-from dptext.mechanisms.words import word_draws
-from dptext.mechanisms.words.vocabulary import WordPoints
-from dptext.mechanisms.words.word_draws import WordDraws
+from dptext.mechanisms.words import vocabulary
+from dptext.mechanisms.words.vocabulary import WordDraws, WordPoints
 from dptext.sampling.randomness import seeded
 from dptext.sampling.truncated import SHELLS, TruncatedExponential
 
@@ -104,12 +103,12 @@ def test_shells_that_are_proposed_by_their_size_alone_are_seen(
         limbs[2] = counts
         return limbs
 
-    monkeypatch.setattr(word_draws, "proposal_weights", flat)
+    monkeypatch.setattr(vocabulary, "proposal_weights", flat)
     assert not fits(draws_of(words, 1.0, 0), 0, seed=1)
 
 
 def test_a_first_member_instead_of_any_is_seen(words: WordPoints, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(word_draws, "uniform_below_each", lambda bounds, source: np.zeros_like(bounds))
+    monkeypatch.setattr(vocabulary, "uniform_below_each", lambda bounds, source: np.zeros_like(bounds))
     assert not fits(draws_of(words, 1.0, 0), 0, seed=1)
 
 

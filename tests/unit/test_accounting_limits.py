@@ -381,19 +381,26 @@ def test_renyi_divergence_against_its_definition(order: float) -> None:
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-5, *(pytest.param(d, marks=pytest.mark.slow) for d in (1e-9, 1e-3))])
-def test_the_quick_bound_is_never_below(delta: float) -> None:
-    cases: list[list[Event]] = [
+@pytest.mark.parametrize(
+    "events",
+    [
         [PureEvent(0.3, 50)],
-        [TopKEvent(4.0, 5, 20_000, 20), TopKEvent(6.0, 5, 20_000, 20)],
+        [TopKEvent(4.0, 5, 20_000, 3), TopKEvent(6.0, 5, 20_000, 3)],
         [GaussianEvent(3.0, 10), PureEvent(0.1, 10)],
         [ExponentialEvent(0.5, 100, 20), TwoSetEvent(1.0, 5, 100, count=2)],
         [ZcdpEvent(0.1), PureEvent(0.2)],
         [TopKEvent(0.1, 1, 2, 20_000)],
-        [SampledGaussianEvent(1.0, 0.05, 300), TopKEvent(4.0, 1, 2)],
-        [SampledGaussianEvent(0.8, 0.99, 100), TopKEvent(0.01, 1, 7, 5), GaussianEvent(3.0)],
-    ]
-    for events in cases:
-        assert accounting.epsilon(events, delta) <= accounting.quick_epsilon(events, delta)
+        [SampledGaussianEvent(1.0, 0.05, 300), TopKEvent(4.0, 1, 2), GaussianEvent(3.0)],
+        # the same with fewer kinds, and on wide grids
+        pytest.param([SampledGaussianEvent(1.0, 0.05, 300), TopKEvent(4.0, 1, 2)], marks=pytest.mark.slow),
+        pytest.param([TopKEvent(4.0, 5, 20_000, 20), TopKEvent(6.0, 5, 20_000, 20)], marks=pytest.mark.slow),
+        pytest.param(
+            [SampledGaussianEvent(0.8, 0.99, 100), TopKEvent(0.01, 1, 7, 5), GaussianEvent(3.0)], marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_the_quick_bound_is_never_below(events: list[Event], delta: float) -> None:
+    assert accounting.epsilon(events, delta) <= accounting.quick_epsilon(events, delta)
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 0.01, 1.0, 10.0])
@@ -404,9 +411,19 @@ def test_tem_pays_for_its_rounding_at_the_least_distance(epsilon: float) -> None
 
 
 @pytest.mark.parametrize(
-    ("multiplier", "rate", "steps"), [(1.0, 0.05, 300), (4.0, 0.99, 300), (1.0, 0.9, 60), (0.6, 0.02, 3000)]
+    ("multiplier", "rate", "steps", "relation"),
+    [
+        (1.0, 0.05, 300, Relation.ADD_OR_REMOVE_ONE),
+        (4.0, 0.99, 300, Relation.REPLACE_ONE),
+        # wider grids, and the same trainings under the other relation
+        pytest.param(0.6, 0.02, 3000, Relation.ADD_OR_REMOVE_ONE, marks=pytest.mark.slow),
+        pytest.param(1.0, 0.9, 60, Relation.REPLACE_ONE, marks=pytest.mark.slow),
+        pytest.param(1.0, 0.05, 300, Relation.REPLACE_ONE, marks=pytest.mark.slow),
+        pytest.param(0.6, 0.02, 3000, Relation.REPLACE_ONE, marks=pytest.mark.slow),
+        pytest.param(4.0, 0.99, 300, Relation.ADD_OR_REMOVE_ONE, marks=pytest.mark.slow),
+        pytest.param(1.0, 0.9, 60, Relation.ADD_OR_REMOVE_ONE, marks=pytest.mark.slow),
+    ],
 )
-@pytest.mark.parametrize("relation", [Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE])
 def test_the_grid_of_a_training_is_as_good_as_a_finer_one(
     multiplier: float, rate: float, steps: int, relation: Relation
 ) -> None:

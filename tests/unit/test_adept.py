@@ -18,7 +18,6 @@ import dptext.neural  # noqa: E402
 from dptext import audits  # noqa: E402
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError  # noqa: E402
 from dptext.mechanism import HasDistribution, HasLatent, settings  # noqa: E402
-from dptext.mechanisms.adept import latent  # noqa: E402
 from dptext.mechanisms.adept import sound as adept  # noqa: E402
 from dptext.mechanisms.adept.sound import PUBLIC_MODEL, Adept, AdeptCodebook, AdeptNoise  # noqa: E402
 from dptext.privacy.events import PureEvent  # noqa: E402
@@ -407,7 +406,7 @@ def test_privatize_decodes_the_released_latent_and_nothing_else(fitted, noise: s
 
     def decoded(at: np.ndarray) -> list:
         inside = at / np.maximum(1, np.linalg.norm(at, axis=1, keepdims=True)) * (1 - 1e-12)
-        return mechanism.model.write(inside, latent.decoding(mechanism.spec))
+        return mechanism.write(inside)
 
     assert decoded(released) == outputs
     assert decoded(latents) != outputs

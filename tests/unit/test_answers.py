@@ -378,9 +378,9 @@ def test_a_grid_without_a_mechanism_has_no_answer(monkeypatch: pytest.MonkeyPatc
 
 def test_details_and_json(capsys: pytest.CaptureFixture[str]) -> None:
     given = (["One.", "Two."], ["table"], ["more"], {"n": 1})
-    answers.print_answer(*given, details=False, as_json=False)
+    answers.Printing(details=False, as_json=False).answer(*given)
     assert capsys.readouterr().out == "One.\nTwo.\n\ntable\n\nAll numbers: the same command with --details.\n"
-    answers.print_answer(*given, details=True, as_json=False)
+    answers.Printing(details=True, as_json=False).answer(*given)
     assert capsys.readouterr().out == "One.\nTwo.\n\ntable\n\nmore\n"
-    answers.print_answer(*given, details=True, as_json=True)
+    answers.Printing(details=True, as_json=True).answer(*given)
     assert json.loads(capsys.readouterr().out) == {"answer": ["One.", "Two."], "n": 1}

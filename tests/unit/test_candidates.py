@@ -15,7 +15,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from dptext import audits
-from dptext.audits.trials.sampler_fit import SIGNIFICANT, distribution_p_value
+from dptext.audits.trials.density import SIGNIFICANT, distribution_p_value
 from dptext.errors import ConfigError, DataError, IncomparableError
 from dptext.mechanism import HasDistribution, seen, settings
 from dptext.mechanisms.candidates.candidates import Candidates, CandidatesMechanism, Pool

@@ -32,7 +32,7 @@ torch = pytest.importorskip("torch")
 
 from safetensors.numpy import load_file, save_file  # noqa: E402 (with torch)
 
-from dptext.embeddings.word_mean import WordMean  # noqa: E402
+from dptext.embeddings.encoders import WordMean  # noqa: E402
 from dptext.neural.deep_candidate import fit as candidates_fit  # noqa: E402
 from dptext.neural.deep_candidate.candidates import (  # noqa: E402
     DEPTHS,

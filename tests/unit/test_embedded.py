@@ -24,7 +24,7 @@ from dptext.testing import check_mechanism
 from dptext.text.tokens import sentences
 
 pytest.importorskip("torch")
-from dptext.embeddings.word_mean import WordMean
+from dptext.embeddings.encoders import WordMean
 
 WORDS = dp.WordMetric(epsilon=6.0, n_words=2000)
 SPEC = Embedded(WORDS, encoder="glove")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy import optimize, sparse
 
-from dptext.audits.trials.sampler_fit import SIGNIFICANT, distribution_p_value
+from dptext.audits.trials.density import SIGNIFICANT, distribution_p_value
 from dptext.errors import ConfigError, PrivacyError
 from dptext.privacy.events import PureEvent
 from dptext.sampling import envelope as module

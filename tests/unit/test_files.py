@@ -260,11 +260,11 @@ def test_there_is_one_door() -> None:
     root = Path(dptext.__file__).parent
     calls = {str(path.relative_to(root)): writing_calls(path.read_text("utf-8")) for path in root.rglob("*.py")}
     assert {name: found for name, found in calls.items() if found} == {
-        "cli/pipes.py": ["open"],  # stdout, by its number
+        "cli/privatize.py": ["open"],  # stdout, by its number
         "cli/terminal.py": ["open", "os.open", "os.open"],  # what stands for closed streams
         # two of them only to sync a file or a folder
         "text/files.py": ["each.open", "open", "os.fdopen", "os.open", "os.open", "os.open", "os.open"],
-        "testing/shapes.py": ["source.write_text"],  # made-up texts in a folder that is removed
+        "testing/silence_checks.py": ["source.write_text"],  # made-up texts in a folder that is removed
         "audits/drawing.py": ["figure.savefig"],  # into memory
         "compare/folder.py": ["os.open"],  # the lock: nothing is written to it, and no link is followed
         "compare/worker.py": ["Path('/proc/self/clear_refs').write_text", "os.fdopen"],  # the system's, and a pipe

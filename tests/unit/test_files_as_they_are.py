@@ -18,7 +18,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import dptext as dp
-from dptext.cli.utility.judged import read_back
+from dptext.cli.utility.table import read_back
 from dptext.errors import BrokenFileError, ConfigError, DataError, MissingExtraError
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.runs.certificate import Certificate, certificate_path
@@ -28,14 +28,14 @@ from dptext.runs.verification import verify
 from dptext.sampling.source import secure
 from dptext.text import rows as rows_module
 from dptext.text.charsets import detected
-from dptext.text.column_names import are_names
 from dptext.text.columns import Columns
-from dptext.text.encoding import encode_batch
 from dptext.text.formats import Format
 from dptext.text.html import has_tags, without_tags
+from dptext.text.lines import are_names
 from dptext.text.reading import OnError, read_records
 from dptext.text.records import Fields, Record, Release
 from dptext.text.survey import survey
+from dptext.text.writers import encode_batch
 
 CANARY = "ZEBRA-CANARY-4711"
 FIELDS = Fields(text="Bewertung", label="Sterne")

@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from dptext.cli.grouped import spread
+from dptext.cli.options import spread
 
 Size = Annotated[int, typer.Option("--size", help="How large.")]
 

@@ -12,11 +12,11 @@ import pytest
 from pydantic import TypeAdapter
 
 from dptext import audits
-from dptext.audits.trials.sampler_fit import SIGNIFICANT, distribution_p_value
+from dptext.audits.trials.density import SIGNIFICANT, distribution_p_value
 from dptext.errors import ConfigError, DataError, IncomparableError
 from dptext.mechanism import settings
 from dptext.mechanisms.candidates.label_only import LabelOnly, medoid
-from dptext.mechanisms.candidates.rankers import TfIdf
+from dptext.mechanisms.candidates.rankers import tfidf_of
 from dptext.privacy.guarantee import Basis, Relation, Unit
 from dptext.sampling.randomness import secure, seeded
 from dptext.testing import CHECKS, check_mechanism
@@ -199,17 +199,17 @@ def test_medoids_are_the_naive_ones():
 
 def test_tfidf_rows_have_norm_one_but_for_empty_texts():
     texts = ["A a b.", "", "b c", "a a a"]
-    rows = TfIdf.of(texts).rows(texts).toarray()
+    rows = tfidf_of(texts)(texts).toarray()
     assert np.linalg.norm(rows, axis=1) == pytest.approx([1, 0, 1, 1])
     np.testing.assert_allclose(rows @ rows.T, naive_similarities(["A a b.", "", "b c", "a a a"]), atol=1e-12)
-    assert TfIdf.of([""]).rows([""]).shape == (1, 1)
+    assert tfidf_of([""])([""]).shape == (1, 1)
 
 
 def test_the_first_of_equals_is_the_medoid():
     assert medoid(np.eye(5)) == 0
     assert medoid(np.array([[1.0, 0], [0.8, 0.6], [0, 1.0]])) == 1
     texts = ["x y", "a b", "a b", "a b c"]
-    assert medoid(TfIdf.of(texts).rows(texts)) == 1
+    assert medoid(tfidf_of(texts)(texts)) == 1
 
 
 def test_medoids_by_a_sentence_encoder(monkeypatch):

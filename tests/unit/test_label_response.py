@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from dptext.audits.trials.sampler_fit import SIGNIFICANT, distribution_p_value
+from dptext.audits.trials.density import SIGNIFICANT, distribution_p_value
 from dptext.errors import ConfigError
 from dptext.privacy.events import TopKEvent
-from dptext.sampling.label_response import LabelResponse
 from dptext.sampling.randomness import secure
+from dptext.sampling.top_k import LabelResponse
 
 LABELS = ("health", "travel", "money", "leisure")
 

@@ -21,9 +21,8 @@ import pytest
 
 from compared import experiment
 from dptext.compare.experiment import parse_experiment, read_experiment
-from dptext.compare.measured_table import read_measured, reduced
-from dptext.compare.reading import read_json
-from dptext.compare.recommend import Asked, Recommendation, recommend
+from dptext.compare.reading import read_json, read_measured
+from dptext.compare.recommend import Asked, Recommendation, recommend, reduced
 from dptext.compare.report import read_results
 from dptext.compare.stored import MeasuredTable
 from dptext.embeddings.npy import read_array
@@ -38,8 +37,7 @@ from dptext.runs import models as config
 from dptext.runs.files import privatize_file
 from dptext.runs.models import MODEL_FILE, load_model, model_spec, save_model
 from dptext.runs.plan import Plan
-from dptext.runs.specs import parse_setting, read_spec
-from dptext.runs.toml import parse_toml
+from dptext.runs.specs import parse_setting, parse_toml, read_spec
 from dptext.text.reading import read_records
 from dptext.text.records import Fields, Record
 from dptext.text.samples import sample_records

@@ -21,17 +21,15 @@ from hypothesis import strategies as st
 
 from dptext.errors import DataError
 from dptext.text import csv_rows, ids, json_columns, lines, parquet_rows
-from dptext.text.batches import Batch
-from dptext.text.column_checks import batch_of
+from dptext.text.batches import Batch, groups
 from dptext.text.csv_rows import csv_chunks
 from dptext.text.formats import is_scalar, string_fault
-from dptext.text.groups import groups
 from dptext.text.lines import Bad, Broken, blocks_of, lines_of
 from dptext.text.parquet_rows import values_of
 from dptext.text.plain_texts import PlainTexts, plain_scalars, plain_texts
 from dptext.text.reading import OnError, read_batches, read_records
 from dptext.text.records import Fields, Record
-from dptext.text.row_checks import Checks
+from dptext.text.row_checks import Checks, batch_of
 
 FIELDS = Fields(id="id", label="label", author="by", subject="of", keep=("n",))
 MOST = 8

@@ -27,15 +27,14 @@ from hypothesis import strategies as st
 from dptext.errors import BrokenFileError, ConfigError, DataError, MissingExtraError
 from dptext.text import files
 from dptext.text import releases as module
-from dptext.text.columns import Columns, release_columns
-from dptext.text.encoding import encode_batch
+from dptext.text.columns import Columns
 from dptext.text.files import create_private
 from dptext.text.formats import READ_ONLY, Format, detect_format, is_compressed
 from dptext.text.inputs import file_error
 from dptext.text.reading import MAX_CHARACTERS, OnError, read_records
 from dptext.text.records import Fields, Record, Release
 from dptext.text.releases import write_releases
-from dptext.text.writers import APPENDABLE, open_writer
+from dptext.text.writers import APPENDABLE, encode_batch, open_writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -48,6 +47,10 @@ FILES = ["a.jsonl", "a.csv", "a.txt", "a.parquet", "a.jsonl.gz", "a.csv.gz", "a.
 FULL_FILES = [name for name in FILES if "txt" not in name]
 # What every format can hold: any text but NUL and lone surrogates.
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=60)
+
+
+def release_columns(kind: Format, **which) -> tuple[str, ...]:
+    return Columns(**which).names(kind)
 
 
 def write(path: Path, data: bytes) -> Path:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dptext import audits
+from dptext.audits.trials.density import SIGNIFICANT, distribution_p_value
 from dptext.audits.trials.enumeration import exact_delta, exact_epsilon
-from dptext.audits.trials.sampler_fit import SIGNIFICANT, distribution_p_value
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanisms.words.syntf import SynTf, SynTfMechanism
 from dptext.privacy import accounting

@@ -8,8 +8,7 @@ import pytest
 
 from dptext.embeddings.vectors import WordVectors
 from dptext.errors import PrivacyError
-from dptext.mechanisms.words.vocabulary import WordPoints, frequent_words, spread_words
-from dptext.mechanisms.words.word_draws import WordDraws
+from dptext.mechanisms.words.vocabulary import WordDraws, WordPoints, frequent_words, spread_words
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.sampling import truncated
 from dptext.sampling.randomness import secure, seeded

@@ -17,6 +17,7 @@ error is then divided among them. Lower bounds are rounded down, upper ones up.
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,10 +34,7 @@ _FLOAT_SLACK = 2e-15
 class EpsilonLowerBound:
     """With probability at least `confidence` no (epsilon', delta) guarantee with epsilon' < epsilon holds.
 
-    Attributes:
-        epsilon: the lower bound; 0 says nothing.
-        delta: the delta that the refuted guarantees have.
-        tests: number of events x directions x pairs of inputs among which the error probability was split.
+    An epsilon of 0 says nothing. The error probability was split among `tests` events x directions x pairs of inputs.
     """
 
     epsilon: float
@@ -45,8 +43,7 @@ class EpsilonLowerBound:
     tests: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Rates:
+class _Rates(NamedTuple):
     """Clopper-Pearson bounds that hold together. fnr_high is counted, as 1 - tpr_low would lose its digits near 1."""
 
     tpr_low: float
@@ -64,10 +61,10 @@ def _rates(
     # Half of the error for the bound on TPR, half for the one on FPR (MATHS 7), then Bonferroni over tests.
     alpha = bonferroni(confidence, 2 * tests)
     return _Rates(
-        tpr_low=clopper_pearson_lower(true_positives, positives, alpha=alpha),
-        fnr_high=clopper_pearson_upper(positives - true_positives, positives, alpha=alpha),
-        fpr_high=clopper_pearson_upper(false_positives, negatives, alpha=alpha),
-        tnr_low=clopper_pearson_lower(negatives - false_positives, negatives, alpha=alpha),
+        clopper_pearson_lower(true_positives, positives, alpha=alpha),
+        clopper_pearson_upper(positives - true_positives, positives, alpha=alpha),
+        clopper_pearson_upper(false_positives, negatives, alpha=alpha),
+        clopper_pearson_lower(negatives - false_positives, negatives, alpha=alpha),
     )
 
 
@@ -94,18 +91,11 @@ def epsilon_from_rates(
 ) -> EpsilonLowerBound:
     """Lower bound on epsilon from how often an event occurred on each of two neighbouring inputs.
 
-    epsilon >= max(ln((TPR_low - delta) / FPR_high), ln((1 - FPR_high - delta) / (1 - TPR_low)), 0) (MATHS 7;
-    Nasr et al. 2021, arXiv 2101.04535).
-
-    Args:
-        true_positives: runs on the first input with the event.
-        positives: runs on the first input, at most 1e9.
-        false_positives: runs on the second input with the event.
-        negatives: runs on the second input, at most 1e9.
-        delta: the delta of the guarantee under test.
-        confidence: in (0, 1).
-        tests: events x directions x pairs of inputs that were looked at. The opposite direction (the event is more
-            frequent on the second input) is a further test: swap the inputs and count 2.
+    epsilon >= max(ln((TPR_low - delta) / FPR_high), ln((1 - FPR_high - delta) / (1 - TPR_low)), 0) (MATHS 7; Nasr et
+    al. 2021, arXiv 2101.04535). Positives are runs on the first input, true ones those with the event; negatives are
+    runs on the second, false positives those with the event; at most 1e9 of either. The delta is that of the guarantee
+    under test, the confidence in (0, 1). `tests` counts events x directions x pairs of inputs that were looked at. The
+    opposite direction (the event is more frequent on the second input) is a further test: swap the inputs and count 2.
 
     Raises:
         ConfigError: counts that are not integers or not possible, or a setting out of its range.
@@ -121,19 +111,14 @@ def epsilon_from_rates(
 
 
 def epsilon_ceiling(runs: int, *, delta: float = 0.0, confidence: float = 0.95, tests: int = 1) -> float:
-    """The largest lower bound that `epsilon_from_rates` can give with `runs` runs on each input.
+    """The largest lower bound that `epsilon_from_rates` can give with `runs` runs on each input: of perfect separation.
 
-    It is that of perfect separation. A claimed epsilon above it cannot be refuted by counting, whatever the mechanism
-    does (MATHS 7). The other arguments are those of `epsilon_from_rates`.
-
-    Raises:
-        ConfigError: a setting out of its range.
+    A claimed epsilon above it cannot be refuted by counting, whatever the mechanism does (MATHS 7). The other arguments
+    and errors are those of `epsilon_from_rates`.
     """
     check_part("runs", runs, "runs", runs)
-    perfect = epsilon_from_rates(
-        runs, runs, false_positives=0, negatives=runs, delta=delta, confidence=confidence, tests=tests
-    )
-    return perfect.epsilon
+    settings = {"delta": delta, "confidence": confidence}
+    return epsilon_from_rates(runs, runs, false_positives=0, negatives=runs, tests=tests, **settings).epsilon
 
 
 def _with_complement(rate: float, complement: float) -> tuple[float, float]:
@@ -156,12 +141,8 @@ def renyi_from_rates(
     The event is post-processing to one bit, so D_alpha >= ln(p^a q^(1-a) + (1-p)^a (1-q)^(1-a)) / (a-1) for the true
     rates p and q. For p > q this grows with p and shrinks with q, so p = TPR_low and q = FPR_high bound it from below.
     The bound is 0 where p <= q (MATHS 3.4, 7). Several alphas need no further `tests`, as all their bounds follow from
-    the same two rates.
-
-    The order alpha is above 1 and finite. The other arguments are those of `epsilon_from_rates`.
-
-    Raises:
-        ConfigError: counts that are not integers or not possible, or a setting out of its range.
+    the same two rates. The order alpha is above 1 and finite. The other arguments and errors are those of
+    `epsilon_from_rates`.
     """
     _validate.positive(alpha=alpha)
     if alpha <= 1:
@@ -183,20 +164,11 @@ def reconstruction_bound(epsilon: float, candidates: int, *, top: int = 1, delta
     """The most often that any attacker's `top` guesses can contain the input, of equally likely candidates; rounded up.
 
     The guarantee must hold between any two of the N candidates (MATHS 7). Let S be the j guesses, padded to exactly j,
-    and s the success. For i != k the event "i is in S, k is not" gives P_i(i in S, k not) <= e^eps P_k(i in S, k not)
-    + delta. Summed over all ordered pairs the left side is (N - j) N s, because N - j candidates are missing from S.
-    The right side is e^eps j N (1 - s) + N (N - 1) delta, because S holds j others wherever it lacks the truth. So s <=
-    (j e^eps + (N - 1) delta) / (j e^eps + N - j). The mechanism that puts the truth into S with probability s and fills
-    S up uniformly attains it.
-
-    Args:
-        epsilon: of the guarantee, finite.
-        candidates: N, how many inputs the attacker knows to be equally likely.
-        top: j, how many different guesses the attacker has.
-        delta: of the guarantee.
-
-    Raises:
-        ConfigError: a setting out of its range.
+    and s the success. For i != k the event "i is in S, k is not" gives P_i(i in S, k not) <= e^eps P_k(i in S, k not) +
+    delta. Summed over all ordered pairs the left side is (N - j) N s, because N - j candidates are missing from S. The
+    right side is e^eps j N (1 - s) + N (N - 1) delta, because S holds j others wherever it lacks the truth. So s <= (j
+    e^eps + (N - 1) delta) / (j e^eps + N - j). The mechanism that puts the truth into S with probability s and fills S
+    up uniformly attains it. ConfigError for a setting out of its range, such as an infinite epsilon.
     """
     _validate.not_negative(epsilon=epsilon)
     _validate.count(candidates=candidates, top=top)
@@ -212,10 +184,8 @@ def accuracy_implies(accuracy: float, *, delta: float = 0.0) -> float:
 
     The two inputs are equally likely. Adding TPR <= e^eps FPR + delta and TNR <= e^eps FNR + delta gives it (MATHS
     3.3). A measured accuracy is taken as it is: for a bound with confidence pass the lower end of its interval. The
-    result is 0 where the accuracy needs no epsilon, and infinite at accuracy 1 with delta < 1.
-
-    Raises:
-        ConfigError: accuracy or delta outside [0, 1].
+    result is 0 where the accuracy needs no epsilon, and infinite at accuracy 1 with delta < 1. ConfigError for numbers
+    outside [0, 1].
     """
     _validate.probability(accuracy=accuracy, delta=delta)
     return _log_ratio(accuracy - delta, 1 - accuracy)

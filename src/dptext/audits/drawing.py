@@ -62,7 +62,7 @@ def load_matplotlib() -> ModuleType:
 
 @contextlib.contextmanager
 def drawing(path: str | os.PathLike[str] | Target, *, title: str) -> Iterator[Figure]:
-    """An empty figure in the style of the house. It is saved as SVG when the block ends without an error.
+    """An empty figure in the style of the house, saved as SVG when the block ends without an error.
 
     Only the owner can read the file, unless a `Target` says otherwise. A screen reader says the title, which is not
     drawn. ConfigError where the file is there already or cannot be written.

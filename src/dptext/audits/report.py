@@ -43,20 +43,19 @@ def exactly(value: float, confidence: float) -> Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report(Result):
-    """The outcome of one trial.
+    """The outcome of one trial, of two neighbours by unit, relation, metric and what is revealed.
 
     Attributes:
         attack: which audit this was.
-        main: how well the attack did. What is measured is said in `measures`.
+        measures: what the next three numbers are.
+        main: how well the attack did.
         baseline: the same number for an attacker who does not look at the output, or what the claim allows.
         control: the same attack where there is nothing to find, or the p-value of the hypothesis that the sampler draws
             from what it declares. A fault of the audit or of the declaration shows here.
-        measures: what the three numbers are.
         epsilon_lower_bound: no smaller epsilon can be true at this delta, with probability `confidence`. It is per unit
             of distance where there is a metric. 0 says nothing.
         confidence: of the bound; 1 where nothing is estimated.
         ceiling: the largest bound that this number of runs can show; infinite for audits that read densities.
-        unit, relation, metric, reveals: which inputs are neighbours. The trial compared two of them.
         defects: findings that refute any claim, such as a sampler that does not draw from the density from which its
             guarantee was derived.
     """
@@ -84,11 +83,8 @@ class Report(Result):
     def refutes(self, guarantee: Guarantee) -> bool:
         """Whether the guarantee cannot be true, given this trial. False is no proof of it.
 
-        A guarantee of basis NONE claims nothing, so nothing refutes it.
-
-        Raises:
-            IncomparableError: the guarantee speaks of other neighbours (unit, relation, metric, `reveals`), or has a
-                larger delta than the bound is for.
+        A guarantee of basis NONE claims nothing, so nothing refutes it. IncomparableError where the guarantee speaks of
+        other neighbours (unit, relation, metric, `reveals`), or has a larger delta than the bound is for.
         """
         meaning = (self.unit, self.relation, self.metric)
         if meaning != guarantee.meaning and guarantee.basis is not Basis.NONE:
@@ -123,12 +119,15 @@ class Report(Result):
         """The report in plain words; with a guarantee also whether it is refuted (IncomparableError as `refutes`)."""
         per = f" per unit of {self.metric}" if self.metric else ""
         at = f" at delta {format_delta(self.delta)}" if self.delta else ""
+        found = self.epsilon_lower_bound
+        # Rounded down: what is shown must not be above what was found.
+        bound = "infinite" if math.isinf(found) else f"{float(Context(4, ROUND_FLOOR).create_decimal(repr(found))):.4g}"
         lines = [
             f"{self.attack}: {self.measures}",
             f"  found     {_shown(self.main)}",
             f"  baseline  {_shown(self.baseline)}",
             f"  control   {_shown(self.control)}",
-            f"Epsilon is at least {self._bound}{per}{at}, for {self.relation} of one {self.unit}"
+            f"Epsilon is at least {bound}{per}{at}, for {self.relation} of one {self.unit}"
             + (f" (confidence {100 * self.confidence:.6g}%)." if self.confidence < 1 else " (exact)."),
         ]
         if not math.isinf(self.ceiling):
@@ -140,12 +139,6 @@ class Report(Result):
             lines.append(self._verdict(guarantee))
         lines.append(f"[{self.signed}]")
         return "\n".join(lines)
-
-    @property
-    def _bound(self) -> str:
-        """Rounded down: what is shown must not be above what was found."""
-        found = self.epsilon_lower_bound
-        return "infinite" if math.isinf(found) else f"{float(Context(4, ROUND_FLOOR).create_decimal(repr(found))):.4g}"
 
     def _verdict(self, guarantee: Guarantee) -> str:
         if guarantee.basis is Basis.NONE:

@@ -1,13 +1,7 @@
 """How well a score tells two samples apart: AUC, true positives at few false ones, and what that says of epsilon.
 
 Scores are higher where the attacker believes "member". Plus and minus infinity are scores too. Everything here counts
-scores and knows nothing of models or texts::
-
-    >>> import numpy as np
-    >>> from dptext.audits.roc import area, true_positives_at
-    >>> members, others = np.array([3.0, 2.0, 2.0]), np.array([2.0, 1.0, 0.0])
-    >>> round(area(members, others), 4), true_positives_at(members, others, 0.4).tpr.value
-    (0.8889, 1.0)
+scores and knows nothing of models or texts.
 """
 
 import math
@@ -37,9 +31,8 @@ _DRAWS_AT_ONCE: Final = 1 << 21
 class TruePositives(Result):
     """Members found by the lowest threshold that accuses no more than a share `fpr` of the non-members.
 
-    Attributes:
-        tpr: share of the members above the threshold, with its exact interval for the threshold as it is.
-        false_positives: non-members above the threshold.
+    The `tpr` is the share of the members above the threshold, with its exact interval for the threshold as it is, and
+    `false_positives` the non-members above it.
     """
 
     fpr: float
@@ -81,7 +74,7 @@ def check_scores(name: str, scores: Floats) -> Floats:
 
 def area(members: Floats, non_members: Floats) -> float:
     """AUC: the chance that a random member has a higher score than a random non-member, ties as one half."""
-    high, low = _places(check_scores("member", members), check_scores("non-member", non_members))
+    high, low = _places(members, non_members)
     return float(_areas(np.bincount(high, minlength=1)[None], np.bincount(low, minlength=1)[None])[0])
 
 
@@ -98,8 +91,7 @@ def area_interval(
     rank = math.floor(bonferroni(confidence, 2) * (resamples + 1))
     if rank < 1:
         raise ConfigError(f"Expected resamples={resamples!r} to be more for confidence={confidence!r}.")
-    value = area(members, non_members)
-    high, low = _places(np.asarray(members, np.float64), np.asarray(non_members, np.float64))
+    value, (high, low) = area(members, non_members), _places(members, non_members)
     rng, drawn = np.random.default_rng(seed), np.empty(resamples)
     step = max(1, _DRAWS_AT_ONCE // (len(high) + len(low)))
     for start in range(0, resamples, step):
@@ -110,7 +102,8 @@ def area_interval(
 
 
 def _places(members: Floats, non_members: Floats) -> tuple[Positions, Positions]:
-    """The place of each score among the distinct ones."""
+    """The place of each score among the distinct ones; ConfigError as `check_scores`."""
+    members, non_members = check_scores("member", members), check_scores("non-member", non_members)
     places = np.unique(np.concatenate([members, non_members]), return_inverse=True)[1]
     return places[: len(members)], places[len(members) :]
 

@@ -1,4 +1,4 @@
-"""What can be put to trial, and what it claims of itself.
+"""What can be put to trial, what it claims of itself, and how it is run: often on one input, in several calls.
 
 A subject has one of these: `sample(value, runs, randomness)` (a third party's adapter), `privatize(records,
 randomness)` (a mechanism), `release(vectors, randomness)` (vector noise), or `choose` and `distribution` (a choice
@@ -9,19 +9,21 @@ among options). An adapter is a class with one method::
             return [their_package.privatize(value) for _ in range(runs)]
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from dptext.errors import ConfigError
-from dptext.mechanism import Spec, VectorNoise
+from dptext.errors import ConfigError, PrivacyError
+from dptext.mechanism import HasDistribution, Mechanism, Spec, VectorNoise, compared, seen
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, MetricEvent, NoEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Unit
 from dptext.sampling.source import Randomness
-from dptext.text.records import Record, Release
+from dptext.text.records import Record, Release, records_digest
 from dptext.types import Floats, Integers
+
+__all__ = ["records_digest"]  # of what is named by its digest: public here, too
 
 #: One input of a subject: a text, a record, or a vector `(dim,)`.
 Value = str | Record | Floats
@@ -81,8 +83,8 @@ def claim_of(subject: Subject) -> Guarantee | None:
     """The guarantee that the subject states itself; None where it states none.
 
     That of a mechanism is the guarantee of its spec for the smallest unit. That of vector noise and of a choice follows
-    from its events, for a whole document whose latent or scores they are given. Noise as published has no event that
-    holds; what it has `claimed` gives a guarantee of basis CLAIMED.
+    from its events, for a whole document. Noise as published has no event that holds; what it has `claimed` gives a
+    guarantee of basis CLAIMED.
     """
     if isinstance(subject, HasSpec):
         return subject.spec.guarantee()
@@ -129,3 +131,110 @@ def as_vector(value: Value) -> Floats:
     if vector.ndim != 1 or not np.isfinite(vector).all():
         raise ConfigError(f"Expected a finite vector of shape (dim,), found shape {vector.shape}.")
     return vector
+
+
+# A model that was trained on the very texts that it rewrites answers every input as its noise promises: the leak is in
+# the model, and no black box can tell.
+def broken_assumptions(
+    claim: Guarantee, mechanism: Mechanism[str], *, private: Iterable[Record] = (), true: Sequence[str] | None = None
+) -> tuple[str, ...]:
+    """Why the guarantee does not apply: a sentence for each finding; none where nothing speaks against it.
+
+    Digests of the text that the mechanism was fitted on are `records_digest`s. The `private` records are to be
+    protected. They are found where the very same set was the training text, and not where a part of it or a paraphrase
+    was. Every assumption of the claim that is not among those `true` that are known to hold is broken; without these
+    only digests are compared. Whoever finds one treats the guarantee as `claim.voided(...)`.
+    """
+    found = []
+    digest = records_digest(private)
+    if digest != records_digest(()):
+        found += [
+            f"the private records are the data that the mechanism calls {name!r} and takes for public"
+            for name, other in mechanism.digests.items()
+            if other == digest
+        ]
+    if true is not None:
+        found += [f"nobody says that this is true: {text}" for text in claim.assumptions if text not in true]
+    return tuple(found)
+
+
+_ROWS_AT_ONCE = 2048
+_ENTRIES_AT_ONCE = 1 << 22
+
+
+def sample(
+    subject: Subject,
+    value: Value,
+    runs: int,
+    randomness: Randomness,
+    *,
+    position: int = 0,
+    on_progress: Callable[[int], None] | None = None,
+) -> Outputs:
+    """Outputs of independent runs on one input.
+
+    The subject is called several times: one with a fixed seed repeats itself from call to call, and that must show. It
+    draws from `randomness`, if it takes one, from the `position` of the first run on: runs at different positions are
+    independent, also when it is seeded. ConfigError where the subject has none of the four forms or does not take the
+    input; PrivacyError where it answers with another number of outputs than runs.
+    """
+    parts: list[Outputs] = []
+    done = 0
+    width = 1 if isinstance(value, str | Record) else max(1, np.size(value))
+    limit = max(1, min(_ROWS_AT_ONCE, _ENTRIES_AT_ONCE // width, -(-runs // 8)))
+    while done < runs:
+        size = min(limit, runs - done)
+        part = run(subject, value, size, randomness.at(position + done))
+        if len(part) != size:
+            raise PrivacyError(f"Expected one output a run from the subject, found {len(part)} for {size} runs.")
+        parts.append(part)
+        done += size
+        if on_progress is not None:
+            on_progress(done)
+    arrays = [part for part in parts if isinstance(part, np.ndarray)]
+    if 0 < len(arrays) < len(parts) or len({array.shape[1] for array in arrays}) > 1:
+        raise ConfigError("Expected outputs of one kind and size from all runs.")
+    if arrays:
+        return np.concatenate(arrays)
+    return [text for part in parts for text in part]
+
+
+def run(subject: Subject, value: Value, size: int, randomness: Randomness) -> Outputs:
+    """Outputs of one call for so many runs; errors as `sample`."""
+    if isinstance(subject, Sampler):
+        return _outputs(subject.sample(value, size, randomness))
+    if isinstance(value, str | Record):
+        if not isinstance(subject, Privatizer):
+            raise ConfigError("Expected a subject that takes texts: with privatize(records, randomness), or sample.")
+        releases = subject.privatize([as_record(value)] * size, randomness)
+        # The outputs as an attacker sees them: labels and vectors leave with the text.
+        texts = [Release(r.id, r.output, r.label, vector=r.vector) for r in releases if isinstance(r.output, str)]
+        if len(texts) < len(releases):
+            return _outputs([release.output for release in releases])
+        # A distribution names its outputs by strings.
+        return _outputs(list(map(seen, texts)) if isinstance(subject, HasDistribution) else compared(texts))
+    vector = as_vector(value)
+    rows = np.broadcast_to(vector, (size, len(vector)))
+    if isinstance(subject, Chooser):
+        return np.asarray(subject.choose(rows, randomness), np.float64)[:, None]
+    if isinstance(subject, VectorNoise):
+        return _outputs(subject.release(rows, randomness))
+    raise ConfigError(
+        "Expected a subject with sample(value, runs, randomness), privatize, release, or choose and distribution."
+    )
+
+
+def _outputs(found: Sequence[object] | Floats) -> Outputs:
+    """The outputs as texts, or as finite vectors of one size. Nothing else can be compared."""
+    rows = found if isinstance(found, np.ndarray) else list(found)
+    if isinstance(rows, list) and all(isinstance(row, str) for row in rows):
+        return [str(row) for row in rows]
+    if isinstance(rows, np.ndarray) and rows.dtype.kind in "US":
+        return [str(row) for row in rows.ravel().tolist()]
+    try:
+        vectors = np.asarray(rows, np.float64)
+    except (TypeError, ValueError):
+        vectors = np.array(np.nan)
+    if vectors.ndim == 0 or not np.isfinite(vectors).all():
+        raise ConfigError("Expected outputs that are texts, or finite vectors of one size, found something else.")
+    return vectors.reshape(len(vectors), -1)

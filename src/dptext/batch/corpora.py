@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import json
 import secrets
+from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -109,8 +110,7 @@ class Reader:
 
         def corpus() -> Generator[Batch, None, None]:
             rest = Rest(self._one(number).batches())
-            for _ in rest.take(start):
-                pass
+            deque(rest.take(start), 0)
             yield from rest.take(stop - start)
 
         found = list(readings(corpus, self.space, self.labels))
@@ -162,8 +162,7 @@ def synthesize_dataset(
         payment: the account that is charged.
         randomness: secure by default.
 
-    Raises:
-        As `dptext.synthesize`; DPTextError also where workers die again and again: nothing is released.
+    As `dptext.synthesize`; DPTextError also where workers die again and again: nothing is released.
     """
     options = storage_options or {}
     engine, _ = (workers or Workers()).made()

@@ -1,7 +1,8 @@
 """Who does the work: processes of this computer, or a Ray cluster. One seam: tasks in, answers out, in any order.
 
 A task may run more than once: where its worker dies it is given to another. That is harmless, as a part is published
-once whoever tries. An error that dptext raises on purpose ends the run.
+once whoever tries. An error that dptext raises on purpose ends the run. Ray's own retries are off: it would repeat a
+task without end and without a word.
 """
 
 from __future__ import annotations
@@ -10,28 +11,21 @@ import os
 import subprocess
 import sys
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final
 
-from dptext.errors import ConfigError, DataError, DPTextError, PrivacyError
+from dptext.errors import ConfigError, DataError, DPTextError, PrivacyError, needing
 
 #: How often a task is given to another worker where one died at it.
 RETRIES: Final = 3
 _THREADS: Final = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 #: The name of a method of the job, and what it takes.
 Task = tuple[str, tuple[Any, ...]]
-
-
-class Engine(Protocol):
-    """Does the tasks of a job."""
-
-    def answers(self, job: object, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
-        """The number of each task with its answer, as they are done. DPTextError: of a task, or its workers died."""
-        ...
+_DIED: Final = object()
 
 
 def answered(job: object, task: Task) -> Any:
@@ -46,32 +40,14 @@ def answered(job: object, task: Task) -> Any:
         return DPTextError(f"A worker failed with {type(error).__name__}. Nothing of this part is released.")
 
 
-class Retries:
-    """Which tasks are to be done, and how often a worker died at each."""
-
-    def __init__(self, n: int) -> None:
-        self.todo = deque(range(n))
-        self._died: Counter[int] = Counter()
-
-    def died(self, number: int) -> None:
-        """Do this task again; DPTextError where that was tried often enough."""
-        self._died[number] += 1
-        if self._died[number] > RETRIES:
-            raise DPTextError(
-                f"{RETRIES + 1} workers died at one task, as where memory runs out: run fewer --workers, or smaller "
-                "--part-size. What is done stays: --resume goes on."
-            )
-        self.todo.append(number)
-
-
 @dataclass(frozen=True, slots=True)
 class Here:
     """This process alone."""
 
     def answers(self, job: object, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
-        """See `Engine`."""
+        """The number of each task with its answer, as they are done. DPTextError: of a task, or its workers died."""
         for number, task in enumerate(tasks):
-            yield number, raised(answered(job, task))
+            yield number, _raised(answered(job, task))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,39 +63,129 @@ class Processes:
     env: dict[str, str] = field(default_factory=dict)
 
     def answers(self, job: object, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
-        """See `Engine`."""
-        retries = Retries(len(tasks))
+        """See `Here`."""
         with ExitStack() as stack:
-            busy: dict[Connection, tuple[_Process, int]] = {}
-            idle: list[_Process] = []
-            while retries.todo or busy:
-                while retries.todo and (idle or len(busy) < self.n):
-                    number = retries.todo.popleft()
-                    process = idle.pop() if idle else stack.enter_context(_Process(job, self.env))
-                    process.ask(tasks[number])
-                    busy[process.pipe] = process, number
-                for pipe in wait(list(busy)):
-                    process, number = busy.pop(cast("Connection", pipe))
-                    try:
-                        answer = process.pipe.recv()
-                    except (EOFError, OSError):
-                        process.close()
-                        retries.died(number)
-                        continue
-                    idle.append(process)
-                    yield number, raised(answer)
+
+            def start() -> _Process:
+                return stack.enter_context(closing(_Process(job, self.env)))
+
+            def ask(process: _Process, number: int) -> Connection:
+                process.send(tasks[number])
+                return process.pipe
+
+            def answer(process: _Process, pipe: Connection) -> Any:
+                try:
+                    return pipe.recv()
+                except (EOFError, OSError):
+                    process.close()
+                    return _DIED
+
+            yield from _shared_out(self.n, len(tasks), start, ask, wait, answer)
 
 
-def raised(answer: Any) -> Any:
-    """The answer, unless it is an error."""
+@dataclass(frozen=True, slots=True)
+class Ray:
+    """Actors of a Ray cluster: the one that this process is connected to, else the one at `address`, else a new one.
+
+    Attributes:
+        n: actors, of one processor each.
+        memory: bytes that each reserves; 0 reserves none.
+        address: as `ray.init` takes it; None for a cluster on this computer.
+        env: variables of the environment that the actors get.
+    """
+
+    n: int
+    memory: int = 0
+    address: str | None = None
+    env: dict[str, str] = field(default_factory=dict)
+
+    def answers(self, job: object, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
+        """See `Here`."""
+        with needing("engine='ray'", "ray"):
+            import ray  # noqa: PLC0415 (an extra, slow to load)
+        if not ray.is_initialized():
+            os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+            # What a worker prints stays where it is: a trace might show private text.
+            ray.init(address=self.address, log_to_driver=False, include_dashboard=None, configure_logging=False)
+        options: dict[str, Any] = {"num_cpus": 1, "max_restarts": 0, "max_task_retries": 0}
+        if self.memory:
+            options["memory"] = self.memory
+        env = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", **self.env}
+        remote: Any = ray.remote(_Actor)
+        actor = remote.options(runtime_env={"env_vars": env}, **options)
+        shared = ray.put(job)
+        with ExitStack() as stack:
+
+            def start() -> Any:
+                one = actor.remote(shared)
+                stack.callback(ray.kill, one)
+                return one
+
+            def ask(one: Any, number: int) -> Any:
+                name = f"{tasks[number][0]} {number + 1} of {len(tasks)}"  # as the dashboard shows it
+                return one.do.options(name=name).remote(tasks[number])
+
+            def answer(_: Any, ref: Any) -> Any:
+                try:
+                    return ray.get(ref)
+                except (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError):
+                    return _DIED
+                except ray.exceptions.RayError as error:
+                    raise DPTextError(f"Ray failed with {type(error).__name__}.") from None
+
+            yield from _shared_out(self.n, len(tasks), start, ask, lambda refs: ray.wait(refs)[0], answer)
+
+
+Engine = Here | Processes | Ray
+
+
+def _shared_out(
+    n: int,
+    n_tasks: int,
+    start: Callable[[], Any],
+    ask: Callable[[Any, int], Any],
+    wait_for: Callable[[list[Any]], Iterable[Any]],
+    answer: Callable[[Any, Any], Any],
+) -> Iterator[tuple[int, Any]]:
+    """The answers of tasks that `n` workers do at once, each by the handle that asking gave."""
+    todo, died, idle = deque(range(n_tasks)), Counter[int](), list[Any]()
+    busy: dict[Any, tuple[Any, int]] = {}
+    while todo or busy:
+        while todo and (idle or len(busy) < n):
+            number = todo.popleft()
+            worker = idle.pop() if idle else start()
+            busy[ask(worker, number)] = worker, number
+        for handle in wait_for(list(busy)):
+            worker, number = busy.pop(handle)
+            found = answer(worker, handle)
+            if found is not _DIED:
+                idle.append(worker)
+                yield number, _raised(found)
+                continue
+            died[number] += 1
+            if died[number] > RETRIES:
+                raise DPTextError(
+                    f"{RETRIES + 1} workers died at one task, as where memory runs out: run fewer --workers, or "
+                    "smaller --part-size. What is done stays: --resume goes on."
+                )
+            todo.append(number)
+
+
+def _raised(answer: Any) -> Any:
     if isinstance(answer, DPTextError):
         raise answer
     return answer
 
 
-class _Process:
-    """One worker, as this process sees it."""
+class _Actor:
+    def __init__(self, job: object) -> None:
+        self._job = job
 
+    def do(self, task: Task) -> Any:
+        return answered(self._job, task)
+
+
+class _Process:
     def __init__(self, job: object, env: dict[str, str]) -> None:
         self.pipe, theirs = Pipe()
         with theirs:
@@ -132,21 +198,13 @@ class _Process:
                 env={**os.environ, **dict.fromkeys(_THREADS, "1"), **env},
                 start_new_session=True,  # Ctrl-C is for us; we end the workers
             )
-        self.ask(job)
+        self.send(job)
 
-    def __enter__(self) -> _Process:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def ask(self, what: object) -> None:
-        """Send a job or a task."""
+    def send(self, what: object) -> None:
         with suppress(OSError):  # it died: that shows when its answer is read
             self.pipe.send(what)
 
     def close(self) -> None:
-        """End the process, if it has not ended."""
         self.pipe.close()
         if self._process.poll() is None:
             self._process.kill()

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from dptext.batch.shards import Shard, file_system, is_remote
 from dptext.batch.state import State
@@ -25,43 +25,6 @@ _REPLACED: Final = "replaced"
 _TIMES: Final = "when each file was written, which an object store shows: it follows from how long the texts are"
 
 
-class Place(Protocol):
-    """Where a data set appears."""
-
-    @property
-    def reveals(self) -> tuple[str, ...]:
-        """What leaves by the place itself."""
-        ...
-
-    def default_state(self) -> Path:
-        """Where the state of an unfinished run lies, unless that is said."""
-        ...
-
-    def check(self, shards: Sequence[Shard], *, force: bool, resume: bool) -> None:
-        """Refuse (ConfigError) a place that cannot be written, or that is taken and is not to be replaced."""
-        ...
-
-    def parts(self, token: str, state: Path) -> Target:
-        """Where the parts of this run go."""
-        ...
-
-    def named(self, part: str, token: str) -> str:
-        """The name of a part in the manifest."""
-        ...
-
-    def claim(self, token: str, *, force: bool) -> None:
-        """Of two runs of two computers, let one write here; `force` throws away what the other has done."""
-        ...
-
-    def forget(self, token: str, state: Path) -> None:
-        """Delete the parts of a run that is thrown away."""
-        ...
-
-    def publish(self, state: State, folder: Path) -> None:
-        """Make the data set visible; a kill between any two steps is mended by doing it again."""
-        ...
-
-
 def place_at(where: str, options: Mapping[str, Any]) -> Place:
     """The place of a path or URL."""
     return Store(where.rstrip("/"), options) if is_remote(where) else Disk(Path(where))
@@ -75,15 +38,15 @@ class Disk:
 
     @property
     def reveals(self) -> tuple[str, ...]:
-        """See `Place`."""
+        """What leaves by the place itself."""
         return ()
 
     def default_state(self) -> Path:
-        """See `Place`: beside the folder, so that it can be renamed."""
+        """Where the state of an unfinished run lies, unless that is said: in reach of a renaming."""
         return self.path.with_name(f".{self.path.name}.run")
 
     def check(self, shards: Sequence[Shard], *, force: bool, resume: bool) -> None:
-        """See `Place`."""
+        """Refuse (ConfigError) a place that cannot be written, or that is taken and is not to be replaced."""
         own = self.path.resolve()
         for shard in shards:
             read = Path(shard.where).resolve()
@@ -102,25 +65,25 @@ class Disk:
         return not self.path.exists() or (self.path.is_dir() and not any(self.path.iterdir()))
 
     def parts(self, token: str, state: Path) -> Target:
-        """See `Place`."""
+        """Where the parts of this run go."""
         return Folder(state / token)
 
     def named(self, part: str, token: str) -> str:
-        """See `Place`."""
+        """The name of a part in the manifest."""
         return part
 
     def claim(self, token: str, *, force: bool) -> None:
-        """See `Place`: the state beside it is locked."""
+        """Of two runs of two computers, let one write here; `force` throws away what the other has done."""
 
     def forget(self, token: str, state: Path) -> None:
-        """See `Place`."""
+        """Delete the parts of a run that is thrown away."""
         target = Folder(state / token)
         target.sweep()
         for name in target.names():
             target.delete(name)
 
     def publish(self, state: State, folder: Path) -> None:
-        """See `Place`."""
+        """Make the data set visible; a kill between any two steps is mended by doing it again."""
         made = folder / state.token
         if not made.is_dir():  # a kill came after the renaming
             there = self.path / MANIFEST
@@ -158,7 +121,7 @@ class Store:
 
     @property
     def reveals(self) -> tuple[str, ...]:
-        """See `Place`."""
+        """See `Disk`."""
         return (_TIMES,)
 
     @property
@@ -166,11 +129,11 @@ class Store:
         return Objects(self.url, self.options)
 
     def default_state(self) -> Path:
-        """See `Place`."""
+        """See `Disk`."""
         return Path(f".{PurePosixPath(self.url).name}.run")
 
     def check(self, shards: Sequence[Shard], *, force: bool, resume: bool) -> None:
-        """See `Place`."""
+        """See `Disk`."""
         fs, root = file_system(self.url, self.options)
         own = f"{fs.unstrip_protocol(root).rstrip('/')}/"
         for shard in shards:
@@ -180,15 +143,15 @@ class Store:
             raise ConfigError(f"Expected no data set at {self.url} yet: replace it with --force.")
 
     def parts(self, token: str, state: Path) -> Target:
-        """See `Place`."""
+        """See `Disk`."""
         return Objects(f"{self.url}/{token}", self.options)
 
     def named(self, part: str, token: str) -> str:
-        """See `Place`."""
+        """See `Disk`."""
         return f"{token}/{part}"
 
     def claim(self, token: str, *, force: bool) -> None:
-        """See `Place`."""
+        """See `Disk`."""
         whole, data = self._whole, json.dumps({"token": token}).encode()
         if force and whole.sha256(_CLAIM) is not None:
             with contextlib.suppress(ValueError, KeyError, TypeError):
@@ -198,14 +161,14 @@ class Store:
             raise ConfigError(f"An unfinished run of another computer lies at {self.url}: --force throws it away.")
 
     def forget(self, token: str, state: Path) -> None:
-        """See `Place`."""
+        """See `Disk`."""
         target = self.parts(token, state)
         for name in target.names():
             target.delete(name)
         self._whole.delete(_CLAIM)
 
     def publish(self, state: State, folder: Path) -> None:
-        """See `Place`."""
+        """See `Disk`."""
         whole = self._whole
         if state.force and whole.sha256(MANIFEST) not in (None, hashlib.sha256(state.manifest.encode()).hexdigest()):
             older = json.loads(whole.read(MANIFEST))
@@ -216,3 +179,6 @@ class Store:
             if whole.publish(name, filled(data)) != hashlib.sha256(data).hexdigest():
                 raise ConfigError(f"Another data set has appeared at {self.url}: nothing of this one counts.")
         whole.delete(_CLAIM)
+
+
+Place = Disk | Store

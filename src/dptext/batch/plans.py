@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dptext import _validate
-from dptext.batch.engines import Engine, Here, Processes
-from dptext.batch.ray_engine import Ray
+from dptext.batch.engines import Engine, Here, Processes, Ray
 from dptext.errors import ConfigError
 
 #: Records of a part.

@@ -88,8 +88,7 @@ def privatize_dataset(
     Returns:
         The certificate, which speaks of `manifest.json`; `dptext explain FOLDER` verifies it.
 
-    Raises:
-        As `privatize_file`; DPTextError also where workers die again and again: `plan.resume` goes on.
+    As `privatize_file`; DPTextError also where workers die again and again: `plan.resume` goes on.
     """
     run = _prepared(source, target, mechanism, plan or Plan(), dataset or DatasetPlan(), seed, payment)
     return run.go(on_progress or (lambda *_: None), on_skip or (lambda *_: None))
@@ -125,7 +124,6 @@ def _prepared(
     seed: int | None,
     payment: Payment | None,
 ) -> _Run:
-    """The run, its settings checked."""
     if not is_remote(str(source)) and not is_remote(str(target)) and Path(source).is_dir():
         inside = Path(target).resolve()
         if Path(source).resolve() in (inside, *inside.parents):
@@ -177,7 +175,6 @@ class _Run:
         return StateFolder(self.dataset.state or self.place.default_state())
 
     def job(self, key: bytes, token: str) -> Job:
-        """What the workers know."""
         return Job(
             self.shards,
             self.plan,
@@ -192,7 +189,6 @@ class _Run:
         )
 
     def check(self) -> None:
-        """Refuse (ConfigError) a target that cannot be written, or that is there and is not to be replaced."""
         self.place.check(self.shards, force=self.plan.force, resume=self.plan.resume)
 
     def go(self, on_progress: Progress, on_skip: Skip) -> Certificate:
@@ -225,13 +221,8 @@ class _Run:
         base = run_digest(
             self.mechanism, self.plan, _randomness(self.seed), self.kind, self.payment, compressed=self.compressed
         )
-        own = [
-            base,
-            self.dataset.part_size,
-            self.dataset.keep_shards,
-            [shard.where for shard in self.shards],
-            getattr(self.place, "url", ""),
-        ]
+        many, where = self.dataset, [shard.where for shard in self.shards]
+        own = [base, many.part_size, many.keep_shards, where, getattr(self.place, "url", "")]
         return hashlib.sha256(json.dumps(own).encode()).hexdigest()
 
     def _begun(self) -> State:
@@ -269,12 +260,7 @@ class _Run:
 
     # ------------------------------------------------------------------------------------------------- the work
 
-    def _work(
-        self,
-        state: State,
-        on_progress: Progress,
-        on_skip: Skip,
-    ) -> State:
+    def _work(self, state: State, on_progress: Progress, on_skip: Skip) -> State:
         job = self.job(bytes.fromhex(state.key), state.token)
         try:
             counts = self._survey(job, on_progress, on_skip)
@@ -288,12 +274,11 @@ class _Run:
             raise
         job.target.prepare(part.name for part in parts)
         digests = self._privatized(job, parts, counts, on_progress)
-        manifest = Manifest(
-            tuple(
-                Listed(self.place.named(part.name, state.token), part.stop - part.start, digest)
-                for part, digest in zip(parts, digests, strict=True)
-            )
-        ).to_json()
+        listed = (
+            Listed(self.place.named(part.name, state.token), part.stop - part.start, digest)
+            for part, digest in zip(parts, digests, strict=True)
+        )
+        manifest = Manifest(tuple(listed)).to_json()
         certificate = Certificate(
             settings=settings(self.mechanism.spec),
             events=self.mechanism.spec.events(self.mechanism.spec.units[0]),
@@ -328,7 +313,6 @@ class _Run:
         )
 
     def _also(self, counts: Sequence[int]) -> tuple[str, ...]:
-        """What leaves besides the plan's."""
         found = list(self.place.reveals)
         if self.dataset.keep_shards:
             listed = ", ".join(f"{shard.name} {n}" for shard, n in zip(self.shards, counts, strict=True))
@@ -336,7 +320,6 @@ class _Run:
         return tuple(found)
 
     def _survey(self, job: Job, on_progress: Progress, on_skip: Skip) -> list[int]:
-        """How many records each shard has; ids and authors are checked over all of them."""
         n, fields = len(self.shards), self.plan.fields
         todo = [i for i in range(n) if self._state.records(i) is None]
         done = sum(self._state.records(i) or 0 for i in range(n))
@@ -365,14 +348,7 @@ class _Run:
         starts = range(0, total, size)
         return [Part(f"part-{i:06d}{suffix}", start, min(start + size, total)) for i, start in enumerate(starts)]
 
-    def _privatized(
-        self,
-        job: Job,
-        parts: Sequence[Part],
-        counts: Sequence[int],
-        on_progress: Progress,
-    ) -> list[str]:
-        """The sha256 of each part."""
+    def _privatized(self, job: Job, parts: Sequence[Part], counts: Sequence[int], on_progress: Progress) -> list[str]:
         together = max(1, math.ceil(len(parts) / max(_TASKS_A_WORKER * self.workers, len(self.shards))))
         runs = [tuple(parts[i : i + together]) for i in range(0, len(parts), together)]
         firsts = [0, *itertools.accumulate(counts)]
@@ -402,7 +378,6 @@ class _Run:
 
 
 def _stem(name: str) -> str:
-    """The name without its extensions."""
     path = PurePosixPath(name)
     path = path.with_suffix("") if is_compressed(name) else path
     return path.with_suffix("").as_posix()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import glob
 import io
+import itertools
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -20,9 +21,10 @@ from dptext.runs.dataset import MANIFEST
 from dptext.runs.plan import Plan
 from dptext.text.batches import Batch
 from dptext.text.formats import Format, detect_format
-from dptext.text.inputs import file_error, parse_json, read_whole
+from dptext.text.inputs import parse_json, read_whole, telling
 from dptext.text.parquet_rows import load_pyarrow
 from dptext.text.reading import read_batches, read_records
+from dptext.text.row_checks import needed
 
 _CERTIFICATE: Final = certificate_path(Path("x")).name[1:]
 _SAVED_DATASET: Final = "state.json"  # what `Dataset.save_to_disk` writes beside its Arrow files
@@ -102,7 +104,6 @@ def _local(path: Path) -> list[Shard]:
 
 
 def _saved(folder: Path) -> list[Shard]:
-    """The Arrow files of a data set, named in their order."""
     try:
         listed = [str(each["filename"]) for each in parse_json(read_whole(folder / _SAVED_DATASET))["_data_files"]]
     except (ValueError, TypeError, KeyError):
@@ -112,7 +113,7 @@ def _saved(folder: Path) -> list[Shard]:
 
 def _remote(url: str, options: Mapping[str, Any]) -> list[Shard]:
     fs, root = file_system(url, options)
-    try:
+    with telling(url, "read"):
         if glob.has_magic(root):
             paths = fs.glob(root)
             root = root[: min(root.find(sign) for sign in "*?[" if sign in root)].rpartition("/")[0]
@@ -120,8 +121,6 @@ def _remote(url: str, options: Mapping[str, Any]) -> list[Shard]:
             paths, root = [root], root.rpartition("/")[0]
         else:
             paths = fs.find(root)
-    except OSError as error:
-        raise file_error(url, "read", error) from None
     prefix = root.rstrip("/") + "/"
     return [Shard(str(path).removeprefix(prefix), fs.unstrip_protocol(path)) for path in paths]
 
@@ -146,11 +145,8 @@ def read(shard: Shard, plan: Plan, options: Mapping[str, Any], skipped: dict[str
 
 
 def _opened(fs: Any, path: str, url: str) -> io.BufferedReader:
-    try:
+    with telling(url, "read"):
         return io.BufferedReader(fs.open(path, "rb"))
-    except OSError as error:
-        problem = file_error(url, "read", error)
-    raise problem
 
 
 def _arrow(shard: Shard, plan: Plan, settings: Mapping[str, Any]) -> Iterator[Batch]:
@@ -159,13 +155,8 @@ def _arrow(shard: Shard, plan: Plan, settings: Mapping[str, Any]) -> Iterator[Ba
         with pa.memory_map(shard.where) as file, pa.ipc.open_stream(file) as stream:
             table = stream.read_all()  # of the map: it takes no memory of its own
             options = {name: value for name, value in plan.reading.items() if name in ("empty_nulls", "strip_html")}
-            records: list[Any] = []
-            for record in read_records(_rows(table, plan), plan.fields, **settings, **options):
-                records.append(record)
-                if len(records) == _CHUNK:
-                    yield Batch.of(records)
-                    records = []
-            if records:
+            found = read_records(_rows(table, plan), plan.fields, **settings, **options)
+            while records := list(itertools.islice(found, _CHUNK)):
                 yield Batch.of(records)
             return
     except DPTextError:
@@ -177,9 +168,7 @@ def _arrow(shard: Shard, plan: Plan, settings: Mapping[str, Any]) -> Iterator[Ba
 
 def _rows(table: Any, plan: Plan) -> Iterator[Mapping[str, object]]:
     """The rows, of the wanted columns, without a copy of the whole."""
-    fields = plan.fields
-    named = (fields.text, fields.id, fields.label, fields.author, fields.subject, *fields.keep)
-    wanted = list(dict.fromkeys(name for name in named if name is not None))
+    wanted = needed(plan.fields)
     for name in wanted:
         if name not in table.column_names:
             raise ConfigError(f"Expected the column {name!r} in the data set, found {', '.join(table.column_names)}.")

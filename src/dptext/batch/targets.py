@@ -11,73 +11,26 @@ import hashlib
 import os
 import secrets
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Protocol
+from typing import Any, BinaryIO, Final
 
 from dptext.batch.shards import file_system
 from dptext.errors import ConfigError
 from dptext.text.files import create_private, sha256_of, writing
-from dptext.text.inputs import file_error
+from dptext.text.inputs import telling
 
 _PROBES: Final = 8
 _BLOCK: Final = 1 << 20
 PARTIAL: Final = ".partial"
-Write = Callable[[BinaryIO], None]
-
-
-class Target(Protocol):
-    """A place for files of which each appears once, whole."""
-
-    def publish(self, name: str, write: Write) -> str:
-        """Write a file and make it visible, unless one of this name is: then what was written is thrown away.
-
-        Returns the sha256 of what is visible under this name. ConfigError: the disk or the store refuses.
-        """
-        ...
-
-    def prepare(self, names: Iterable[str]) -> None:
-        """Make what files of these names need."""
-        ...
-
-    def sha256(self, name: str) -> str | None:
-        """The sha256 of a visible file, or None where there is none."""
-        ...
-
-    def names(self) -> list[str]:
-        """The names of the visible files."""
-        ...
-
-    def delete(self, name: str) -> None:
-        """Delete a file, if it is there."""
-        ...
+Write = Callable[[BinaryIO], object]
 
 
 def filled(data: bytes) -> Write:
     """What writes these bytes."""
-
-    def write(file: BinaryIO) -> None:
-        file.write(data)
-
-    return write
-
-
-def probe(target: Target) -> None:
-    """Refuse (ConfigError) a place where a name can be published twice: of many at once, one must succeed."""
-    name = f"probe-{secrets.token_hex(8)}"
-    try:
-        with ThreadPoolExecutor(_PROBES) as pool:
-            seen = set(pool.map(lambda i: target.publish(name, filled(bytes([i]))), range(_PROBES)))
-        seen |= {target.publish(name, filled(bytes([_PROBES]))), target.sha256(name) or ""}
-    finally:
-        target.delete(name)
-    if len(seen) != 1:
-        raise ConfigError(
-            "Expected a place where a file can be created once and never be replaced: this one lets several win "
-            "(hard links, or `If-None-Match: *` of an object store). Nothing was written."
-        )
+    return lambda file: file.write(data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +40,10 @@ class Folder:
     path: Path
 
     def publish(self, name: str, write: Write) -> str:
-        """See `Target`."""
+        """Write a file and make it visible, unless one of this name is: then what was written is thrown away.
+
+        Returns the sha256 of what is visible under this name. ConfigError: the disk or the store refuses.
+        """
         final = self.path / name
         partial = final.with_name(f".{final.name}.{secrets.token_hex(8)}{PARTIAL}")
         with writing(final):
@@ -107,23 +63,23 @@ class Folder:
         return digest
 
     def prepare(self, names: Iterable[str]) -> None:
-        """See `Target`."""
+        """Make what files of these names need."""
         with writing(self.path):
             for folder in {self.path, *((self.path / name).parent for name in names)}:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def sha256(self, name: str) -> str | None:
-        """See `Target`."""
+        """The sha256 of a visible file, or None where there is none."""
         path = self.path / name
         return sha256_of(path) if path.is_file() else None
 
     def names(self) -> list[str]:
-        """See `Target`; unfinished attempts are left out."""
+        """The names of the visible files; unfinished attempts are left out."""
         files = (path for path in sorted(self.path.rglob("*")) if path.is_file() and path.suffix != PARTIAL)
         return [path.relative_to(self.path).as_posix() for path in files]
 
     def delete(self, name: str) -> None:
-        """See `Target`."""
+        """Delete a file, if it is there."""
         (self.path / name).unlink(missing_ok=True)
 
     def sweep(self) -> None:
@@ -144,18 +100,11 @@ class Objects:
         fs.invalidate_cache()  # others write, too
         return fs, f"{root.rstrip('/')}/{name}"
 
-    @contextlib.contextmanager
-    def _telling(self, name: str, verb: str = "write") -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            problem = file_error(f"{self.url.rstrip('/')}/{name}", verb, error)
-        else:
-            return
-        raise problem
+    def _telling(self, name: str, verb: str = "write") -> contextlib.AbstractContextManager[None]:
+        return telling(f"{self.url.rstrip('/')}/{name}", verb)
 
     def publish(self, name: str, write: Write) -> str:
-        """See `Target`; the file is in memory as it is put, and before in a file without a name."""
+        """See `Folder`; the file is in memory as it is put, and before in a file without a name."""
         fs, path = self._at(name)
         with tempfile.TemporaryFile() as file, self._telling(name):
             write(file)
@@ -172,10 +121,10 @@ class Objects:
         return hashlib.sha256(data).hexdigest()
 
     def prepare(self, names: Iterable[str]) -> None:
-        """See `Target`: an object store has no folders."""
+        """See `Folder`: an object store has no folders."""
 
     def sha256(self, name: str) -> str | None:
-        """See `Target`."""
+        """See `Folder`."""
         fs, path = self._at(name)
         digest = hashlib.sha256()
         with self._telling(name, "read"):
@@ -193,13 +142,32 @@ class Objects:
             return bytes(fs.cat_file(path))
 
     def names(self) -> list[str]:
-        """See `Target`."""
+        """See `Folder`."""
         fs, root = self._at()
         with self._telling("", "read"):
             return sorted(str(path).removeprefix(root) for path in fs.find(root))
 
     def delete(self, name: str) -> None:
-        """See `Target`."""
+        """See `Folder`."""
         fs, path = self._at(name)
         with self._telling(name), contextlib.suppress(FileNotFoundError):
             fs.rm_file(path)
+
+
+Target = Folder | Objects
+
+
+def probe(target: Target) -> None:
+    """Refuse (ConfigError) a place where a name can be published twice: of many at once, one must succeed."""
+    name = f"probe-{secrets.token_hex(8)}"
+    try:
+        with ThreadPoolExecutor(_PROBES) as pool:
+            seen = set(pool.map(lambda i: target.publish(name, filled(bytes([i]))), range(_PROBES)))
+        seen |= {target.publish(name, filled(bytes([_PROBES]))), target.sha256(name) or ""}
+    finally:
+        target.delete(name)
+    if len(seen) != 1:
+        raise ConfigError(
+            "Expected a place where a file can be created once and never be replaced: this one lets several win "
+            "(hard links, or `If-None-Match: *` of an object store). Nothing was written."
+        )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final
@@ -28,7 +29,7 @@ from dptext.text.batches import Batch
 from dptext.text.columns import Columns
 from dptext.text.formats import Format
 from dptext.text.releases import blocks
-from dptext.text.writers import open_writer
+from dptext.text.writers import completed, open_writer
 
 #: Records of a block that is compared; as many are read ahead of what is released.
 BLOCK: Final = 1024
@@ -114,30 +115,21 @@ class Job:
                 yield from (subject or "" for subject in block.subjects)
 
     def privatize(self, parts: tuple[Part, ...], sources: tuple[Source, ...]) -> tuple[str, ...]:
-        """Privatize parts that follow each other, and publish each that nobody has published yet.
+        """Privatize parts that follow each other, without gaps, and publish each that nobody has published yet.
 
-        Args:
-            parts: in order, without gaps.
-            sources: the shards that they lie in, in order.
-
-        Returns:
-            The sha256 of each part as it is visible.
+        `sources` are the shards that they lie in, in order. The sha256 of each part as it is visible.
         """
         there = [self.target.sha256(part.name) for part in parts]
         if all(there):  # after a kill, or because another attempt was faster
-            return tuple(each or "" for each in there)
+            return tuple(filter(None, there))
         randomness = secure() if self.seed is None else seeded(self.seed)
         found: list[str] = []
         with contextlib.closing(self._records(parts[0].start, parts[-1].stop, sources)) as stream:
             rest = Rest(stream)
             for part, visible in zip(parts, there, strict=True):
                 own = rest.take(part.stop - part.start)
-                digest = visible
-                if digest is None:
-                    digest = self._publish(part, own, randomness)
-                for _ in own:  # what was not read, as it was published before
-                    pass
-                found.append(digest)
+                found.append(self._publish(part, own, randomness) if visible is None else visible)
+                deque(own, 0)  # what was not read, as it was published before
         return tuple(found)
 
     def _publish(self, part: Part, own: Iterator[Batch], randomness: Randomness) -> str:
@@ -145,18 +137,14 @@ class Job:
 
         def write(file: BinaryIO) -> None:
             writer = open_writer(file, self.kind, compressed=self.compressed, columns=self.columns)
-            with contextlib.ExitStack() as failing:
-                failing.callback(_quietly, writer)
-                stream = released(own, self.mechanism, randomness, batch_size=size, position=part.start)
+            stream = released(own, self.mechanism, randomness, batch_size=size, position=part.start)
+            with completed(writer, contextlib.nullcontext()):
                 for block in blocks(stream, size):
                     writer.write(block)
-                failing.pop_all()
-            writer.close()
 
         return self.target.publish(part.name, write)
 
     def _records(self, start: int, stop: int, sources: Iterable[Source]) -> Generator[Batch, None, None]:
-        """The records from one place in the whole input to another."""
         for number, first, hashes in sources:
             place = first
             with contextlib.closing(self._verified(number, hashes)) as verified:
@@ -169,7 +157,6 @@ class Job:
                         return
 
     def _numbered(self, batch: Batch, first: int) -> Batch:
-        """Without ids of their own, records are numbered through the whole input."""
         if self.plan.fields.id is not None:
             return batch
         ids = [str(i) for i in range(first, first + len(batch))]
@@ -225,11 +212,6 @@ class Rest:
                 batch, self._left = batch[:n], batch[n:]
             n -= len(batch)
             yield batch
-
-
-def _quietly(writer: Any) -> None:
-    with contextlib.suppress(OSError):
-        writer.close()
 
 
 def _sorted(hashes: bytearray) -> bytes:

@@ -1,8 +1,8 @@
-"""The command line. The table names every command: where it is, and its help. `lazy` imports the one that runs."""
+"""The command line. The tables name every command: where it is, and its help. `lazy` imports the one that runs."""
 
 from typing import Final
 
-#: By name: MODULE:FUNCTION in this package, or the package of a group; the help; and an example.
+#: By name: MODULE:FUNCTION in this package, empty for a group; the help; and an example.
 COMMANDS: Final = {
     "init": (
         "init:init",
@@ -55,25 +55,132 @@ COMMANDS: Final = {
         "dptext report results --out report.html",
     ),
     "serve": (
-        "serve:serve",
+        "gateway:serve",
         "Serve models over HTTP, with a page. Keys say who may; accounts pay.",
         "dptext serve --models models --ledger books.db",
     ),
-    "keys": (
-        "keys",
-        "Who may use a gateway: create, list, revoke, rotate.",
-    ),
+    "keys": ("", "Who may use a gateway: create, list, revoke, rotate."),
     "demo": ("demo:demo", "Try ADePT on built-in texts: what it guarantees and keeps.", "dptext demo"),
-    "audit": (
-        "audit",
-        "Attack a claim: exit code 1 when it is refuted. An audit can refute a guarantee, never prove one.",
-    ),
-    "budget": ("budget", "Accounts with a limit, and charges that nothing takes back. They outlive the run."),
+    "audit": ("", "Attack a claim: exit code 1 when it is refuted. An audit can refute a guarantee, never prove one."),
+    "budget": ("", "Accounts with a limit, and charges that nothing takes back. They outlive the run."),
     "utility": (
-        "utility",
+        "",
         "Say what released texts are still good for. Rows that keep nothing stand beside. The numbers are not private.",
     ),
 }
+
+_AUDIT: Final = {
+    "distinguish": (
+        "audit.trials:distinguish",
+        "Tell two neighbouring inputs apart by outputs alone.",
+        "dptext audit distinguish --model reviews.model",
+    ),
+    "whitebox": (
+        "audit.trials:whitebox",
+        "Read the privacy loss off the declared density. It is also tested that the sampler keeps to it.",
+        "dptext audit whitebox --noise gaussian --epsilon 1 --delta 1e-5",
+    ),
+    "exact": (
+        "audit.trials:exact",
+        "Sum over all outputs where they can be listed. It is also tested that the sampler keeps to them.",
+        "dptext audit exact --model reviews.model --first 'it was good' --second 'it was bad'",
+    ),
+    "sensitivity": (
+        "audit.sensitivity:sensitivity",
+        "Count pairs of clipped vectors that violate a sensitivity. So ADePT as published was refuted.",
+        "dptext audit sensitivity --figure violations.svg",
+    ),
+    "reconstruction": (
+        "audit.trials:reconstruction",
+        "Guess the input among candidates from one release. It stands against the best that the guarantee allows.",
+        "dptext audit reconstruction --model reviews.model --pool public.csv",
+    ),
+    "membership": (
+        "audit.membership:membership",
+        "Guess whether a record was in a classifier's training data. A downstream proxy: it measures, and ends with 0.",
+        "dptext audit membership reviews.csv --label-field stars --model reviews.model",
+    ),
+    "authorship": (
+        "audit.inference:authorship",
+        "Guess who of the known authors wrote a privatized text. How much of it is left stands beside.",
+        "dptext audit authorship reviews.csv --author-field user --model reviews.model",
+    ),
+    "trait": (
+        "audit.inference:trait",
+        "Guess from which of two sets a redacted text comes. It measures, and guarantees nothing.",
+        "dptext audit trait sensitive.csv safe.csv --mechanism random_redaction --set level=0.7",
+    ),
+    "divergence": (
+        "audit.divergence:divergence",
+        "Measure how far apart two sets of texts are in an embedding. This is no upper bound, and not privacy.",
+        "dptext audit divergence sensitive.csv safe.csv --public others.csv --out divergence",
+    ),
+}
+
+_BUDGET: Final = {
+    "open": (
+        "budget:open_account",
+        "Open an account, and the ledger where there is none yet. A limit never changes.",
+        "dptext budget open reviews --epsilon 20 --unit author --ledger books.db",
+    ),
+    "show": (
+        "budget:show",
+        "What is spent and what is left: spent is rounded up, left down.",
+        "dptext budget show reviews --ledger books.db",
+    ),
+    "log": ("budget:log", "The charges of an account, oldest first.", "dptext budget log reviews --ledger books.db"),
+    "verify": (
+        "budget:verify",
+        "Recompute balances from the charges. Exit code 4: they do not add up.",
+        "dptext budget verify --ledger books.db",
+    ),
+    "upgrade": (
+        "budget:upgrade",
+        "Bring a ledger of an older dptext to the newest schema.",
+        "dptext budget upgrade --ledger books.db",
+    ),
+}
+
+_KEYS: Final = {
+    "create": (
+        "gateway:create",
+        "Make an API key, and print it once.",
+        "dptext keys create reviews-team --account reviews --scope privatize --ledger books.db",
+    ),
+    "list": ("gateway:listed", "The keys, without their secrets.", "dptext keys list --ledger books.db"),
+    "revoke": ("gateway:revoke", "End a key now.", "dptext keys revoke 0123456789ab --ledger books.db"),
+    "rotate": (
+        "gateway:rotate",
+        "Make a key that may the same; the old one ends after some days.",
+        "dptext keys rotate 0123456789ab --days 7 --ledger books.db",
+    ),
+}
+
+_UTILITY: Final = {
+    "fidelity": (
+        "utility.table:fidelity",
+        "How much of each record came through: label, meaning, words. All baselines stand beside.",
+        "dptext utility fidelity reviews.csv reviews.private.csv --public public.csv",
+    ),
+    "classification": (
+        "utility.table:classification",
+        "Accuracy of a classifier that is trained on the releases. Fidelity and baselines stand beside.",
+        "dptext utility classification in.csv out.csv --public public.csv --test test.csv --label-field stars",
+    ),
+    "balance": (
+        "utility.balance:balance",
+        "Error of the class balance recovered from the releases. --model corrects it by what it does to public texts.",
+        "dptext utility balance reviews.csv reviews.private.csv --public public.csv --label-field stars",
+    ),
+    "corpus": (
+        "utility.corpus:corpus",
+        "How near a synthetic corpus is to the private one. Clouds, topics and labels are compared, no single texts.",
+        "dptext utility corpus reviews.csv reviews.synthetic.jsonl --public public.csv --label-field stars",
+    ),
+}
+
+#: The commands of each group.
+GROUPS: Final = {"audit": _AUDIT, "budget": _BUDGET, "keys": _KEYS, "utility": _UTILITY}
 
 #: How the help lists them.
 SECTIONS: Final = {

@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from dptext.estimates import Estimate, bonferroni, clopper_pearson
+from dptext.cli.options import DetailsOption, JsonOption
+from dptext.estimates import Estimate, best_share
 from dptext.privacy.guarantee import Basis, Guarantee, format_delta, format_epsilon
 from dptext.types import Json
 
@@ -19,8 +21,8 @@ if TYPE_CHECKING:  # slow to load
     from dptext.audits.divergence.findings import DivergenceReport
     from dptext.audits.inference.authorship_report import AuthorshipReport
     from dptext.audits.inference.trait_report import TraitReport
-    from dptext.audits.membership.results import MembershipResult
-    from dptext.audits.reconstruction.outcome import Reconstruction
+    from dptext.audits.membership.attacks import MembershipResult
+    from dptext.audits.reconstruction.attack import Reconstruction
     from dptext.audits.report import Report
     from dptext.compare.stored import KeptRow
     from dptext.utility.tables import UtilityTable
@@ -38,20 +40,26 @@ _GIVEN: Final = ("not shown to be known better than from", "known {}better than 
 _FOUND: Final = ("not shown to find more than", "shown to find {}more than", "shown to find less than")
 
 
-def all_numbers(seed: int | None = None) -> str:
-    """How to see all numbers: these very ones by the seed that was drawn, where one was."""
-    return f"All numbers: the same command with --details{'' if seed is None else f' --seed {seed}'}."
+@dataclass(frozen=True, slots=True)
+class Printing:
+    """The options of how an answer is printed."""
 
+    details: DetailsOption = False
+    as_json: JsonOption = False
 
-def print_answer(
-    said: Lines, screen: Lines, more: Lines, data: Mapping[str, Json], *, details: bool, as_json: bool
-) -> None:
-    """Print the sentences, the lines (a screen at most) on which they rest, and with details all else; or JSON."""
-    if as_json:
-        print(json.dumps({"answer": [*said], **data}, indent=2))
-        return
-    rest = more if details else [all_numbers()]
-    print("\n\n".join("\n".join(lines) for lines in (said, screen, rest) if lines))
+    def answer(
+        self, said: Lines, screen: Lines, more: Lines, data: Mapping[str, Json], *, drawn: int | None = None
+    ) -> None:
+        """Print the sentences, the lines (a screen at most) on which they rest, and with details all else; or JSON.
+
+        The seed that was drawn, where one was, leads to these very numbers again.
+        """
+        if self.as_json:
+            print(json.dumps({"answer": [*said], **data}, indent=2))
+            return
+        seed = "" if drawn is None else f" --seed {drawn}"
+        rest = more if self.details else [f"All numbers: the same command with --details{seed}."]
+        print("\n\n".join("\n".join(lines) for lines in (said, screen, rest) if lines))
 
 
 def short(value: float) -> str:
@@ -200,8 +208,8 @@ def _inferred(attack: str, claim: str, found: AuthorshipReport | TraitReport, *,
 
 def _guessed(doing: str, hits: Mapping[str, tuple[Estimate, int]], attacks: int, chance: float) -> str:
     """Whether the best attack is better than a guess, by rows of which the first ones are attacks on the releases."""
-    own = _best(list(hits.values())[:attacks])
-    plain = _best([found for name, found in hits.items() if name.startswith("originals")])
+    own = best_share(list(hits.values())[:attacks])
+    plain = best_share([found for name, found in hits.items() if name.startswith("originals")])
     best = f"the best is right for {short(own.value)}, on the originals for {short(plain.value)}"
     if own.low > chance:
         return f"Attackers {doing} better than by guessing: {best}, and a guess for {short(chance)}."
@@ -209,12 +217,6 @@ def _guessed(doing: str, hits: Mapping[str, tuple[Estimate, int]], attacks: int,
     return (
         f"Attackers are not shown to {doing} better than by guessing{known}: {best}, and a guess for {short(chance)}."
     )
-
-
-def _best(found: Sequence[tuple[Estimate, int]]) -> Estimate:
-    """The highest accuracy; the error is divided among all, as that one was chosen."""
-    value, texts = max((each.value, texts) for each, texts in found)
-    return clopper_pearson(round(value * texts), texts, confidence=1 - bonferroni(0.95, len(found)))
 
 
 def comparison(rows: Sequence[KeptRow]) -> list[str]:

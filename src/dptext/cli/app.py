@@ -14,9 +14,10 @@ from typing import Annotated, Final, NoReturn
 
 import typer
 import typer.main
+from typer import Option
 
 from dptext.cli.lazy import HELP_NAMES, LazyGroup
-from dptext.cli.stopping import Stopped, listen
+from dptext.cli.progress import Stopped, listen
 from dptext.cli.terminal import open_streams
 from dptext.errors import BudgetExceededError, ConfigError, DataError, DPTextError
 
@@ -60,11 +61,10 @@ def _config(path: Path | None) -> None:
 @app.callback()
 def root(
     config: Annotated[
-        Path | None,
-        typer.Option("--config", parser=Path, callback=_config, help="Read this file in the place of dptext.toml."),
+        Path | None, Option(parser=Path, callback=_config, help="Read this file in the place of dptext.toml.")
     ] = None,
     _: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+        bool, Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
     ] = False,
 ) -> None:
     """The options that come before the command are read by their callbacks."""

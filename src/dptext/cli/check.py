@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
+from typer import Option
 
 from dptext._wording import plural
 from dptext.cli.options import (
@@ -36,9 +36,7 @@ _NAMES: Final = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 
 def check(
     path: Annotated[Path, file_argument(metavar="FILE", help="Records, as of `privatize`.")],
-    text_field: Annotated[
-        str | None, typer.Option("--text-field", help="Field of the text; default: the one of the longest texts.")
-    ] = None,
+    text_field: Annotated[str | None, Option(help="Field of the text; default: the one of the longest texts.")] = None,
     input_format: FormatOption = None,
     delimiter: DelimiterOption = None,
     encoding: EncodingOption = None,
@@ -57,7 +55,6 @@ def check(
 
 
 def _name(found: Survey, name: str) -> str:
-    """The name, where it may be shown."""
     return repr(name) if found.named else f"column {list(found.columns).index(name) + 1}"
 
 
@@ -106,7 +103,6 @@ def _facts(found: Survey, named: str | None) -> list[str]:
 
 
 def _columns(found: Survey) -> dict[str, tuple[str | int | None, ...]]:
-    """What is said of each column, as in `_HEADINGS`."""
     return {
         name: (each.nulls, each.empties, each.distinct, each.median, each.largest, each.unique, found.could_be(name))
         for name, each in found.columns.items()

@@ -1,40 +1,90 @@
-"""The mechanism that the options of a command name, and how it is fitted."""
+"""The mechanism that the options of a command name, how it is fitted, and the encoder of the commands."""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from dptext.cli import options
 from dptext.cli.config import config
 from dptext.cli.progress import counted
+from dptext.embeddings import encoders
 from dptext.errors import ConfigError
 from dptext.mechanism import FitProgress, Learns, Mechanism, Spec, Traits
 from dptext.mechanisms.registry import SPECS
-from dptext.runs.fitting import fit
-from dptext.runs.models import load_model, model_spec
+from dptext.runs.models import fit, load_model, model_spec
 from dptext.runs.specs import parse_setting, read_spec, spec_from_settings
 from dptext.text.records import Record
+from dptext.types import Floats, Json
 
 _SHOWN_STEPS = 20
 
 
-def chosen_spec(mechanism: str | None, assignments: list[str] | None, path: Path | None) -> Spec:
-    """The spec of --spec FILE, of --mechanism with --set, or of `dptext.toml`; --set changes single settings."""
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The options that name a mechanism by its settings."""
+
+    mechanism: options.MechanismOption = None
+    assignments: options.SetOption = None
+    spec: options.SpecOption = None
+
+    def __bool__(self) -> bool:
+        """Return whether any is given."""
+        return self.mechanism is not None or self.spec is not None or bool(self.assignments)
+
+    def chosen_spec(self) -> Spec:
+        """The spec of --spec FILE, of --mechanism with --set, or of `dptext.toml`; --set changes single settings."""
+        changes = set_values(self.assignments, "mechanism")
+        if self.mechanism is not None and self.spec is not None:
+            raise ConfigError("Expected one of --mechanism NAME and --spec FILE.toml.")
+        if self.spec is not None:
+            return read_spec(self.spec, changes)
+        written = config().mechanism if self.mechanism is None else {"kind": self.mechanism}
+        if not written:
+            raise ConfigError(
+                "Expected one of --mechanism NAME, --spec FILE.toml and dptext.toml with a mechanism (dptext init "
+                "writes it). dptext recommend names one."
+            )
+        return spec_from_settings({**written, **changes})
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted(Settings):
+    """The options that name a mechanism: its settings, or a model."""
+
+    model: options.ModelOption = None
+
+    def __bool__(self) -> bool:
+        """Return whether any is given."""
+        return self.model is not None or Settings.__bool__(self)
+
+    def chosen(self) -> Choice:
+        """The mechanism of --mechanism with --set, of --spec, or of --model."""
+        if self.model is None:
+            given = config().model
+            if not self and given is not None and given.is_dir():
+                return Choice(model_spec(given), given)
+            return Choice(self.chosen_spec())
+        if Settings.__bool__(self):
+            raise ConfigError(
+                "Expected one of --mechanism NAME, --spec FILE.toml and --model MODEL. A model has its settings "
+                "already: --set cannot change them."
+            )
+        return Choice(model_spec(self.model), self.model)
+
+    def chosen_if_any(self) -> Choice | None:
+        """The same, or None where none of the options is given."""
+        return self.chosen() if self else None
+
+
+def set_values(assignments: list[str] | None, of: str) -> dict[str, Json]:
+    """The settings of --set, whose `kind` another option names."""
     listed = [parse_setting(each) for each in assignments or []]
-    changes = dict(listed)
-    if len(changes) < len(listed) or "kind" in changes:
-        raise ConfigError("Expected each setting once, and the mechanism by --mechanism, not by --set kind=...")
-    if mechanism is not None and path is not None:
-        raise ConfigError("Expected one of --mechanism NAME and --spec FILE.toml.")
-    if path is not None:
-        return read_spec(path, changes)
-    written = config().mechanism if mechanism is None else {"kind": mechanism}
-    if not written:
-        raise ConfigError(
-            "Expected one of --mechanism NAME, --spec FILE.toml and dptext.toml with a mechanism (dptext init writes "
-            "it). dptext recommend names one."
-        )
-    return spec_from_settings({**written, **changes})
+    if len(found := dict(listed)) < len(listed) or "kind" in found:
+        raise ConfigError(f"Expected each setting once, and the {of} by --mechanism, not by --set kind=...")
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,30 +113,6 @@ class Choice:
         if written.mechanism.get("kind") == kind and written.model is not None:
             how = "dptext fit, which reads dptext.toml, and makes the model that it names"
         raise ConfigError(f"Expected a model of {kind}, which learns from text. Fit first: {how}.")
-
-
-def chosen(mechanism: str | None, assignments: list[str] | None, path: Path | None, model: Path | None) -> Choice:
-    """The mechanism of --mechanism with --set, of --spec, or of --model."""
-    if model is None:
-        given = config().model
-        if mechanism is None and path is None and not assignments and given is not None and given.is_dir():
-            return Choice(model_spec(given), given)
-        return Choice(chosen_spec(mechanism, assignments, path))
-    if mechanism is not None or path is not None or assignments:
-        raise ConfigError(
-            "Expected one of --mechanism NAME, --spec FILE.toml and --model MODEL. A model has its settings already: "
-            "--set cannot change them."
-        )
-    return Choice(model_spec(model), model)
-
-
-def chosen_if_any(
-    mechanism: str | None, assignments: list[str] | None, path: Path | None, model: Path | None
-) -> Choice | None:
-    """The same, or None where none of the options is given."""
-    if mechanism is None and path is None and model is None and not assignments:
-        return None
-    return chosen(mechanism, assignments, path, model)
 
 
 def fitted_on(
@@ -135,3 +161,24 @@ def check_label_field(spec: Spec, label_field: str | None, *, needed: bool, copi
 def kinds(has: Callable[[Traits], bool]) -> str:
     """The names of the mechanisms that have a trait with at least some settings."""
     return ", ".join(kind for kind, cls in SPECS.usable().items() if any(has(spec.traits) for spec in cls.tiny()))
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedEncoder:
+    """An encoder that shows how far it is; an `Embedder`."""
+
+    encoder: encoders.Encoder
+    name: str
+    dim: int
+
+    def embed(self, texts: Sequence[str]) -> Floats:
+        """Unit vectors `(n_texts, dim)`."""
+        total = len(set(texts))
+        with counted("embedding", "texts") as tell:
+            return self.encoder.embed(texts, on_progress=lambda done: tell(done, total))
+
+
+def load_encoder(name: str = "sentence") -> WatchedEncoder:
+    """The encoder of this name; see `dptext.embeddings.encoders.load_encoder`."""
+    found = encoders.load_encoder(name)
+    return WatchedEncoder(found, found.name, found.dim)

@@ -4,17 +4,16 @@ import shlex
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
+from typer import Option
 
 from dptext._wording import plural
 from dptext.audits.report import markdown_table
-from dptext.cli.answers import comparison, print_answer
+from dptext.cli.answers import Printing, comparison
 from dptext.cli.audit import EXIT_REFUTED
-from dptext.cli.options import DetailsOption, JsonOption, file_argument, folder_option
-from dptext.cli.progress import counted, say
-from dptext.cli.stopping import advising
+from dptext.cli.options import file_argument, folder_option, spread
+from dptext.cli.progress import advising, counted, say
 from dptext.errors import ConfigError
-from dptext.types import Json
+from dptext.types import Json, fields_as_json
 
 #: The exit code of a grid in which a cell failed and no guarantee was refuted.
 EXIT_FAILED_CELLS: Final = 5
@@ -23,24 +22,21 @@ _MIB_A_GIB: Final = 1024
 _MOST_GIB: Final = 2**20
 
 
+@spread
 def compare(
+    *,
     experiment: Annotated[Path, file_argument(metavar="EXPERIMENT.toml", help="Corpora, mechanisms, what to measure.")],
-    out: Annotated[
-        Path, folder_option("--out", metavar="DIR", help="Folder of the cells and the table; a run in it goes on.")
-    ],
-    workers: Annotated[int, typer.Option("--workers", help="Processes at once; 0 is one a core.")] = 0,
-    memory: Annotated[
-        float, typer.Option("--memory", metavar="GIB", help="What a process may take; 0 is an equal share.")
-    ] = 0.0,
+    out: Annotated[Path, folder_option(metavar="DIR", help="Folder of the cells and the table; a run in it goes on.")],
+    workers: Annotated[int, Option(help="Processes at once; 0 is one a core.")] = 0,
+    memory: Annotated[float, Option(metavar="GIB", help="What a process may take; 0 is an equal share.")] = 0.0,
     keep_private_samples: Annotated[
-        bool, typer.Option("--keep-private-samples", help="Keep some private originals in DIR, for the report.")
+        bool, Option("--keep-private-samples", help="Keep some private originals in DIR, for the report.")
     ] = False,
-    retry: Annotated[bool, typer.Option("--retry", help="Run cells again that failed.")] = False,
+    retry: Annotated[bool, Option("--retry", help="Run cells again that failed.")] = False,
     accept_changes: Annotated[
-        bool, typer.Option("--accept-changes", help="Go on in DIR with another experiment; equal cells are kept.")
+        bool, Option("--accept-changes", help="Go on in DIR with another experiment; equal cells are kept.")
     ] = False,
-    details: DetailsOption = False,
-    as_json: JsonOption = False,
+    printing: Printing,
 ) -> int:
     """Run the cells that are not done, and say what the table shows; 1: a guarantee was refuted, 5: cells failed."""
     from dptext.compare.experiment import read_experiment
@@ -57,8 +53,8 @@ def compare(
         workers=workers,
         memory_mib=int(memory * _MIB_A_GIB),
         private_samples=keep_private_samples,
-        failed="retry" if retry else "keep",
-        changes="accept" if accept_changes else "refuse",
+        retry=retry,
+        accept_changes=accept_changes,
     )
     command = shlex.join(["dptext", "compare", str(experiment), "--out", str(out)])
     say(f"{found.name}: reading {len(found.corpora)} corpora")
@@ -72,22 +68,15 @@ def compare(
         for _, rows in groups(results.rows)
     ]  # fmt: skip
     screen = [
-        f"{summary.done} of {summary.total} cells done, {summary.failed} failed, {summary.run} run now.",
+        f"{summary.done} of {summary.total} cells done, {summary.failed} failed, {summary.run_now} run now.",
         f"Table: {out / PARQUET}, {out / JSON_FILE}",
         f"Next: dptext report {shlex.quote(str(out))}",
     ]
     if sum(map(len, cells)) <= 12:  # a screen
         screen += [line for some in cells for line in ("", *markdown_table(["corpus", "row", *columns], some))]
     more = [*(f"Refuted: {row}." for row in summary.refuted), markdown(results)]
-    data: dict[str, Json] = {
-        "out": str(out),
-        "total": summary.total,
-        "done": summary.done,
-        "failed": summary.failed,
-        "run_now": summary.run,
-        "refuted": list(summary.refuted),
-    }
-    print_answer(comparison(results.rows), screen, more, data, details=details, as_json=as_json)
+    data: dict[str, Json] = {"out": str(out), **fields_as_json(summary)}
+    printing.answer(comparison(results.rows), screen, more, data)
     if summary.failed:
         say(f"{plural(summary.failed, 'cell')} failed: the table says why (column `error`). --retry runs them again.")
     if summary.refuted:

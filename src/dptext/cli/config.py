@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from dptext.cli.progress import say
 from dptext.errors import ConfigError
-from dptext.runs.toml import read_toml
+from dptext.runs.specs import read_toml
 
 FILE: Final = Path("dptext.toml")
 _FIELDS: Final = (

@@ -11,19 +11,16 @@ from typing import Final
 from rich.box import SIMPLE
 from rich.table import Table
 
-from dptext.audits.membership.attacks import PROXY
+from dptext.audits.membership.attacks import PROXY, MembershipResult
 from dptext.audits.membership.members import split_members
-from dptext.audits.membership.results import MembershipResult
 from dptext.cli.answers import short
 from dptext.cli.audit.membership_attacks import attack_classifier
 from dptext.cli.chosen import fitted_on
 from dptext.cli.options import JsonOption
 from dptext.cli.progress import counted, say
 from dptext.cli.terminal import plain_console
-from dptext.cli.utility.judged import Judged, read_back
-from dptext.cli.utility.table import cell, table
+from dptext.cli.utility.table import Judged, cell, read_back, table
 from dptext.embeddings.tfidf import load_sklearn
-from dptext.estimates import Estimate
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.adept.sound import Adept
 from dptext.runs.certificate import Certificate
@@ -133,7 +130,6 @@ def _fresh(records: Sequence[Record], known: Sequence[Record]) -> list[Record]:
 
 
 def _privatized(private: list[Record], mechanism: Mechanism[str]) -> tuple[Certificate, list[Release[str]]]:
-    """From file to file, as `dptext privatize` does."""
     with tempfile.TemporaryDirectory() as folder, counted("privatizing", "texts") as tell:
         source, target = Path(folder) / "sample.jsonl", Path(folder) / "sample.private.jsonl"
         write_releases(source, [Release(record.id, record.text, record.label) for record in private])
@@ -148,17 +144,18 @@ def _privatized(private: list[Record], mechanism: Mechanism[str]) -> tuple[Certi
 
 
 def _kept(found: UtilityTable) -> Table:
-    """The columns that have a number, intervals below the values."""
     cells = [row.cells() for row in found.rows]
     names = [name for name in cells[0] if name in _COLUMNS and any(row[name] is not None for row in cells)]
     drawn = Table("", *names, box=SIMPLE, pad_edge=False, show_lines=False)
     for row, values in zip(found.rows, cells, strict=True):
-        drawn.add_row(row.name, *(cell(values[name], _below) for name in names))
+        drawn.add_row(
+            row.name,
+            *(
+                cell(values[name], lambda one: f"{short(one.value)}\n{short(one.low)}-{short(one.high)}")
+                for name in names
+            ),
+        )
     return drawn
-
-
-def _below(value: Estimate) -> str:
-    return f"{short(value.value)}\n{short(value.low)}-{short(value.high)}"
 
 
 def _lesson(kept: UtilityTable) -> str:

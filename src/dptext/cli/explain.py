@@ -7,10 +7,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
+from typer import Argument, Option
 
 from dptext.cli import options
-from dptext.cli.chosen import chosen_spec
+from dptext.cli.chosen import Settings
 from dptext.cli.progress import say
 from dptext.cli.terminal import escaped
 from dptext.errors import ConfigError, DataError
@@ -30,30 +30,29 @@ _SUFFIX: Final = certificate_path(Path("OUT")).name.removeprefix("OUT")
 Reader = StrEnum("Reader", ["LEGAL"])
 
 
+@options.spread
 def explain(
+    *,
     certificate: Annotated[
         Path | None,
-        typer.Argument(
+        Argument(
             parser=options.any_path,
             help="OUT.guarantee.json, or OUT beside it (a file, a folder): verify OUT, explain its certificate. Or the "
             "folder of a model.",
         ),
     ] = None,
-    mechanism: options.MechanismOption = None,
-    assignments: options.SetOption = None,
-    spec: options.SpecOption = None,
-    unit: Annotated[str | None, typer.Option("--unit", help="token, sentence, document or author.")] = None,
+    named: Settings,
+    unit: Annotated[str | None, Option(help="token, sentence, document or author.")] = None,
     delta: options.DeltaOption = 0.0,
     ledger: options.CheckedLedgerOption = None,
     wanted_by: Annotated[
-        str | None, typer.Option("--for", metavar="legal", help="Say it on one page, for whoever answers for OUT.")
+        str | None, Option("--for", metavar="legal", help="Say it on one page, for whoever answers for OUT.")
     ] = None,
     page: Annotated[Path | None, options.output_option("--html", help="With --for: the same as HTML, one A4.")] = None,
     force: options.ForceOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Explain a certificate, a model, or a mechanism with settings."""
-    named = mechanism or assignments or spec
     if certificate is not None and (certificate / MANIFEST).is_file():
         certificate = certificate_path(certificate / MANIFEST)
     is_model = certificate is not None and certificate.is_dir()
@@ -65,8 +64,8 @@ def explain(
     if (reader is not None and (certificate is None or is_model or as_json)) or (page is not None and reader is None):
         raise ConfigError("Expected --for legal with OUT.guarantee.json, without --json; and --html FILE only with it.")
     if certificate is None:
-        named_spec = chosen_spec(mechanism, assignments, spec)
-        _show(named_spec, _promised(named_spec, unit, delta), _remarks(named_spec), as_json)
+        spec = named.chosen_spec()
+        _show(spec, _promised(spec, unit, delta), _remarks(spec), as_json)
     elif is_model:
         _explain_model(certificate, unit=unit, delta=delta, as_json=as_json)
     else:
@@ -128,7 +127,6 @@ def explain_certificate(
 
 
 def _beside(path: Path) -> Path:
-    """The certificate that is meant: of a released file the one beside it."""
     beside = certificate_path(path)
     if path.name.endswith(_SUFFIX) or not beside.is_file():
         return path
@@ -137,7 +135,6 @@ def _beside(path: Path) -> Path:
 
 
 def _explain_model(folder: Path, *, unit: str | None, delta: float, as_json: bool) -> None:
-    """Say what a model guarantees; only its settings are read."""
     if not (folder / MODEL_FILE).is_file():
         raise ConfigError(
             f"Expected OUT.guarantee.json, or a folder that `dptext fit` wrote: there is no {folder / MODEL_FILE}."

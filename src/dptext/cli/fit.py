@@ -4,64 +4,46 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import Annotated, NoReturn
 
-import typer
+from typer import Option
 
 from dptext.cli import options
-from dptext.cli.chosen import check_label_field, chosen_spec, fitted_on, kinds
-from dptext.cli.encoder import load_encoder
-from dptext.cli.grouped import spread
-from dptext.cli.progress import say
-from dptext.cli.stopping import advising
+from dptext.cli.chosen import Settings, check_label_field, fitted_on, kinds, load_encoder
+from dptext.cli.progress import advising, say
 from dptext.errors import ConfigError
 from dptext.mechanism import HasRemarks, HasTraining, Learns, Spec, Traits, settings
 from dptext.privacy.guarantee import Basis, format_delta, format_epsilon
 from dptext.runs.models import save_model
 from dptext.text.files import require_free
-from dptext.text.records import Record
 from dptext.types import Json
 
-if TYPE_CHECKING:
-    from dptext.utility.pool_fit import PoolFit
 
-
-@spread
+@options.spread
 def fit(
     *,
     target: Annotated[Path, options.folder_option("--out", metavar="MODEL", help="New folder of the model.")],
-    mechanism: options.MechanismOption = None,
-    assignments: options.SetOption = None,
-    spec: options.SpecOption = None,
+    named: Settings,
     public: options.PublicOption = None,
     private: Annotated[
-        Path | None,
-        options.file_option("--private", help="Private records to train on, where the mechanism is made for it."),
+        Path | None, options.file_option(help="Private records to train on, where the mechanism is made for it.")
     ] = None,
     pool: Annotated[
-        Path | None, options.file_option("--pool", help="Public records to choose among; default: those of --public.")
+        Path | None, options.file_option(help="Public records to choose among; default: those of --public.")
     ] = None,
     stand_in: Annotated[
         Path | None,
-        options.file_option(
-            "--stand-in", help="Texts like the private ones that need no protection: do public ones fit them?"
-        ),
+        options.file_option(help="Texts like the private ones that need no protection: do public ones fit them?"),
     ] = None,
     layout: options.Layout,
     label_field: options.LabelFieldOption = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Seed of the training. It is public, no secret.")] = None,
+    seed: Annotated[int | None, Option(help="Seed of the training. It is public, no secret.")] = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Fit a mechanism, save it, and say what it guarantees.
-
-    Raises:
-        ConfigError: options that do not fit together, or a folder that is not free.
-        DataError: a record cannot be read.
-        MissingExtraError: a package is not installed.
-    """
-    wanted = chosen_spec(mechanism, assignments, spec)
+    """Fit a mechanism, save it, and say what it guarantees."""
+    wanted = named.chosen_spec()
     seed = options.seed_of(seed)
     if not wanted.traits.learns_labels:
         check_label_field(wanted, label_field, needed=wanted.traits.releases_labels)
@@ -82,8 +64,12 @@ def fit(
             pool=None if pool is None else layout.read_public(pool, label=label_field),
             seed=seed,
         )
-        chosen_among = layout.read_public((pool or public) if stand_in else None, label=label_field)
-        fit_of_pool = _judged(chosen_among, others) if stand_in else None
+        fit_of_pool = None
+        if stand_in is not None:
+            from dptext.utility.pool_fit import pool_fit
+
+            chosen_among = layout.read_public(pool or public, label=label_field)
+            fit_of_pool = pool_fit(chosen_among, others, embedder=load_encoder())
         save_model(model, target)
     promised = [wanted.guarantee(unit) for unit in wanted.units]
     if private is not None:
@@ -111,7 +97,6 @@ def fit(
 
 
 def _check_texts(spec: Spec, public: Path | None, private: Path | None, pool: Path | None) -> None:
-    """Check that the mechanism learns from what is given, and that it gets what it learns from."""
     if private is not None and not spec.traits.takes_private:
         _refuse("private", spec, "learns from public text alone", lambda traits: traits.takes_private)
     if pool is not None and not spec.traits.takes_pool:
@@ -132,15 +117,7 @@ def _refuse(option: str, spec: Spec, why: str, has: Callable[[Traits], bool]) ->
     raise ConfigError(f"Expected no --{option}: {spec.kind} {why}. Others: {kinds(has)}.")
 
 
-def _judged(public: Sequence[Record], stand_ins: Sequence[Record]) -> PoolFit:
-    """How well the public texts fit stand-ins of the private ones."""
-    from dptext.utility.pool_fit import pool_fit
-
-    return pool_fit(public, stand_ins, embedder=load_encoder())
-
-
 def _warn(spec: Spec) -> None:
-    """Say how private a model of private text is."""
     if not isinstance(spec, HasTraining):
         say("Trained on private text: the model is as private as that text. Keep it where the text is kept.")
         return

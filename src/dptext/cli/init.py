@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from dptext.cli import options
 from dptext.cli.check import form_options
 from dptext.cli.config import FILE
-from dptext.compare.measured_table import read_measured
+from dptext.compare.reading import read_measured
 from dptext.compare.recommend import Asked, recommend
 from dptext.errors import ConfigError
 from dptext.mechanism import Learns
 from dptext.mechanisms.registry import SPECS
 from dptext.privacy.guarantee import Unit
-from dptext.runs.specs import spec_from_settings
-from dptext.runs.toml import settings_to_toml
+from dptext.runs.specs import settings_to_toml, spec_from_settings
 from dptext.text.files import Target, sha256_of
 from dptext.text.records import TEXT_FIELD, Record
 from dptext.text.survey import survey
@@ -34,16 +34,14 @@ def init(
     source: Annotated[
         Path, options.file_argument(metavar="FILE", help="The private texts. Nothing of them is printed.")
     ],
-    text_field: Annotated[str | None, typer.Option("--text-field", help="Field of the text.")] = None,
+    text_field: Annotated[str | None, Option(help="Field of the text.")] = None,
     label_field: options.LabelFieldOption = None,
     public: options.PublicOption = None,
     public_text_field: options.PublicTextFieldOption = None,
     public_label_field: options.PublicLabelFieldOption = None,
-    unit: Annotated[str | None, typer.Option("--unit", help="What is protected: token or document.")] = None,
-    epsilon: Annotated[float | None, typer.Option("--epsilon", help="The most that a release may cost.")] = None,
-    task: Annotated[
-        str, typer.Option("--task", help="What releases are for: classification, meaning or authorship.")
-    ] = "meaning",
+    unit: Annotated[str | None, Option(help="What is protected: token or document.")] = None,
+    epsilon: Annotated[float | None, Option(help="The most that a release may cost.")] = None,
+    task: Annotated[str, Option(help="What releases are for: classification, meaning or authorship.")] = "meaning",
     force: options.ForceOption = False,
 ) -> None:
     """Ask what is not given, recommend a mechanism, and write dptext.toml."""
@@ -106,7 +104,6 @@ def _number(text: str) -> float:
 
 
 def _public(public: Path, source: Path, text_field: str, label_field: str) -> tuple[list[Record], list[str]]:
-    """The public records, and the options that read their file."""
     if sha256_of(public) == sha256_of(source):
         raise ConfigError(
             "Expected public texts, found the private file itself: its texts would be released as they are."
@@ -133,7 +130,6 @@ def _labels(public: Sequence[Record], label_field: str) -> list[str]:
 
 
 def _mechanism(asked: Asked, labels: list[str], *, n_public: int) -> tuple[dict[str, Json], str]:
-    """Settings of the mechanism to take, and why."""
     price = f"epsilon {asked.epsilon:g} per {asked.unit}"
     if not n_public or asked.unit is Unit.TOKEN:
         if asked.unit is not Unit.TOKEN:

@@ -1,7 +1,7 @@
 """Groups of commands. Help and completion read a table; a command is imported when it runs."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, Final
 
@@ -9,22 +9,23 @@ import typer
 import typer.main
 from typer.core import TyperCommand, TyperGroup
 
+from dptext.cli import COMMANDS, GROUPS, SECTIONS
+
 HELP_NAMES: Final = {"help_option_names": ["-h", "--help"]}
 
 
 class LazyGroup(TyperGroup):
-    """A group whose commands stand in the table `COMMANDS` of its package.
+    """The program, or a group of it, whose commands stand in the tables of `dptext.cli`.
 
     `commands` holds a stand-in for each command, with its name and its help. That is enough to list them. typer calls
     `resolve_command` for the command that runs, or whose options are completed: that one alone is imported.
     """
 
-    def __init__(self, *, package: str = "dptext.cli", **settings: Any) -> None:
+    def __init__(self, *, group: str = "", **settings: Any) -> None:
         super().__init__(**settings)
-        self.package = package
-        module = import_module(package)
-        self.sections: dict[str, tuple[str, ...]] = getattr(module, "SECTIONS", {"Commands": tuple(module.COMMANDS)})
-        self.commands = {name: TyperCommand(name, help=told) for name, (_, told, *_) in module.COMMANDS.items()}
+        self.table: Mapping[str, tuple[str, ...]] = GROUPS[group] if group else COMMANDS
+        self.sections = {"Commands": tuple(self.table)} if group else SECTIONS
+        self.commands = {name: TyperCommand(name, help=told) for name, (_, told, *_) in self.table.items()}
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """The commands by their sections, each with its first sentence."""
@@ -45,34 +46,28 @@ class LazyGroup(TyperGroup):
             ctx.default_map = {name: defaults(name, [(str(each.name), each.opts) for each in command.params])}
         return name, command, others
 
+    @functools.cache  # noqa: B019 (it lives as long as the process)
     def load(self, name: str) -> TyperCommand | TyperGroup:
         """Import a command, or a group."""
-        return _load(self.package, name)
-
-
-@functools.cache
-def _load(package: str, name: str) -> TyperCommand | TyperGroup:
-    place, told, *example = import_module(package).COMMANDS[name]
-    module, _, function = place.partition(":")
-    if not function:
-        return LazyGroup(
-            package=f"{package}.{module}",
-            name=name,
-            help=told,
-            no_args_is_help=True,
-            rich_markup_mode=None,
-            context_settings=HELP_NAMES,
-        )
-    alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    epilog = f"Example:\n\n{example[0]}" if example else None
-    command = _ending(getattr(import_module(f"{package}.{module}"), function))
-    alone.command(name, help=told, epilog=epilog, context_settings=HELP_NAMES)(command)
-    return typer.main.get_command(alone)  # type: ignore[return-value]  # one of the two
+        place, told, *example = self.table[name]
+        if not place:
+            return LazyGroup(
+                group=name,
+                name=name,
+                help=told,
+                no_args_is_help=True,
+                rich_markup_mode=None,
+                context_settings=HELP_NAMES,
+            )
+        module, _, function = place.partition(":")
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+        epilog = f"Example:\n\n{example[0]}" if example else None
+        command = _ending(getattr(import_module(f"dptext.cli.{module}"), function))
+        alone.command(name, help=told, epilog=epilog, context_settings=HELP_NAMES)(command)
+        return typer.main.get_command(alone)  # type: ignore[return-value]  # one of the two
 
 
 def _ending(command: Callable[..., int | None]) -> Callable[..., None]:
-    """The command, which returns its exit code, as typer wants it."""
-
     @functools.wraps(command)
     def run(**options: Any) -> None:
         if code := command(**options):

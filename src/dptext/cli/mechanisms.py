@@ -7,7 +7,7 @@ import textwrap
 from dataclasses import MISSING
 from typing import Annotated, Final
 
-import typer
+from typer import Argument
 
 from dptext.cli.options import DetailsOption, JsonOption
 from dptext.cli.progress import say
@@ -26,7 +26,7 @@ _FIRST: Final = "Set first: "
 
 
 def mechanisms(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Explain this one, with its settings.")] = None,
+    name: Annotated[str | None, Argument(metavar="[NAME]", help="Explain this one, with its settings.")] = None,
     details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -114,14 +114,12 @@ def _section(cls: type[Spec], title: str) -> str:
 
 
 def _use(cls: type[Spec]) -> tuple[str, list[str]]:
-    """What to take the mechanism for, and the settings that come first."""
     use, _, first = " ".join(_section(cls, "Use").partition("\n\n")[0].split()).partition(_FIRST)
     names = [name.strip() for name in first.strip(" .").split(",") if name.strip()]
     return use.removeprefix("Take it ").strip(" ."), names or _required(cls)
 
 
 def _guarantee(cls: type[Spec]) -> str:
-    """What is guaranteed, in one line."""
     return " ".join(_section(cls, "Guarantee").partition("\n\n")[0].split()).replace("`", "")
 
 

@@ -1,6 +1,8 @@
 """Options that several commands share, and how their values are read."""
 
+import dataclasses
 import functools
+import inspect
 import re
 import secrets
 import stat
@@ -8,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
@@ -102,7 +104,6 @@ SetOption = Annotated[list[str] | None, typer.Option("--set", "-s", help="KEY=VA
 SpecOption = Annotated[Path | None, file_option("--spec", help="TOML file with the settings, `kind` among them.")]
 ModelOption = Annotated[Path | None, folder_option("--model", help="Folder of a model that `dptext fit` wrote.")]
 PublicOption = Annotated[Path | None, file_option("--public", help="Public records, none of them private.")]
-TextFieldOption = Annotated[str, typer.Option("--text-field", help="Field of the text.")]
 PublicTextFieldOption = Annotated[
     str | None, typer.Option("--public-text-field", help="The same in public files; default: --text-field.")
 ]
@@ -126,17 +127,10 @@ DelimiterOption = Annotated[
 EncodingOption = Annotated[
     str | None, typer.Option("--encoding", help="Of the file, as cp1252 or utf-16; default: UTF-8.")
 ]
-EmptyNullsOption = Annotated[
-    bool, typer.Option("--empty-nulls", help="Read null texts as empty ones, which are texts like others.")
-]
-StripHtmlOption = Annotated[
-    bool, typer.Option("--strip-html", help="Take HTML tags out of the texts first, and decode entities.")
-]
 SeedOption = Annotated[int | None, typer.Option("--seed", help="Makes the run repeatable.")]
 ClassifierOption = Annotated[
     str, typer.Option("--classifier", help="tfidf (linear, quick), or bilstm as in the ADePT paper.")
 ]
-OnErrorOption = Annotated[str, typer.Option("--on-error", help="stop, or skip unreadable records.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite a file that is there; never one that is read.")]
 DetailsOption = Annotated[bool, typer.Option("--details", help="Print all below the answer.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -175,26 +169,29 @@ def member(kind: type[Named], option: str, text: str, *others: str) -> Named:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """How the files of a command are read, which may be of several formats.
+class Form:
+    """How a file of records is read.
 
     What speaks of columns parted by a delimiter, or of lines, is not for files of other formats.
     """
 
-    text_field: TextFieldOption = "text"
-    public_text_field: PublicTextFieldOption = None
+    text_field: Annotated[str, typer.Option(help="Field of the text.")] = "text"
     input_format: FormatOption = None
     delimiter: DelimiterOption = None
     encoding: EncodingOption = None
-    empty_nulls: EmptyNullsOption = False
-    strip_html: StripHtmlOption = False
-    public_label_field: PublicLabelFieldOption = None
-    on_error: OnErrorOption = "stop"
+    empty_nulls: Annotated[
+        bool, typer.Option("--empty-nulls", help="Read null texts as empty ones, which are texts like others.")
+    ] = False
+    strip_html: Annotated[
+        bool, typer.Option("--strip-html", help="Take HTML tags out of the texts first, and decode entities.")
+    ] = False
+    on_error: Annotated[str, typer.Option(help="stop, or skip unreadable records.")] = "stop"
 
-    def typed(self) -> list[str]:
-        """These options as one types them, but for those of public files."""
+    def typed(self, **more: object) -> list[str]:
+        """These options as one types them, and more of them."""
         return as_typed(
             text_field=None if self.text_field == TEXT_FIELD else self.text_field,
+            **more,
             format=self.input_format,
             delimiter=self.delimiter,
             encoding=self.encoding,
@@ -202,6 +199,22 @@ class Layout:
             strip_html=self.strip_html,
             on_error=None if self.on_error == "stop" else self.on_error,
         )
+
+    def settings(self) -> dict[str, Any]:
+        """The same as keywords of `Plan`."""
+        return {
+            "input_format": None if self.input_format is None else member(Format, "--format", self.input_format),
+            "on_error": member(OnError, "--on-error", self.on_error),
+            **{name: getattr(self, name) for name in ("delimiter", "encoding", "empty_nulls", "strip_html")},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Layout(Form):
+    """How the files of a command are read, which may be of several formats."""
+
+    public_text_field: PublicTextFieldOption = None
+    public_label_field: PublicLabelFieldOption = None
 
     def read(
         self, path: Path, *, label: str | None = None, author: str | None = None, id: str | None = None
@@ -223,19 +236,11 @@ class Layout:
             raise
 
     def _records(self, path: Path, fields: Fields) -> list[Record]:
-        kind = file_format(path, None if self.input_format is None else member(Format, "--format", self.input_format))
-        found = read_records(
-            path,
-            fields,
-            format=kind,
-            delimiter=self.delimiter if kind in DELIMITED else None,
-            encoding=None if kind in PACKED else self.encoding,
-            empty_nulls=self.empty_nulls,
-            strip_html=self.strip_html,
-            on_error=member(OnError, "--on-error", self.on_error),
-            on_skip=skipped,
-        )
-        return list(found)
+        reading = self.settings()
+        kind = file_format(path, reading.pop("input_format"))
+        reading["delimiter"] = self.delimiter if kind in DELIMITED else None
+        reading["encoding"] = None if kind in PACKED else self.encoding
+        return list(read_records(path, fields, format=kind, **reading, on_skip=skipped))
 
 
 def as_typed(**given: object) -> list[str]:
@@ -267,3 +272,30 @@ def target_of(path: Path | None, *inputs: Path | None, force: bool, private: boo
     target = Target(path, force, tuple(each for each in inputs if each is not None), private)
     target.check()
     return target
+
+
+Code = TypeVar("Code")
+
+
+def spread(command: Callable[..., Code]) -> Callable[..., Code]:
+    """The command with the fields of its dataclasses as keywords, in their order, as typer reads them."""
+    hints: dict[str, Any] = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if dataclasses.is_dataclass(kind)}
+    keywords: list[inspect.Parameter] = []
+    for own in inspect.signature(command).parameters.values():
+        kind = groups.get(own.name)
+        found = [own] if kind is None else inspect.signature(kind).parameters.values()
+        known = hints if kind is None else get_type_hints(kind, include_extras=True)
+        keywords += (each.replace(kind=each.KEYWORD_ONLY, annotation=known[each.name]) for each in found)
+
+    @functools.wraps(command)
+    def run(**given: Any) -> Code:
+        taken = {
+            name: kind(**{each.name: given.pop(each.name) for each in dataclasses.fields(kind) if each.name in given})
+            for name, kind in groups.items()
+        }
+        return command(**taken, **given)
+
+    run.__annotations__ = {each.name: each.annotation for each in keywords}
+    run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]  # what `inspect` asks for
+    return run

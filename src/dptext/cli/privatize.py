@@ -1,4 +1,4 @@
-"""`dptext privatize`: from file to file, with progress on stderr and the result on stdout."""
+"""`dptext privatize`: from file to file or stream to stream, with progress on stderr and the result on stdout."""
 
 from __future__ import annotations
 
@@ -6,49 +6,92 @@ import contextlib
 import gzip
 import json
 import shlex
+import shutil
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Any, Final
 
-import typer
+from typer import Argument, Option
 
-from dptext._wording import plural
 from dptext.cli import options
-from dptext.cli.chosen import check_label_field, chosen
-from dptext.cli.grouped import spread
-from dptext.cli.paying import AccountOption, ChargeKeyOption, SubjectFieldOption, paid_by, refuse_inputs_of
-from dptext.cli.pipes import STREAM, spooled
-from dptext.cli.privatize_folder import Many, is_dataset, privatize_folder, refuse_for_a_file
-from dptext.cli.progress import Tell, counted
-from dptext.cli.stopping import advising
+from dptext.cli.chosen import Wanted, check_label_field
+from dptext.cli.paying import Paying, cost
+from dptext.cli.privatize_folder import Many, Run, is_dataset, privatize_folder, refuse_for_a_file, rehearsal
+from dptext.cli.progress import Tell, advising, counted
 from dptext.errors import ConfigError, DPTextError
-from dptext.mechanism import Mechanism
-from dptext.privacy.guarantee import Guarantee, format_epsilon
 from dptext.runs.certificate import certificate_path
 from dptext.runs.files import privatize_file, rehearse, seconds
 from dptext.runs.plan import Plan
 from dptext.runs.resume import state_path
 from dptext.sampling.source import secure, seeded
+from dptext.text.files import Target, create_private, refuse_inputs, writing
 from dptext.text.formats import Format, detect_format, file_format, is_compressed
-from dptext.text.reading import OnError
-from dptext.text.records import TEXT_FIELD, Fields
+from dptext.text.records import Fields
 from dptext.text.writers import APPENDABLE
+from dptext.types import Json
 
-if TYPE_CHECKING:  # loaded by those who name a ledger
-    from dptext.runs.payment import Due, Payment
+STREAM: Final = Path("-")
+_SUFFIX: Final = certificate_path(Path("x")).name[1:]  # what the name of a certificate ends in
+
+
+@contextlib.contextmanager
+def spooled(source: Path, target: Path, certificate: Path | None, plan: Plan) -> Iterator[tuple[Path, Path]]:
+    """The files of a run, in the place of `STREAM`. After the block the certificate is written and then stdout, whole.
+
+    The certificate goes here if the target is a stream. Its name says what file it speaks of.
+    """
+    if (target == STREAM) != (certificate is not None):
+        raise ConfigError("Expected --certificate NAME.guarantee.json with OUT -, and only there: it goes to a file.")
+    if target == STREAM and sys.__stdout__ is None:
+        raise ConfigError("Expected an open stdout with OUT -, found a closed one: the release would be lost.")
+    if source == STREAM and plan.input_format is None:
+        raise ConfigError("Expected --format with IN -: stdin has no extension that tells it.")
+    if certificate is not None:
+        refuse_inputs(certificate, [source])
+        Target(certificate, plan.force).check()
+        if not certificate.name.endswith(_SUFFIX) or certificate.name == _SUFFIX:
+            named = f"--certificate {str(certificate)!r}"
+            raise ConfigError(f"Expected {named} to end in {_SUFFIX}, after the name that stdout is saved as.")
+        if plan.resume:
+            raise ConfigError("Expected no --resume with OUT -: of an unfinished run nothing is left.")
+    with contextlib.ExitStack() as stack:
+        if STREAM in (source, target):
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dptext-")))  # of mode 0700
+        if source == STREAM:
+            source = folder / "stdin"
+            with writing(source), create_private(source) as file:
+                shutil.copyfileobj(sys.stdin.buffer, file)
+        if certificate is not None:
+            target = folder / certificate.name.removesuffix(_SUFFIX)
+        yield source, target
+        if certificate is not None and target.exists():
+            Target(certificate, plan.force, private=False).write(certificate_path(target).read_bytes())
+            sys.stdout.flush()
+            try:
+                with target.open("rb") as made, open(sys.stdout.fileno(), "wb", closefd=False) as out:
+                    shutil.copyfileobj(made, out)
+            except OSError as error:
+                reason = error.strerror
+            else:
+                return
+            raise ConfigError(
+                f"stdout took no more ({reason}): what arrived is not whole. Throw it and {certificate} away, and "
+                "run again; what was charged stays charged."
+            )
 
 
 _EMPTY: Final = "Each record that was read has a release: an empty text is privatized like any other."
 _SHORT: Final = " where texts are short, by made-up ones; `dptext check` finds long ones."
 
 
-@spread
+@options.spread
 def privatize(
     source: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="IN",
             parser=options.place,
             help="Records: .jsonl .csv .tsv .txt .json, also .gz .zst; .parquet .xlsx; - for stdin, with --format. Or "
@@ -57,93 +100,69 @@ def privatize(
     ],
     target: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="OUT",
             parser=options.place,
             help="The new file; OUT.guarantee.json is its certificate. - for stdout, with --certificate. Of many files "
             "a new folder or URL.",
         ),
     ],
-    mechanism: options.MechanismOption = None,
-    assignments: options.SetOption = None,
-    spec: options.SpecOption = None,
-    model: options.ModelOption = None,
-    text_field: options.TextFieldOption = "text",
-    id_field: Annotated[
-        str | None, typer.Option("--id-field", help="Field of the ids (released!); default 0, 1, 2, ...")
-    ] = None,
+    *,
+    wanted: Wanted,
+    form: options.Form,
+    id_field: Annotated[str | None, Option(help="Field of the ids (released!); default 0, 1, 2, ...")] = None,
     label_field: options.LabelFieldOption = None,
-    author_field: Annotated[str | None, typer.Option("--author-field", help="Field of the author.")] = None,
-    keep: Annotated[
-        list[str] | None, typer.Option("--keep", help="Public field to copy to the output. Repeatable.")
-    ] = None,
-    input_format: options.FormatOption = None,
-    delimiter: options.DelimiterOption = None,
-    encoding: options.EncodingOption = None,
-    empty_nulls: options.EmptyNullsOption = False,
-    strip_html: options.StripHtmlOption = False,
-    output_format: Annotated[str | None, typer.Option("--output-format", help="The same for OUT.")] = None,
-    on_error: options.OnErrorOption = "stop",
-    max_per_author: Annotated[
-        int | None, typer.Option("--max-per-author", help="Refuse more records of one author than this.")
-    ] = None,
-    ledger: options.PayingLedgerOption = None,
-    account: AccountOption = None,
-    subject_field: SubjectFieldOption = None,
-    subject_key: options.SubjectKeyOption = None,
-    charge_key: ChargeKeyOption = None,
+    author_field: Annotated[str | None, Option(help="Field of the author.")] = None,
+    keep: Annotated[list[str] | None, Option(help="Public field to copy to the output. Repeatable.")] = None,
+    output_format: Annotated[str | None, Option(help="The same for OUT.")] = None,
+    max_per_author: Annotated[int | None, Option(help="Refuse more records of one author than this.")] = None,
+    paying: Paying,
     delta: options.DeltaOption = 0.0,
-    batch_size: Annotated[
-        int, typer.Option("--batch-size", help="Records computed together; a block of OUT holds no more.")
-    ] = 256,
-    seed: Annotated[int | None, typer.Option("--seed", help="For experiments: voids the guarantee.")] = None,
+    batch_size: Annotated[int, Option(help="Records computed together; a block of OUT holds no more.")] = 256,
+    seed: Annotated[int | None, Option(help="For experiments: voids the guarantee.")] = None,
     without_guarantee: Annotated[
-        bool, typer.Option("--without-guarantee", help="Run a mechanism that guarantees nothing.")
+        bool, Option("--without-guarantee", help="Run a mechanism that guarantees nothing.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite OUT; throw away an unfinished run.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an unfinished run.")] = False,
+    force: Annotated[bool, Option("--force", help="Overwrite OUT; throw away an unfinished run.")] = False,
+    resume: Annotated[bool, Option("--resume", help="Go on with an unfinished run.")] = False,
     safe_csv: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--safe-csv",
             help="In CSV, put an apostrophe before texts that a spreadsheet would compute: = + - @ tab CR come first.",
         ),
     ] = False,
     device: Annotated[
-        str | None, typer.Option("--device", help="With --model: the device of its network; default: that of the fit.")
+        str | None, Option(help="With --model: the device of its network; default: that of the fit.")
     ] = None,
     certificate: Annotated[
         Path | None,
-        typer.Option(
-            "--certificate",
+        Option(
             metavar="NAME.guarantee.json",
             parser=options.output_path,
             help="With OUT -: the certificate. It speaks of a file NAME, which stdout should be saved as.",
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would happen: nothing is drawn, charged or written.")
+        bool, Option("--dry-run", help="Say what would happen: nothing is drawn, charged or written.")
     ] = False,
     as_json: options.JsonOption = False,
-    *,
     many: Many,
 ) -> None:
     """Privatize a file, or a folder of files, and print the certificate."""
-    choice = chosen(mechanism, assignments, spec, model)
+    choice = wanted.chosen()
     if force and resume:
         raise ConfigError("Expected one of --force (begin anew) and --resume (go on).")
     plan = Plan(
         fields=Fields(
-            text=text_field,
+            text=form.text_field,
             id=id_field,
             label=label_field,
             author=author_field,
             keep=tuple(keep or ()),
-            subject=subject_field,
+            subject=paying.subject_field,
         ),
-        input_format=None if input_format is None else options.member(Format, "--format", input_format),
         output_format=None if output_format is None else options.member(Format, "--output-format", output_format),
-        on_error=options.member(OnError, "--on-error", on_error),
         delta=delta,
         max_per_author=max_per_author,
         batch_size=batch_size,
@@ -151,117 +170,70 @@ def privatize(
         force=force,
         resume=resume,
         safe_csv=safe_csv,
-        delimiter=delimiter,
-        encoding=encoding,
-        empty_nulls=empty_nulls,
-        strip_html=strip_html,
+        **form.settings(),
     )
-    payment = paid_by(ledger, account, charge_key, subject_key=subject_key, by_name=subject_field is not None)
+    payment = paying.payment()
     dataset = is_dataset(source)
     if not dataset:
         refuse_for_a_file(many)
         options.named(options.file_path, source, "IN")
         options.named(options.output_path, target, "OUT")
         beside = certificate or certificate_path(Path(target))
-        refuse_inputs_of((Path(target), beside), (spec, model, subject_key), payment)
+        paying.refuse_inputs((Path(target), beside), (wanted.spec, wanted.model), payment)
     elif certificate is not None:
         raise ConfigError("Expected no --certificate for many files: OUT holds it.")
     fitted_one = choice.fitted(device=device)
     read = fitted_one.spec.traits.reads_labels
     check_label_field(fitted_one.spec, label_field, needed=read, copied=(id_field, *plan.fields.keep))
+    run = Run(fitted_one, plan, form, payment, seed, dry_run=dry_run, as_json=as_json)
     if dataset:
-        privatize_folder(
-            source,
-            target,
-            fitted_one,
-            plan=plan,
-            many=many,
-            seed=seed,
-            payment=payment,
-            dry_run=dry_run,
-            as_json=as_json,
-        )
-        return
-    _privatize_file(
-        Path(source),
-        Path(target),
-        fitted_one,
-        plan=plan,
-        payment=payment,
-        certificate=certificate,
-        seed=seed,
-        dry_run=dry_run,
-        as_json=as_json,
-    )
+        privatize_folder(source, target, run, many.plan(), json_progress=many.json_progress)
+    else:
+        _privatize_file(Path(source), Path(target), run, certificate)
 
 
-def _privatize_file(
-    source: Path,
-    target: Path,
-    fitted_one: Mechanism[str],
-    *,
-    plan: Plan,
-    payment: Payment | None,
-    certificate: Path | None,
-    seed: int | None,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
-    randomness = secure() if seed is None else seeded(seed)
+def _privatize_file(source: Path, target: Path, run: Run, certificate: Path | None) -> None:
+    plan, payment = run.plan, run.payment
+    randomness = secure() if run.seed is None else seeded(run.seed)
     out = sys.stderr if target == STREAM else sys.stdout
     with spooled(source, target, certificate, plan) as (given, made), _naming(source, given):
-        if dry_run:
-            n_records, promised, due = rehearse(
-                given, made, fitted_one, plan=plan, randomness=randomness, payment=payment, on_skip=options.skipped
-            )
-            took = seconds(n_records, fitted_one)
-            told = _rehearsal(n_records, took, promised, plan, due, as_json=as_json)
-            paid = payment is not None and due is None and not as_json
-            print(told + "\nCost: nothing more, as the charge is in the books already." * paid, file=out)
+        shared: dict[str, Any] = {
+            "plan": plan,
+            "randomness": randomness,
+            "payment": payment,
+            "on_skip": options.skipped,
+        }
+        if run.dry_run:
+            n_records, promised, due = rehearse(given, made, run.mechanism, **shared)
+            took = seconds(n_records, run.mechanism)
+            told = [] if took is None else [f"That takes about {max(1, round(took)):,} s{_SHORT}"]
+            last = [f"Leaves as it is: {', '.join(plan.reveals)}."]
+            if due is not None:
+                last.append(f"{cost(due)} {due.payment.left()}")
+            elif payment is not None:
+                last.append("Cost: nothing more, as the charge is in the books already.")
+            data: dict[str, Json] = {"seconds": took}
+            print(rehearsal(n_records, promised, due, data if run.as_json else None, told, last), file=out)
             return
         total = _count(given, plan.input_format) if sys.stderr.isatty() else None  # a bar has an end, lines have none
         with advising(lambda: _left_there(target, plan, paid=payment is not None)), counted("privatizing") as tell:
-            written = privatize_file(
-                given,
-                made,
-                fitted_one,
-                plan=plan,
-                randomness=randomness,
-                payment=payment,
-                on_progress=_with_rate(tell, total),
-                on_skip=options.skipped,
-            )
-    if as_json:
-        beside = certificate or certificate_path(target)
+            written = privatize_file(given, made, run.mechanism, **shared, on_progress=_with_rate(tell, total))
+    beside = certificate or certificate_path(target)
+    if run.as_json:
         print(json.dumps({"certificate": str(beside), **json.loads(written.to_json())}, indent=2), file=out)
         return
     print(written.explain(), file=out)
     if payment is not None:
         print(f"\n{payment.left()}", file=out)
-    beside = certificate or certificate_path(target)
     print(f"\nWritten: {'stdout' if target == STREAM else target} and {beside}. {_EMPTY}", file=out)
     if target != STREAM:
-        judged = source != STREAM and fitted_one.spec.traits.releases_text
+        judged = source != STREAM and run.mechanism.spec.traits.releases_text
         judged &= plan.output_format is None  # which that command does not take
-        print(_next(source, target, plan, judged=judged), file=out)
-
-
-def _next(source: Path, target: Path, plan: Plan, *, judged: bool) -> str:
-    """What to type after a run."""
-    fields = plan.fields
-    said = options.as_typed(
-        text_field=None if fields.text == TEXT_FIELD else fields.text,
-        label_field=fields.label,
-        id_field=fields.id,
-        format=plan.input_format,
-        delimiter=plan.delimiter,
-        encoding=plan.encoding,
-        empty_nulls=plan.empty_nulls,
-        strip_html=plan.strip_html,
-        on_error=None if plan.on_error is OnError.STOP else plan.on_error,
-    )
-    judge = shlex.join(["dptext", "utility", "fidelity", str(source), str(target), "--public", "PUBLIC", *said])
-    return f"Next: {shlex.join(['dptext', 'explain', str(target)])}" + f"; was it worth it: {judge}" * judged
+        said = run.form.typed(label_field=plan.fields.label, id_field=plan.fields.id)
+        judge = shlex.join(["dptext", "utility", "fidelity", str(source), str(target), "--public", "PUBLIC", *said])
+        print(
+            f"Next: {shlex.join(['dptext', 'explain', str(target)])}" + f"; was it worth it: {judge}" * judged, file=out
+        )
 
 
 @contextlib.contextmanager
@@ -275,29 +247,7 @@ def _naming(source: Path, given: Path) -> Iterator[None]:
         raise
 
 
-def _rehearsal(
-    n_records: int, took: float | None, promised: Sequence[Guarantee], plan: Plan, due: Due | None, *, as_json: bool
-) -> str:
-    if as_json:
-        charge = due and {"account": due.account.name, "epsilon": due.epsilon()}
-        guarantees = [guarantee.to_dict() for guarantee in promised]
-        data = {"records": n_records, "seconds": took, "guarantees": guarantees, "charge": charge}
-        return json.dumps(data, indent=2)
-    lines = [
-        f"A run would release {plural(n_records, 'record')}. Nothing was drawn, charged or written.",
-        *([] if took is None else [f"That takes about {max(1, round(took)):,} s{_SHORT}"]),
-        promised[-1].sentence(),
-        f"Leaves as it is: {', '.join(plan.reveals)}.",
-    ]
-    if due is not None:
-        lines.append(
-            f"Cost: epsilon {format_epsilon(due.epsilon())} alone, added to what was spent. {due.payment.left()}"
-        )
-    return "\n".join(lines)
-
-
 def _left_there(target: Path, plan: Plan, *, paid: bool) -> str:
-    """The unfinished run beside the output, and how to go on with it, in words."""
     if target == STREAM:
         return "Of a run to stdout nothing is left." + (" What was charged stays charged." if paid else "")
     if not state_path(target).exists():
@@ -323,7 +273,6 @@ def _with_rate(tell: Tell, total: int | None) -> Callable[[int], None]:
 
 
 def _count(source: Path, named: Format | None) -> int | None:
-    """How many records the input has, for the progress bar; None where only reading it all could tell."""
     try:
         if (named or detect_format(source)) not in (Format.JSONL, Format.TEXT):
             return None

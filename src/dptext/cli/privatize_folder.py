@@ -5,25 +5,29 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
 
 from dptext._wording import plural
-from dptext.batch.plans import PART_SIZE, DatasetPlan, Progress, Workers
+from dptext.batch.plans import PART_SIZE, DatasetPlan, Workers
 from dptext.batch.runs import privatize_dataset, rehearse_dataset
-from dptext.cli.progress import Tell, counted, say
-from dptext.cli.stopping import advising
+from dptext.cli.options import Form
+from dptext.cli.paying import cost
+from dptext.cli.progress import advising, counted, say
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism
-from dptext.privacy.guarantee import format_epsilon
+from dptext.privacy.guarantee import Guarantee
 from dptext.runs.plan import Plan
+from dptext.types import Json
 
 if TYPE_CHECKING:  # loaded by those who name a ledger
-    from dptext.runs.payment import Payment
+    from dptext.runs.payment import Due, Payment
 
 _SIZES = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _LINE_EVERY = 10.0  # seconds
@@ -43,12 +47,10 @@ def size(given: object) -> int:
 class Who:
     """Options of who reads many files."""
 
-    engine: Annotated[str, typer.Option("--engine", help="Of a folder: local processes, or ray.")] = "local"
-    workers: Annotated[int, typer.Option("--workers", help="Of a folder: how many; default: one a processor.")] = 0
-    memory: Annotated[
-        int, typer.Option("--memory", parser=size, metavar="BYTES", help="Of a folder: for each worker, as 2G.")
-    ] = 0
-    address: Annotated[str | None, typer.Option("--address", help="With --engine ray: of the cluster, as auto.")] = None
+    engine: Annotated[str, Option(help="Of a folder: local processes, or ray.")] = "local"
+    workers: Annotated[int, Option(help="Of a folder: how many; default: one a processor.")] = 0
+    memory: Annotated[int, Option(parser=size, metavar="BYTES", help="Of a folder: for each worker, as 2G.")] = 0
+    address: Annotated[str | None, Option(help="With --engine ray: of the cluster, as auto.")] = None
 
     def made(self) -> Workers:
         """The workers that they name."""
@@ -59,13 +61,11 @@ class Who:
 class Many(Who):
     """Options of a run over many files."""
 
-    part_size: Annotated[int, typer.Option("--part-size", help="Of a folder: records of a part.")] = PART_SIZE
+    part_size: Annotated[int, Option(help="Of a folder: records of a part.")] = PART_SIZE
     keep_shards: Annotated[
-        bool, typer.Option("--keep-shards", help="Of a folder: a part for each file; names and counts leave.")
+        bool, Option("--keep-shards", help="Of a folder: a part for each file; names and counts leave.")
     ] = False
-    json_progress: Annotated[bool, typer.Option("--json-progress", help="Of a folder: progress as lines of JSON.")] = (
-        False
-    )
+    json_progress: Annotated[bool, Option("--json-progress", help="Of a folder: progress as lines of JSON.")] = False
 
     def plan(self) -> DatasetPlan:
         """The settings that they name."""
@@ -81,65 +81,67 @@ def is_dataset(source: str) -> bool:
     )
 
 
-def privatize_folder(
-    source: str,
-    target: str,
-    mechanism: Mechanism[str],
-    *,
-    plan: Plan,
-    many: Many,
-    seed: int | None,
-    payment: Payment | None,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What is to be done with one file or with many."""
+
+    mechanism: Mechanism[str]
+    plan: Plan
+    form: Form
+    payment: Payment | None
+    seed: int | None
+    dry_run: bool
+    as_json: bool
+
+
+def rehearsal(
+    n_records: int,
+    promised: Sequence[Guarantee],
+    due: Due | None,
+    data: Mapping[str, Json] | None,
+    told: Sequence[str] = (),
+    last: Sequence[str] = (),
+) -> str:
+    """What a run would do: as JSON where there is other data, else in lines, with others among them and behind."""
+    if data is not None:
+        charge = due and {"account": due.account.name, "epsilon": due.epsilon()}
+        guarantees = [guarantee.to_dict() for guarantee in promised]
+        return json.dumps({"records": n_records, **data, "guarantees": guarantees, "charge": charge}, indent=2)
+    lead = f"A run would release {plural(n_records, 'record')}. Nothing was drawn, charged or written."
+    return "\n".join([lead, *told, promised[-1].sentence(), *last])
+
+
+def privatize_folder(source: str, target: str, run: Run, dataset: DatasetPlan, *, json_progress: bool) -> None:
     """Privatize many files and print the certificate of all."""
-    dataset = many.plan()
-    if dry_run:
-        found = rehearse_dataset(source, target, mechanism, plan=plan, dataset=dataset, seed=seed, payment=payment)
-        charge = found.due and {"account": found.due.account.name, "epsilon": found.due.epsilon()}
-        if as_json:
-            guarantees = [each.to_dict() for each in found.promised]
-            print(json.dumps({"records": found.records, "guarantees": guarantees, "charge": charge}, indent=2))
-            return
-        print(
-            f"A run would release {plural(found.records, 'record')}. Nothing was drawn, charged or written.\n"
-            f"{found.promised[-1].sentence()}"
-        )
-        if found.due is not None:
-            print(f"Cost: epsilon {format_epsilon(found.due.epsilon())} alone, added to what was spent.")
+    shared: dict[str, Any] = {"plan": run.plan, "dataset": dataset, "seed": run.seed, "payment": run.payment}
+    if run.dry_run:
+        found = rehearse_dataset(source, target, run.mechanism, **shared)
+        last = [] if found.due is None else [cost(found.due)]
+        print(rehearsal(found.records, found.promised, found.due, {} if run.as_json else None, last=last))
         return
-    every = 0.0 if many.json_progress else _LINE_EVERY
+    every = 0.0 if json_progress else _LINE_EVERY
     left = f"What is done lies unpublished beside {target}: --resume goes on, --force begins anew."
     # Ray tells of dead workers on stdout, which is the certificate's.
     with redirect_stdout(sys.stderr), advising(lambda: left), counted("privatizing", every=every) as tell:
+
+        def told(what: str, done: int, total: int | None) -> None:
+            tell(done, total, "records read" if what == "reading" else "records")
+
         written = privatize_dataset(
             source,
             target,
-            mechanism,
-            plan=plan,
-            dataset=dataset,
-            seed=seed,
-            payment=payment,
-            on_progress=_as_lines if many.json_progress else _told(tell),
+            run.mechanism,
+            **shared,
+            on_progress=_as_lines if json_progress else told,
             on_skip=lambda name, n, reason: say(f"skipped {plural(n, 'record')} of {name}: {reason}"),
         )
-    if as_json:
+    if run.as_json:
         print(json.dumps({"folder": target, **json.loads(written.to_json())}, indent=2))
         return
     print(written.explain())
-    if payment is not None:
-        print(f"\n{payment.left()}")
+    if run.payment is not None:
+        print(f"\n{run.payment.left()}")
     print(f"\nWritten: {target}, which counts by its manifest.json. Next: dptext explain {target}")
-
-
-def _told(tell: Tell) -> Progress:
-    """Progress as a bar or a line: what is read and what is released, one after the other."""
-
-    def told(what: str, done: int, total: int | None) -> None:
-        tell(done, total, "records read" if what == "reading" else "records")
-
-    return told
 
 
 def _as_lines(what: str, done: int, total: int | None) -> None:

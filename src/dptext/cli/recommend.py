@@ -9,15 +9,15 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
+from typer import Option
 
 from dptext.cli.options import DetailsOption, ForceOption, JsonOption, any_path, member, output_option
 from dptext.cli.progress import say
-from dptext.compare.measured_table import MADE_BY, read_measured, reduced
-from dptext.compare.recommend import FIDELITY, LABEL_KEPT, TASKS, Asked, Recommendation, Verdict
+from dptext.compare.folder import json_bytes
+from dptext.compare.reading import read_measured
+from dptext.compare.recommend import FIDELITY, LABEL_KEPT, MADE_BY, TASKS, Asked, Recommendation, Verdict, reduced
 from dptext.compare.recommend import recommend as recommended
 from dptext.compare.stored import MeasuredTable
-from dptext.compare.table import json_bytes
 from dptext.errors import ConfigError
 from dptext.mechanism import setting_fields
 from dptext.mechanisms.registry import SPECS
@@ -50,23 +50,20 @@ class Of(StrEnum):
 
 def recommend(
     of: Annotated[
-        str, typer.Option("--of", help="texts (each of them), or corpus (what all of them say, under one epsilon).")
+        str, Option(help="texts (each of them), or corpus (what all of them say, under one epsilon).")
     ] = "texts",
-    unit: Annotated[str, typer.Option("--unit", help="token, sentence, document or author.")] = "document",
-    epsilon: Annotated[float, typer.Option("--epsilon", help="The most that a release may cost.")] = 10.0,
+    unit: Annotated[str, Option(help="token, sentence, document or author.")] = "document",
+    epsilon: Annotated[float, Option(help="The most that a release may cost.")] = 10.0,
     task: Annotated[
-        str, typer.Option("--task", help="classification, meaning, or authorship (that it stays hidden).")
+        str, Option(help="classification, meaning, or authorship (that it stays hidden).")
     ] = "classification",
-    delta: Annotated[float, typer.Option("--delta", help="The largest delta; above 1e-3 nothing is protected.")] = 1e-3,
+    delta: Annotated[float, Option(help="The largest delta; above 1e-3 nothing is protected.")] = 1e-3,
     table: Annotated[
         Path | None,
-        typer.Option(
-            "--table", parser=any_path, help="Folder of `dptext compare`, or a file of --reduce. Default: our own."
-        ),
+        Option(parser=any_path, help="Folder of `dptext compare`, or a file of --reduce. Default: our own."),
     ] = None,
     reduce: Annotated[
-        Path | None,
-        output_option("--reduce", metavar="FILE", help="Also write the rows of --table that recommendations rest on."),
+        Path | None, output_option(metavar="FILE", help="Also write the rows of --table that recommendations rest on.")
     ] = None,
     force: ForceOption = False,
     details: DetailsOption = False,
@@ -130,7 +127,6 @@ def _corpus(epsilon: float, as_json: bool) -> None:
 
 
 def _answer(answers: Sequence[Recommendation], asked: Asked) -> list[str]:
-    """The answer in a sentence, a line for each corpus, and what to do next."""
     price = f"epsilon {asked.epsilon:g} per {asked.unit}"
     chosen = [answer.qualified[0].row for answer in answers if answer.qualified]
     if not chosen:
@@ -166,7 +162,6 @@ def _chosen(kind: str, values: Mapping[str, Json]) -> list[tuple[str, Json]]:
 
 
 def _line(answer: Recommendation) -> str:
-    """The answer on one corpus, with its numbers beside those of public text and of a label."""
     if not answer.qualified:
         return f"  {answer.corpus}: {'none' if answer.metric else 'not measured'}"
     best = answer.qualified[0]
@@ -180,7 +175,6 @@ def _line(answer: Recommendation) -> str:
 
 
 def _numbers(best: Verdict, metric: str) -> list[str]:
-    """What is said of a row: what was asked for, then whether labels and meaning are kept."""
     kept = [LABEL_KEPT] if metric in TASKS["classification"][0] and LABEL_KEPT in best.row.numbers else []
     return list(dict.fromkeys((metric, *kept, FIDELITY)))
 
@@ -217,7 +211,6 @@ def _behind(best: Verdict, metric: str) -> list[str]:
 
 
 def _no_better(answer: Recommendation) -> bool:
-    """Whether public text alone serves the task as well, as far as is shown."""
     if answer.public is None or answer.metric not in TASKS["classification"][0]:
         return False
     return answer.qualified[0].row.numbers[answer.metric].low <= answer.public.high

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from dptext.cli.options import ForceOption, JsonOption, folder_path, output_option
 from dptext.cli.progress import say
@@ -16,18 +16,16 @@ PAGE = "report.html"
 
 
 def report(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", parser=folder_path, help="Folder that `dptext compare` wrote.")
-    ],
+    folder: Annotated[Path, Argument(metavar="DIR", parser=folder_path, help="Folder that `dptext compare` wrote.")],
     target: Annotated[Path | None, output_option("--out", help="The page; default: DIR/report.html.")] = None,
     show_private: Annotated[
-        bool, typer.Option("--show-private", help="Also show samples of private records, where they were kept.")
+        bool, Option("--show-private", help="Also show samples of private records, where they were kept.")
     ] = False,
     as_markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print a table for each corpus instead of the page.")
+        bool, Option("--markdown", help="Print a table for each corpus instead of the page.")
     ] = False,
     metric: Annotated[
-        list[str] | None, typer.Option("--metric", help="A column of --markdown, such as fidelity.cosine. Repeatable.")
+        list[str] | None, Option(help="A column of --markdown, such as fidelity.cosine. Repeatable.")
     ] = None,
     force: ForceOption = False,
     as_json: JsonOption = False,

@@ -1,87 +1,67 @@
 """`dptext synthesize`: a private corpus in, a synthetic corpus and its certificate out."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from dptext.batch.corpora import synthesize_dataset
 from dptext.cli import options
-from dptext.cli.grouped import spread
-from dptext.cli.paying import AccountOption, ChargeKeyOption, SubjectFieldOption, paid_by, refuse_inputs_of
+from dptext.cli.chosen import set_values
+from dptext.cli.paying import Paying, cost
 from dptext.cli.privatize_folder import Who, is_dataset, refuse_for_a_file
 from dptext.cli.progress import say
 from dptext.errors import ConfigError
 from dptext.mechanism import settings
-from dptext.privacy.guarantee import format_epsilon
 from dptext.runs.certificate import certificate_path
 from dptext.runs.plan import Plan
-from dptext.runs.specs import parse_setting, synthesis_from_settings
+from dptext.runs.specs import read_toml, synthesis_from_settings
 from dptext.runs.streaming import guarantees
 from dptext.runs.synthesizing import REPORT_SUFFIXES, Private, due_of, file_columns, paths_of, refuse_same, run
-from dptext.runs.toml import read_toml
 from dptext.sampling.source import secure, seeded
 from dptext.text.files import Target
-from dptext.text.formats import Format
-from dptext.text.reading import OnError
 from dptext.text.records import Fields
 
 
-@spread
+@options.spread
 def synthesize(
     source: Annotated[
-        str,
-        typer.Argument(metavar="PRIVATE", parser=options.place, help="The private corpus: file, folder, glob or URL."),
+        str, Argument(metavar="PRIVATE", parser=options.place, help="The private corpus: file, folder, glob or URL.")
     ],
     target: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             metavar="OUT",
             parser=options.output_path,
             help="The synthetic corpus; beside it OUT.guarantee.json, OUT.topics.json and OUT.topics.html.",
         ),
     ],
     *,
-    public: Annotated[Path, options.file_option("--public", help="The pool: public texts, of which some leave.")],
+    public: Annotated[Path, options.file_option(help="The pool: public texts, of which some leave.")],
     mechanism: Annotated[
-        str | None, typer.Option("--mechanism", "-m", help="prototypes (default), votes, topics or prediction.")
+        str | None, Option("--mechanism", "-m", help="prototypes (default), votes, topics or prediction.")
     ] = None,
     assignments: options.SetOption = None,
     spec: options.SpecOption = None,
     layout: options.Layout,
     label_field: options.LabelFieldOption = None,
-    author_field: Annotated[str | None, typer.Option("--author-field", help="Field of the author.")] = None,
-    ledger: options.PayingLedgerOption = None,
-    account: AccountOption = None,
-    subject_field: SubjectFieldOption = None,
-    subject_key: options.SubjectKeyOption = None,
+    author_field: Annotated[str | None, Option(help="Field of the author.")] = None,
+    paying: Paying,
     who: Who,
-    charge_key: ChargeKeyOption = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="For experiments: voids the guarantee.")] = None,
+    seed: Annotated[int | None, Option(help="For experiments: voids the guarantee.")] = None,
     force: options.ForceOption = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be guaranteed and paid: the corpus is not read.")
+        bool, Option("--dry-run", help="Say what would be guaranteed and paid: the corpus is not read.")
     ] = False,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Synthesize a corpus and print its certificate.
-
-    Raises:
-        ConfigError: options that do not fit together, or a file that cannot be used.
-        DataError: a record cannot be read.
-        BudgetExceededError: the account cannot pay.
-        MissingExtraError: a package is not installed.
-    """
-    listed = [parse_setting(each) for each in assignments or []]
-    if len(dict(listed)) < len(listed) or "kind" in dict(listed):
-        raise ConfigError("Expected each setting once, and the way by --mechanism, not by --set kind=...")
+    """Synthesize a corpus and print its certificate."""
+    changes = set_values(assignments, "way")
     written = {} if spec is None else read_toml(spec)
     kind = mechanism or written.get("kind") or "prototypes"
-    wanted = synthesis_from_settings({**written, "kind": kind, **dict(listed)})
+    wanted = synthesis_from_settings({**written, "kind": kind, **changes})
     if wanted.labels and label_field is None:
         raise ConfigError(f"Expected --label-field NAME: {wanted.kind} with labels reads the label of each record.")
     if label_field is not None and not wanted.labels:
@@ -91,39 +71,31 @@ def synthesize(
         )
     if wanted.unit == "author" and author_field is None:
         raise ConfigError('Expected --author-field NAME, as unit="author": whose records are added up.')
-    payment = paid_by(ledger, account, charge_key, subject_key=subject_key, by_name=subject_field is not None)
+    payment = paying.payment()
     dataset = is_dataset(source)
     if not dataset:
         refuse_for_a_file(who)
         options.named(options.file_path, source, "PRIVATE")
     refuse_same(source, public)
     inputs = tuple(path for path in (Path(source), public, spec) if path is not None)
-    refuse_inputs_of(paths_of(target), (*inputs, subject_key), payment)
+    paying.refuse_inputs(paths_of(target), inputs, payment)
     for path in paths_of(target):
         Target(path, force, inputs, private=False).check()
     file_columns(target, None, settings(wanted))
     randomness = secure() if seed is None else seeded(seed)
-    fields = Fields(layout.text_field, label=label_field, author=author_field, subject=subject_field)
+    fields = Fields(layout.text_field, label=label_field, author=author_field, subject=paying.subject_field)
     promised = guarantees(wanted, randomness=randomness)[-1]
     if dry_run:
         due = None if payment is None else due_of(payment, wanted, randomness, fields)
         print(f"A run would release one corpus. Nothing was read, drawn, charged or written.\n{promised.sentence()}")
         if due is not None and payment is not None:
-            print(f"Cost: epsilon {format_epsilon(due.epsilon())} alone, added to what was spent. {payment.left()}")
+            print(f"{cost(due)} {payment.left()}")
         return
     pool = layout.read_public(public)
     say(f"Reading the pool of {len(pool):,} public texts.")
     fitted = wanted.fit(public=pool, seed=seed)
     say("Summing up the private corpus. How far that is shows its size, and is not told.")
-    plan = Plan(
-        fields,
-        input_format=None if layout.input_format is None else options.member(Format, "--format", layout.input_format),
-        on_error=options.member(OnError, "--on-error", layout.on_error),
-        delimiter=layout.delimiter,
-        encoding=layout.encoding,
-        empty_nulls=layout.empty_nulls,
-        strip_html=layout.strip_html,
-    )
+    plan = Plan(fields, **layout.settings())
     if dataset:
         found = synthesize_dataset(
             source, fitted, plan=plan, workers=who.made(), payment=payment, randomness=randomness

@@ -6,23 +6,19 @@ records. A mechanism that has learned from private text may repeat that text wha
 samples. Samples of private records are kept only where that is asked for.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
-from dptext.compare.cells import Cell
+from dptext.compare.cells import Cell, Measurement
 from dptext.compare.corpora import Corpus
 from dptext.compare.corpus_run import synthesized
 from dptext.compare.experiment import Experiment
-from dptext.compare.fits import SAMPLES, SharedFits
+from dptext.compare.fits import SAMPLES, Lens, SharedFits
 from dptext.compare.grid import lifted
-from dptext.compare.lens import Lens
 from dptext.compare.measure import Released, limit_of_cosine, measured
-from dptext.compare.measurement import Measurement
 from dptext.compare.stored import REFUTED, TableRow
 from dptext.mechanism import Mechanism
 from dptext.privacy.guarantee import Guarantee, Unit
@@ -40,13 +36,10 @@ _APART: Final = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one cell gave.
+    """What one cell gave; the document's epsilon where it is finite.
 
-    Attributes:
-        guarantee: of the spec; None where there is none.
-        document: epsilon of the guarantee for whole documents, where it is finite.
-        samples: public originals and what became of them; none where the mechanism has learned from private text.
-        private_samples: private originals and what became of them, if they are to be kept.
+    Samples are originals and what became of them: public ones, unless the mechanism has learned from private text, and
+    private ones, if they are to be kept.
     """
 
     numbers: tuple[Measurement, ...]
@@ -122,22 +115,14 @@ def cell_data(
 ) -> dict[str, Json]:
     """A finished cell, or a single row with the reason why it failed. The peak is of the process that ran it."""
     row: dict[str, Json] = {
-        "corpus": cell.corpus,
-        "row": cell.row,
-        "kind": cell.kind,
+        **dict.fromkeys(("epsilon", "delta", "metric_privacy", "document_epsilon", "error")),
+        **{name: getattr(cell, name) for name in ("corpus", "row", "kind", "trial", "unit")},
         "settings": json.dumps({key: value for key, value in cell.settings.items() if key != "kind"}),
-        "trial": cell.trial,
-        "unit": cell.unit,
         "relation": "",
-        "epsilon": None,
-        "delta": None,
-        "metric_privacy": None,
         "basis": "",
-        "document_epsilon": None,
         "seconds": seconds,
         "peak_mib": peak_mib,
         "signature": signature,
-        "error": None,
     }
     data: dict[str, Json] = {"signature": signature, "cell": cell.to_dict(), "certificate": None, "samples": []}
     if isinstance(outcome, str):

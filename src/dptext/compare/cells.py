@@ -1,15 +1,17 @@
-"""A cell of the grid (one row of one corpus in one trial), and the signature of all that makes its numbers."""
+"""A cell of the grid (one row of one corpus in one trial), one number of it, and what makes its numbers, signed."""
 
 import hashlib
 import itertools
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from dptext.compare.experiment import Experiment
+from dptext.estimates import Estimate
 from dptext.text.files import sha256_of
 from dptext.text.inputs import file_error
 from dptext.types import Json
@@ -21,15 +23,10 @@ _MOST_FILES: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One row of one corpus in one trial.
+    """One row of one corpus in one trial, from 0. The row is the name that is shown.
 
-    Attributes:
-        row: the name that is shown.
-        settings: of the spec, `kind` among them; empty for references without a spec.
-        trial: number of the repetition, from 0.
-        unit, delta: of the stated guarantee; the unit is empty where there is no spec.
-        trains_on: "public" or "private".
-        fault: why this cell cannot be run; empty where it can.
+    The settings are those of the spec, `kind` among them; for references without a spec they and the unit of the stated
+    guarantee are empty. It trains on "public" or "private". The fault is why it cannot be run, empty where it can.
     """
 
     corpus: str
@@ -87,3 +84,25 @@ def _digest_of(path: Path) -> str:
         return sha256_of(path)
     except OSError as error:
         raise file_error(path, "read", error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One measured number with its interval; None where there is none."""
+
+    metric: str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    confidence: float | None = None
+
+    @classmethod
+    def of(cls, metric: str, found: Estimate | float | None) -> Self:
+        """The measurement of an estimate, or of a number without an interval. An infinite number becomes None."""
+        if isinstance(found, Estimate):
+            return cls(metric, _finite(found.value), _finite(found.low), _finite(found.high), found.confidence)
+        return cls(metric, None if found is None else _finite(found))
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -66,7 +66,7 @@ def load_corpus(name: str, plan: CorpusPlan, *, seed: int) -> Corpus:
         else:
             given = _shuffled(_read(name, plan, plan.sources[part]), rng)
             limit = plan.sources[part].limit
-        found = _distinct(_shortened(_pieces(plan, given), plan.max_tokens), known)
+        found = _distinct(_cut(plan, given), known)
         parts[part] = found[:limit] if limit else found
         known |= {_key(record.text) for record in parts[part]}
         if not parts[part]:
@@ -119,20 +119,13 @@ def _key(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def _pieces(plan: CorpusPlan, records: Iterable[Record]) -> Iterator[Record]:
-    """The documents, or their sentences."""
+def _cut(plan: CorpusPlan, records: Iterable[Record]) -> Iterator[Record]:
+    """The documents or their sentences, of at most so many tokens; 0 cuts none. A short text keeps its blanks."""
     for record in records:
-        texts = [record.text] if plan.pieces == "documents" else sentences(record.text)
-        for text in texts:
-            yield replace(record, text=text)
-
-
-def _shortened(records: Iterable[Record], most: int) -> Iterator[Record]:
-    """Records cut to at most so many tokens; 0 cuts none. A short text stays as it is, with its blanks."""
-    for record in records:
-        lines = tokenize(record.text) if most else []
-        long = sum(map(len, lines)) > most
-        yield replace(record, text=detokenize(cut(lines, most))) if long else record
+        for text in [record.text] if plan.pieces == "documents" else sentences(record.text):
+            lines = tokenize(text) if plan.max_tokens else []
+            long = sum(map(len, lines)) > plan.max_tokens
+            yield replace(record, text=detokenize(cut(lines, plan.max_tokens)) if long else text)
 
 
 def _labels(name: str, plan: CorpusPlan, parts: Mapping[str, Sequence[Record]]) -> tuple[str, ...]:
@@ -154,7 +147,6 @@ def _labels(name: str, plan: CorpusPlan, parts: Mapping[str, Sequence[Record]]) 
 
 
 def _digest(records: Sequence[Record]) -> str:
-    """sha256 of the records in their order, with labels and authors."""
     digest = hashlib.sha256()
     for record in records:
         digest.update(json.dumps([record.text, record.label, record.author]).encode() + b"\n")

@@ -6,18 +6,14 @@
 * `corpus.reported_mix_l1`, `.reported_topics_tv`: errors of the noisy shares of labels and topics in the report.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dptext.compare.cells import Cell
+from dptext.compare.cells import Cell, Measurement
 from dptext.compare.corpora import Corpus
 from dptext.compare.experiment import Experiment
-from dptext.compare.fits import SharedFits
-from dptext.compare.lens import Lens
-from dptext.compare.measurement import Measurement
+from dptext.compare.fits import Lens, SharedFits
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Guarantee
 from dptext.runs.specs import synthesis_from_settings
@@ -87,7 +83,6 @@ def corpus_measures(pairs: Sequence[Labelled], corpus: Corpus, lens: Lens, seed:
 
 
 def _reported(report: Topics, fitted: Fitted, corpus: Corpus) -> Iterator[Measurement]:
-    """How far the noisy shares in the report are from the true ones."""
     if report.labels:
         true = observed_balance([record.label for record in corpus.private], report.labels)
         yield Measurement.of("corpus.reported_mix_l1", float(np.abs(_shares(report.by_label[0]) - true).sum()))

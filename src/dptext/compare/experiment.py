@@ -60,11 +60,21 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field, JsonValue, PrivateAttr, StrictBool, ValidationError, model_validator
 
 from dptext import _validate
-from dptext.compare.corpus_plans import CorpusPlan, expanded
+from dptext.compare.corpus_plans import (
+    CorpusPlan,
+    Count,
+    Different,
+    Finite,
+    Name,
+    PositiveCount,
+    TomlTable,
+    expanded,
+    nearest,
+    refused,
+)
 from dptext.compare.stored import LABEL_ONLY, MEDOID
-from dptext.compare.toml_models import Count, Different, Finite, Name, PositiveCount, TomlTable, nearest, refused
 from dptext.mechanisms.registry import SPECS
-from dptext.runs.toml import read_toml
+from dptext.runs.specs import read_toml
 from dptext.synthesis.registry import SYNTHESES
 from dptext.types import Json
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY, RANDOM

@@ -2,19 +2,26 @@
 
 A fit follows from its records, its seed and the settings that it reads. `fit_key` is made of these, so that cells of
 one key get the same mechanism whether they share a training or not. Whatever is kept was made from public text: a cell
-that trains on private text is fitted for itself, and nothing of it stays.
+that trains on private text is fitted for itself, and nothing of it stays. `Lens` keeps the embedder of the measures.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
+
+import numpy as np
 
 from dptext.compare.cells import Cell
 from dptext.compare.corpora import Corpus
+from dptext.compare.experiment import EMBEDDERS
+from dptext.embeddings.embedder import Embedder
+from dptext.embeddings.encoders import WordMean, load_encoder
 from dptext.embeddings.public_vectors import PublicVectors
+from dptext.embeddings.vector_files import load_vectors
 from dptext.mechanism import Learns, Mechanism, Refits, Spec, training_settings
 from dptext.runs.specs import is_synthesis, spec_from_settings
 from dptext.text.records import Record
+from dptext.types import Floats, Singles
 
 #: Samples of a cell are made of so many public records.
 SAMPLES: Final = 4
@@ -73,3 +80,42 @@ def _fitted_to_private(spec: Spec, corpus: Corpus, seed: int) -> Mechanism[str]:
     if spec.traits.learns is Learns.EITHER:
         return fit(private=corpus.private, seed=seed)
     return fit(public=_public(corpus), private=corpus.private, seed=seed)
+
+
+_REMEMBERED: Final = 50_000
+
+
+class Lens:
+    """The embedder "sentence", "glove" or a file of word vectors, loaded when it is first asked for."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._embedder: RememberingEmbedder | None = None
+
+    def embedder(self) -> "RememberingEmbedder":
+        """The embedder behind cosines and attackers; ConfigError where the word vectors cannot be used."""
+        if self._embedder is None:
+            known = self._name in EMBEDDERS
+            self._embedder = RememberingEmbedder(
+                load_encoder(self._name) if known else WordMean(load_vectors(self._name))
+            )
+        return self._embedder
+
+
+class RememberingEmbedder:
+    """An embedder that embeds a text once, as long as there is room for its vector."""
+
+    def __init__(self, inner: Embedder) -> None:
+        self._inner = inner
+        self.name, self.dim = inner.name, inner.dim
+        self._known: dict[str, Singles] = {}
+
+    def embed(self, texts: Sequence[str]) -> Floats:
+        """Vectors `(n_texts, dim)`."""
+        fresh = [text for text in dict.fromkeys(texts) if text not in self._known]
+        if len(self._known) + len(fresh) > _REMEMBERED:
+            self._known.clear()
+            fresh = list(dict.fromkeys(texts))
+        found = np.asarray(self._inner.embed(fresh), np.float32) if fresh else np.empty((0, self.dim), np.float32)
+        self._known.update(zip(fresh, found, strict=True))
+        return np.asarray([self._known[text] for text in texts], np.float64).reshape(len(texts), self.dim)

@@ -1,9 +1,10 @@
 """The folder of an experiment while it is run: one run at a time, and of the same experiment and records.
 
-`dptext.compare.stored` says what stands in it. Every file appears whole or not at all.
+`dptext.compare.stored` says what stands in it. Every file appears whole or not at all, and only its owner can read it.
 """
 
 import contextlib
+import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,14 +14,26 @@ from pathlib import Path
 from typing import Final
 
 from dptext.compare.experiment import Experiment
-from dptext.compare.gaps import with_gaps
-from dptext.compare.reading import read_about, read_cell
-from dptext.compare.stored import CELLS, EXPERIMENT, JSON_FILE, PARQUET, About, CellCounts, CellFile, TableRow
-from dptext.compare.table import write_json, write_table
+from dptext.compare.pooled import with_gaps
+from dptext.compare.reading import cell_path, read_about, read_cell
+from dptext.compare.stored import (
+    CELLS,
+    COLUMNS,
+    EXPERIMENT,
+    JSON_FILE,
+    NUMBER_COLUMNS,
+    PARQUET,
+    WHOLE_COLUMNS,
+    About,
+    CellCounts,
+    CellFile,
+    TableRow,
+)
 from dptext.embeddings.processors import processors
 from dptext.errors import ConfigError
-from dptext.text.files import refuse_inputs
+from dptext.text.files import Target, refuse_inputs, writing
 from dptext.text.inputs import file_error
+from dptext.text.parquet_rows import load_pyarrow
 from dptext.types import Json
 
 _LOCK: Final = ".lock"
@@ -88,11 +101,11 @@ class Folder:
 
     def write(self, signature: str, data: Mapping[str, Json]) -> None:
         """Keep a finished cell."""
-        write_json(self.path / CELLS / f"{signature}.json", dict(data))
+        write_json(cell_path(self.path, signature), dict(data))
 
     def forget(self, signature: str) -> None:
         """Remove a cell, so that it is run again."""
-        (self.path / CELLS / f"{signature}.json").unlink(missing_ok=True)
+        cell_path(self.path, signature).unlink(missing_ok=True)
 
     def describe(
         self, experiment: Experiment, corpora: Mapping[str, Json], *, command: str, counts: CellCounts
@@ -137,5 +150,29 @@ def memory_mib() -> int:
 
 
 def _changed(before: Mapping[str, object], now: Mapping[str, object]) -> str:
-    """The keys whose values differ, in words; empty where none does."""
     return ", ".join(repr(key) for key in sorted({*before, *now}) if before.get(key) != now.get(key))
+
+
+def write_json(path: Path, data: Json) -> None:
+    """Write JSON so that a kill leaves the old file or the new one; ConfigError where the disk refuses."""
+    Target(path, force=True).write(json_bytes(data))
+
+
+def json_bytes(data: Json) -> bytes:
+    """JSON as the files of a comparison hold it."""
+    return (json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def write_table(folder: Path, rows: Sequence[TableRow]) -> None:
+    """Write the rows as `table.parquet` and `table.json` into the folder; ConfigError where the disk refuses."""
+    arrow, parquet = load_pyarrow()
+    types = {name: arrow.int64() if name in WHOLE_COLUMNS else arrow.string() for name in COLUMNS}
+    types |= {name: arrow.float64() for name in NUMBER_COLUMNS}
+    table = arrow.table(
+        {name: arrow.array([getattr(row, name) for row in rows], types[name]) for name in COLUMNS},
+        schema=arrow.schema([(name, types[name]) for name in COLUMNS]),
+    )
+    target = Target(folder / PARQUET, force=True)
+    with writing(target.path), target.opened() as file:
+        parquet.write_table(table, file)
+    write_json(folder / JSON_FILE, [row.to_dict() for row in rows])

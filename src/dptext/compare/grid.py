@@ -117,7 +117,6 @@ def _mechanism_rows(
 def _cell(
     plan: MechanismPlan, corpus: str, name: str, spec: Stated | str, chosen: Mapping[str, Json], *, unit: Unit
 ) -> Cell:
-    """The cell of a spec, or of settings for which there is none, with the reason."""
     if isinstance(spec, str):
         made, fault = {"kind": plan.kind, **chosen}, spec
     elif plan.trains_on == "private" and not spec.traits.takes_private:
@@ -149,7 +148,6 @@ def _made(plan: MechanismPlan, chosen: Mapping[str, Json]) -> Stated:
 
 
 def _calibrated(plan: MechanismPlan, chosen: Mapping[str, Json], epsilon: float) -> Stated | str | None:
-    """The spec at this epsilon for whole documents, or why that fails; None where it has no guarantee for them."""
     start = dict(chosen)
     needed = {item.name for item in setting_fields(SPECS[plan.kind])}
     if "epsilon" in needed and "epsilon" not in start:

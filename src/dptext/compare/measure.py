@@ -21,8 +21,6 @@ Every number has a name `utility.number`, and an interval where one is known.
 `authorship.refuted` and `distinguish.refuted` are 1 where the audit refutes the guarantee, and 0 where it survives.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -31,23 +29,20 @@ from typing import Final
 
 import numpy as np
 
-from dptext.audits.inference.authors import split_authors
-from dptext.audits.inference.authorship import attribute_releases
-from dptext.audits.inference.authorship_report import AttributionRow
+from dptext.audits.inference.authorship import attribute_releases, split_authors
 from dptext.audits.membership.attacks import shokri
-from dptext.audits.membership.members import split_members
-from dptext.audits.membership.scorers import Transform, train_on
+from dptext.audits.membership.members import Transform, split_members, train_on
 from dptext.audits.report import Report
 from dptext.audits.trials.distinguishing import distinguish
+from dptext.compare.cells import Measurement
 from dptext.compare.corpora import Corpus
 from dptext.compare.corpus_run import Labelled, classified, corpus_measures
 from dptext.compare.experiment import Experiment
-from dptext.compare.lens import Lens
-from dptext.compare.measurement import Measurement
+from dptext.compare.fits import Lens
 from dptext.embeddings.distinct import embed_distinct
 from dptext.embeddings.tfidf import fit_quietly
 from dptext.errors import ConfigError, IncomparableError, needing
-from dptext.estimates import Estimate, bonferroni, clopper_pearson
+from dptext.estimates import Estimate, best_share
 from dptext.mechanism import Mechanism
 from dptext.privacy.guarantee import Basis, Guarantee, Trust
 from dptext.sampling.envelope import limit
@@ -66,14 +61,10 @@ _SHORT_NAMES: Final = {"character n-grams": "ngrams", "sentence encoder": "encod
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The releases of one cell, with what made them.
+    """The releases of one cell, one for each private record, with what made them: nothing for references.
 
-    Attributes:
-        releases: one for each private record, in order.
-        mechanism, guarantee: None for references.
-        again: draws releases of any records in the same way, for attacks that need more of them.
-        labelled, written: whether labels, whether texts are released; without texts vectors are.
-        whole: what is judged as a corpus in the place of the releases, where there is something else.
+    `again` draws releases of any records in the same way, for attacks. `labelled` and `written` say whether labels and
+    texts are released; without texts vectors are. `whole`, if not empty, is judged as a corpus in their place.
     """
 
     releases: Sequence[Release[str]] = field(repr=False)
@@ -98,7 +89,12 @@ def measured(released: Released, corpus: Corpus, experiment: Experiment, lens: L
     for utility in experiment.utilities:
         found += _utility_measures(utility, released, corpus, experiment, lens, seed)
     for audit in experiment.audits:
-        found += _audit_measures(audit, released, corpus, experiment, lens, seed)
+        if audit == "authorship" and corpus.authors and released.written:
+            found += _attributed(released, corpus, experiment, lens, seed)
+        if audit == "membership" and corpus.labels and released.written:
+            found += _members(released, corpus, experiment, seed)
+        if audit == "distinguish":
+            found += _distinguished(released, experiment)
     if not found:
         why = "" if released.written else " This mechanism releases no text: add 'embedding' for its vectors."
         raise ConfigError(
@@ -122,7 +118,6 @@ def limit_of_cosine(corpus: Corpus, lens: Lens, epsilon: float) -> list[Measurem
 def _utility_measures(
     name: str, released: Released, corpus: Corpus, experiment: Experiment, lens: Lens, seed: int
 ) -> Iterator[Measurement]:
-    """The numbers of the utility of this name; none where the corpus or the releases do not have what it reads."""
     if name == "embedding":
         if corpus.labels:
             yield from _read_by_public(released, corpus, lens, seed)
@@ -186,18 +181,6 @@ def _read_by_public(released: Released, corpus: Corpus, lens: Lens, seed: int) -
     yield Measurement.of("embedding.macro_f1", found.macro_f1)
 
 
-def _audit_measures(
-    name: str, released: Released, corpus: Corpus, experiment: Experiment, lens: Lens, seed: int
-) -> Iterator[Measurement]:
-    """The numbers of the audit of this name; none where the corpus or the releases do not have what it reads."""
-    if name == "authorship" and corpus.authors and released.written:
-        yield from _attributed(released, corpus, experiment, lens, seed)
-    if name == "membership" and corpus.labels and released.written:
-        yield from _members(released, corpus, experiment, seed)
-    if name == "distinguish" and released.mechanism is not None:
-        yield from _distinguished(released, experiment)
-
-
 def _attributed(
     released: Released, corpus: Corpus, experiment: Experiment, lens: Lens, seed: int
 ) -> Iterator[Measurement]:
@@ -229,7 +212,7 @@ def _attributed(
     )
     for knowledge in ("static", "adaptive"):
         rows = [row for row in report.attacks if row.name.endswith(knowledge)]
-        yield Measurement.of(f"authorship.{knowledge}", _best(rows))
+        yield Measurement.of(f"authorship.{knowledge}", best_share([(row.accuracy, row.attributed) for row in rows]))
         for row in rows:
             short = _SHORT_NAMES[row.name.partition(",")[0]]
             yield Measurement.of(f"authorship.{short}_{knowledge}", row.accuracy)
@@ -237,21 +220,15 @@ def _attributed(
     yield Measurement.of("authorship.similarity", report.attacks[0].similarity)
     if wanted.bundle == 1:
         yield _bound("authorship", report.report)
-        if (claim := released.guarantee) is not None and _tried(claim, report.report):
+        if (claim := released.guarantee) is not None and is_about(report.report, claim):
             yield Measurement.of("authorship.refuted", float(report.report.refutes(claim)))
 
 
-def _best(rows: Sequence[AttributionRow]) -> Estimate:
-    """The most successful attacker's accuracy, with an interval that holds for all of them together."""
-    best = max(rows, key=lambda row: row.accuracy.value)
-    hits = round(best.accuracy.value * best.attributed)
-    confidence = best.accuracy.confidence
-    wide = clopper_pearson(hits, best.attributed, confidence=1 - bonferroni(confidence, len(rows)))
-    return Estimate(wide.value, wide.low, wide.high, confidence)
+def is_about(trial: Report, claim: Guarantee) -> bool:
+    """Whether the trial is about the neighbours of the claim: one replaced document, on which nothing was trained.
 
-
-def _tried(claim: Guarantee, trial: Report) -> bool:
-    """Whether the trial is about the neighbours of the claim: one replaced document, on which nothing was trained."""
+    Under central trust all releases hang on one model that was trained on private text: hits are not independent.
+    """
     same = claim.meaning == (trial.unit, trial.relation, trial.metric) and not claim.reveals
     return same and claim.trust is Trust.LOCAL and claim.basis is not Basis.NONE and claim.delta <= trial.delta
 

@@ -2,22 +2,21 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from math import sqrt
+from typing import Final
 
-from dptext.compare.stored import REFUTED, KeptRow
+from dptext.compare.stored import REFUTED, KeptRow, TableRow
 from dptext.privacy.guarantee import format_delta, format_epsilon
 from dptext.text.inputs import parse_json
 from dptext.types import Json
+from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY
 
 
 @dataclass(frozen=True, slots=True)
 class Pooled:
-    """One metric of one row on one corpus, over its trials.
+    """One metric of one row on one corpus, over its trials: the mean, the lowest end of an interval, the highest.
 
-    Attributes:
-        value: mean of the trials' values.
-        low, high: from the lowest end of any trial's interval to the highest. A trial without one counts with its
-            value.
-        interval: whether every trial has an interval.
+    A trial without an interval counts with its value; `interval` says whether every trial has one.
     """
 
     value: float
@@ -53,11 +52,8 @@ def short(value: float) -> str:
 class MeasuredRow:
     """One row of one corpus, all its trials together; what is not said here is as in the table.
 
-    Attributes:
-        epsilon, delta, document_epsilon: of its guarantee, and lifted to a document; None where there is none.
-        numbers: by metric, those that every trial has.
-        error: why a trial failed; empty where none did.
-        refuted: the audits that refute its claim, in any trial.
+    The numbers are those that every trial has. `error` says why a trial failed and is empty where none did; `refuted`
+    are the audits that refute its claim, in any trial.
     """
 
     corpus: str
@@ -115,3 +111,42 @@ def _measured(group: Sequence[KeptRow]) -> MeasuredRow:
         numbers=numbers,
         refuted=tuple(row.metric.removesuffix(REFUTED) for row in good if row.metric.endswith(REFUTED) and row.value),
     )
+
+
+ACCURACY: Final = "classification.accuracy"
+GAP: Final = "classification.gap_closed"
+_FRECHET: Final = "corpus.frechet"
+
+
+def with_gaps(rows: Sequence[TableRow]) -> list[TableRow]:
+    """The rows, and the share of the gap beside each accuracy of a corpus in a trial whose gap is shown.
+
+    That is where the originals' interval lies above that of *public-only*, and the utility "corpus" was measured, which
+    reads all of the public part. The interval is by the delta method, as if the three accuracies were independent: on
+    the same test texts they rise together, so it is a wide one.
+    """
+    seen = {row.signature for row in rows if row.metric == _FRECHET}
+    own = [row for row in rows if row.metric == ACCURACY and row.signature in seen]
+    found = {(row.corpus, row.trial, row.row): row for row in own if row.row in (ORIGINAL, PUBLIC_ONLY)}
+    added = [
+        closed
+        for row in own
+        if row.row not in (ORIGINAL, PUBLIC_ONLY)
+        and (best := found.get((row.corpus, row.trial, ORIGINAL)))
+        and (least := found.get((row.corpus, row.trial, PUBLIC_ONLY)))
+        and (closed := _closed(row, least, best))
+    ]
+    return [*rows, *added]
+
+
+def _closed(row: TableRow, least: TableRow, best: TableRow) -> TableRow | None:
+    ends = [(each.value, each.low, each.high) for each in (row, least, best)]
+    known = [(v, low, high) for v, low, high in ends if v is not None and low is not None and high is not None]
+    if len(known) < len(ends) or known[2][1] <= known[1][2]:
+        return None
+    own, public, original = (value for value, _, _ in known)
+    gap = original - public
+    share = (own - public) / gap
+    half = [(high - low) / 2 for _, low, high in known]
+    margin = sqrt(half[0] ** 2 + ((1 - share) * half[1]) ** 2 + (share * half[2]) ** 2) / gap
+    return row.model_copy(update={"metric": GAP, "value": share, "low": share - margin, "high": share + margin})

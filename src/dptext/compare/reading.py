@@ -4,9 +4,10 @@ An error names a key and what was expected there. It never shows what was found:
 """
 
 import contextlib
+import importlib.resources
 import json
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import Final, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -14,6 +15,9 @@ from dptext.compare.stored import CELLS, EXPERIMENT, JSON_FILE, About, CellFile,
 from dptext.errors import ConfigError
 from dptext.text.inputs import read_whole
 from dptext.types import Json
+
+#: The table of the package.
+MEASURED: Final = "measured.json"
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -44,8 +48,13 @@ def _read(model: type[_Model], data: object, name: str) -> _Model:
     )
 
 
-def read_reduced(path: Path) -> MeasuredTable:
-    """The smaller table that `dptext recommend --reduce` wrote."""
+def read_measured(path: Path | None) -> MeasuredTable:
+    """The table of a folder of `dptext compare`, of a file of `dptext recommend --reduce`, or that of the package."""
+    if path is None:
+        with importlib.resources.as_file(importlib.resources.files("dptext.compare") / MEASURED) as own:
+            return read_measured(own)
+    if path.is_dir():
+        return MeasuredTable(about=read_about(path), rows=tuple(read_table(path)))
     return _read(MeasuredTable, read_json(path), path.name)
 
 
@@ -67,7 +76,7 @@ def read_about(folder: Path) -> About:
 
 def read_cell(folder: Path, signature: str) -> CellFile | None:
     """The finished cell of this signature; None where its file is absent or no such cell."""
-    path = _cell_path(folder, signature)
+    path = cell_path(folder, signature)
     if not path.is_file():
         return None
     try:
@@ -79,12 +88,13 @@ def read_cell(folder: Path, signature: str) -> CellFile | None:
 
 def read_private_samples(folder: Path, signature: str) -> tuple[Sample, ...]:
     """Samples of private records in the file of a cell, where they were kept."""
-    data = read_json(_cell_path(folder, signature))
+    data = read_json(cell_path(folder, signature))
     found = data.get("private_samples", []) if isinstance(data, dict) else None
     if not isinstance(found, list):
         raise ConfigError(f"Expected the private samples of {signature}.json to be a list: run `dptext compare` again.")
     return tuple(_read(Sample, item, f"the private samples of {signature}.json") for item in found)
 
 
-def _cell_path(folder: Path, signature: str) -> Path:
+def cell_path(folder: Path, signature: str) -> Path:
+    """Where the cell of this signature is, or will be."""
     return folder / CELLS / f"{signature}.json"

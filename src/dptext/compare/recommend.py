@@ -17,6 +17,8 @@ An eligible row is recommended if
 The recommended rows stand in the order of the number of the task, as far as its intervals are apart: texts made of
 public text alone are often classified as well as any. Of those whose intervals overlap that of the first, the ones that
 keep most labels come first where the task is to classify, and of these the one with the larger fidelity.
+
+The table of the package was measured by `dptext compare`, then `reduced`.
 """
 
 import math
@@ -26,7 +28,8 @@ from typing import Final, Literal
 
 from dptext import _validate
 from dptext.compare.pooled import MeasuredRow, Pooled, measured_rows
-from dptext.compare.stored import LABEL_ONLY, KeptRow
+from dptext.compare.stored import LABEL_ONLY, REFUTED, KeptRow, MeasuredTable
+from dptext.errors import ConfigError
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
 from dptext.privacy.guarantee import Basis, Unit, format_delta, format_epsilon
 from dptext.utility.tables import PUBLIC_ONLY
@@ -70,12 +73,9 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is said of one row.
+    """What is said of one row: why it is not recommended, and whether its guarantee is the one asked for.
 
-    Attributes:
-        reasons: why it is not recommended, in words; empty where it is.
-        eligible: whether its guarantee is the one asked for.
-        beaten: the references that it was compared with.
+    There are no reasons where it is recommended. `beaten` are the references that it was compared with.
     """
 
     row: MeasuredRow
@@ -86,13 +86,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """The answer for one corpus.
+    """The answer for one corpus: the rows that are recommended, best first, and all others but the references.
 
-    Attributes:
-        metric: that the task was judged by; empty where it was not measured.
-        public: the number of *public-only* in that metric; None where it was not measured.
-        qualified: the rows that are recommended, best first.
-        rejected: all other rows but the references.
+    The metric is the one that the task was judged by, `public` the number of *public-only* in it; they are empty and
+    None where they were not measured.
     """
 
     corpus: str
@@ -114,8 +111,8 @@ def recommend(rows: Iterable[KeptRow], asked: Asked) -> list[Recommendation]:
 def _recommended(corpus: str, rows: Sequence[MeasuredRow], asked: Asked) -> Recommendation:
     metrics, more = TASKS[asked.task]
     metric = next((name for name in metrics if any(name in row.numbers for row in rows)), "")
-    references = [row for row in rows if row.row == PUBLIC_ONLY or _is_label_only(row)]
-    verdicts = [_judged(row, references, asked, metric) for row in rows if row.kind and not _is_label_only(row)]
+    references = [row for row in rows if row.row == PUBLIC_ONLY or row.kind == LABEL_ONLY]
+    verdicts = [_judged(row, references, asked, metric) for row in rows if row.kind not in ("", LABEL_ONLY)]
     good = [verdict for verdict in verdicts if not verdict.reasons]
     good.sort(key=lambda verdict: -verdict.row.numbers[metric].value if more else verdict.row.numbers[metric].value)
     tied = _level(good, metric)
@@ -129,18 +126,9 @@ def _recommended(corpus: str, rows: Sequence[MeasuredRow], asked: Asked) -> Reco
 
 
 def _level(verdicts: Sequence[Verdict], metric: str) -> list[Verdict]:
-    """Those whose interval overlaps that of the first."""
     numbers = [verdict.row.numbers[metric] for verdict in verdicts]
-    return [verdict for verdict, own in zip(verdicts, numbers, strict=True) if _overlap(own, numbers[0])]
-
-
-def _overlap(one: Pooled, other: Pooled) -> bool:
-    return one.low <= other.high and other.low <= one.high
-
-
-def _is_label_only(row: MeasuredRow) -> bool:
-    """Whether it is *label_only*: a reference, or a row of the same kind that the experiment asked for."""
-    return row.kind == LABEL_ONLY
+    low, high = (numbers[0].low, numbers[0].high) if numbers else (0.0, 0.0)
+    return [verdict for verdict, own in zip(verdicts, numbers, strict=True) if own.low <= high and low <= own.high]
 
 
 def _affordable(row: MeasuredRow, epsilon: float) -> bool:
@@ -170,20 +158,18 @@ def _judged(row: MeasuredRow, references: Sequence[MeasuredRow], asked: Asked, m
         own, free = row.numbers[metric], public.numbers[metric]
         if own.high < free.low:
             reasons.append(f"its {metric} {own} is below that of {PUBLIC_ONLY}, {free}")
-    if any(map(_is_label_only, references)) and not any(map(_is_label_only, known)):
+    if LABEL_ONLY in {other.kind for other in references} - {other.kind for other in known}:
         reasons.append(f"the table has no {FIDELITY} of {LABEL_ONLY} at so small an epsilon to compare it with")
     if known:
         hardest = max(known, key=lambda other: other.numbers[FIDELITY].high)
         if row.numbers[FIDELITY].low <= hardest.numbers[FIDELITY].high:
-            reasons.append(
-                f"its fidelity {row.numbers[FIDELITY]} is not above that of {_named(hardest)}, "
-                f"{hardest.numbers[FIDELITY]}"
-            )
+            at = f" at epsilon {format_epsilon(hardest.epsilon)}" if hardest.epsilon else ""
+            own, theirs = row.numbers[FIDELITY], hardest.numbers[FIDELITY]
+            reasons.append(f"its fidelity {own} is not above that of {hardest.row}{at}, {theirs}")
     return Verdict(row, tuple(reasons), eligible, tuple(known))
 
 
 def _comparable(row: MeasuredRow, references: Sequence[MeasuredRow], asked: Asked) -> list[MeasuredRow]:
-    """The references with a fidelity whose epsilon for a document is no larger."""
     lifted = math.inf if row.document_epsilon is None else row.document_epsilon
     most = asked.epsilon if asked.unit is Unit.DOCUMENT else lifted
     return [
@@ -191,10 +177,6 @@ def _comparable(row: MeasuredRow, references: Sequence[MeasuredRow], asked: Aske
         for other in references
         if FIDELITY in other.numbers and (other.row == PUBLIC_ONLY or _affordable(other, most))
     ]
-
-
-def _named(row: MeasuredRow) -> str:
-    return row.row if not row.epsilon else f"{row.row} at epsilon {format_epsilon(row.epsilon)}"
 
 
 def _guarantee_faults(row: MeasuredRow, asked: Asked) -> Iterable[str]:
@@ -214,3 +196,24 @@ def _guarantee_faults(row: MeasuredRow, asked: Asked) -> Iterable[str]:
         yield f"its epsilon {format_epsilon(row.epsilon)} is above {asked.epsilon:g}"
     if (row.delta or 0.0) > asked.largest_delta:
         yield f"its delta {format_delta(row.delta or 0.0)} is above {asked.largest_delta:g}"
+
+
+#: How the table of the package is made anew.
+MADE_BY: Final = "dptext compare EXPERIMENT.toml --out DIR; dptext recommend --table DIR --reduce FILE"
+
+_METRICS: Final = (
+    FIDELITY,
+    LABEL_KEPT,
+    "classification.accuracy_true_labels",
+    *(metric for metrics, _ in TASKS.values() for metric in metrics),
+)
+
+
+def reduced(table: MeasuredTable) -> MeasuredTable:
+    """What recommendations read of a table, with no digest of private records; ConfigError for an unfinished grid."""
+    if left := table.about.cells.left:
+        raise ConfigError(
+            f"Expected a finished grid, found {left} cells that are not done: run `dptext compare` again."
+        )
+    kept = [row for row in table.rows if row.metric in _METRICS or row.failed or row.metric.endswith(REFUTED)]
+    return table.model_copy(update={"rows": tuple(kept)})

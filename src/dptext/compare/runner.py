@@ -20,9 +20,8 @@ from dptext.compare.experiment import Experiment
 from dptext.compare.fits import fit_key
 from dptext.compare.folder import Folder, memory_mib
 from dptext.compare.grid import ANY_LABELS, plan_cells
-from dptext.compare.processes import WorkerProcess
 from dptext.compare.stored import CellCounts, CellFile
-from dptext.compare.worker import Opening, peak_mib
+from dptext.compare.worker import Opening, WorkerProcess, peak_mib
 from dptext.embeddings.processors import processors
 from dptext.errors import ConfigError
 from dptext.text.parquet_rows import load_pyarrow
@@ -40,24 +39,19 @@ _TABLE_EVERY_SECONDS: Final = 60.0
 class Options:
     """How a grid is run. No option changes a number.
 
-    Attributes:
-        workers: number of processes; 0 for one a core.
-        memory_mib: memory that a worker may take, in MiB; 0 for an equal share of the machine's.
-        private_samples: whether some private originals, and what became of them, are kept in the files of the cells.
-        failed: "keep" leaves cells that failed as they are, "retry" runs them again.
-        changes: "refuse" a folder of another experiment or other records, "accept" keeps the cells that are the same.
+    With 0 there is a worker a core, and each takes an equal share of the machine's memory. `private_samples` keeps some
+    private originals, and what became of them, in the files of the cells. `retry` runs cells again that failed.
+    `accept_changes` keeps equal cells in a folder of another experiment or other records, which is refused otherwise.
     """
 
     workers: int = 0
     memory_mib: int = 0
     private_samples: bool = False
-    failed: str = "keep"
-    changes: str = "refuse"
+    retry: bool = False
+    accept_changes: bool = False
 
     def __post_init__(self) -> None:
         _validate.not_negative(workers=self.workers, memory_mib=self.memory_mib)
-        for name, known in (("failed", ("keep", "retry")), ("changes", ("refuse", "accept"))):
-            _validate.one_of(known, **{name: getattr(self, name)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +61,7 @@ class GridSummary:
     total: int
     done: int
     failed: int
-    run: int
+    run_now: int
     refuted: tuple[str, ...]
 
 
@@ -88,11 +82,11 @@ def run_experiment(
             found = load_corpus(name, plan, seed=experiment.seed)
             corpora[name], labels[name] = {**found.described()}, found.labels
             del found
-        if options.changes == "refuse":
+        if not options.accept_changes:
             folder.check(experiment, corpora)
         cells = {signature(cell, experiment, corpora[cell.corpus]): cell for cell in plan_cells(experiment, labels)}
         grid = _Grid(cells, folder, lambda counts: folder.describe(experiment, corpora, command=command, counts=counts))
-        grid.begin(options.failed)
+        grid.begin(options.retry)
         opening = Opening(dict(experiment.toml), str(folder.path.resolve()), 0, options.private_samples, corpora)
         try:
             grid.run(opening, options, on_progress or (lambda *_: None))
@@ -133,8 +127,6 @@ class Waiting:
 
 
 class _Grid:
-    """Which cells are finished, how they ended, and which are left."""
-
     def __init__(self, cells: Mapping[str, Cell], folder: Folder, describe: Callable[[CellCounts], None]) -> None:
         self._cells, self._folder, self._describe = cells, folder, describe
         self._ended: dict[str, bool] = {}  # whether it failed
@@ -142,11 +134,11 @@ class _Grid:
         self._run = 0
         self.left: list[str] = []
 
-    def begin(self, failed: str) -> None:
+    def begin(self, retry: bool) -> None:
         """Look for finished cells, and let those fail at once that cannot be run."""
         for name, cell in self._cells.items():
             found = self._folder.finished(name)
-            if found is not None and failed == "retry" and found.error is not None:
+            if found is not None and retry and found.error is not None:
                 self._folder.forget(name)
                 found = None
             if found is not None:

@@ -23,7 +23,7 @@ from pydantic import (
     model_validator,
 )
 
-from dptext.compare.toml_models import Count, Finite
+from dptext.compare.corpus_plans import Count, Finite
 from dptext.privacy.guarantee import Basis, Guarantee
 from dptext.synthesis.registry import SYNTHESES
 from dptext.text.formats import string_fault
@@ -190,14 +190,9 @@ class Sample(Stored):
 
 
 class CellFile(Stored):
-    """One finished cell, without samples of private records.
+    """One finished cell, as `Cell.to_dict` gives it, without samples of private records.
 
-    Attributes:
-        cell: what was run, as `Cell.to_dict` gives it.
-        guarantee: that its spec states, if it has one.
-        samples: made from public records.
-        refuted: the audits that found the guarantee to be false.
-        error: why it failed; None where it did not.
+    `refuted` are the audits that found its guarantee to be false, `error` is why it failed.
     """
 
     signature: str

@@ -1,4 +1,4 @@
-"""The process that runs cells: `python -m dptext.compare.worker`, spoken to in lines of JSON.
+"""The process that runs cells: `python -m dptext.compare.worker`, spoken to in lines of JSON; and its parent's side.
 
 The first line opens an experiment. Each other line names a cell, which is run and written to its file before the line
 is answered. A deliberate error makes a failed cell. Any other error ends the process, which says where the error arose
@@ -10,6 +10,8 @@ import gc
 import json
 import os
 import queue
+import signal
+import subprocess
 import sys
 import threading
 import time
@@ -24,12 +26,90 @@ from dptext.compare.cell_run import Outcome, cell_data, run_cell
 from dptext.compare.cells import Cell
 from dptext.compare.corpora import Corpus, load_corpus, named
 from dptext.compare.experiment import Experiment, parse_experiment
-from dptext.compare.fits import SharedFits
-from dptext.compare.lens import Lens
-from dptext.compare.stored import CELLS
-from dptext.compare.table import write_json
+from dptext.compare.fits import Lens, SharedFits
+from dptext.compare.folder import write_json
+from dptext.compare.reading import cell_path
 from dptext.errors import ConfigError, DPTextError
 from dptext.types import Json
+
+_THREADS: Final = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+class WorkerProcess:
+    """One worker. It ends when our end of its pipe is closed, and so it ends with us.
+
+    It runs the `cell` of this signature since it `began`, in seconds of `time.monotonic`.
+    """
+
+    def __init__(self, first: bytes) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "dptext.compare.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # a trace might show private text
+            env={**os.environ, **dict.fromkeys(_THREADS, "1")},
+            start_new_session=True,  # Ctrl-C is for us; we end the workers
+        )
+        assert self._process.stdin is not None  # noqa: S101  # both are pipes
+        assert self._process.stdout is not None  # noqa: S101
+        self._questions, self.answers = self._process.stdin, self._process.stdout
+        self.cell = ""
+        self.began = time.monotonic()
+        self._write(first)
+
+    def __enter__(self) -> "WorkerProcess":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def ask(self, name: str, cell: Cell) -> None:
+        """Let it run a cell."""
+        self.cell, self.began = name, time.monotonic()
+        self._write(json.dumps({"signature": name, "cell": cell.to_dict()}).encode() + b"\n")
+
+    def _write(self, line: bytes) -> None:
+        with contextlib.suppress(BrokenPipeError):  # it died: that shows when its answer is read
+            self._questions.write(line)
+            self._questions.flush()
+
+    def answer(self) -> str | None:
+        """None where the cell is written; else what the process said before it died, which may be empty."""
+        try:
+            found = json.loads(self.answers.readline())
+        except ValueError:
+            return ""
+        return None if found.get("done") == self.cell else str(found.get("broken", ""))
+
+    def reap(self, said: str) -> tuple[str, float]:
+        """Wait for its end. Returns why it died, and the most memory that it held, in MiB."""
+        _, status, usage = os.wait4(self._process.pid, 0)
+        self._process.returncode = os.waitstatus_to_exitcode(status)
+        self.close()
+        peak = usage.ru_maxrss / (1024 if sys.platform != "darwin" else 1 << 20)
+        return said or _ending(self._process.returncode), peak
+
+    def close(self) -> None:
+        """End the process, if it has not ended."""
+        with contextlib.suppress(BrokenPipeError):
+            self._questions.close()
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        self.answers.close()
+
+
+def _ending(code: int) -> str:
+    if code >= 0:
+        return f"WorkerDied: its process ended with status {code} and said nothing."
+    name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+    advice = (
+        ", as the system does where memory runs out: run fewer --workers, or bound each with --memory"
+        if (-code == signal.SIGKILL)
+        else ""
+    )
+    return f"WorkerDied: its process was ended by {name}{advice}."
+
 
 INTERNAL_ERROR: Final = 70
 OUT_OF_MEMORY: Final = 71
@@ -41,13 +121,9 @@ _MIB: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What a worker must know before its first cell.
+    """What a worker must know before its first cell: the parsed experiment, and where finished cells are written.
 
-    Attributes:
-        toml: the experiment, parsed.
-        folder: of the experiment, where finished cells are written.
-        memory_mib: memory that the process may take, in MiB; 0 sets no bound.
-        corpora: numbers and digests of the records, by name of the corpus. A corpus with others is refused.
+    A memory of 0 MiB sets no bound. A corpus is refused whose records have other numbers and digests than these.
     """
 
     toml: Mapping[str, Json]
@@ -89,7 +165,7 @@ class Worker:
         except DPTextError as error:
             outcome = f"{type(error).__name__}: {error}"
         data = cell_data(cell, outcome, signature=signature, seconds=time.monotonic() - began, peak_mib=peak_mib())
-        write_json(Path(self._opening.folder) / CELLS / f"{signature}.json", data)
+        write_json(cell_path(Path(self._opening.folder), signature), data)
         del outcome
         gc.collect()  # networks hold references in cycles, and the next cell needs their memory
         return {"done": signature}

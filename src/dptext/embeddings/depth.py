@@ -9,14 +9,112 @@ The running time depends on the numbers of sentences, candidates and directions 
 
 import math
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
-from dptext.errors import ConfigError, needing
+from dptext.embeddings.bert.loops import compiled_with
+from dptext.embeddings.processors import each
+from dptext.errors import ConfigError
 from dptext.types import Integers, Singles, UInt16s
+
+Counts = UInt16s | Integers
+_compiled = compiled_with()
+
+
+@_compiled
+def _sort(values: UInt16s) -> None:
+    """Batcher's odd-even merge network (Knuth, 5.2.2, algorithm M): its steps depend on the length alone."""
+    n = len(values)
+    top = 1
+    while top < n:
+        top *= 2
+    p = top // 2
+    while p > 0:
+        q, r, d = top // 2, 0, p
+        while True:
+            for i in range(n - d):
+                a, b = values[i], values[i + d]
+                swap = (i & p) == r
+                values[i] = min(a, b) if swap else a
+                values[i + d] = max(a, b) if swap else b
+            if q == p:
+                break
+            d, q, r = q - p, q // 2, p
+        p //= 2
+
+
+@_compiled
+def _depths(
+    sentences: Singles, ends: Integers, order: Singles, ranks: UInt16s, which: int, counts: Counts, found: Integers
+) -> None:
+    """Write the depths into `found` `(n_documents, m)`, of projections of all `sentences`, document after document.
+
+    Args:
+        sentences: `(n_sentences, directions)`.
+        ends: where each document begins, and the end of the last, `(n_documents + 1,)`.
+        order: projections of the candidates, sorted on each direction, `(directions, blocks, block width)`.
+        ranks: how many candidates lie below each candidate, `(directions, m)`.
+        which: place of the statistic in `dptext.embeddings.depth.STATISTICS`.
+        counts: memory to count in, `(2, candidates at once)`, wide enough for half the sentences of a document.
+        found: the result.
+    """
+    directions, m = ranks.shape
+    _, blocks, wide = order.shape
+    ends_of_blocks = np.ascontiguousarray(order[:, :, wide - 1])
+    depth, worst = counts[0], counts[1]
+    tile = len(depth)
+    total = np.empty(tile, np.int64)
+    for document in range(len(ends) - 1):
+        first, last = ends[document], ends[document + 1]
+        size = last - first
+        half = size // 2
+        below = np.empty((directions, size), np.uint16)
+        for j in range(directions):
+            for i in range(size):  # counts the candidates at or below the sentence: whole blocks, then within one
+                value = sentences[first + i, j]
+                block = np.int32(0)
+                for x in range(blocks):
+                    block += np.int32(ends_of_blocks[j, x] <= value)
+                line = order[j, block]
+                count = np.int32(0)
+                for x in range(wide):
+                    count += np.int32(line[x] <= value)
+                below[j, i] = block * wide + count
+            _sort(below[j])
+        for start in range(0, m, tile):
+            width = min(tile, m - start)
+            worst[:width] = half if which == 0 else 0
+            total[:width] = 0
+            for j in range(directions):
+                rank = ranks[j, start : start + width]
+                # A candidate is deeper than t if it lies between the t-th sentence from below and the t-th from above.
+                depth[:width] = 0
+                for t in range(0, half // 2 * 2, 2):
+                    low, room = below[j, t], np.uint16(below[j, size - 1 - t] - below[j, t])
+                    low2, room2 = below[j, t + 1], np.uint16(below[j, size - 2 - t] - below[j, t + 1])
+                    for f in range(width):
+                        r = rank[f]
+                        depth[f] += np.uint16(np.uint16(r - low) < room) + np.uint16(np.uint16(r - low2) < room2)
+                if half % 2:
+                    low, room = below[j, half - 1], np.uint16(below[j, size - half] - below[j, half - 1])
+                    for f in range(width):
+                        depth[f] += np.uint16(np.uint16(rank[f] - low) < room)
+                if which == 0:
+                    for f in range(width):
+                        worst[f] = min(worst[f], depth[f])
+                elif which == 1:
+                    for f in range(width):
+                        worst[f] = max(worst[f], depth[f])
+                else:
+                    for f in range(width):
+                        total[f] += depth[f]
+            if which == 2:
+                found[document, start : start + width] = total[:width]
+            else:
+                found[document, start : start + width] = worst[:width]
+
 
 #: `lowest`: the smallest depth over the directions, as the paper's text says. `algorithm_1`: the largest, as the
 #: paper's algorithm is printed (which adds k/2; that changes no choice). `mean`: the sum over the directions.
@@ -61,12 +159,8 @@ class ProjectedCandidates:
         The projections of all `sentences` stand document after document, `(n_sentences, n_directions)`; `sizes` are
         those of the documents. In a document of fewer than two every depth is 0.
 
-        Raises:
-            ConfigError: shapes or sizes do not fit, or a number is not finite.
-            MissingExtraError: numba is not installed.
+        ConfigError: shapes or sizes do not fit, or a number is not finite.
         """
-        with needing("A depth", "sbert"):
-            from dptext.embeddings.depth_kernel import depths as kernel  # noqa: PLC0415 (numba is slow to load)
         if statistic not in STATISTICS:
             raise ConfigError(f"Expected statistic={statistic!r} to be one of {', '.join(STATISTICS)}.")
         values = np.ascontiguousarray(sentences, np.float32)
@@ -85,8 +179,7 @@ class ProjectedCandidates:
             # Narrow counts are twice as fast; where a document has too many sentences for them, they are wider.
             narrow = lengths[here].max() <= _MOST_IN_16_BITS
             counts = np.empty((2, _CANDIDATES_AT_ONCE), np.uint16 if narrow else np.int64)
-            kernel(values, ends[start : start + step + 1], self._order, self._ranks, which, counts, found[here])
+            _depths(values, ends[start : start + step + 1], self._order, self._ranks, which, counts, found[here])
 
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(one, range(0, len(lengths), step)))
+        each(one, range(0, len(lengths), step), threads)
         return found

@@ -28,8 +28,7 @@ from scipy import sparse
 
 from dptext.embeddings.embedder import Embedder
 from dptext.embeddings.encoder_files import PACKAGE
-from dptext.embeddings.npy import read_array
-from dptext.embeddings.text_pools import save_pool
+from dptext.embeddings.npy import read_array, save_pool
 from dptext.errors import ConfigError, needing
 from dptext.text.inputs import parse_json
 from dptext.text.saved import reading_saved
@@ -132,7 +131,8 @@ def distil(teacher: Embedder, texts: Sequence[str], *, max_tokens: int, min_coun
     counts = _texts_with(texts, max_tokens)
     words = tuple(word for word in _ranked(counts)[:MAX_WORDS] if counts[word] >= min_count)
     rare = _single(rarity([counts[word] for word in words], len(texts)))
-    weights, offset = _ridge(_bags(texts, _positions(words), rare, max_tokens), np.asarray(teacher.embed(texts)))
+    index = {word: i for i, word in enumerate(words)}
+    weights, offset = _ridge(_bags(texts, index, rare, max_tokens), np.asarray(teacher.embed(texts)))
     return DistilledEncoder(words, rare, _single(weights), _single(offset), max_tokens, teacher.name)
 
 
@@ -149,7 +149,7 @@ def distil_with_words(
     counts = _texts_with(texts, _MAX_TOKENS)
     words = tuple(dict.fromkeys([*_ranked(counts), *common]))
     rare = _single(rarity([counts[word] for word in words], len(texts)))
-    bags = _bags(texts, _positions(words), rare, _MAX_TOKENS)
+    bags = _bags(texts, {word: i for i, word in enumerate(words)}, rare, _MAX_TOKENS)
     wanted = np.asarray(teacher.embed(texts), np.float64) if wanted is None else wanted
     alone = np.asarray(teacher.embed(words), np.float64)
     means = bags @ alone
@@ -176,17 +176,12 @@ def _texts_with(texts: Sequence[str], max_tokens: int) -> Counter[str]:
 
 
 def _ranked(counts: Mapping[str, int]) -> list[str]:
-    """Words by the number of their texts, the largest first."""
     return sorted(counts, key=lambda word: (-counts[word], word))
 
 
 def rarity(having: Sequence[int], n_texts: int) -> Floats:
     """The inverse document frequency of words that so many of `n_texts` texts have each, as scikit-learn's."""
     return np.asarray(np.log((1 + n_texts) / (1 + np.asarray(having, np.float64))) + 1)
-
-
-def _positions(words: Sequence[str]) -> dict[str, int]:
-    return {word: i for i, word in enumerate(words)}
 
 
 def _single(values: NDArray[Any]) -> Singles:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptext import _validate
-from dptext.embeddings.processors import processors
+from dptext.embeddings.processors import each, processors
 from dptext.embeddings.shortlist import Shortlist
 from dptext.embeddings.vectors import WordVectors, relative_error
 from dptext.errors import ConfigError
@@ -65,12 +64,8 @@ class NearestWords:
     are upper bounds (Cauchy-Schwarz). A few queries of the batch decide p; no result depends on it. With numba and
     AVX-512, `nearest_kernel` makes the shortlist once so much was searched that loading it pays. No word changes.
 
-    Attributes:
-        vectors: The vocabulary.
-        threads: Number of threads; None for one a processor that this process may use.
-
-    Raises:
-        ConfigError: ``threads`` is not a whole number of at least 1.
+    The number of `threads` is None for one a processor that this process may use; ConfigError where it is no whole
+    number of at least 1.
     """
 
     vectors: WordVectors
@@ -122,13 +117,8 @@ class NearestWords:
     def search(self, queries: ArrayLike) -> Int32s:
         """Return the position of the word nearest to each query, int32 of shape (n_queries,); the first of several.
 
-        Memory beyond the result does not grow with n_queries.
-
-        Args:
-            queries: Finite numbers of shape (n_queries, dim), float32 or float64.
-
-        Raises:
-            ConfigError: Another shape, or a number that is not finite.
+        Memory beyond the result does not grow with n_queries. ConfigError: the queries are not finite numbers of shape
+        (n_queries, dim), float32 or float64.
         """
         points = np.asarray(queries)
         if points.dtype.kind not in "fiu" or points.ndim != 2 or points.shape[1] != self.vectors.dim:
@@ -141,18 +131,11 @@ class NearestWords:
         worth = max(1, len(points) * self._table.size // _WORTH_A_THREAD)
         threads = min(self.threads or processors(), worth)
         step = min(_TILE, max(1, -(-len(points) // threads)))
-        starts = range(0, len(points), step)
 
         def fill(start: int) -> None:
             nearest[start : start + step] = self._search_tile(points[start : start + step], look)
 
-        if threads == 1 or len(starts) <= 1:
-            for start in starts:
-                fill(start)
-        else:
-            with ThreadPoolExecutor(threads) as pool:
-                for _ in pool.map(fill, starts):
-                    pass
+        each(fill, range(0, len(points), step), threads)
         return nearest
 
     def _rotate(self, points: Floats) -> tuple[Floats, Floats]:
@@ -202,7 +185,6 @@ class NearestWords:
         return int(np.argmin(work))
 
     def _score(self, points: Floats, norms: Floats, words: Positions | Int32s) -> Floats:
-        """Return the float64 score of one word for each query, from the vectors as given."""
         gaps = (self.vectors.vectors[words] - points) / self._radius
         scores: Floats = (norms**2 - np.einsum("ij,ij->i", gaps, gaps)) / 2
         return scores
@@ -287,7 +269,6 @@ def _stack(left: NDArray[Real], width: int) -> NDArray[Real]:
 
 
 def _product(left: NDArray[Real], right: NDArray[Real]) -> NDArray[Real]:
-    """Return left @ right, computed in the calling thread."""
     product: NDArray[Real] = np.matmul(_stack(left, right.shape[1]), right)
     return product.reshape(-1, right.shape[1])[: len(left)]
 

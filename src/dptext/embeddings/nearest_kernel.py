@@ -9,21 +9,16 @@ at most `relative_error(dim + 4)` of the absolute terms, |q| |e| + |e|^2 / 2 <= 
 factor 2 in it covers. Numbers too small for bfloat16 count as 0, which costs less than 1e-37.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any, Final, TypeVar, cast
+from typing import Final
 
 import numpy as np
-from numba import njit
 
+from dptext.embeddings.bert.loops import Array, compiled_with
+from dptext.embeddings.bert.network import room
 from dptext.embeddings.bert.tiles import COLUMNS, HAS_BFLOAT16, ROWS, WIDE, largest_tile
 from dptext.embeddings.shortlist import Shortlist
 from dptext.embeddings.vectors import relative_error
 from dptext.types import Floats, Positions, Singles
-
-Loops = TypeVar("Loops", bound=Callable[..., None])
-Array = Any  # numba decides by the dtype
 
 #: Whether the processor has the vectors: with others the products of OpenBLAS are faster.
 FAST: Final = WIDE
@@ -38,11 +33,7 @@ _NEVER = 2.0**100  # |e|^2 / 2 of what fills up the last group
 _TIES = 2.0**-50  # of a sum of n squares in float64, times n + 4: twice what rounding makes of two of them
 
 
-def _compiled(loops: Loops) -> Loops:
-    try:
-        return cast("Loops", njit(nogil=True, fastmath={"reassoc", "contract"}, cache=True)(loops))
-    except RuntimeError:  # there is no place to keep it
-        return cast("Loops", njit(nogil=True, fastmath={"reassoc", "contract"})(loops))
+_compiled = compiled_with(fastmath={"reassoc", "contract"})
 
 
 @_compiled
@@ -87,7 +78,7 @@ class Screen:
         per_step = 4 // packed.itemsize
         # Words of a lane stand one after the other in the vocabulary; a panel holds one word of each lane.
         split = packed.reshape(-1, COLUMNS, _DEPTH, packed.shape[1] // per_step, per_step).transpose(0, 2, 3, 1, 4)
-        self._panels = _aligned((*split.shape[:3], COLUMNS * per_step), packed.dtype)
+        self._panels = room(*split.shape[:3], COLUMNS * per_step, dtype=packed.dtype.type)
         self._panels[:] = split.reshape(self._panels.shape)
         self._vectors, self._radius = vectors, radius
 
@@ -101,7 +92,7 @@ class Screen:
         n, dim = points.shape
         rows = _pack(_rows(rotated, norms))
         padded = np.empty((len(rows), len(self._panels) * COLUMNS), np.float32)
-        _find_tops(rows, self._panels, _aligned((ROWS, COLUMNS), np.dtype(np.float32)), padded)
+        _find_tops(rows, self._panels, room(ROWS, COLUMNS), padded)
         tops = padded[:n]
         every = np.arange(n)
         least = np.empty((n, _DEPTH))
@@ -136,7 +127,6 @@ def _columns(words: Singles, halves: Singles) -> Singles:
 
 
 def _rows(rotated: Floats, norms: Floats) -> Singles:
-    """What stands for each query, filled up to whole tiles."""
     n, dim = rotated.shape
     rows = np.zeros((-(-n // ROWS) * ROWS, dim + 4 + dim % 2), np.float32)
     rows[:n, :dim] = rounded = _cut(rotated.astype(np.float32), 0x8000)
@@ -155,16 +145,7 @@ def _cut(numbers: Singles, more: int) -> Singles:
 
 
 def _pack(numbers: Singles) -> Array:
-    """Numbers of bfloat16 in 16 bits, else as they are."""
     return (numbers.view(np.uint32) >> 16).astype(np.uint16) if HAS_BFLOAT16 else numbers
-
-
-def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Room where a vector may start, at a multiple of 64 bytes."""
-    n_bytes = int(np.prod(shape)) * dtype.itemsize
-    raw = np.empty(n_bytes + 64, np.uint8)
-    start = -raw.ctypes.data % 64
-    return raw[start : start + n_bytes].view(dtype).reshape(shape)
 
 
 def _norms(rows: Floats | Singles) -> Floats:

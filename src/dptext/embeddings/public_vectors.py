@@ -33,15 +33,6 @@ class PublicVectors:
         self._loaded: tuple[tuple[str, str, str], SentenceEncoder] | None = None
         self._known: dict[tuple[str, str, str], Singles] = {}
 
-    def __len__(self) -> int:
-        """Return the number of vectors that are kept."""
-        return len(self._known)
-
-    @property
-    def texts(self) -> frozenset[str]:
-        """The texts whose vectors are kept."""
-        return frozenset(text for _, _, text in self._known)
-
     @contextmanager
     def learning(self) -> Iterator[None]:
         """While this is open, whatever is embedded must be public. Threads that are started meanwhile keep nothing."""

@@ -216,7 +216,6 @@ def _checked(name: str, digest: str, path: Path, device: str, precision: Precisi
 def _in_bert(
     name: str, digest: str, path: Path, model: SentenceTransformer, precision: Precision
 ) -> SentenceEncoder | None:
-    """The encoder by `Bert`, or None where that does not compute such a model."""
     from dptext.embeddings.bert.reading import read_bert, supported  # noqa: PLC0415 (numba is slow to load)
 
     network: Any = model[0]

@@ -5,6 +5,7 @@ import gzip
 import importlib.resources
 import json
 import os
+import re
 import zlib
 from collections.abc import Iterator
 from io import BufferedIOBase
@@ -22,7 +23,7 @@ from dptext.text.saved import SAVE_AGAIN, reading_saved
 from dptext.types import Singles
 
 _LONGEST_LINE = 2**24  # bytes: a device may have no end
-_LONGEST_COUNT = 18  # digits
+_COUNT = re.compile("[0-9]{1,18}")
 #: The words with the digest, and the matrix.
 _WORDS_FILE, _VECTORS_FILE = "words.json", "vectors.npy"
 
@@ -71,15 +72,12 @@ def load_vectors(path: str | os.PathLike[str], n_words: int | None = None) -> Wo
 def load_word_vectors(source: str, n_words: int) -> WordVectors:
     """The first words of "glove" (the package of the extra `[glove]`) or of a vector file.
 
-    Raises:
-        ConfigError: If the file cannot be used.
-        MissingExtraError: If the package is absent.
+    ConfigError: If the file cannot be used. MissingExtraError: If the package is absent.
     """
     return load_glove(n_words) if source == "glove" else load_vectors(source, n_words)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield (line number from 1, line) of a UTF-8 file, decompressed if its name ends in .gz."""
     number = 0
     try:
         with _open(path) as file:
@@ -111,7 +109,7 @@ def _read_text(path: Path, n_words: int | None) -> tuple[list[str], Singles]:
     promised, dim = None, 0
     for number, line in _lines(path):
         fields = line.replace("\t", " ").rstrip(" ").split(" ")
-        if number == 1 and len(fields) == 2 and all(map(_is_count, fields)):
+        if number == 1 and len(fields) == 2 and all(map(_COUNT.fullmatch, fields)):
             promised, dim = int(fields[0]), int(fields[1])
             continue
         if n_words is not None and len(rows) == n_words:
@@ -138,10 +136,6 @@ def _read_text(path: Path, n_words: int | None) -> tuple[list[str], Singles]:
     if not rows:
         raise ConfigError(f"Expected {path} to hold word vectors; it is empty.")
     return list(known), np.stack(rows)
-
-
-def _is_count(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= _LONGEST_COUNT
 
 
 def _read_npy(path: Path, n_words: int | None) -> tuple[list[str], Singles]:

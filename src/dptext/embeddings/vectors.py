@@ -48,7 +48,14 @@ class WordVectors:
             raise ConfigError(
                 f"Expected one vector for each word of {name!r}, got {len(words)} words and {len(array)}."
             )
-        positions = _positions_of(words, name)
+        positions = dict(zip(words, range(len(words)), strict=True)) if set(map(type, words)) == {str} else {}
+        # All at once: a word at a time, as errors need it, takes ten times as long.
+        if len(positions) != len(words) or " ".join(words).split() != list(words):
+            positions.clear()
+            for i, word in enumerate(words):
+                if problem := word_problem(word, positions):
+                    raise ConfigError(f"Expected word {i} of {name!r} to be {problem}, got {word!r}.")
+                positions[word] = i
         digest = hashlib.sha256(f"dptext.WordVectors/1 {array.shape[0]} {array.shape[1]}\n".encode())
         digest.update("\n".join(words).encode("utf-8", "surrogatepass"))
         digest.update(array.astype("<f4", copy=False).data)
@@ -58,11 +65,9 @@ class WordVectors:
         object.__setattr__(self, "_positions", positions)
 
     def __repr__(self) -> str:
-        """Return name and shape: the vocabulary may have 400,000 words."""
         return f"WordVectors({self.name!r}, n_words={len(self)}, dim={self.dim})"
 
     def __len__(self) -> int:
-        """Return the number of words."""
         return len(self.words)
 
     @property
@@ -105,19 +110,6 @@ class WordVectors:
                 largest = max(largest, float((left[i : i + _ROWS] @ right[j : j + _ROWS].T).max()))
         slack = 2 * relative_error(self.dim)  # the absolute terms sum to 2 at most
         return min(float(np.sqrt(2 * (largest + slack))), 2.0) * radius * (1 + 1e-6)
-
-
-def _positions_of(words: tuple[str, ...], name: str) -> dict[str, int]:
-    """The position of each word; ConfigError where `word_problem` finds one."""
-    positions = dict(zip(words, range(len(words)), strict=True)) if set(map(type, words)) == {str} else {}
-    if len(positions) == len(words) and " ".join(words).split() == list(words):
-        return positions  # all at once: a word at a time takes ten times as long
-    positions.clear()
-    for i, word in enumerate(words):
-        if problem := word_problem(word, positions):
-            raise ConfigError(f"Expected word {i} of {name!r} to be {problem}, got {word!r}.")
-        positions[word] = i
-    return positions
 
 
 def as_vectors(vectors: ArrayLike, name: str) -> Singles:

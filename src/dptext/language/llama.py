@@ -114,7 +114,6 @@ class LlamaContexts:
         self._read_rest([[token] for token in tokens.tolist()])
 
     def _read_rest(self, parts: Sequence[Sequence[int]]) -> None:
-        """Read what follows in each text, some texts at once, and keep the logits after it."""
         batch: list[int] = []
         for i in range(len(parts)):
             batch.append(i)

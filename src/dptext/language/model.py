@@ -3,59 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
-from dptext.types import Floats, Integers
+from dptext.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+    from dptext.language.llama import Llama, LlamaContexts
 
 Tokens = Sequence[int]
 MODEL_IS_PUBLIC: Final = "the language model is public and was trained on none of the private texts"
 
 
-class Contexts(Protocol):
-    """Texts that a model has read so far, one a row."""
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LanguageModel:
+    """A causal language model: a network of the Llama family with its tokenizer.
 
-    def log_probabilities(self) -> Floats:
-        """ln of the probability of each token after each text, `(n, vocabulary)`."""
-        ...
+    Attributes:
+        end: the token that ends a text to it.
+        digest: sha256 of its weights.
+    """
 
-    def append(self, tokens: Integers) -> None:
-        """Read one token more of each text, `(n,)`."""
-        ...
+    network: Llama
+    tokenizer: Tokenizer
+    end: int
+    digest: str
 
-
-class LanguageModel(Protocol):
-    """A causal language model."""
-
-    @property
-    def digest(self) -> str:
-        """sha256 of its weights."""
-        ...
+    def __repr__(self) -> str:
+        return f"LanguageModel({self.digest[:12]})"
 
     @property
     def size(self) -> int:
         """Tokens of its vocabulary."""
-        ...
-
-    @property
-    def end(self) -> int:
-        """The token that ends a text to it."""
-        ...
+        return len(self.network.words)
 
     def require_room(self, tokens: int) -> None:
         """Raise ConfigError where the model does not read so many tokens."""
-        ...
+        if tokens > self.network.longest:
+            raise ConfigError(f"Expected at most {self.network.longest} tokens in a prompt, found {tokens}: set fewer.")
 
     def tokens(self, text: str) -> list[int]:
-        """The tokens of a text, as if it stood in the middle of one: no token for begin or end."""
-        ...
+        """The tokens of a text, as if it stood in the middle of one; what looks like a special token is text."""
+        return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
 
     def text(self, tokens: Tokens) -> str:
         """The text of tokens; those that mean no text are left out."""
-        ...
+        return str(self.tokenizer.decode(list(tokens), skip_special_tokens=True))
 
-    def contexts(self, prompts: Sequence[Tokens], *, more: int) -> Contexts:
-        """Read prompts of one token at least, with room for so many tokens more.
-
-        ConfigError: a prompt is empty, or longer than the model reads.
-        """
-        ...
+    def contexts(self, prompts: Sequence[Tokens], *, more: int) -> LlamaContexts:
+        """Read prompts of one token at least, with room for so many tokens more; ConfigError where it cannot."""
+        return self.network.contexts(prompts, more=more)

@@ -6,20 +6,18 @@ import hashlib
 import importlib.util
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from dptext.errors import ConfigError, MissingExtraError, needing
+from dptext.language.model import LanguageModel
 from dptext.text.files import sha256_of
 from dptext.types import Singles
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
-
-    from dptext.language.llama import Llama, LlamaContexts
 
 #: The model that comes as a package, and the digest of its file.
 SMOLLM2: Final = "smollm2"
@@ -29,43 +27,7 @@ SMOLLM2_SHA256: Final = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea3737
 _WHAT: Final = "A language model"
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class LocalModel:
-    """A Llama with its tokenizer; see `dptext.language.model.LanguageModel`."""
-
-    network: Llama
-    tokenizer: Tokenizer
-    end: int
-    digest: str
-    alone: bool = True
-
-    def __repr__(self) -> str:
-        return f"LocalModel({self.digest[:12]})"
-
-    @property
-    def size(self) -> int:
-        """Tokens of the vocabulary."""
-        return len(self.network.words)
-
-    def require_room(self, tokens: int) -> None:
-        """Raise ConfigError where the model does not read so many tokens."""
-        if tokens > self.network.longest:
-            raise ConfigError(f"Expected at most {self.network.longest} tokens in a prompt, found {tokens}: set fewer.")
-
-    def tokens(self, text: str) -> list[int]:
-        """The tokens of a text; what looks like a special token is text."""
-        return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
-
-    def text(self, tokens: Sequence[int]) -> str:
-        """The text of tokens."""
-        return str(self.tokenizer.decode(list(tokens), skip_special_tokens=True))
-
-    def contexts(self, prompts: Sequence[Sequence[int]], *, more: int) -> LlamaContexts:
-        """Read prompts, with room for so many tokens more."""
-        return self.network.contexts(prompts, more=more)
-
-
-def load_language_model(name: str = SMOLLM2) -> LocalModel:
+def load_language_model(name: str = SMOLLM2) -> LanguageModel:
     """The model `name`: "smollm2", a file in GGUF, or a folder as Hugging Face saves a model of the Llama family.
 
     Nothing is downloaded, and nothing is written.
@@ -95,7 +57,7 @@ def _packaged() -> Path:
     return Path(found.origin).parent / _FILE
 
 
-def _read_gguf(path: Path, expected: str | None) -> LocalModel:
+def _read_gguf(path: Path, expected: str | None) -> LanguageModel:
     """A model of one file: weights of few bits, which become float32, and its tokenizer."""
     with needing(_WHAT, "language"):
         from gguf import GGUFReader  # noqa: PLC0415 (an extra)
@@ -143,7 +105,7 @@ def _read_gguf(path: Path, expected: str | None) -> LocalModel:
         return np.ascontiguousarray(split.swapaxes(1, 2).reshape(weights.shape))
 
     tokenizer = _byte_pairs(value("tokenizer.ggml.tokens"), value("tokenizer.ggml.merges"))
-    return LocalModel(read_llama(part, config), tokenizer, int(value("tokenizer.ggml.eos_token_id")), digest)
+    return LanguageModel(read_llama(part, config), tokenizer, int(value("tokenizer.ggml.eos_token_id")), digest)
 
 
 _GGUF_PARTS: Final = {
@@ -154,7 +116,6 @@ _GGUF_WHOLE: Final = {"model.embed_tokens": "token_embd", "model.norm": "output_
 
 
 def _gguf_name(name: str) -> str:
-    """What a weight is called there."""
     stem = name.removesuffix(".weight")
     if stem in _GGUF_WHOLE:
         return f"{_GGUF_WHOLE[stem]}.weight"
@@ -163,7 +124,6 @@ def _gguf_name(name: str) -> str:
 
 
 def _byte_pairs(words: Sequence[str], merges: Sequence[str]) -> Tokenizer:
-    """Byte pairs, where digits stand alone."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers  # noqa: PLC0415 (an extra)
 
     pairs = [(left, right) for left, right in (merge.split(" ") for merge in merges)]
@@ -174,7 +134,7 @@ def _byte_pairs(words: Sequence[str], merges: Sequence[str]) -> Tokenizer:
     return found
 
 
-def _read_folder(path: Path) -> LocalModel:
+def _read_folder(path: Path) -> LanguageModel:
     with needing(_WHAT, "language"):
         from safetensors.numpy import load_file  # noqa: PLC0415 (an extra)
         from tokenizers import Tokenizer  # noqa: PLC0415 (an extra)
@@ -194,7 +154,7 @@ def _read_folder(path: Path) -> LocalModel:
     tokenizer.encode_special_tokens = True  # what looks like one in a private text is text
     end = config["eos_token_id"]
     network = read_llama(lambda name: np.ascontiguousarray(weights[name], np.float32), config)
-    return LocalModel(network, tokenizer, int(end[0] if isinstance(end, list) else end), digest)
+    return LanguageModel(network, tokenizer, int(end[0] if isinstance(end, list) else end), digest)
 
 
 def _require_supported(config: dict[str, Any], path: Path) -> None:

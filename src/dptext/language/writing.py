@@ -13,7 +13,6 @@ from dptext.sampling.weights import draw_by_weight, softmax
 from dptext.types import Floats, Integers
 
 _TEXTS_AT_ONCE: Final = 64
-
 #: Of log-probabilities `(rows, vocabulary)`, and what was written so far in each row: the next token of each text.
 Choose = Callable[[Floats, Sequence[Tokens]], Integers]
 

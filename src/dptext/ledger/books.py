@@ -26,12 +26,10 @@ from typing import Self
 
 from dptext import _validate
 from dptext.errors import ConfigError, PrivacyError
-from dptext.ledger import everyone, standings
+from dptext.ledger import standings
 from dptext.ledger import statements as rows
-from dptext.ledger.charging import write_whole
 from dptext.ledger.database import WAIT_SECONDS, Database
-from dptext.ledger.entries import Account, Balance, Charge, require_within
-from dptext.ledger.opening import require_name, require_openable, write_account
+from dptext.ledger.entries import Account, Balance, Charge, require_name, require_openable, require_within
 from dptext.ledger.recomputation import Recomputation, recompute
 from dptext.ledger.requests import Request, terms_from_text
 from dptext.ledger.spending import in_order, spent_epsilon, spent_guarantee
@@ -115,8 +113,7 @@ class Ledger:
                 in normal form.
             by_subject: allow charges to named subjects, under the key of this ledger object.
 
-        Raises:
-            ConfigError: name, limit or dataset cannot be used, or there is such an account.
+        ConfigError: name, limit or dataset cannot be used, or there is such an account.
         """
         dataset = name if dataset is None else dataset
         require_openable(name, limit, dataset)
@@ -124,7 +121,7 @@ class Ledger:
         bare = Guarantee(limit.epsilon, limit.delta, limit.unit, limit.relation)
         account = Account(name, dataset, bare, by_subject, _now())
         with self._database.writing() as connection:
-            write_account(connection, account, key_check)
+            rows.write_account(connection, account, key_check)
         return account
 
     def account(self, name: str) -> Account:
@@ -183,7 +180,7 @@ class Ledger:
 
     def _charge(self, account: str, request: Request, key: str, hashes: Iterator[bytes] | None, digest: str) -> Charge:
         with self._database.writing() as connection:
-            return write_whole(connection, account, request, key=key, at=_now(), hashes=hashes, digest=digest)
+            return standings.write_whole(connection, account, request, key=key, at=_now(), hashes=hashes, digest=digest)
 
     def subjects_digest(self, account: str) -> SubjectsDigest:
         """What a charge to named subjects is compared with: see `Charge.subjects_digest`. ConfigError as `naming`."""
@@ -202,8 +199,7 @@ class Ledger:
             key: idempotency key of the charge.
             release: sha256 of the release.
 
-        Raises:
-            PrivacyError: there is no such charge, or it paid for another release already.
+        PrivacyError: there is no such charge, or it paid for another release already.
         """
         require_name(release=release)
         with self._database.writing() as connection:
@@ -228,7 +224,7 @@ class Ledger:
         with self._database.reading() as connection:
             row = rows.account(connection, account)
             found = rows.to_account(row)
-            for_all = events_from_text(everyone.whole(connection, row, row.events))
+            for_all = events_from_text(standings.whole(connection, row, row.events))
             if subject is None:
                 candidates = [(), *standings.tallies_of(connection, row.id)]
             else:
@@ -248,7 +244,7 @@ class Ledger:
             if subjects is None:
                 standings.weigh_everyone(connection, row, found, request)
                 return
-            naming, for_all = self._naming(row), events_from_text(everyone.whole(connection, row, row.events))
+            naming, for_all = self._naming(row), events_from_text(standings.whole(connection, row, row.events))
             own = {standings.tally_of(connection, row.id, naming.hash(name)) for name in subjects}
         if own:
             require_within(found, [(*for_all, *each) for each in own], request.events)

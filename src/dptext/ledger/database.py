@@ -19,8 +19,7 @@ from sqlalchemy import event, exc
 from sqlalchemy.pool import QueuePool
 
 from dptext.errors import DPTextError, LedgerError
-from dptext.ledger.faults import SQLITE_FAULTS, fault_of
-from dptext.ledger.locations import parse_location, shown_url
+from dptext.ledger.locations import SQLITE_FAULTS, fault_of, parse_location, shown_url
 from dptext.ledger.texts import UNREADABLE
 
 #: How long a charge waits for others to end theirs.
@@ -118,11 +117,8 @@ class Database:
                         )
                     self._migrate(connection)
             if self.path:
-                with (
-                    self._plainly(),
-                    self._engine.connect() as connection,
-                    contextlib.suppress(sqlite3.OperationalError),
-                ):
+                failing = contextlib.suppress(sqlite3.OperationalError)
+                with self._plainly(), self._engine.connect() as connection, failing:
                     # So that readers and a writer do not wait for each other; the file keeps it. Where several
                     # processes make one ledger this fails for all but the last, which sets it.
                     connection.connection.cursor().execute("PRAGMA journal_mode=WAL")
@@ -265,7 +261,6 @@ def _alembic() -> Config:
 
 @functools.cache  # alembic compiles each step anew
 def _revisions() -> tuple[str, ...]:
-    """The schemas that this dptext knows, the newest first."""
     found = tuple(script.revision for script in ScriptDirectory.from_config(_alembic()).walk_revisions())
     if not found:
         raise LedgerError("The steps of the ledger's schema are missing from this installation of dptext.")

@@ -4,15 +4,17 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from dptext.errors import BudgetExceededError, IncomparableError
+from dptext import _validate
+from dptext.errors import BudgetExceededError, ConfigError, IncomparableError
 from dptext.ledger.requests import Request, Terms
 from dptext.ledger.spending import format_left, is_within, left_of, spent_epsilon, spent_guarantee
 from dptext.privacy import accounting
 from dptext.privacy.curves import sum_up
-from dptext.privacy.events import Event
-from dptext.privacy.guarantee import Guarantee, Unit, format_delta, format_epsilon
+from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event
+from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_delta, format_epsilon
 
 UNITS = (Unit.DOCUMENT, Unit.AUTHOR)
+_LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,3 +121,25 @@ def require_within(account: Account, standings: Iterable[Sequence[Event]], asked
         left=left,
         gap=gap,
     )
+
+
+def require_name(**named: str) -> None:
+    """Raise ConfigError unless each can stand in the books: 1 to 200 printable characters."""
+    for what, value in named.items():
+        if not value or len(value) > _LONGEST_NAME or not value.isprintable():
+            raise ConfigError(f"Expected {what} to be 1 to {_LONGEST_NAME} printable characters.")
+
+
+def require_openable(name: str, limit: Guarantee, dataset: str) -> None:
+    """Refuse with ConfigError what cannot be an account, before anything is written."""
+    require_name(name=name, dataset=dataset)
+    if limit.unit not in UNITS or limit.metric is not None or limit.basis is Basis.NONE:
+        raise ConfigError(
+            f"Expected a limit per {' or '.join(UNITS)}, without metric, found {limit.unit.value}"
+            f"{', metric ' + limit.metric if limit.metric else ''}."
+        )
+    _validate.positive(epsilon=limit.epsilon)
+    if limit.delta > MAX_MEANINGFUL_DELTA:
+        raise ConfigError(
+            f"Expected delta={limit.delta!r} <= {MAX_MEANINGFUL_DELTA:g}: above, a limit protects nobody."
+        )

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from dptext._wording import plural
 from dptext.errors import ConfigError, IncomparableError, LedgerError
-from dptext.ledger import everyone, standings
+from dptext.ledger import standings
 from dptext.ledger.entries import Account
 from dptext.ledger.requests import Request, Terms
 from dptext.ledger.schema import charged_subjects, charges, requests, subject_balances, tallies
@@ -89,13 +89,12 @@ def recompute(connection: sa.Connection, row: AnyRow, account: Account) -> Recom
 def _keeps(connection: sa.Connection, row: AnyRow, events: list[Event]) -> bool:
     try:
         is_sound = events_to_text(events_from_text(row.events)) == row.events
-        return is_sound and everyone.whole(connection, row, row.events) == events_to_text(events)
+        return is_sound and standings.whole(connection, row, row.events) == events_to_text(events)
     except LedgerError:
         return False
 
 
 def _charges_without_subjects(connection: sa.Connection, account_id: int) -> list[str]:
-    """Problems of charges to named subjects whose number of subjects is not the one that they state."""
     counted = (
         sa.select(charged_subjects.c.charge_id, sa.func.count().label("n"))
         .group_by(charged_subjects.c.charge_id)

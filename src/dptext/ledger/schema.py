@@ -24,7 +24,6 @@ class _Checked(TypeDecorator[Any]):
     kinds: ClassVar[tuple[type, ...]] = (str,)
 
     def is_sound(self, value: object) -> bool:
-        """Whether dptext can have written the value."""
         return isinstance(value, self.kinds)
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
@@ -95,7 +94,6 @@ class Natural(_Checked):
 
 
 metadata = MetaData()
-
 accounts = Table(
     "accounts",
     metadata,
@@ -148,7 +146,6 @@ settlements = Table(
 )
 
 # ------------------------------------------------------------------------ derived, since the second schema
-
 tallies = Table(
     "tallies",
     metadata,

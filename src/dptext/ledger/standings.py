@@ -1,11 +1,15 @@
-"""What subjects have spent: the SQL statements behind charges that fall on them.
+"""What was spent, and charges in full or not at all: weighed against the limit and written, inside one transaction.
+
+Of what was charged to everyone in an account the recent events are in its balance, earlier ones in a row of their own.
+A charge rewrites the recent ones alone, so it does not slow with the number of different events. Once they are many,
+they are folded into the earlier ones. The balance keeps the sha256 of those: no edit of them is believed.
 
 Subjects are handled in sets. Their hashes go through a temporary table, and the few different standings that subjects
 have (`tallies`) are worked out once each. So memory and the number of statements do not grow with the subjects.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -13,17 +17,19 @@ import sqlalchemy as sa
 from sqlalchemy.schema import CreateTable
 
 from dptext._wording import plural
-from dptext.errors import DataError
-from dptext.ledger import everyone
-from dptext.ledger.entries import Account, require_within
+from dptext.errors import BudgetExceededError, DataError, LedgerError
+from dptext.ledger import statements as rows
+from dptext.ledger.entries import Account, Charge, require_within
 from dptext.ledger.requests import Request
-from dptext.ledger.schema import Natural, charged_subjects, subject_balances, tallies
-from dptext.ledger.spending import after_charge, fits
+from dptext.ledger.schema import Natural, balances, charged_subjects, earlier_events, subject_balances, tallies
+from dptext.ledger.spending import after_charge, fits, keep_sums, known_sums, sums_of
 from dptext.ledger.statements import AnyRow, insert_into, once
-from dptext.ledger.texts import digest_of, events_from_text
+from dptext.ledger.texts import DAMAGED, digest_of, events_from_text, run_lengths, with_events
+from dptext.privacy.composition import Sums
 from dptext.privacy.events import Event
 
 _ROWS_AT_ONCE = 1000
+_MOST_RECENT = 32  # run lengths; a row of PostgreSQL with so many is not yet compressed
 _incoming = sa.Table(
     "incoming_subjects",
     sa.MetaData(),
@@ -32,7 +38,6 @@ _incoming = sa.Table(
     prefixes=["TEMPORARY"],
 )
 
-
 _moves = sa.Table(
     "subject_moves",
     sa.MetaData(),
@@ -40,7 +45,6 @@ _moves = sa.Table(
     sa.Column("after", Natural, nullable=False),
     prefixes=["TEMPORARY"],
 )
-
 
 # Jumps from one value of the index to the next, so that it does not read a row for each subject.
 _DISTINCT_TALLIES = sa.text(
@@ -56,6 +60,92 @@ _DISTINCT_TALLIES = sa.text(
 ).columns(tallies.c.events)
 
 
+def write_whole(
+    connection: sa.Connection,
+    account: str,
+    request: Request,
+    *,
+    key: str,
+    at: str,
+    hashes: Iterator[bytes] | None,
+    digest: str,
+) -> Charge:
+    """Charge a run, or find the charge that the key has already for the same run.
+
+    The transaction writes. The hashes are of the subjects, one for each unit; None charges everyone in the account. The
+    digest is of these hashes in their order; empty for everyone. The errors are those of `Ledger.charge`.
+    """
+    row = rows.locked_account(connection, account, key=key, digest=rows.request_digest(request))
+    found = rows.to_account(row)
+    found.require_same_meaning(request)
+    received = None
+    if hashes is not None:
+        received = digest, _receive(connection, hashes, request.units_per_subject)
+    number, affected = None, list[_Standing]()
+    if row.previous_id is None:
+        try:
+            events = row.events
+            if received is None:
+                events = weigh_everyone(connection, row, found, request)
+            else:
+                affected = _weigh_subjects(connection, row, found, request)
+        except BudgetExceededError:
+            if rows.charge(connection, row.id, key) is None:
+                raise
+        else:
+            number = rows.write_charge(
+                connection,
+                row,
+                key=key,
+                request_id=row.request_id or rows.new_request_id(connection, request),
+                terms=request.terms,
+                at=at,
+                received=received,
+                events=events,
+                new_subjects=sum(each.subjects for each in affected if each.tally_id is None),
+            )
+    if number is None:  # it was there before, or another wrote it while this one waited for the lock
+        return rows.same_charge(rows.charge(connection, row.id, key), found, request, received)
+    _fold(connection, row, events)
+    if affected:
+        _move_subjects(connection, row, number, affected)
+    return Charge(number, account, key, request, received and received[1], at, None, received and received[0])
+
+
+def whole(connection: sa.Connection, row: AnyRow, recent: str) -> str:
+    """All that was charged to everyone, as text, from the account's row; LedgerError where it is damaged."""
+    return with_events(_earlier(connection, row), events_from_text(recent))
+
+
+def _earlier(connection: sa.Connection, row: AnyRow) -> str:
+    chosen = sa.select(earlier_events.c.events).where(earlier_events.c.account_id == row.id)
+    text = connection.execute(chosen).scalar_one_or_none()
+    if (None if text is None else digest_of(text)) != row.earlier:
+        raise LedgerError(DAMAGED)
+    return text or "[]"
+
+
+def _earlier_sums(connection: sa.Connection, row: AnyRow) -> Sums | None:
+    """The sums of the earlier events, which are read only where their digest is new to this process."""
+    if row.earlier is None:
+        return Sums()
+    return known_sums(row.earlier, lambda: _earlier(connection, row))
+
+
+def _fold(connection: sa.Connection, row: AnyRow, recent: str) -> None:
+    """Put the recent events of a balance, which is locked, among the earlier ones if they have become many."""
+    if run_lengths(recent) <= _MOST_RECENT:
+        return
+    text = whole(connection, row, recent)
+    digest = digest_of(text)
+    keep_sums(digest, [_earlier_sums(connection, row), sums_of(recent)])
+    adding = insert_into(connection)(earlier_events)
+    adding = adding.on_conflict_do_update(index_elements=["account_id"], set_={"events": adding.excluded.events})
+    connection.execute(adding, {"account_id": row.id, "events": text})
+    emptied = sa.update(balances).where(balances.c.account_id == row.id).values(events="[]", earlier=digest)
+    connection.execute(emptied)
+
+
 def weigh_everyone(connection: sa.Connection, row: AnyRow, account: Account, request: Request) -> str:
     """The account's recent events after a charge to everyone; BudgetExceededError where some subject cannot pay."""
     own = _tally_texts(connection, row.id) if row.subjects else []
@@ -64,9 +154,9 @@ def weigh_everyone(connection: sa.Connection, row: AnyRow, account: Account, req
 
 
 def _weigh(connection: sa.Connection, row: AnyRow, own: Sequence[str], account: Account, request: Request) -> None:
-    if fits(row.events, own, request.events, account.limit, everyone.earlier_sums(connection, row)):
+    if fits(row.events, own, request.events, account.limit, _earlier_sums(connection, row)):
         return
-    for_all = events_from_text(everyone.whole(connection, row, row.events))
+    for_all = events_from_text(whole(connection, row, row.events))
     require_within(account, [[*for_all, *events_from_text(text)] for text in own], request.events)
 
 
@@ -89,7 +179,7 @@ def tally_of(connection: sa.Connection, account_id: int, subject: bytes) -> tupl
     return events_from_text(own) if own else ()
 
 
-def receive(connection: sa.Connection, hashes: Iterable[bytes], units_per_subject: int) -> int:
+def _receive(connection: sa.Connection, hashes: Iterable[bytes], units_per_subject: int) -> int:
     """Write the subjects of a run to a temporary table and count the different ones; DataError for too many units."""
     connection.execute(CreateTable(_incoming, if_not_exists=True))
     connection.execute(sa.delete(_incoming))
@@ -111,7 +201,7 @@ def receive(connection: sa.Connection, hashes: Iterable[bytes], units_per_subjec
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class _Standing:
     """Subjects of a run of whom the same was spent.
 
     Attributes:
@@ -124,7 +214,7 @@ class Standing:
     subjects: int
 
 
-def weigh_subjects(connection: sa.Connection, row: AnyRow, account: Account, request: Request) -> list[Standing]:
+def _weigh_subjects(connection: sa.Connection, row: AnyRow, account: Account, request: Request) -> list[_Standing]:
     """What was spent of the subjects received, and what will have been; BudgetExceededError where one cannot pay."""
     mine = sa.and_(subject_balances.c.account_id == row.id, subject_balances.c.subject == _incoming.c.subject)
     found = connection.execute(
@@ -136,13 +226,13 @@ def weigh_subjects(connection: sa.Connection, row: AnyRow, account: Account, req
     if own:
         _weigh(connection, row, own, account, request)
     after = (
-        Standing(tally_id, after_charge(events, request.events), int(n))
+        _Standing(tally_id, after_charge(events, request.events), int(n))
         for (tally_id, _, n), events in zip(found, own, strict=True)
     )
     return sorted(after, key=lambda each: each.after)  # two accounts write new tallies in one order: no deadlock
 
 
-def move_subjects(connection: sa.Connection, row: AnyRow, number: int, standings: Sequence[Standing]) -> None:
+def _move_subjects(connection: sa.Connection, row: AnyRow, number: int, standings: Sequence[_Standing]) -> None:
     """Write the subjects that were received to the charge, and move each to its new standing."""
     connection.execute(
         sa.insert(charged_subjects).from_select(

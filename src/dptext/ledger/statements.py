@@ -13,6 +13,7 @@ from dptext.ledger.requests import Request, Terms, terms_from_text
 from dptext.ledger.schema import accounts, balances, charges, requests, settlements
 from dptext.ledger.texts import canonical, digest_of
 from dptext.privacy.guarantee import Guarantee, Relation, Unit
+from dptext.privacy.names import COMPARED, normal_form
 
 AnyRow = sa.Row[Any]  # columns are checked by the tests against both databases
 _ROWS_AT_ONCE = 1000
@@ -24,14 +25,11 @@ _ACCOUNT = (
     .where(accounts.c.name == sa.bindparam("name"))
 )
 
-
 _ACCOUNT_WITH_CHARGE = (
     _ACCOUNT.add_columns(charges.c.id.label("previous_id"), requests.c.id.label("request_id"))
     .outerjoin(charges, sa.and_(charges.c.account_id == accounts.c.id, charges.c.key == sa.bindparam("key")))
     .outerjoin(requests, requests.c.digest == sa.bindparam("digest"))
 )
-
-
 # Only the balance changes. A transaction that waited for the lock reads it as the one before left it.
 _LOCKED_ACCOUNT = _ACCOUNT_WITH_CHARGE.with_for_update(of=balances)
 #: Charges with what was asked and what they paid for.
@@ -40,8 +38,6 @@ CHARGES = (
     .join(requests, requests.c.id == charges.c.request_id)
     .outerjoin(settlements, settlements.c.charge_id == charges.c.id)
 )
-
-
 # Made once: building a statement costs more than running it.
 _INSERTS: dict[str, type[postgresql.Insert] | type[sqlite.Insert]] = {
     "postgresql": postgresql.Insert,
@@ -56,26 +52,15 @@ _ADD_CHARGE = {
     for dialect, insert in _INSERTS.items()
 }
 
-
 _MOVE_BALANCE = (
     sa.update(balances)
     .where(balances.c.account_id == sa.bindparam("account"))
     .values({name: sa.bindparam(f"moved_{name}") for name in ("events", "terms", "charges", "subjects")})
 )
-
-
 _ADDED = _ADD_CHARGE["postgresql"].cte("added")
 _ADD_AND_MOVE = _MOVE_BALANCE.where(sa.exists(sa.select(_ADDED.c.id))).returning(
     sa.select(_ADDED.c.id).scalar_subquery()
 )
-
-
-def inserted(made: sa.CursorResult[Any]) -> int:
-    """The number of the row that was just inserted."""
-    key = made.inserted_primary_key
-    if key is None:
-        raise LedgerError("The database did not number a row.")
-    return int(key[0])
 
 
 def account(connection: sa.Connection, name: str) -> AnyRow:
@@ -102,6 +87,46 @@ def _found(row: AnyRow | None, name: str) -> AnyRow:
     if row is None:
         raise ConfigError(f"There is no account {name!r} in this ledger: see `dptext budget show`, or open it.")
     return row
+
+
+def write_account(connection: sa.Connection, account: Account, key_check: bytes | None) -> None:
+    """Write an account with an empty balance; ConfigError where its name or dataset is taken, in normal form."""
+    if connection.dialect.name == "postgresql":
+        # Two openings of one name at once: the second waits, and then sees the first.
+        connection.execute(sa.text("LOCK TABLE accounts IN SHARE ROW EXCLUSIVE MODE"))
+    name, dataset, limit = account.name, account.dataset, account.limit
+    for there in connection.execute(sa.select(accounts)):
+        if normal_form(there.name) == normal_form(name):
+            raise ConfigError(
+                f"Expected the name of a new account, found {name!r}, which is there already"
+                f"{'' if there.name == name else f' as {there.name!r}: names are {COMPARED}'}."
+            )
+        if normal_form(there.dataset) == normal_form(dataset):
+            raise ConfigError(
+                f"Expected one account for a dataset: {there.name!r} is that of {there.dataset!r} already, per "
+                f"{there.unit}. A second one would hide what the first has spent"
+                f"{'' if there.dataset == dataset else f'; names are {COMPARED}'}."
+            )
+    made = connection.execute(
+        sa.insert(accounts).values(
+            name=name,
+            dataset=dataset,
+            unit=limit.unit.value,
+            relation=limit.relation.value,
+            epsilon=limit.epsilon,
+            delta=limit.delta,
+            key_check=key_check,
+            opened=account.opened,
+        )
+    )
+    key = made.inserted_primary_key
+    if key is None:
+        raise LedgerError("The database did not number a row.")
+    connection.execute(
+        sa.insert(balances).values(
+            account_id=int(key[0]), events="[]", terms=canonical(Terms().to_dict()), charges=0, subjects=0
+        )
+    )
 
 
 def to_account(row: AnyRow) -> Account:

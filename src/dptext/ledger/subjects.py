@@ -7,7 +7,6 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -42,10 +41,9 @@ class SubjectKey:
         """What an account keeps that was opened before names had a normal form."""
         return self._keyed("check", account, "")
 
-    def hashes(self, account: str, names: Iterable[str]) -> Iterator[bytes]:
-        """The hash of each name as it is spelled, 32 bytes; other ones in each account, so that none can be joined."""
-        for name in names:
-            yield self._keyed("subject", account, name)
+    def hash(self, account: str, name: str) -> bytes:
+        """The hash of a name as it is spelled, 32 bytes; another one in each account, so that none can be joined."""
+        return self._keyed("subject", account, name)
 
     def naming(self, account: str, kept: bytes) -> "Naming":
         """How an account knows its subjects, which keeps what `check` gave; ConfigError for one of another key."""
@@ -83,8 +81,7 @@ class Naming:
 
     def hash(self, name: str) -> bytes:
         """The hash of a subject."""
-        (hashed,) = self.key.hashes(self.account, [name if self.as_spelled else normal_form(name)])
-        return hashed
+        return self.key.hash(self.account, name if self.as_spelled else normal_form(name))
 
 
 class SubjectsDigest:
@@ -110,16 +107,12 @@ def read_subject_key(path: Path) -> SubjectKey:
     _require_file_name(path)
     try:
         with path.open("rb") as file:
-            text = file.read(_LONGEST_FILE).decode("ascii")
+            secret = bytes.fromhex(file.read(_LONGEST_FILE).decode("ascii"))
     except OSError as error:
         raise ConfigError(
             f"Expected the subject key of the account in {path}: {error.strerror}. Without it nobody can tell which "
             "subjects were charged; bring the file back, or name it with --subject-key."
         ) from None
-    except UnicodeDecodeError:
-        text = ""
-    try:
-        secret = bytes.fromhex(text)
     except ValueError:
         secret = b""
     if len(secret) != _BYTES:

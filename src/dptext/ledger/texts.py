@@ -14,7 +14,6 @@ from dptext.types import Json
 DAMAGED = "The balances of the ledger are damaged: `dptext budget verify` says where. Nothing is released."
 #: What reading raises where dptext did not write the JSON text.
 UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
-
 _COUNT = '{"count":'  # begins the text of every run length
 _MOST_KEPT = 1 << 15  # run lengths in memory
 

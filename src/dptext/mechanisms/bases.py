@@ -3,13 +3,12 @@
 No mechanism has to use them; what it has to offer is said in `dptext.mechanism`.
 """
 
-from __future__ import annotations
-
 import tempfile
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import (
     Any,
@@ -28,12 +27,14 @@ from typing import (
 from dptext import _validate
 from dptext.embeddings.vector_files import load_saved_word_vectors, load_word_vectors, save_word_vectors
 from dptext.embeddings.vectors import WordVectors
-from dptext.errors import ConfigError, IncomparableError
+from dptext.errors import ConfigError, IncomparableError, needing
 from dptext.frozen import Frozen
 from dptext.mechanism import Learns, Mechanism, Remarks, Spec, Traits
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, NoEvent, PureEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
+from dptext.sampling.envelope import EnvelopeResponse
+from dptext.sampling.source import Randomness
 from dptext.text.files import Target
 from dptext.text.records import Record
 
@@ -139,6 +140,31 @@ class OneEpsilon(OneUnit):
         return replace(self, epsilon=epsilon)  # type: ignore[type-var]  # every spec is a dataclass
 
 
+class Untrained(Generic[Mechanism_co]):
+    """A spec that learns from no text, and of which nothing is saved."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _fitted(self) -> Mechanism_co:
+        """The mechanism."""
+
+    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> Mechanism_co:
+        """The mechanism; public records and a seed are not needed.
+
+        ConfigError: a model that the settings name is not here, or does not suit them. MissingExtraError: its package
+        is absent.
+        """
+        return self._fitted()
+
+    def load(self, folder: Path) -> Mechanism_co:
+        """The mechanism, as by `fit`: nothing is read from the folder.
+
+        Where the settings name a model, it is the installed one; `load_model` refuses one of another digest.
+        """
+        return self._fitted()
+
+
 class FromWords(Generic[Mechanism_co]):
     """A spec that learns from no text: it is fitted to the public word vectors that its settings name."""
 
@@ -200,6 +226,39 @@ class NoGuarantee(OneUnitSpec):
         raise ConfigError(f"Expected a mechanism with a guarantee to calibrate to epsilon={epsilon!r}: {self.reason}.")
 
 
+def bisected(spec: Settings, epsilon: float, low: float, high: float, *, rounds: int, **at: Any) -> Settings:
+    """The spec at the largest setting `epsilon` from low, which fits, whose guarantee costs at most epsilon."""
+    for _ in range(rounds):
+        middle = (low + high) / 2
+        tried: Any = replace(spec, epsilon=middle)  # type: ignore[type-var]  # every spec is a dataclass
+        low, high = (middle, high) if tried.guarantee(**at).epsilon <= epsilon else (low, middle)
+    return replace(spec, epsilon=low)  # type: ignore[type-var]
+
+
+def blocks_of(randomness: Randomness, sizes: Sequence[int], most: int) -> Iterator[tuple[Randomness, slice]]:
+    """As `Randomness.blocks`, with the rows that each block is of."""
+    start = 0
+    for source, n in randomness.blocks(sizes, most):
+        yield source, slice(start, start + n)
+        start += n
+
+
+class Extra:
+    """A module that needs packages of extras, imported when something of it is first asked for.
+
+    MissingExtraError says what cannot be done without which extras.
+    """
+
+    def __init__(self, module: str, what: str, *extras: str) -> None:
+        self._module, self._what, self._extras = module, what, extras
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # asked by whoever inspects a module
+            raise AttributeError(name)
+        with needing(self._what, *self._extras):
+            return getattr(import_module(self._module), name)
+
+
 @cache
 def _choices(kind: type) -> dict[str, tuple[str, ...]]:
     hints = get_type_hints(kind)
@@ -218,8 +277,9 @@ def settings_for(kind: type[Settings], spec: object) -> Settings:
     return kind(**{each.name: getattr(spec, each.name) for each in fields(kind)})  # type: ignore[arg-type]
 
 
-def texts_in_play(found: int, of: int) -> Remarks:
-    """What is said of a choice among public texts by an envelope; see `EnvelopeResponse.in_play`."""
+def texts_in_play(choice: object, of: int) -> Remarks:
+    """What is said of a choice among so many public texts; see `EnvelopeResponse.in_play`."""
+    found = choice.in_play() if isinstance(choice, EnvelopeResponse) else of
     said = f"In play: {found:,} of {of:,} public texts carry 99% of what is chosen whatever a record says."
     if found == 1:
         said += (

@@ -10,8 +10,6 @@ A mechanism is imported when its kind is first asked for. Data name kinds, never
 anything imported that is not installed as a mechanism.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cached_property
@@ -64,15 +62,12 @@ class Registry(Mapping[str, type[Spec]]):
         return self.loaded[kind]
 
     def __iter__(self) -> Iterator[str]:
-        """All kinds; nothing is imported."""
         return iter([*OURS, *sorted(self._theirs)])
 
     def __len__(self) -> int:
-        """How many kinds there are; nothing is imported."""
         return len(OURS) + len(self._theirs)
 
     def __contains__(self, kind: object) -> bool:
-        """Whether there is such a kind; nothing is imported."""
         return kind in OURS or kind in self._theirs
 
     def usable(self, say: Callable[[str], None] = lambda _: None) -> dict[str, type[Spec]]:

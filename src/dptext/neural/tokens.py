@@ -18,6 +18,17 @@ PAD, UNKNOWN, BEGIN, END = range(4)
 _SPECIAL = 4
 
 
+def batches(rows: Integers, lengths: Integers, size: int, source: np.random.Generator) -> list[Integers]:
+    """Batches of these rows in random order, each of like `lengths`, which are of all rows.
+
+    They are sorted within windows of 16 batches: there is little padding, and a text has other neighbours each time.
+    """
+    shuffled = source.permutation(rows)
+    shuffled = shuffled[np.lexsort((lengths[shuffled], np.arange(len(shuffled)) // (16 * size)))]
+    found = [shuffled[start : start + size] for start in range(0, len(shuffled), size)]
+    return [found[i] for i in source.permutation(len(found))]
+
+
 @dataclass(frozen=True, slots=True)
 class Tokens:
     """A public vocabulary: four special tokens, one token for each label (the `@Label` of the paper), then words.

@@ -31,22 +31,7 @@ import numpy as np
 
 from dptext import _validate
 from dptext.errors import ConfigError, IncomparableError
-from dptext.privacy.curves import (
-    UNIT,
-    approximate_delta,
-    dominating,
-    exponential_epsilon,
-    gaussian_epsilon,
-    renyi_divergence,
-    renyi_epsilon,
-    round_up,
-    sum_up,
-    top_k_epsilon,
-    two_set_epsilon,
-    units,
-    up,
-    zcdp_epsilon,
-)
+from dptext.privacy import curves
 from dptext.privacy.events import (
     EVENTS,
     ApproximateEvent,
@@ -99,9 +84,9 @@ def _pure_epsilon(event: Event) -> float | None:
         case PureEvent() | TopKEvent():
             return event.epsilon
         case TwoSetEvent():
-            return two_set_epsilon(event)
+            return curves.two_set_epsilon(event)
         case ExponentialEvent():
-            return exponential_epsilon(event)
+            return curves.exponential_epsilon(event)
         case ApproximateEvent() | GaussianEvent() | ZcdpEvent() | SampledGaussianEvent() | NoEvent():
             return None
         case MetricEvent():
@@ -120,14 +105,14 @@ def _zcdp_rho(event: Event) -> float | None:
             return event.rho
         case GaussianEvent():
             inverse = 1 / event.noise_multiplier
-            return up(0.5 * inverse * inverse)
+            return curves.up(0.5 * inverse * inverse)
         case ExponentialEvent():
             # Bounded range 2d (Cesar and Rogers 2021), or the tight pure epsilon.
-            tight = exponential_epsilon(event)
-            return up(min(event.log_range * event.log_range, tight * tight) / 2)
+            tight = curves.exponential_epsilon(event)
+            return curves.up(min(event.log_range * event.log_range, tight * tight) / 2)
         case PureEvent() | TopKEvent() | TwoSetEvent():
             pure = _pure_epsilon(event)
-            return None if pure is None else up(pure * pure / 2)
+            return None if pure is None else curves.up(pure * pure / 2)
         case ApproximateEvent() | SampledGaussianEvent() | NoEvent() | MetricEvent():
             return None
         case _:
@@ -146,7 +131,7 @@ def _without_delta(events: Iterable[Event], delta: float) -> tuple[tuple[Event, 
     """The events without their own deltas, and what is left of delta after these; below 0 nothing holds."""
     listed = list(events)
     approximate = [e for e in listed if isinstance(e, ApproximateEvent)]
-    left = Fraction(delta) - approximate_delta(approximate)
+    left = Fraction(delta) - curves.approximate_delta(approximate)
     pure = (PureEvent(e.epsilon, e.count) for e in approximate)
     rest = compose(e for e in (*listed, *pure) if not isinstance(e, ApproximateEvent) and _pure_epsilon(e) != 0)
     return rest, _round_down(left)
@@ -163,18 +148,16 @@ def _as_choice(event: Event) -> Event:
         case PureEvent(epsilon=pure):
             return TopKEvent(pure, 1, 2, event.count)
         case ExponentialEvent():
-            return TopKEvent(exponential_epsilon(event), 1, 2, event.count)
+            return TopKEvent(curves.exponential_epsilon(event), 1, 2, event.count)
         case _:
-            return dominating(event)
+            return curves.dominating(event)
 
 
 def _one_choice(events: Sequence[Event]) -> TopKEvent | None:
     """All the events as runs of one randomized response, or None where they need several or another."""
     kinds = iter(map(_as_choice, events))
     first = next(kinds)
-    if not isinstance(first, TopKEvent) or any(
-        _SETTINGS[type(each)](each) != _SETTINGS[TopKEvent](first) for each in kinds
-    ):
+    if not isinstance(first, TopKEvent) or any(replace(each, count=first.count) != first for each in kinds):
         return None
     return replace(first, count=sum(event.count for event in events))
 
@@ -195,7 +178,7 @@ def _renyi_curve(event: Event) -> Floats | None:
     if rho is None:
         return None
     choice = _as_choice(event)
-    linear = _ORDERS * up(rho)
+    linear = _ORDERS * curves.up(rho)
     if not isinstance(choice, TopKEvent):
         return linear
     return np.minimum(linear, _choice_curve(choice.epsilon, choice.k, choice.size))
@@ -203,7 +186,7 @@ def _renyi_curve(event: Event) -> Floats | None:
 
 @lru_cache(maxsize=4096)  # an account has many charges of few strengths
 def _choice_curve(per_run: float, k: int, size: int) -> Floats:
-    return renyi_divergence(TopKEvent(per_run, k, size), _ORDERS)
+    return curves.renyi_divergence(TopKEvent(per_run, k, size), _ORDERS)
 
 
 def _bounds(events: Sequence[Event], delta: float, relation: Relation) -> Iterator[float]:
@@ -213,21 +196,21 @@ def _bounds(events: Sequence[Event], delta: float, relation: Relation) -> Iterat
     terms = [(value, event.count) for event, value in pure if value is not None]
     if noisy and not delta:
         return
-    yield sum_up([*terms, (_noise_epsilon(noisy, delta, relation), 1)] if noisy else terms)
+    yield curves.sum_up([*terms, (_noise_epsilon(noisy, delta, relation), 1)] if noisy else terms)
     if not delta:
         return
     choice = _one_choice(events)
     if choice and choice.count <= _MAX_EXACT_RUNS:
-        yield top_k_epsilon(choice, delta)
+        yield curves.top_k_epsilon(choice, delta)
         if choice.count <= _MAX_ALONE or not any(isinstance(event, ExponentialEvent) for event in events):
             return  # that bound is exact, but for the exponential mechanism, which loses less
     rhos = [(_zcdp_rho(event), event.count) for event in events]
-    rho = sum_up((rho, count) for rho, count in rhos if rho is not None)
+    rho = curves.sum_up((rho, count) for rho, count in rhos if rho is not None)
     if all(each is not None for each, _ in rhos) and rho < _LARGEST_RHO:
-        yield zcdp_epsilon(rho, delta)
-        curves = [(_renyi_curve(event), event.count) for event in events]
-        total = sum((curve * count for curve, count in curves if curve is not None), np.zeros(len(_ORDERS)))
-        yield renyi_epsilon(_ORDERS, total * (1 + 1e-9), delta)
+        yield curves.zcdp_epsilon(rho, delta)
+        divergences = [(_renyi_curve(event), event.count) for event in events]
+        total = sum((curve * count for curve, count in divergences if curve is not None), np.zeros(len(_ORDERS)))
+        yield curves.renyi_epsilon(_ORDERS, total * (1 + 1e-9), delta)
 
 
 def _noise_epsilon(noisy: Sequence[Event], delta: float, relation: Relation) -> float:
@@ -237,18 +220,20 @@ def _noise_epsilon(noisy: Sequence[Event], delta: float, relation: Relation) -> 
     if any(isinstance(e, SampledGaussianEvent) for e in mixable):
         if not zcdp:
             return mixed_epsilon(mixable, delta, relation)
-        rho = sum_up((e.rho, e.count) for e in zcdp)
-        return sum_up([(mixed_epsilon(mixable, delta / 2, relation), 1), (zcdp_epsilon(rho, delta / 2), 1)])
-    rho = sum_up((_zcdp_rho(e) or 0.0, e.count) for e in noisy)
-    precision = sum_up((inverse_square(e.noise_multiplier), e.count) for e in mixable)
+        rho = curves.sum_up((e.rho, e.count) for e in zcdp)
+        return curves.sum_up(
+            [(mixed_epsilon(mixable, delta / 2, relation), 1), (curves.zcdp_epsilon(rho, delta / 2), 1)]
+        )
+    rho = curves.sum_up((_zcdp_rho(e) or 0.0, e.count) for e in noisy)
+    precision = curves.sum_up((inverse_square(e.noise_multiplier), e.count) for e in mixable)
     return _unsampled_epsilon(rho, delta, None if zcdp else precision)
 
 
 def _unsampled_epsilon(rho: float, delta: float, precision: float | None) -> float:
     """Epsilon at delta > 0 of rho-zCDP runs; where all are Gaussian, 1 / noise_multiplier^2 adds up to `precision`."""
     if precision is None or rho == 0 or rho > _LARGEST_RHO:
-        return zcdp_epsilon(rho, delta)
-    return gaussian_epsilon(1 / math.sqrt(precision), delta)  # Gaussians compose to one Gaussian
+        return curves.zcdp_epsilon(rho, delta)
+    return curves.gaussian_epsilon(1 / math.sqrt(precision), delta)  # Gaussians compose to one Gaussian
 
 
 class Sums(NamedTuple):
@@ -281,24 +266,24 @@ class Sums(NamedTuple):
             float(isinstance(run, ExponentialEvent)),
         )
         try:
-            return cls(*(units(term) * event.count for term in terms))
+            return cls(*(curves.units(term) * event.count for term in terms))
         except OverflowError:
             return None
 
     def epsilons(self, delta: float) -> Iterator[float]:
         """Bounds at delta, quickest first, none below `quick_epsilon`; OverflowError where one is infinite."""
-        left = _round_down(Fraction(delta) - Fraction(self.slack, UNIT))
+        left = _round_down(Fraction(delta) - Fraction(self.slack, curves.UNIT))
         if left < 0 or (self.noise and not left):
             return
         noise = 0.0
         if self.noise:
-            precision = None if self.zcdp else round_up(Fraction(self.precision, UNIT))
-            noise = _unsampled_epsilon(round_up(Fraction(self.noise, UNIT)), left, precision)
-        yield round_up(Fraction(self.pure + units(noise), UNIT))
-        rho = round_up(Fraction(self.rho, UNIT))
+            precision = None if self.zcdp else curves.round_up(Fraction(self.precision, curves.UNIT))
+            noise = _unsampled_epsilon(curves.round_up(Fraction(self.noise, curves.UNIT)), left, precision)
+        yield curves.round_up(Fraction(self.pure + curves.units(noise), curves.UNIT))
+        rho = curves.round_up(Fraction(self.rho, curves.UNIT))
         # Few exponential runs are charged by another bound than zCDP, which may be larger; see `_bounds`.
         if left and rho < _LARGEST_RHO and not self.exponential:
-            yield zcdp_epsilon(rho, left)
+            yield curves.zcdp_epsilon(rho, left)
 
 
 def is_numerical(events: Iterable[Event], delta: float) -> bool:
@@ -311,30 +296,23 @@ def is_numerical(events: Iterable[Event], delta: float) -> bool:
 
 def slack(events: Iterable[Event]) -> float:
     """The least delta at which the events can have an epsilon because of their own additive deltas, rounded up."""
-    return round_up(approximate_delta(event for event in events if isinstance(event, ApproximateEvent)))
+    return curves.round_up(curves.approximate_delta(event for event in events if isinstance(event, ApproximateEvent)))
 
 
 def epsilon(events: Iterable[Event], delta: float = 0.0, *, relation: Relation = Relation.REPLACE_ONE) -> float:
     """The smallest epsilon that is known to hold at delta for all these runs together, rounded up.
 
-    Infinite where nothing holds (a Gaussian at delta 0, a NoEvent).
-
-    Raises:
-        IncomparableError: an event has a metric.
-        ConfigError: delta is outside [0, 1], or there is no event.
+    Infinite where nothing holds (a Gaussian at delta 0, a NoEvent). IncomparableError where an event has a metric,
+    ConfigError where delta is outside [0, 1], or there is no event.
     """
     return _epsilon(events, delta, relation, numerical=True)
 
 
 def quick_epsilon(events: Iterable[Event], delta: float = 0.0, *, relation: Relation = Relation.REPLACE_ONE) -> float:
-    """A bound that is never below `epsilon` and takes milliseconds. A ledger charges by it.
+    """A bound that is never below `epsilon` and takes milliseconds; errors as there. A ledger charges by it.
 
-    It takes formulas alone. A training has none, so its bound takes longer. Runs of several kinds may cost less than
-    it says.
-
-    Raises:
-        IncomparableError: an event has a metric.
-        ConfigError: delta is outside [0, 1], or there is no event.
+    It takes formulas alone. A training has none, so its bound takes longer. Runs of several kinds may cost less than it
+    says.
     """
     return _epsilon(events, delta, relation, numerical=False)
 

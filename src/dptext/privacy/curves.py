@@ -167,11 +167,9 @@ def top_k_probabilities(event: TopKEvent) -> tuple[float, float, float]:
 
 @dataclass(frozen=True, slots=True)
 class _NetLosses:
-    """The distribution of (runs with loss +epsilon) - (runs with loss -epsilon).
+    """The distribution of (runs with loss +epsilon) - (runs with loss -epsilon), from the `lowest` number on.
 
-    Attributes:
-        lowest: the first number of `mass`; the others follow it one by one.
-        missing: at least the probability of all that `mass` leaves out.
+    `missing` is at least the probability of all that `mass` leaves out.
     """
 
     lowest: int

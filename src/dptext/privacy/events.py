@@ -81,8 +81,8 @@ class ZcdpEvent:
 class SampledGaussianEvent:
     """`count` trainings of `steps` Poisson-sampled Gaussian steps (DP-SGD).
 
-    noise_multiplier = standard deviation / clip norm of one record, the convention of DP-SGD; what one
-    record can change under the relation of the guarantee is left to accounting.
+    noise_multiplier = standard deviation / clip norm of one record, the convention of DP-SGD; what one record can
+    change under the relation of the guarantee is left to accounting.
     """
 
     noise_multiplier: float
@@ -146,8 +146,8 @@ class TwoSetEvent:
 class ExponentialEvent:
     """`count` choices with probability proportional to e^w, all log weights w within a public range.
 
-    `log_range` is (largest - smallest possible w) over all inputs, `size` the number of options. The
-    statement holds for any two inputs whatever, so it needs no lifting (MATHS 1.4).
+    `log_range` is (largest - smallest possible w) over all inputs, `size` the number of options. The statement holds
+    for any two inputs whatever, so it needs no lifting (MATHS 1.4).
     """
 
     log_range: float
@@ -197,18 +197,9 @@ class NoEvent:
             raise ConfigError(f"Expected reason={self.reason!r} to say why there is no guarantee.")
 
 
-Event = (
-    PureEvent
-    | ApproximateEvent
-    | GaussianEvent
-    | ZcdpEvent
-    | SampledGaussianEvent
-    | TopKEvent
-    | TwoSetEvent
-    | ExponentialEvent
-    | MetricEvent
-    | NoEvent
-)
+#: Choices that hold for any two inputs whatever.
+Choice = TopKEvent | TwoSetEvent | ExponentialEvent
+Event = PureEvent | ApproximateEvent | GaussianEvent | ZcdpEvent | SampledGaussianEvent | Choice | MetricEvent | NoEvent
 
 
 def event_to_dict(event: Event) -> dict[str, Json]:

@@ -71,12 +71,11 @@ class Basis(StrEnum):
 
 
 _LARGE = 15.0  # of epsilon: e^15 is 3 million
-_BASIS_ORDER = tuple(Basis)
 
 
 def weakest(*bases: Basis) -> Basis:
     """The weakest of several bases: what a composition rests on."""
-    return max(bases, key=_BASIS_ORDER.index)
+    return max(bases, key=list(Basis).index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +83,16 @@ class Guarantee:
     """What a release guarantees. Made by `dptext.privacy.accounting` only; derived, never stored as truth.
 
     Attributes:
-        epsilon: bound on the log ratio of output probabilities (times the distance when `metric` is set);
-            infinite when nothing is guaranteed.
+        epsilon: bound on the log ratio of output probabilities (times the distance when `metric` is set); infinite when
+            nothing is guaranteed.
         delta: additive part of the bound.
-        metric: None, or the public distance that epsilon is multiplied with.
         unit, relation: which inputs are neighbours.
+        metric: None, or the public distance that epsilon is multiplied with.
         trust: who sees the private text.
         basis: why it should be believed; NONE demands a `reason`.
         assumptions: what must hold for a CONDITIONAL basis.
-        reveals: public functions of the input whose value leaves as it is; the guarantee holds for
-            neighbours with equal value.
-        reason: why the basis is NONE.
+        reveals: public functions of the input whose value leaves as it is; the guarantee holds for neighbours with
+            equal value.
     """
 
     epsilon: float
@@ -132,8 +130,12 @@ class Guarantee:
     def require_comparable(self, other: "Guarantee") -> None:
         """Raise IncomparableError unless unit, relation and metric agree."""
         if self.meaning != other.meaning:
+            one, two = (
+                f"(unit {each.unit}, relation {each.relation}" + (f", metric {each.metric})" if each.metric else ")")
+                for each in (self, other)
+            )
             raise IncomparableError(
-                f"Expected the same unit, relation and metric, found {_meaning(self)} and {_meaning(other)}. "
+                f"Expected the same unit, relation and metric, found {one} and {two}. "
                 "Lift the smaller unit with dptext.privacy.accounting.lift, or convert the relation, first."
             )
 
@@ -224,11 +226,8 @@ class Guarantee:
         if self.assumptions and self.basis is not Basis.CONDITIONAL:
             lines.append("Assumed: " + "; ".join(self.assumptions) + ".")
         if self.reveals:
-            lines.append(
-                "Revealed as it is: "
-                + "; ".join(self.reveals)
-                + ". The guarantee speaks of inputs that agree on these."
-            )
+            revealed = "; ".join(self.reveals)
+            lines.append(f"Revealed as it is: {revealed}. The guarantee speaks of inputs that agree on these.")
         lines.append(_TRUST[self.trust])
         return "\n".join(lines)
 
@@ -254,27 +253,22 @@ class Guarantee:
         return html_text(f"{self.sentence()}\n\n{self.explain()}")
 
 
-def _texts(value: Json) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise TypeError("a list of texts was expected")
-    return tuple(map(_text, value))
-
-
 def _text(value: Json) -> str:
     if not isinstance(value, str):
         raise TypeError("a text was expected")
     return value
 
 
+def _texts(value: Json) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError("a list of texts was expected")
+    return tuple(map(_text, value))
+
+
 def _number(value: Json) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError("a number was expected")
     return float(value)
-
-
-def _meaning(guarantee: Guarantee) -> str:
-    metric = f", metric {guarantee.metric}" if guarantee.metric else ""
-    return f"(unit {guarantee.unit}, relation {guarantee.relation}{metric})"
 
 
 _NEIGHBOURS = {

@@ -27,9 +27,7 @@ Mixable = TopKEvent | GaussianEvent | SampledGaussianEvent
 
 _FINEST = 1e-4  # of the grid of losses, as dp-accounting has it
 _WIDE = 50.0  # from here on a run has some 10^5 losses on a coarser grid, a tenth of a second each
-_GRID = (
-    3e6  # points of all losses together, about: a finer grid takes many seconds; this one cost up to 1e-5 of epsilon
-)
+_GRID = 3e6  # points of all losses together, about: a finer grid takes many seconds; this cost up to 1e-5 of epsilon
 _EARLIER_GRID = 1.5e8  # of steps as if none were sampled
 _COARSEST = 1.0
 _LEAST_DELTA = 1e-11

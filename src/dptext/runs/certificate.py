@@ -5,7 +5,7 @@ Everything in it is public: nothing is computed from private text but what the g
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TypeVar
 
@@ -33,7 +33,6 @@ READING = {
 }
 _HEX = 64
 _LONGEST_NAME = 255  # bytes of a file's name
-
 Kind = TypeVar("Kind")
 
 
@@ -134,25 +133,19 @@ class Certificate:
 
     def to_json(self) -> str:
         """The certificate as JSON text."""
-        data: dict[str, Json] = {
-            "schema": SCHEMA,
+        late = ("schema", "fields", "reading")
+        data: dict[str, object] = {"schema": SCHEMA}
+        data |= {each.name: getattr(self, each.name) for each in fields(self) if each.name not in late}
+        data |= {
             "settings": dict(self.settings),
             "events": [event_to_dict(event) for event in self.events],
             "guarantees": [guarantee.to_dict() for guarantee in self.guarantees],
-            "records": self.records,
-            "output": self.output,
-            "sha256": self.sha256,
             "digests": dict(self.digests),
-            "randomness": self.randomness,
-            "delta": self.delta,
-            "max_per_author": self.max_per_author,
-            "also_reveals": list(self.also_reveals),
             "version": self.version or __version__,
             "charged": None if self.charged is None else self.charged.to_dict(),
             "repetition": self.repetition,
-            **({"fields": dict(self.fields)} if self.fields else {}),
-            **({"reading": list(self.reading)} if self.reading else {}),
         }
+        data |= {name: found for name, found in (("fields", dict(self.fields)), ("reading", self.reading)) if found}
         return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     @classmethod
@@ -212,14 +205,10 @@ def _digest(value: object) -> str:
 
 
 def _fields(found: Mapping[str, Json]) -> dict[str, str]:
-    """The other names of the columns, which must be names, and no two the same."""
     usual = {name: name for name in (ID_FIELD, TEXT_FIELD, LABEL_FIELD)}
     named = {name: _typed(value, str) for name, value in found.items()}
-    if (
-        not named.keys() <= usual.keys()
-        or not all(named.values())
-        or len(set({**usual, **named}.values())) < len(usual)
-    ):
+    others = {**usual, **named}
+    if len(others) > len(usual) or not all(named.values()) or len(set(others.values())) < len(usual):
         raise ValueError("Expected names of columns, all different.")
     return named
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Final
 
@@ -76,18 +76,10 @@ class Manifest:
 
 
 def _is_part(part: Part) -> bool:
-    """Whether the parts of its name stay inside the folder, and the rest is what it should be."""
-    return (
-        type(part.name) is str
-        and type(part.records) is int
-        and type(part.sha256) is str
-        and part.records >= 0
-        and len(part.sha256) == _HEX
-        and not Path(part.name).is_absolute()
-        and part.name not in ("", MANIFEST)
-        and ".." not in Path(part.name).parts
-        and "\0" not in part.name
-    )
+    if list(map(type, astuple(part))) != [str, int, str] or part.records < 0 or len(part.sha256) != _HEX:
+        return False
+    stays = not Path(part.name).is_absolute() and ".." not in Path(part.name).parts  # inside the folder
+    return stays and part.name not in ("", MANIFEST) and "\0" not in part.name
 
 
 def _names(folder: Path) -> Iterator[str]:

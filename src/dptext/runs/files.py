@@ -41,7 +41,7 @@ from dptext.text.reading import read_batches
 from dptext.text.records import Fields
 from dptext.text.releases import blocks
 from dptext.text.samples import sample_records
-from dptext.text.writers import APPENDABLE, open_writer, require_csv
+from dptext.text.writers import APPENDABLE, completed, open_writer, require_csv
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.ledger.entries import Charge
@@ -128,7 +128,6 @@ def seconds(n_records: int, mechanism: Mechanism[str], *, longest: float = 2.0) 
 def _run(
     source: Path, target: Path, mechanism: Mechanism[str], plan: Plan, randomness: Randomness, payment: Payment | None
 ) -> _Run:
-    """The run, its settings checked."""
     require_agreed(mechanism, plan, payment)
     kind = output_format(target, plan.output_format)
     terms = agreed(mechanism, plan, randomness, payment, kind)
@@ -233,7 +232,6 @@ class _Run:
         return run_digest(*setting, compressed=compressed, renamed=renamed)
 
     def still_due(self) -> Due | None:
-        """What `go` would pay, where nothing else stops it; nothing is written."""
         self._check_paths()
         state = self._unfinished() if self.plan.resume else None
         if state is None:
@@ -260,7 +258,6 @@ class _Run:
         return batches if self.plan.max_per_author is None else _limited(batches, self.plan.max_per_author)
 
     def _subjects(self) -> Iterator[str] | None:
-        """The subjects in the file, where these are charged; None for everyone."""
         if self.plan.fields.subject is None:
             return None
         return (subject or "" for batch in self._batches(None) for subject in batch.subjects)
@@ -299,7 +296,6 @@ class _Run:
                 refuse_existing(path, force=self.plan.force)
 
     def _refuse_unfinished(self) -> None:
-        """Refuse to begin where an unfinished run lies, unless it is to be thrown away."""
         if not self.plan.force and (self._part.exists() or self._state.exists()):
             how = "go on with --resume, or begin" if self._state.exists() else "nothing of it is done: begin"
             raise ConfigError(f"An unfinished run lies beside {self.target}: {how} anew with --force.")
@@ -359,14 +355,16 @@ class _Run:
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[BinaryIO]:
-        with contextlib.ExitStack() as stack:
-            file = open_private(self._part)
-            stack.callback(_close_quietly, file.close)
+        file = open_private(self._part)
+        try:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise ConfigError(f"Another run is writing {self.target} at this moment.") from None
             yield file
+        finally:
+            with contextlib.suppress(OSError):  # on a full disk closing fails as the writing did, which was reported
+                file.close()
 
     def _write(
         self,
@@ -387,10 +385,9 @@ class _Run:
         if charge is not None and charge.subjects_digest is not None and self.due is not None:
             digest = self.due.payment.ledger.subjects_digest(charge.account)
             batches = _watched(batches, digest)
-        with contextlib.ExitStack() as failing:
-            failing.callback(_close_quietly, writer.close)  # later, pyarrow would try to complete a file that is closed
-            size = self.plan.batch_size
-            stream = released(_after(batches, done), self.mechanism, self.randomness, batch_size=size, position=done)
+        size = self.plan.batch_size
+        stream = released(_after(batches, done), self.mechanism, self.randomness, batch_size=size, position=done)
+        with completed(writer, writing(self._part)):
             for block in blocks(stream, size):
                 done += len(block)
                 with writing(self._part):
@@ -399,9 +396,7 @@ class _Run:
                 if self.kind in APPENDABLE:
                     self._save(state)
                 on_progress(done)
-            failing.pop_all()
         with writing(self._part):
-            writer.close()
             file.flush()
             os.fsync(file.fileno())
         if not self._part.exists() or not os.path.samestat(os.fstat(file.fileno()), self._part.lstat()):
@@ -482,8 +477,3 @@ def _after(batches: Iterator[Batch], done: int) -> Iterator[Batch]:
         if done < len(batch):
             yield batch[done:] if done else batch
         done = max(0, done - len(batch))
-
-
-def _close_quietly(close: Callable[[], None]) -> None:
-    with contextlib.suppress(OSError):  # on a full disk closing fails as the writing did, which was reported
-        close()

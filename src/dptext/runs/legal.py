@@ -62,7 +62,6 @@ class Page(NamedTuple):
 
 @cache
 def _written() -> dict[str, Any]:
-    """The sentences."""
     return tomllib.loads(_own("legal.toml"))
 
 
@@ -115,7 +114,6 @@ def _tagged(tag: str, texts: Sequence[str]) -> str:
 
 
 def _void(promised: Guarantee) -> str | None:
-    """Why it guarantees nothing, or None."""
     if promised.basis is not Basis.NONE and promised.delta <= MAX_MEANINGFUL_DELTA:
         return None
     leak = f"with a chance of up to {_percent(promised.delta)} anything may leak, which counts as no protection"

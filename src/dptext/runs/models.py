@@ -1,4 +1,4 @@
-"""Saved models: a fitted mechanism in a folder, and back.
+"""Fitting on what people hold (`dptext.fit`), and saved models: a fitted mechanism in a folder, and back.
 
 A saved model is a folder: what the mechanism writes, and `model.json` with the spec's settings, the digests and the
 sha256 of every file. Loading compares all of them, so that no file can be cut short, edited or mixed up unnoticed. It
@@ -7,16 +7,20 @@ is not signed: whoever can replace every file can forge a model, and is known by
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from os import PathLike
 from pathlib import Path
 
 from dptext.errors import ConfigError, DPTextError
-from dptext.mechanism import Mechanism, Spec, settings
+from dptext.mechanism import Learns, Mechanism, OnProgress, Spec, settings
 from dptext.runs.specs import on_device, spec_from_settings
 from dptext.text.files import create_private, new_folder, sha256_of
 from dptext.text.inputs import parse_json
+from dptext.text.reading import as_records
+from dptext.text.records import TEXT_FIELD
 from dptext.text.saved import SAVE_AGAIN
+from dptext.text.tables import Texts
 from dptext.types import Json
 from dptext.version import __version__
 
@@ -24,14 +28,70 @@ MODEL_FILE = "model.json"
 MODEL_SCHEMA = 1
 
 
+def fit(
+    spec: Spec,
+    public: Texts = None,
+    *,
+    private: Texts = None,
+    pool: Texts = None,
+    text: str = TEXT_FIELD,
+    label: str | None = None,
+    empty_nulls: bool = False,
+    seed: int | None = None,
+    on_progress: OnProgress | None = None,
+) -> Mechanism[str]:
+    """Fit a mechanism on texts, rows, records, a data frame, a Dataset, or the path of a file.
+
+    Args:
+        spec: the settings. `spec.traits` says which of the texts its fit takes.
+        public: texts that need no protection; None where it learns from nothing.
+        private: texts of which the guarantee counts the training, where there is one.
+        pool: public candidates.
+        text: column of the texts.
+        label: column of the labels, where labels are privatized or learned from.
+        empty_nulls: whether null texts are read as empty ones. Otherwise they are an error.
+        seed: of what is random in the fit; drawn where it is None. It is no secret.
+        on_progress: called with each step, where the fit takes long.
+
+    Raises:
+        ConfigError: the spec cannot be fitted on these texts, or its fit takes no such argument.
+        DataError: a record cannot be read.
+        MissingExtraError: a package is not installed.
+    """
+    if not hasattr(spec, "fit"):
+        raise ConfigError(f"Expected settings such as dptext.Candidates(epsilon=10), found {type(spec).__name__}.")
+    traits = spec.traits
+    if private is not None and not traits.takes_private:
+        raise ConfigError(f"Expected private=None: {spec.kind} learns from public text alone. Give it as public.")
+    if pool is not None and not traits.takes_pool:
+        raise ConfigError(f"Expected pool=None: {spec.kind} chooses among no candidates.")
+    if public is None and private is None and traits.learns is not Learns.NOTHING:
+        raise ConfigError(f"Expected public texts: {spec.kind} learns from them.")
+    records = partial(as_records, text=text, label=label, empty_nulls=empty_nulls)
+    given: dict[str, object] = {"public": [], "seed": seed}
+    if public is not None and traits.learns is not Learns.NOTHING:
+        given["public"] = records(public)
+    given |= {name: records(each) for name, each in (("private", private), ("pool", pool)) if each is not None}
+    if traits.trains and on_progress is not None:
+        given["on_progress"] = on_progress
+    call: Callable[..., Mechanism[str]] = spec.fit
+    try:
+        return call(**given)
+    except TypeError as error:
+        if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
+            raise  # from within the fit
+    raise ConfigError(
+        f"Expected the fit of {spec.kind} to take {', '.join(given)}, as its traits say: it does not. Tell the "
+        "authors of its package; dptext.testing.check_mechanism finds such faults."
+    )
+
+
 def save_model(mechanism: Mechanism[str], folder: str | PathLike[str]) -> None:
     """Write a fitted mechanism into a new folder, for `load_model`.
 
     The folder (mode 0700, files 0600) appears when it is complete. It holds public data only, unless the mechanism was
-    trained on private text.
-
-    Raises:
-        ConfigError: there is something at the path that is not an empty folder, or the disk refuses.
+    trained on private text. ConfigError: there is something at the path that is not an empty folder, or the disk
+    refuses.
     """
     with new_folder(Path(folder).resolve()) as partial:
         mechanism.save(partial)
@@ -50,11 +110,9 @@ def load_model(folder: str | PathLike[str], *, device: str | None = None) -> Mec
     """The mechanism that `save_model` wrote; what it was fitted on need not be there any more.
 
     With a device, such as "cpu" for a model that was fitted on a GPU, its network computes there; its spec, and so its
-    certificates, name this device. Files, seal and digests are held against what was saved.
-
-    Raises:
-        ConfigError: a file is absent, cut short or edited, the model is of a newer schema, what is loaded has other
-            digests than what was saved, or the device is not here; the message says which.
+    certificates, name this device. Files, seal and digests are held against what was saved. ConfigError: a file is
+    absent, cut short or edited, the model is of a newer schema, what is loaded has other digests than what was saved,
+    or the device is not here; the message says which.
     """
     folder = Path(folder)
     model = _read_model(folder / MODEL_FILE)
@@ -85,8 +143,7 @@ def load_model(folder: str | PathLike[str], *, device: str | None = None) -> Mec
 def model_spec(folder: Path) -> Spec:
     """The spec of a saved model, read of `model.json` alone: no other file of the model is looked at.
 
-    Raises:
-        ConfigError: there is no such file, it was edited or cut short, or is of a newer schema.
+    ConfigError: there is no such file, it was edited or cut short, or is of a newer schema.
     """
     return spec_from_settings(_mapping(_read_model(folder / MODEL_FILE), "settings", folder))
 

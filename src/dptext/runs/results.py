@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from html import escape
 from os import PathLike
 from pathlib import Path
@@ -23,13 +23,13 @@ from dptext.runs.streaming import BATCH_SIZE, guarantees, layout, limited, relea
 from dptext.sampling.source import Randomness, secure
 from dptext.text.batches import Batch
 from dptext.text.columns import VECTOR_FIELD, Columns
-from dptext.text.encoding import encode_batch
 from dptext.text.files import Target, sha256_of
 from dptext.text.formats import Format, output_format
 from dptext.text.reading import read_records
 from dptext.text.records import ID_FIELD, TEXT_FIELD, Fields, Record, Release
 from dptext.text.releases import write_all
 from dptext.text.tables import Texts, index_of
+from dptext.text.writers import encode_batch
 from dptext.version import __version__
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
@@ -42,6 +42,7 @@ _SHOWN: Final = 5  # rows in a notebook
 _ADVICE: Final = "Repair it or take it out. Nothing after it was released."
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Privatized(Iterable[Release[str]]):
     """Releases, one a record, in order, with the certificate that says what they guarantee.
 
@@ -55,34 +56,20 @@ class Privatized(Iterable[Release[str]]):
         left: what the account has left in words, where one paid.
     """
 
-    def __init__(
-        self,
-        parts: Iterator[Sequence[Release[str]]],
-        mechanism: Mechanism[str],
-        *,
-        promised: tuple[Guarantee, ...],
-        fields: Fields,
-        terms: Mapping[str, Any],
-        charged: Charged | None,
-        left: str,
-        kept: bool,
-        index: object,
-        inputs: tuple[Path, ...] = (),
-    ) -> None:
-        self.guarantees = promised
-        self.spec = mechanism.spec
-        self.left = left
-        self._digests = dict(mechanism.digests)
-        self._parts = parts
-        self._fields = fields
-        self._terms = terms
-        self._charged = charged
-        self._index = index
-        self._inputs = inputs
-        self._kept: list[Release[str]] | None = [] if kept else None
-        self._n = 0
-        self._sha256 = hashlib.sha256()
-        self._state: str = "new"  # then "drawing", then "complete" or "broken"
+    guarantees: tuple[Guarantee, ...]
+    spec: Spec
+    left: str
+    _digests: dict[str, str]
+    _parts: Iterator[Sequence[Release[str]]]
+    _fields: Fields
+    _terms: Mapping[str, Any]
+    _charged: Charged | None
+    _kept: list[Release[str]] | None  # None: of a stream
+    _index: object
+    _inputs: tuple[Path, ...]
+    _n: int = 0
+    _sha256: Any = field(default_factory=hashlib.sha256)
+    _state: str = "new"  # then "drawing", then "complete" or "broken"
 
     def __iter__(self) -> Iterator[Release[str]]:
         """The releases.
@@ -157,8 +144,7 @@ class Privatized(Iterable[Release[str]]):
             format: where the extension does not tell.
             force: whether files that are there are replaced.
 
-        Raises:
-            ConfigError: a path cannot be used, or the releases were drawn already and not kept.
+        ConfigError: a path cannot be used, or the releases were drawn already and not kept.
         """
         target, beside = (
             Target(each, force, self._inputs, private=False) for each in (Path(path), certificate_path(Path(path)))
@@ -180,7 +166,6 @@ class Privatized(Iterable[Release[str]]):
         return f"Privatized({self.spec.kind}, {plural(self._n, 'release')} drawn)"
 
     def _repr_html_(self) -> str:
-        """The guarantee in a sentence, the first rows, and what is left of the budget."""
         said = [self.guarantees[-1].sentence(), self.left]
         head = "".join(f"<p>{escape(each)}</p>" for each in said if each)
         if self._kept is None:
@@ -202,7 +187,6 @@ class Privatized(Iterable[Release[str]]):
             )
 
     def _draw(self) -> Sequence[Release[str]]:
-        """The next releases; none at the end."""
         if self._state == "complete":
             return []
         if self._state == "broken":
@@ -329,16 +313,17 @@ def privatize(
         left = payment.left()
     secured = "secure" if randomness.is_secure else "seeded"
     return Privatized(
-        released(batches, mechanism, randomness, batch_size=batch_size),
-        mechanism,
-        promised=promised,
-        fields=fields,
-        terms={**terms, "randomness": secured, "also_reveals": reveals, "reading": ("empty_nulls",) * empty_nulls},
-        charged=charged,
+        guarantees=promised,
+        spec=mechanism.spec,
         left=left,
-        kept=isinstance(private, Sized) and not isinstance(private, str),
-        index=index_of(private),
-        inputs=(Path(private),) if isinstance(private, str | PathLike) else (),
+        _digests=dict(mechanism.digests),
+        _parts=released(batches, mechanism, randomness, batch_size=batch_size),
+        _fields=fields,
+        _terms={**terms, "randomness": secured, "also_reveals": reveals, "reading": ("empty_nulls",) * empty_nulls},
+        _charged=charged,
+        _kept=[] if isinstance(private, Sized) and not isinstance(private, str) else None,
+        _index=index_of(private),
+        _inputs=(Path(private),) if isinstance(private, str | PathLike) else (),
     )
 
 
@@ -366,7 +351,6 @@ def _charged(
 
 
 def _json_lines(part: Sequence[Release[str]], spec: Spec, fields: Fields) -> bytes:
-    """The releases as `write` puts them into a file of JSON Lines."""
     if not part:
         return b""
     if len({tuple(release.kept) for release in part}) > 1:

@@ -11,7 +11,7 @@ from typing import Final
 
 from dptext.errors import ConfigError
 from dptext.text.files import create_private
-from dptext.text.inputs import file_error
+from dptext.text.inputs import telling
 
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
 _LARGEST_NUMBER: Final = 2**63 - 1  # bytes of a file
@@ -89,12 +89,7 @@ class State:
 def fingerprint(path: Path, key: str) -> str:
     """HMAC of the input's bytes: tells another input without leaving a digest of private text behind."""
     digest = hmac.new(bytes.fromhex(key), digestmod="sha256")
-    try:
-        with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-    except OSError as error:
-        problem = file_error(path, "read", error)
-    else:
-        return digest.hexdigest()
-    raise problem
+    with telling(path, "read"), path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

@@ -14,13 +14,11 @@ from dptext.privacy import accounting
 from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, Basis, Guarantee, Unit, weakest
 from dptext.privacy.names import normal_form
 from dptext.sampling.source import Randomness
-from dptext.text.batches import Batch, Releases
+from dptext.text.batches import Batch, Releases, groups
 from dptext.text.columns import Columns
-from dptext.text.groups import groups
 from dptext.text.records import Fields, Record, Release
 
 Output = TypeVar("Output")
-
 BATCH_SIZE = 256
 _BATCH_CHARACTERS = 4_000_000
 SEEDED = "seeded: whoever knows the seed can undo the noise"
@@ -90,7 +88,6 @@ def limited(batches: Iterable[Batch], max_per_author: int) -> Iterator[Batch]:
 
 
 def _author_fault(author: str, n: int, max_per_author: int) -> str | None:
-    """Why a record is refused, the n-th of its author; or None."""
     if not author:
         return f"has no author, which max_per_author={max_per_author} needs."
     if n > max_per_author:

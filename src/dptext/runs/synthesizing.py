@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from glob import glob
 from os import PathLike
@@ -28,10 +28,9 @@ from dptext.sampling.source import Randomness, secure
 from dptext.synthesis.page import topics_page
 from dptext.synthesis.report import Topics
 from dptext.synthesis.space import Corpus
-from dptext.synthesis.spec import Fitted, SynthesisSpec, Synthetic
+from dptext.synthesis.spec import Fitted, SynthesisSpec
 from dptext.text.batches import Batch
 from dptext.text.columns import Columns
-from dptext.text.encoding import encode_batch
 from dptext.text.files import Target, sha256_of
 from dptext.text.formats import Format, output_format
 from dptext.text.parquet_rows import load_pyarrow
@@ -39,6 +38,7 @@ from dptext.text.reading import as_records, read_batches, read_records
 from dptext.text.records import TEXT_FIELD, Fields, Record, Release
 from dptext.text.releases import write_all
 from dptext.text.tables import Texts
+from dptext.text.writers import encode_batch
 from dptext.types import Json
 from dptext.version import __version__
 
@@ -100,21 +100,15 @@ class Synthesized:
             file.flush()
             named = replace(self.certificate, output=target.path.name, sha256=sha256_of(Path(file.name)))
             beside.write(named.to_json().encode())  # first: nothing without its certificate
-            data, page = (
-                _as_json(self.report),
-                topics_page(self.report, [self.guarantees[-1].sentence(), *self.sentences]).encode(),
-            )
-            for each, written in zip(reports, (data, page), strict=True):
-                each.write(written)
+            data, page = reports
+            data.write(_as_json(self.report))
+            page.write(topics_page(self.report, [self.guarantees[-1].sentence(), *self.sentences]).encode())
         return named
 
     def to_dict(self) -> dict[str, list[str | None]]:
         """The columns id, text and label, as a data frame takes them."""
-        return {
-            "id": [each.id for each in self.releases],
-            "text": [each.output for each in self.releases],
-            "label": [each.label for each in self.releases],
-        }
+        names = {"id": "id", "text": "output", "label": "label"}
+        return {name: [getattr(each, its) for each in self.releases] for name, its in names.items()}
 
     def __repr__(self) -> str:
         return f"Synthesized({self.certificate.settings['kind']}, {len(self.releases):,} texts)"
@@ -267,7 +261,8 @@ def run(
     releases = tuple(
         Release(str(i), text, label) for i, (text, label) in enumerate(zip(found.texts, found.labels, strict=True))
     )
-    data = _json_lines(found, releases)
+    columns = Columns(label=bool(releases) and releases[0].label is not None)
+    data = encode_batch(releases, Format.JSONL, columns) if releases else _as_json(found.report)
     if due is not None and charged is not None:
         stream = secrets.token_hex(32)
         if settled:
@@ -291,16 +286,6 @@ def run(
     )
     inputs = (Path(private.source),) if isinstance(private.source, str | PathLike) else ()
     return Synthesized(releases, found.report, found.sentences, certificate, left, inputs)
-
-
-def _json_lines(found: Synthetic, releases: Sequence[Release[str]]) -> bytes:
-    if not releases:
-        return _as_json(found.report)
-    return encode_batch(releases, Format.JSONL, _columns(releases))
-
-
-def _columns(releases: Sequence[Release[str]]) -> Columns:
-    return Columns(label=releases[0].label is not None)
 
 
 def paths_of(target: Path) -> tuple[Path, ...]:
@@ -383,9 +368,5 @@ def due_of(payment: Payment, spec: SynthesisSpec, randomness: Randomness, fields
         )
     elif spec.unit == "author":
         assumed.append(f"names of authors are {COMPARED}")
-    terms = Terms(promised.trust, Basis.CONDITIONAL, tuple(assumed))
-    return Due(
-        payment,
-        account,
-        Request(spec.events(Unit(spec.unit)), Unit(spec.unit), promised.relation, terms, settings(spec)),
-    )
+    terms, unit = Terms(promised.trust, Basis.CONDITIONAL, tuple(assumed)), Unit(spec.unit)
+    return Due(payment, account, Request(spec.events(unit), unit, promised.relation, terms, settings(spec)))

@@ -107,7 +107,6 @@ def _before_one_person(certificate: Certificate) -> bool:
 
 
 def _look_up(certificate: Certificate, books: Ledger) -> None:
-    """Refuse a certificate whose charge is not in the books, or paid for another release."""
     if certificate.charged is None:
         raise DataError("Expected a certificate that names a charge, to look it up: this release was not paid for.")
     account = books.account(certificate.charged.account)
@@ -127,7 +126,6 @@ def _look_up(certificate: Certificate, books: Ledger) -> None:
 
 
 def _count_records(part: Part, folder: Path, names: Mapping[str, str], column: str) -> None:
-    """Refuse a file that has another number of records than is certified, where its format is known."""
     path = folder / part.name
     found = 0
     try:
@@ -215,7 +213,6 @@ def _enough(certificate: Certificate, spec: Promise, stated: Guarantee, ours: fl
 
 
 def _has_cap(settings: Mapping[str, Json]) -> bool:
-    """Whether these settings draw by PrivUnit."""
     inner = settings.get("mechanism")
     return settings.get("noise") == "privunit" or (isinstance(inner, dict) and _has_cap(inner))
 
@@ -267,7 +264,6 @@ def _as_in_batches(guarantee: Guarantee, settings: Mapping[str, Json]) -> Guaran
 
 
 def _read_in_batches(settings: Mapping[str, Json]) -> str | None:
-    """What these settings assumed of a network that read private text in batches."""
     match settings:
         case {"kind": "embedded", "mechanism": dict(inner)}:
             return _read_in_batches(inner)

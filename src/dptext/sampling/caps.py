@@ -12,7 +12,7 @@ from scipy.special import betainc, betaincinv, betaln, gammaln, hyp2f1
 
 from dptext import _validate
 from dptext.sampling.discrete import bernoulli_exp_minus, uniform_open
-from dptext.sampling.float_draws import ETA, normals
+from dptext.sampling.float_noise import ETA, normals
 from dptext.sampling.source import Randomness
 from dptext.types import Booleans, Floats
 
@@ -38,23 +38,14 @@ def log1m_exp(value: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """The optimal cap of PrivUnit.
+    """The optimal cap of PrivUnit."""
 
-    Attributes:
-        gamma: threshold of the cosine.
-        p: probability of the cap.
-        log_odds: ln(p / (1 - p)), exact where p is near 1.
-        log_q: ln of the cap's share of the sphere.
-        m: mean cosine, the length that makes the release unbiased.
-        log_x: ln(1 - gamma^2), exact where gamma is near 1.
-    """
-
-    gamma: float
-    p: float
-    log_odds: float
-    log_q: float
-    m: float
-    log_x: float
+    gamma: float  # threshold of the cosine
+    p: float  # probability of the cap
+    log_odds: float  # ln(p / (1 - p)), exact where p is near 1
+    log_q: float  # ln of the cap's share of the sphere
+    m: float  # mean cosine, the length that makes the release unbiased
+    log_x: float  # ln(1 - gamma^2), exact where gamma is near 1
 
 
 @lru_cache(maxsize=256)

@@ -41,16 +41,12 @@ _HALVINGS = 40
 class EnvelopeResponse:
     """Each option at its least weight; the best options of an input, in their order, raised by e^epsilon.
 
-    All weights are whole numbers, and those of an input add up to `total`: the last option that is raised is raised in
-    part.
+    The `least` weight of each option `(size,)` is public; an option of weight 0 is never chosen. All weights are whole
+    numbers, and those of an input add up to `total`: the last option that is raised is raised in part.
 
     Guarantee:
         Exactly epsilon for any two inputs at all: an option's weight lies between `least` and `most`, whose ratio is at
         most e^epsilon, and `total` is the same for all. Only the *order* of the options depends on the input.
-
-    Attributes:
-        least: the least weight of each option `(size,)`, public; an option of weight 0 is never chosen.
-        total: the sum of the weights of an input, from the sum of `least` to that of `most`.
     """
 
     epsilon: float
@@ -140,14 +136,10 @@ def tuned_response(scores: Int16s, own: Booleans, *, epsilon: float, seed: int) 
     """The choice that gains most of the scores `(n, m)` of public inputs, on inputs that it was not made for.
 
     From epsilon 8 on the best envelope fits the inputs too closely that it is made for. So it is mixed with the
-    envelope of the best top-k randomized response, in the share that gains most where each half of the inputs is tried
-    with what is made for the other half.
-
-    Args:
-        scores: what each option is worth to each input, in whole steps.
-        epsilon: of the choice.
-        own: options that do not count for an input `(n, m)`; each is worth to it what the others are on average.
-        seed: of the halves.
+    envelope of the best top-k randomized response, in the share that gains most where each half of the inputs, drawn by
+    the seed, is tried with what is made for the other half. Scores are what each option is worth to each input, in
+    whole steps. Each of an input's `own` options `(n, m)`, which do not count for it, is worth to it what the others
+    are on average.
     """
     gains = scores.astype(np.float64)
     gains[own] = np.nan

@@ -5,27 +5,31 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 
 from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.privacy.curves import round_up
-from dptext.privacy.events import ExponentialEvent, PureEvent
-from dptext.sampling.discrete import weighted_choice, wide_bernoulli
+from dptext.privacy.events import ExponentialEvent, PureEvent, TwoSetEvent
+from dptext.sampling.discrete import weighted_choice, wide_bernoulli, wide_choice
 from dptext.sampling.source import Randomness
+from dptext.sampling.top_k import top_k_mask
 from dptext.sampling.weights import (
     ROUNDING_LOSS,
     Rankable,
+    Scores,
     blocks_of,
     checked,
     draw_by_weight,
     integer_weights,
+    normalized,
     relative,
     scaled,
     softmax,
 )
-from dptext.types import Floats, Integers
+from dptext.types import Booleans, Floats, Integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,14 @@ class _ByScore:
             raise ConfigError("Expected a score_range: without one nothing bounds how far scores are apart.")
         return self.score_range
 
+    def distribution(self, scores: Rankable) -> Floats:
+        """Probabilities `(rows, options)`."""
+        return softmax(self._log_weights(scores))
+
+    def choose(self, scores: Rankable, source: Randomness) -> Integers:
+        """One option a row, `(rows,)`."""
+        return draw_by_weight(self._log_weights(scores), source)
+
     def _log_weights(self, scores: Rankable) -> Floats:
         values = checked(scores)
         if self.score_range is not None:
@@ -62,27 +74,17 @@ class _ByScore:
 class Exponential(_ByScore):
     """The exponential mechanism: probability proportional to e^(epsilon * score / (2 * sensitivity)).
 
-    Guarantee:
-        `event`: epsilon for neighbours whose scores differ by at most `sensitivity` each. With a `score_range`, into
-        which scores are clipped, also `range_event(m)`: for any two inputs at all (MATHS 1.4 and 8).
+    The epsilon is of one choice, for neighbours whose scores differ by at most `sensitivity` each; clipping makes it no
+    larger. Scores are clipped to [0, score_range]; None leaves them as they are.
 
-    Attributes:
-        epsilon: of one choice, for neighbours of the sensitivity.
-        sensitivity: how much a score can differ between neighbours; clipping makes it no larger.
-        score_range: scores are clipped to [0, score_range]; None leaves them as they are.
+    Guarantee:
+        `event`: epsilon for neighbours of the sensitivity. With a `score_range` also `range_event(m)`: for any two
+        inputs at all (MATHS 1.4 and 8).
     """
 
     def range_event(self, size: int) -> ExponentialEvent:
         """One choice among at most `size` options, for any two inputs; ConfigError where there is no `score_range`."""
         return ExponentialEvent(self.epsilon * self._enforced_range() / (2 * self.sensitivity), size)
-
-    def distribution(self, scores: Rankable) -> Floats:
-        """Probabilities `(rows, options)`."""
-        return softmax(self._log_weights(scores))
-
-    def choose(self, scores: Rankable, source: Randomness) -> Integers:
-        """One option a row, `(rows,)`."""
-        return draw_by_weight(self._log_weights(scores), source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,15 +133,12 @@ class PermuteAndFlip(_ByScore):
 
 @dataclass(frozen=True, slots=True)
 class ClippedExponential:
-    """Exponential choice over scores clipped to a public range: DP-Prompt, DP-MLM, AE-DP (MATHS 1.4).
+    """Exponential choice over scores clipped to the public range [low, high]: DP-Prompt, DP-MLM, AE-DP (MATHS 1.4).
 
-    Probability proportional to e^(score / temperature), where scores are first clipped to [low, high].
+    Probability proportional to e^(score / temperature).
 
     Guarantee:
         `event`, for any two inputs at all.
-
-    Attributes:
-        low, high: the ends of the range of scores.
     """
 
     low: float
@@ -169,3 +168,94 @@ class ClippedExponential:
     def choose(self, scores: Rankable, source: Randomness) -> Integers:
         """One option a row, `(rows,)`."""
         return draw_by_weight(self._log_weights(scores), source)
+
+
+@dataclass(frozen=True, slots=True)
+class TwoSet:
+    """The two-set exponential mechanism of ER-AE (Bo et al. 2021; MATHS 1.2 and 1.3).
+
+    Takes probabilities (rows that sum to 1). First a set S is made: the k most probable options (`top_k`),
+    or the distinct ones of k draws with replacement (`sampled`, the authors' code). S or its complement O is
+    chosen by an exponential mechanism with weight e^(epsilon * mass / 2). Then one of its options is drawn uniformly.
+
+    In the sampled form the mass of S counts an option as often as it was drawn, as the authors' code does. Inside the
+    set that code makes a second exponential choice (epsilon 0.1); the paper, and this class, draw uniformly.
+
+    Guarantee:
+        For any two inputs at all, epsilon/2 + ln((size - k) / k) with `top_k`, epsilon/2 + ln(size - 1) with
+        `sampled`: accounting derives it from `event`. The paper's epsilon + ln(size) is true but loose.
+    """
+
+    epsilon: float
+    k: int
+    size: int
+    set_choice: Literal["top_k", "sampled"] = "top_k"
+
+    def __post_init__(self) -> None:
+        _validate.positive(epsilon=self.epsilon)
+        _ = self.event
+
+    @property
+    def event(self) -> TwoSetEvent:
+        """One choice."""
+        return TwoSetEvent(self.epsilon, self.k, self.size, self.set_choice)
+
+    def _probabilities(self, probabilities: Scores) -> Floats:
+        return normalized(np.clip(checked(probabilities, self.size), 0.0, 1.0))
+
+    def _log_weights(self, in_set: Floats) -> Floats:
+        mass = np.clip(in_set, 0.0, 1.0)
+        scale = max(self.epsilon - ROUNDING_LOSS, 0.0) / 2
+        return np.stack([scale * mass, scale * (1 - mass)], axis=1)
+
+    def distribution(self, probabilities: Scores) -> Floats:
+        """Probabilities `(rows, options)`; for `sampled`, by enumerating every draw (small sizes only)."""
+        values = self._probabilities(probabilities)
+        if self.set_choice == "top_k":
+            return self._given_set(top_k_mask(values, self.k), np.where(top_k_mask(values, self.k), values, 0).sum(1))
+        if self.size**self.k > 100_000:
+            raise ConfigError(f"Expected size**k={self.size**self.k} <= 100000 to enumerate every sampled set.")
+        result = np.zeros_like(values)
+        for draws in np.ndindex(*(self.size,) * self.k):
+            mask = np.zeros_like(values, bool)
+            mask[:, list(draws)] = True
+            chance = values[:, list(draws)].prod(axis=1, keepdims=True)
+            result += chance * self._given_set(mask, self._sampled_mass(values, np.tile(draws, (len(values), 1))))
+        return result
+
+    def _given_set(self, mask: Booleans, mass: Floats) -> Floats:
+        chosen = softmax(self._log_weights(mass))
+        inside = mask.sum(axis=1, keepdims=True)
+        return np.asarray(np.where(mask, chosen[:, :1] / inside, chosen[:, 1:] / (self.size - inside)))
+
+    def _sampled_mass(self, values: Floats, draws: Integers) -> Floats:
+        rows = np.arange(len(values))[:, None]
+        drawn = values[rows, draws].sum(axis=1)
+        outside = values.copy()
+        outside[rows, draws] = 0
+        total = drawn + outside.sum(axis=1)
+        return np.asarray(np.where(total > 0, drawn / np.where(total > 0, total, 1.0), 0.5))
+
+    def choose(self, probabilities: Scores, source: Randomness) -> Integers:
+        """One option a row, `(rows,)`."""
+        result = np.empty(len(probabilities), np.int64)
+        for block in blocks_of(len(probabilities), self.size):
+            values = self._probabilities(probabilities[block])
+            if self.set_choice == "top_k":
+                mask = top_k_mask(values, self.k)
+                mass = np.where(mask, values, 0).sum(axis=1)
+            else:
+                mask, mass = self._sampled_set(values, source)
+            first = wide_choice(integer_weights(self._log_weights(mass)), source) == 0
+            members = mask == first[:, None]
+            result[block] = weighted_choice(members.astype(np.uint64), source)
+        return result
+
+    def _sampled_set(self, values: Floats, source: Randomness) -> tuple[Booleans, Floats]:
+        # The bound holds for any set, so rounding the weights that it is drawn by costs nothing.
+        weights = np.rint(values * 2.0**40).astype(np.uint64)
+        weights[:, 0] += (weights.sum(axis=1) == 0).astype(np.uint64)
+        draws = np.stack([weighted_choice(weights, source) for _ in range(self.k)], axis=1)
+        mask = np.zeros_like(values, bool)
+        mask[np.arange(len(values))[:, None], draws] = True
+        return mask, self._sampled_mass(values, draws)

@@ -7,12 +7,14 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
+
 from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.privacy.curves import gaussian_delta
 from dptext.privacy.events import ApproximateEvent, GaussianEvent, MetricEvent
 from dptext.sampling.clipping import LARGEST_EPSILON, Norm, Vectors, clip, finite, paired, rounded, sensitivity
-from dptext.sampling.float_draws import gaussian_log_density, normals, radial_laplace, radial_log_density, slack
+from dptext.sampling.discrete import uniform_open
 from dptext.sampling.source import Randomness
 from dptext.types import Floats
 
@@ -186,9 +188,8 @@ class MetricNoise:
 
     def event(self, metric: str) -> MetricEvent:
         """One release, of points whose distance is called `metric`."""
-        return MetricEvent(
-            self.epsilon, metric, slack(self.dim, self.dim / self.epsilon + self.largest_norm, self.grid)
-        )
+        length = self.dim / self.epsilon + self.largest_norm
+        return MetricEvent(self.epsilon, metric, slack(self.dim, length, self.grid))
 
     def draw(self, rows: int, source: Randomness) -> Floats:
         """Noise vectors `(rows, dim)`, to be added with `add`."""
@@ -206,3 +207,51 @@ class MetricNoise:
         """Log density of each released point, `(rows,)`, before rounding."""
         centres = finite(points, self.dim)
         return radial_log_density(paired(released, centres) - centres, 1 / self.epsilon)
+
+
+#: Float error of one coordinate of a sample, relative to the length of the noise vector (see `slack`).
+ETA = 2.0**-48
+
+
+def normals(rows: int, dim: int, source: Randomness) -> Floats:
+    """Standard normal rows by Box and Muller."""
+    half = (dim + 1) // 2
+    radius = np.sqrt(-2 * np.log(uniform_open(rows * half, source))).reshape(rows, half)
+    angle = (2 * math.pi * uniform_open(rows * half, source)).reshape(rows, half)
+    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)], axis=1)[:, :dim]
+
+
+def directions(rows: int, dim: int, source: Randomness) -> Floats:
+    """Uniform points of the unit sphere, `(rows, dim)`."""
+    free = normals(rows, dim, source)
+    return np.asarray(free / np.linalg.norm(free, axis=1, keepdims=True))
+
+
+def radial_laplace(rows: int, dim: int, scale: float, source: Randomness) -> Floats:
+    """Rows with density proportional to exp(-|z|_2 / scale): a Gamma(dim) radius times a uniform direction."""
+    radius = -np.log(uniform_open(rows * dim, source)).reshape(rows, dim).sum(axis=1, keepdims=True)
+    return np.asarray(scale * radius * directions(rows, dim, source))
+
+
+def radial_log_density(noise: Floats, scale: float) -> Floats:
+    """Log density `(rows,)` of rows drawn by `radial_laplace`."""
+    n = noise.shape[1]
+    # e^(-|z| / b) integrates to b^n Gamma(n) times the area 2 pi^(n/2) / Gamma(n/2) of the sphere
+    log_area = math.log(2) + n / 2 * math.log(math.pi) - math.lgamma(n / 2)
+    return np.asarray(-np.linalg.norm(noise, axis=1) / scale - n * math.log(scale) - math.lgamma(n) - log_area)
+
+
+def gaussian_log_density(noise: Floats, sigma: float) -> Floats:
+    """Log density `(rows,)` of rows of independent normal coordinates."""
+    constant = noise.shape[1] * math.log(sigma * math.sqrt(2 * math.pi))
+    return np.asarray(-0.5 * np.square(noise / sigma).sum(axis=1) - constant)
+
+
+def slack(dim: int, length: float, grid: float) -> float:
+    """The additive slack 8 * dim * eta / h of a float sampler of vectors of this expected length.
+
+    eta = 2^-48 * length: a sum of dim logarithms by pairwise summation errs by at most
+    (2 + log2(dim) / 2) * 2^-52 relative, a coordinate of a normalised Box-Muller vector by 2^-50 absolute,
+    adding the vector itself by 2^-53 relative; for dim <= 4096 these are below 2^-48 together.
+    """
+    return min(1.0, 8 * dim * ETA * length / grid)

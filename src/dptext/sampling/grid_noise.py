@@ -15,7 +15,7 @@ from dptext.errors import ConfigError
 from dptext.privacy.events import PureEvent, ZcdpEvent
 from dptext.sampling.clipping import HALF_STEP, LARGEST_EPSILON, Norm, Vectors, clip, finite, paired, sensitivity
 from dptext.sampling.discrete import discrete_gaussian, discrete_laplace
-from dptext.sampling.float_draws import gaussian_log_density
+from dptext.sampling.float_noise import gaussian_log_density
 from dptext.sampling.source import Randomness
 from dptext.types import Floats
 

@@ -21,8 +21,12 @@ Two kinds of sampler:
 """
 
 from dptext.sampling.clipping import Norm, Vectors, clip, finite, paired, rounded, sensitivity, unit
-from dptext.sampling.float_draws import (
+from dptext.sampling.float_noise import (
     ETA,
+    Gaussian,
+    L2Laplace,
+    MetricNoise,
+    analytic_multiplier,
     directions,
     gaussian_log_density,
     normals,
@@ -30,7 +34,6 @@ from dptext.sampling.float_draws import (
     radial_log_density,
     slack,
 )
-from dptext.sampling.float_noise import Gaussian, L2Laplace, MetricNoise, analytic_multiplier
 from dptext.sampling.grid_noise import GridGaussian, GridLaplace, coordinate_laplace
 
 __all__ = [

@@ -21,7 +21,7 @@ from dptext.errors import ConfigError
 from dptext.privacy.events import ApproximateEvent, TopKEvent
 from dptext.sampling.caps import POLAR, Cap, around, log1m_exp, optimal_cap, sphere_grid
 from dptext.sampling.clipping import Vectors, clip, finite, paired, rounded, unit
-from dptext.sampling.float_draws import directions, slack
+from dptext.sampling.float_noise import directions, slack
 from dptext.sampling.source import Randomness
 from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.types import Floats, Integers

@@ -14,16 +14,14 @@ vectorized `choose(scores, source)` over a batch of rows::
 Scores are `(rows, options)`; those that are not finite are refused. Their order and size are private. Draws use
 integers only.
 
-* `Exponential`, `ClippedExponential`, `PermuteAndFlip`: by score (`exponential`).
+* `Exponential`, `ClippedExponential`, `PermuteAndFlip`: by score (`exponential`). `TwoSet`: as ER-AE chooses.
 * `TruncatedExponential`: by distance up to a threshold (`truncated`).
 * `TopKRandomizedResponse`: by the set of the k best alone (`top_k`).
-* `TwoSet`: as ER-AE chooses (`two_set`).
 """
 
-from dptext.sampling.exponential import ClippedExponential, Exponential, PermuteAndFlip
+from dptext.sampling.exponential import ClippedExponential, Exponential, PermuteAndFlip, TwoSet
 from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.sampling.truncated import LEAST_DISTANCE, TruncatedExponential
-from dptext.sampling.two_set import TwoSet
 from dptext.sampling.weights import ROUNDING_LOSS, require_finite
 
 __all__ = [

@@ -71,8 +71,9 @@ def shifted(numbers: UInt64s, by: Integers) -> UInt64s:
     mask = np.uint64((1 << LIMB_BITS) - 1)
     for i in range(LIMBS):
         lifted = by - LIMB_BITS * i
-        left = np.where(lifted >= LIMB_BITS, np.uint64(0), numbers << np.clip(lifted, 0, 63).astype(np.uint64))
-        right = numbers >> np.clip(-lifted, 0, 63).astype(np.uint64)
+        to_left, to_right = (np.minimum(np.maximum(by, 0), 63).astype(np.uint64) for by in (lifted, -lifted))
+        left = np.where(lifted >= LIMB_BITS, np.uint64(0), numbers << to_left)
+        right = numbers >> to_right
         limbs[i] = np.where(lifted >= 0, left, right) & mask
     return limbs
 

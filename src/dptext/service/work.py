@@ -20,10 +20,9 @@ from dptext.runs.models import MODEL_FILE, load_model, model_spec
 from dptext.runs.payment import Payment
 from dptext.runs.plan import reveals_of
 from dptext.runs.results import privatize
-from dptext.runs.specs import synthesis_from_settings
+from dptext.runs.specs import read_toml, synthesis_from_settings
 from dptext.runs.streaming import limited
 from dptext.runs.synthesizing import due_of
-from dptext.runs.toml import read_toml
 from dptext.runs.verification import Verified
 from dptext.sampling.source import secure
 from dptext.service.answers import Attempt, Stored

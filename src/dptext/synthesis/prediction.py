@@ -19,7 +19,7 @@ from dptext.language.model import LanguageModel
 from dptext.language.reading import load_language_model
 from dptext.language.writing import options_of
 from dptext.mechanism import ADDED
-from dptext.sampling.nudged import Nudged, reach_of
+from dptext.sampling.hub import Nudged, reach_of
 from dptext.sampling.source import Randomness
 from dptext.synthesis import groups_of_units
 from dptext.synthesis.evolution import MOST_ROUNDS, Kept, evolved

@@ -17,7 +17,7 @@ import numpy as np
 from dptext.embeddings.distilled import DistilledEncoder, common_words, distil_with_words
 from dptext.embeddings.embedder import Embedder
 from dptext.embeddings.encoders import load_encoder
-from dptext.embeddings.tfidf_svd import fit_tfidf_svd
+from dptext.embeddings.tfidf import fit_tfidf_svd
 from dptext.errors import ConfigError
 from dptext.text.batches import Batch
 from dptext.types import Floats, Integers

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import secrets
 import string
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from dptext.errors import DPTextError
+from dptext.errors import ConfigError, DPTextError
 from dptext.mechanism import Mechanism
 from dptext.text.records import Record
 
@@ -21,12 +23,27 @@ def require(condition: bool, broken: str) -> None:
         raise ContractError(broken)
 
 
+AnyCase = TypeVar("AnyCase")
+
+
+def run_checks(
+    known: Mapping[str, Callable[[AnyCase], None]], case: AnyCase, wanted: Sequence[str] | None
+) -> tuple[str, ...]:
+    """Run the checks of these names, or all, and return their names; ConfigError for a name that is no check."""
+    names = tuple(known) if wanted is None else tuple(wanted)
+    if unknown := [name for name in names if name not in known]:
+        raise ConfigError(f"Expected checks among {', '.join(known)}, found {', '.join(unknown)}.")
+    for name in names:
+        known[name](case)
+    return names
+
+
 _LONG = 10_000
 
 
 def _new_canaries() -> tuple[str, ...]:
     """Private texts that nothing draws by chance, each of one kind of character: letters, digits, ideographs, emoji."""
-    ranges = ("0123456789", [chr(c) for c in range(0x20000, 0x20400)], [chr(c) for c in range(0x1F300, 0x1F5FF)])
+    ranges = ("0123456789", *(list(map(chr, range(*ends))) for ends in ((0x20000, 0x20400), (0x1F300, 0x1F5FF))))
     return _new_canary(), *("".join(secrets.choice(letters) for _ in range(16)) for letters in ranges)
 
 
@@ -39,12 +56,8 @@ def _new_canary() -> str:
 class Case:
     """What a check is given.
 
-    Attributes:
-        words: known words of its vocabulary, at least two.
-        seed: of the seeded runs.
-        public: records that `fit` can learn from.
-        canary: a word that stands for private text.
-        others: more such words, in letters, digits, ideographs and emoji.
+    The words, at least two, are of the mechanism's vocabulary. The seed is of the seeded runs, `public` what `fit` can
+    learn from. The canary and the `others`, in letters, digits, ideographs and emoji, stand for private text.
     """
 
     mechanism: Mechanism[str]

@@ -11,30 +11,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism
-from dptext.testing import audit_checks, release_checks, silence_checks, statement_checks
-from dptext.testing.case import Case
+from dptext.testing import release_checks, silence_checks
+from dptext.testing.case import Case, run_checks
 from dptext.text.records import Record
 from dptext.text.samples import sample_records
 
 #: Every check by name, in the order in which they run.
 CHECKS: dict[str, Callable[[Case], None]] = {
-    "settings": statement_checks.check_settings,
-    "statements": statement_checks.check_statements,
-    "fit": statement_checks.check_fit,
+    "settings": release_checks.check_settings,
+    "statements": release_checks.check_statements,
+    "fit": release_checks.check_fit,
     "order": release_checks.check_order,
     "batches": release_checks.check_batches,
-    "distribution": audit_checks.check_distribution,
-    "fresh": audit_checks.check_fresh,
-    "event": statement_checks.check_event,
-    "frozen": statement_checks.check_frozen,
+    "distribution": release_checks.check_distribution,
+    "fresh": release_checks.check_fresh,
+    "event": release_checks.check_event,
+    "frozen": release_checks.check_frozen,
     "verbatim": silence_checks.check_verbatim,
     "silence": silence_checks.check_silence,
     "files": silence_checks.check_files,
     "shapes": silence_checks.check_shapes,
     "model": release_checks.check_model,
-    "guarantee": audit_checks.check_guarantee,
+    "guarantee": release_checks.check_guarantee,
 }
 
 
@@ -49,26 +48,15 @@ def check_mechanism(
 ) -> tuple[str, ...]:
     """Raise ContractError unless the mechanism keeps the contract, on the given records and on odd ones.
 
-    Args:
-        mechanism: at an epsilon where audits have power, about 1 to 3 between the inputs that they compare.
-        records: some records of the caller's own.
-        words: words that the mechanism knows; audits make neighbours of them.
-        seed: of the runs that must repeat themselves.
-        public: what the spec's tiny settings are fitted on; 100 records of `dptext.text.samples` by default.
-        checks: names of `CHECKS`; all by default.
-
-    Returns:
-        The names of the checks that ran.
+    The mechanism has an epsilon where audits have power, about 1 to 3 between the inputs that they compare. It knows
+    the words, of which audits make neighbours. The seed is of the runs that must repeat themselves. The spec's tiny
+    settings are fitted on the `public` records, 100 of `dptext.text.samples` by default. Checks are names of `CHECKS`,
+    all by default; those that ran are returned.
 
     Raises:
         ContractError: the mechanism breaks a part of the contract, which is named.
         ConfigError: a name that is no check.
         MissingExtraError: scikit-learn, which the audit needs, is absent.
     """
-    names = tuple(CHECKS) if checks is None else tuple(checks)
-    if unknown := [name for name in names if name not in CHECKS]:
-        raise ConfigError(f"Expected checks among {', '.join(CHECKS)}, found {', '.join(unknown)}.")
     case = Case(mechanism, tuple(records), tuple(words), seed, tuple(sample_records(100) if public is None else public))
-    for name in names:
-        CHECKS[name](case)
-    return names
+    return run_checks(CHECKS, case, checks)

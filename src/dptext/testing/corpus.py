@@ -23,16 +23,15 @@ from unittest import mock
 
 import numpy as np
 
-from dptext.errors import ConfigError
 from dptext.mechanism import settings
 from dptext.privacy.guarantee import Relation, Trust
-from dptext.sampling.nudged import STEPS as UNIT_STEPS
-from dptext.sampling.nudged import Nudged
+from dptext.sampling.hub import STEPS as UNIT_STEPS
+from dptext.sampling.hub import Nudged
 from dptext.sampling.source import Randomness, secure, seeded
 from dptext.synthesis import groups_of_units
 from dptext.synthesis.spec import Fitted, SynthesisSpec, Synthetic
 from dptext.synthesis.sums import STEPS, Noise, PrivateSum
-from dptext.testing.case import require
+from dptext.testing.case import require, run_checks
 from dptext.testing.silence_checks import listening
 from dptext.text.batches import Batch
 from dptext.text.records import Record
@@ -131,10 +130,8 @@ class CorpusCase:
         if self.fitted.spec.unit == "author":
             one = next(name for name in authors if name)
             others = [record for record in records if record.author != one]
-            many = [
-                Record(f"many{i}", f"{_CANARY} {record.text}", label=labels[0], author="new")
-                for i, record in enumerate(records * 4)
-            ]
+            texts = [f"{_CANARY} {record.text}" for record in records * 4]
+            many = [Record(f"many{i}", text, label=labels[0], author="new") for i, text in enumerate(texts)]
             yield "an author's records were removed", Relation.ADD_OR_REMOVE_ONE, others
             yield "an author of many records was added", Relation.ADD_OR_REMOVE_ONE, records + many
             yield "an author was replaced", Relation.REPLACE_ONE, others + [replace(each, author=one) for each in many]
@@ -180,9 +177,8 @@ def check_statement(case: CorpusCase) -> None:
     before, given = spec.guarantee(), settings(spec)
     case.run(case.records[: len(case.records) // 2])
     after = case.fitted.spec
-    require(
-        (after.guarantee(), settings(after)) == (before, given), "a guarantee and settings do not follow the corpus"
-    )
+    same = (after.guarantee(), settings(after)) == (before, given)
+    require(same, "a guarantee and settings do not follow the corpus")
     require(before.trust is Trust.CENTRAL, "whoever sums up a corpus sees it: trust is central")
     stated = before.epsilon <= spec.epsilon and before.delta == spec.delta
     require(stated, "epsilon and delta are those of the settings")
@@ -250,9 +246,8 @@ def check_noise(case: CorpusCase) -> None:
         require(np.array_equal(drawn, np.rint(drawn)), "noise is whole steps: no float is added to a sum")
         variance = float(np.mean(drawn**2)) / noise.sigma**2
         require(abs(variance - 1) <= _DEVIATIONS * math.sqrt(2 / len(drawn)), "a sum has one Gaussian's worth of noise")
-    require(
-        _spent(spec, runs[0].rounds) <= spec.rho * (1 + 1e-9), "the rhos of all sums add up to that of the guarantee"
-    )
+    within = _spent(spec, runs[0].rounds) <= spec.rho * (1 + 1e-9)
+    require(within, "the rhos of all sums add up to that of the guarantee")
     require(len({run.rounds[0].noisy.tobytes() for run in runs}) == len(runs), "every run draws fresh noise")
 
 
@@ -281,28 +276,18 @@ CORPUS_CHECKS: Final[dict[str, Callable[[CorpusCase], None]]] = {
 def check_synthesis(
     fitted: Fitted, records: Sequence[Record] = (), *, seed: int = 0, checks: Sequence[str] | None = None
 ) -> tuple[str, ...]:
-    """Raise ContractError unless the synthesis keeps the contract.
+    """Raise ContractError unless the synthesis, which has its pool, keeps the contract.
 
-    Args:
-        fitted: a synthesis with its pool.
-        records: a private corpus with labels and authors that the settings know; 120 sample records by default.
-        seed: of the runs that are compared.
-        checks: names of `CORPUS_CHECKS`; all by default.
-
-    Returns:
-        The names of the checks that ran.
+    The records are a private corpus with labels and authors that the settings know, 120 sample records by default. The
+    seed is of the runs that are compared. Checks are names of `CORPUS_CHECKS`, all by default; those that ran are
+    returned.
 
     Raises:
         ContractError: it breaks a part of the contract, which is named.
         ConfigError: a name that is no check.
     """
-    names = tuple(CORPUS_CHECKS) if checks is None else tuple(checks)
-    if unknown := [name for name in names if name not in CORPUS_CHECKS]:
-        raise ConfigError(f"Expected checks among {', '.join(CORPUS_CHECKS)}, found {', '.join(unknown)}.")
     case = CorpusCase(fitted, tuple(records or sample_records(120, seed=1)), seed)
-    for name in names:
-        CORPUS_CHECKS[name](case)
-    return names
+    return run_checks(CORPUS_CHECKS, case, checks)
 
 
 _watching: list[list[str]] = []
@@ -310,24 +295,23 @@ _watching: list[list[str]] = []
 
 @cache
 def _install() -> None:
-    """Add the hook, once: it stays for the life of the process."""
-    sys.addaudithook(_hook)
+    """Add a hook, once: it stays for the life of the process."""
 
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if _watching and event == "open":
+            path, mode, flags = arguments
+            if set(mode or "") & set("wax+") or (flags or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+                _watching[-1].append(str(path))
 
-def _hook(event: str, arguments: tuple[Any, ...]) -> None:
-    if _watching and event == "open":
-        path, mode, flags = arguments
-        if set(mode or "") & set("wax+") or (flags or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
-            _watching[-1].append(str(path))
+    sys.addaudithook(hook)
 
 
 @contextlib.contextmanager
 def _writes() -> Iterator[list[str]]:
     """The files that are opened to be written."""
     _install()
-    written: list[str] = []
-    _watching.append(written)
+    _watching.append([])
     try:
-        yield written
+        yield _watching[-1]
     finally:
         _watching.pop()

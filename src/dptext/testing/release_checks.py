@@ -1,17 +1,41 @@
-"""Checks of releases: one for each record, whatever the batch, and the same from a model that is loaded."""
+"""Checks of releases, statistical checks of their distribution, and checks of what a spec states."""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import tempfile
-from dataclasses import replace
+from collections.abc import Callable, MutableMapping, Sequence
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from dptext.mechanism import output_fault, seen, settings
+from dptext import audits
+from dptext.audits.trials.distinguishing import separation
+from dptext.audits.trials.enumeration import enumerable
+from dptext.errors import ConfigError, DPTextError
+from dptext.mechanism import (
+    FitProgress,
+    HasDistribution,
+    HasLatent,
+    HasMetric,
+    Learns,
+    Mechanism,
+    Spec,
+    Traits,
+    compared,
+    output_fault,
+    seen,
+    settings,
+)
+from dptext.privacy import accounting
+from dptext.privacy.events import event_from_dict, event_to_dict
+from dptext.privacy.guarantee import Basis, Guarantee
 from dptext.sampling.source import secure, seeded
-from dptext.testing.case import Case, require
-from dptext.text.records import Release
+from dptext.testing.case import Case, ContractError, require
+from dptext.text.records import Record, Release
+from dptext.types import Floats
 
 _RELABELLED = 6
 
@@ -66,8 +90,206 @@ def check_model(case: Case) -> None:
         loaded = mechanism.spec.load(folder)
     require(settings(loaded.spec) == settings(mechanism.spec), "a loaded model has the same settings")
     require(dict(loaded.digests) == dict(mechanism.digests), "a loaded model has the same digests")
-    outputs = mechanism.privatize(case.batch, seeded(case.seed))
-    require(
-        all(map(same, loaded.privatize(case.batch, seeded(case.seed)), outputs)),
-        "a loaded model gives the same outputs",
-    )
+    outputs, again = (each.privatize(case.batch, seeded(case.seed)) for each in (mechanism, loaded))
+    require(all(map(same, again, outputs)), "a loaded model gives the same outputs")
+
+
+_COPIES = 32
+_TRIALS = 2_000
+_FEW = 400
+_RUNS = 20
+_SURE = 1 - 1e-5  # a sound mechanism fails a statistical check in less than one of 10,000 runs of the contract
+
+
+def check_distribution(case: Case) -> None:
+    """Under secure randomness a record has one output distribution: alone, among others, at any position."""
+    mechanism, source = case.mechanism, secure()
+    record = Record("0", f"{case.words[0]} {case.words[1]}")
+    alone = compared([mechanism.privatize([record], source)[0] for _ in range(_FEW)])
+    others = [*(r for r in case.odd if len(r.text) < 30), *([Record("1", case.words[1])] * 4)]
+    within, first, last = [], [], []
+    for i in range(_FEW):
+        place = i % (len(others) + 1)
+        released = mechanism.privatize([*others[:place], record, *others[place:]], source)
+        within.append(released[place])
+        pair = mechanism.privatize([record, record], source)
+        first.append(pair[0])
+        last.append(pair[1])
+    for where, found in {"among others": within, "as the first": first, "as the last": last}.items():
+        apart = separation(alone, compared(found), confidence=_SURE)
+        require(apart == 0, f"a record's distribution is the same {where} as alone")
+    apart = separation(joined(first, last), joined(first, [*last[1:], last[0]]), confidence=_SURE)
+    require(apart == 0, "the records of a batch are drawn independently")
+
+
+def joined(first: Sequence[Release[str]], last: Sequence[Release[str]]) -> list[str] | Floats:
+    """Two releases of each batch as one value, so that what they share shows."""
+    one, other = compared(first), compared(last)
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return np.hstack([one, other, one - other])  # noise that is shared shows in the differences alone
+    return [f"{a} {b}" for a, b in zip(one, other, strict=True)]
+
+
+def check_fresh(case: Case) -> None:
+    """Secure runs do not repeat themselves, and what never varies does not depend on the text."""
+    text = " ".join(case.words * 3)
+    batch = [Record(str(i), text) for i in range(_COPIES)]
+    runs = [[seen(release) for release in case.mechanism.privatize(batch, secure())] for _ in range(2)]
+    if len({*runs[0], *runs[1]}) > 1:
+        # Two honest runs of few possible outputs may agree by chance, many hardly ever.
+        more = (list(map(seen, case.mechanism.privatize(batch, secure()))) for _ in range(_RUNS))
+        require(runs[0] != runs[1] or any(run != runs[0] for run in more), "two secure runs draw different noise")
+    elif case.mechanism.spec.guarantee().basis is not Basis.NONE:
+        other = case.mechanism.privatize([Record("0", " ".join(case.words[::-1] * 3))], secure())[0]
+        require(seen(other) == runs[0][0], "an output that never varies does not depend on the text")
+
+
+def check_guarantee(case: Case) -> None:
+    """The stated guarantees survive the audits: counting, and where they can be read, densities and distributions."""
+    mechanism, spec = case.mechanism, case.mechanism.spec
+    length = settings(spec).get("max_tokens")
+    for unit in spec.units:
+        claim = spec.guarantee(unit)
+        if claim.basis is Basis.NONE:
+            continue  # nothing is stated
+        pairs = audits.worst_pairs(
+            unit,
+            claim.relation,
+            claim.reveals,
+            words=case.words,
+            max_tokens=length if isinstance(length, int) else 50,
+            labels=spec.traits.labels if spec.traits.reads_labels else (),
+        )
+        require(bool(pairs), "there are neighbours to try")
+        if claim.metric is not None:
+            require(isinstance(mechanism, HasMetric), "a mechanism with a metric knows the distance of two records")
+        report = audits.distinguish(mechanism, pairs=pairs, claim=claim, trials=_TRIALS, confidence=_SURE)
+        require(not report.refutes(claim), f"the guarantee per {unit} survives distinguish")
+        if isinstance(mechanism, HasLatent):
+            report = audits.whitebox(mechanism, pairs=pairs, claim=claim, trials=4 * _TRIALS, confidence=_SURE)
+            require(not report.refutes(claim), f"the guarantee per {unit} survives whitebox")
+        if isinstance(mechanism, HasDistribution):
+            listed = [pair for pair in pairs if enumerable(mechanism, pair)]
+            require(bool(listed), "the outputs of short texts can be enumerated")
+            report = audits.exact(mechanism, pairs=listed, claim=claim, trials=4 * _TRIALS)
+            require(not report.refutes(claim), f"the guarantee per {unit} survives enumeration")
+
+
+def check_settings(case: Case) -> None:
+    """The spec is a frozen dataclass of JSON-able settings, with tiny ones to try."""
+    spec = case.mechanism.spec
+    require(is_dataclass(spec), "the spec is a dataclass")
+    values = settings(spec)
+    require(json.loads(json.dumps(values)) == values, "the settings survive JSON")
+    first = fields(spec)[0].name  # type: ignore[arg-type]  # is_dataclass was required above
+    require(_refuses(setattr, spec, first, getattr(spec, first)), "the spec is frozen")
+    require(isinstance(spec, Spec) and isinstance(spec.traits, Traits), "the spec has what it needs, its traits too")
+    tiny = type(spec).tiny()
+    require(bool(tiny) and all(type(small) is type(spec) for small in tiny), "the spec has tiny settings")
+    require(all(len(digest) == 64 for digest in case.mechanism.digests.values()), "digests are sha256 in hex")
+
+
+def check_statements(case: Case) -> None:
+    """Events and guarantee survive JSON and explain themselves; calibrate never overshoots."""
+    spec = case.mechanism.spec
+    require(bool(spec.units), "the spec speaks of at least one unit")
+    for event in spec.events(spec.units[0]):
+        written = json.loads(json.dumps(event_to_dict(event)))
+        require(event_from_dict(written) == event, "every event survives JSON")
+    for unit in spec.units:
+        guarantee = spec.guarantee(unit)
+        require(guarantee.trust is spec.traits.trust, "the guarantee and the traits agree on who sees private text")
+        require(guarantee.unit is unit, "the guarantee speaks of the unit that was asked for")
+        require(Guarantee.from_dict(json.loads(json.dumps(guarantee.to_dict()))) == guarantee, "guarantee in JSON")
+        require(bool(guarantee.explain()), "the guarantee explains itself")
+        stated = guarantee.basis is not Basis.CONDITIONAL or bool(guarantee.assumptions)
+        require(stated, "a conditional guarantee states its assumptions")
+        derived = accounting.guarantee(
+            spec.events(unit),
+            guarantee.delta,
+            unit=unit,
+            basis=guarantee.basis,
+            relation=guarantee.relation,
+            trust=guarantee.trust,
+        )
+        same = (derived.epsilon, derived.metric) == (guarantee.epsilon, guarantee.metric)
+        require(same, "the guarantee follows from the events of its unit")  # what a ledger adds up
+        if guarantee.basis is not Basis.NONE:
+            half = spec.calibrate(guarantee.epsilon / 2, unit=unit)
+            require(half.guarantee(unit).epsilon <= guarantee.epsilon / 2, "calibrate never overshoots")
+
+
+def check_fit(case: Case) -> None:
+    """`fit` of tiny settings takes what the traits say, tells its progress, and learns from no text besides."""
+    spec = case.mechanism.spec
+    traits = spec.traits
+    small = next((each for each in type(spec).tiny() if each.traits == traits), spec)
+    labelled = traits.releases_labels or traits.learns_labels
+    records = [record if labelled else replace(record, label=None) for record in case.public]
+    told: list[FitProgress] = []
+    given: dict[str, object] = {"seed": case.seed}
+    if traits.takes_private:
+        given["private"] = records
+    if traits.learns in (Learns.PUBLIC, Learns.PRIVATE):
+        given["public"] = records
+    if traits.takes_pool:
+        given["pool"] = records
+    if traits.trains:
+        given["on_progress"] = told.append
+    fit: Callable[..., Mechanism[str]] = small.fit
+    try:
+        fitted = fit(**given)
+    except (ConfigError, TypeError) as error:
+        raise ContractError(f"fit takes what the traits say, {', '.join(given)}: {error}") from error
+    require(bool(told) == traits.trains, "a fit that trains reports its progress")
+    require("public" in given or not any(at.note for at in told), "no loss on private text is reported")
+    if traits.learns is Learns.NOTHING:
+        same = dict(fit(**given, public=records).digests) == dict(fitted.digests)
+        require(same, "a fit that learns from no text is the same with public text")
+
+
+def check_event(case: Case) -> None:
+    """Neither the events nor the guarantee depend on the text."""
+    mechanism = case.mechanism
+    before = _stated(mechanism)
+    for record in case.batch:
+        mechanism.privatize([record], seeded(case.seed))
+        require(_stated(mechanism) == before, "events, settings, digests and guarantee do not depend on the text")
+
+
+def _stated(mechanism: Mechanism[str]) -> tuple[object, ...]:
+    spec = mechanism.spec
+    said = [(spec.events(unit), spec.guarantee(unit)) for unit in spec.units]
+    return settings(spec), dict(mechanism.digests), said
+
+
+def check_frozen(case: Case) -> None:
+    """No attribute of a fitted mechanism can be assigned or deleted: it states what was fitted."""
+    mechanism, given = case.mechanism, case.mechanism.digests
+    before = _stated(mechanism)
+    own = {name for name in dir(mechanism) if not name.startswith("__")}
+    for name in sorted(own | {"spec", "digests", "__class__"}):
+        value = _planted(mechanism, name)
+        require(_refuses(setattr, mechanism, name, value), f"a fitted mechanism is frozen: {name} was assigned")
+        require(_refuses(delattr, mechanism, name), f"a fitted mechanism is frozen: {name} was deleted")
+    if isinstance(given, MutableMapping):
+        given["planted"] = "0" * 64
+    require(_stated(mechanism) == before, "digests that were read cannot change what a mechanism states")
+
+
+def _planted(mechanism: Mechanism[str], name: str) -> object:
+    """A value of the right type: of the spec one at another epsilon, where there is one, of all else its own."""
+    found: object = None
+    with contextlib.suppress(DPTextError, TypeError, AttributeError):  # no such value, or none at these settings
+        found = getattr(mechanism, name)
+        if name == "spec":
+            found = replace(found, epsilon=2 * found.epsilon)  # type: ignore[type-var,attr-defined]
+    return found
+
+
+def _refuses(change: Callable[..., None], *given: object) -> bool:
+    try:
+        change(*given)
+    except AttributeError:  # FrozenInstanceError is one
+        return True
+    return False

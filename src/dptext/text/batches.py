@@ -12,59 +12,51 @@ Both are sequences, too: a single record or release is made when it is asked for
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeVar, overload
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
 from dptext._wording import plural
 from dptext.errors import ConfigError
-from dptext.frozen import Frozen
 from dptext.text.formats import Scalar
 from dptext.text.plain_texts import PlainTexts
 from dptext.text.records import Record, Release
 from dptext.types import Floats
 
 Item = TypeVar("Item")
+Part = TypeVar("Part", bound=Sequence[Any])
 
 
-class Batch(Frozen, Sequence[Record]):
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Batch(Sequence[Record]):
     """Private records as columns of one length; a label, author or subject may be None; `kept` is public.
 
     Its `repr` shows nothing of them.
     """
 
-    __slots__ = ("authors", "ids", "kept", "labels", "subjects", "texts")
-
-    def __init__(
-        self,
-        ids: Sequence[str],
-        texts: Sequence[str],
-        labels: Sequence[str | None],
-        authors: Sequence[str | None],
-        subjects: Sequence[str | None],
-        kept: Sequence[Mapping[str, Scalar]],
-    ) -> None:
-        self.ids = ids
-        self.texts = texts
-        self.labels = labels
-        self.authors = authors
-        self.subjects = subjects
-        self.kept = kept
+    ids: Sequence[str]
+    texts: Sequence[str]
+    labels: Sequence[str | None]
+    authors: Sequence[str | None]
+    subjects: Sequence[str | None]
+    kept: Sequence[Mapping[str, Scalar]]
 
     @classmethod
     def of(cls, records: Sequence[Record]) -> Batch:
         """The records as columns; a batch as it is."""
         if isinstance(records, Batch):
             return records
-        return cls(
-            [record.id for record in records],
-            [record.text for record in records],
-            [record.label for record in records],
-            [record.author for record in records],
-            [record.subject for record in records],
-            Kept.of([record.kept for record in records]),
-        )
+        names = ("id", "text", "label", "author", "subject")
+        columns: list[Any] = [[getattr(record, name) for record in records] for name in names]
+        columns.append(Kept.of([record.kept for record in records]))
+        return cls(*columns)
+
+    @property
+    def columns(self) -> tuple[Any, ...]:
+        """All of them, in the order of the arguments."""
+        return self.ids, self.texts, self.labels, self.authors, self.subjects, self.kept
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -77,20 +69,12 @@ class Batch(Frozen, Sequence[Record]):
 
     def __getitem__(self, at: int | slice) -> Record | Batch:
         if isinstance(at, slice):
-            columns = (self.ids, self.texts, self.labels, self.authors, self.subjects, self.kept)
-            return Batch(*(column[at] for column in columns))  # type: ignore[arg-type]  # each keeps its own type
-        return Record(
-            self.ids[at],
-            self.texts[at],
-            self.labels[at],
-            self.authors[at],
-            subject=self.subjects[at],
-            kept=self.kept[at],
-        )
+            return Batch(*(column[at] for column in self.columns))
+        id_, text, label, author, subject, kept = (column[at] for column in self.columns)
+        return Record(id_, text, label, author, subject=subject, kept=kept)
 
     def __iter__(self) -> Iterator[Record]:
-        columns = (self.ids, self.texts, self.labels, self.authors, self.subjects, self.kept)
-        for id_, text, label, author, subject, kept in zip(*columns, strict=True):
+        for id_, text, label, author, subject, kept in zip(*self.columns, strict=True):
             yield Record(id_, text, label, author, subject=subject, kept=kept)
 
     def __repr__(self) -> str:
@@ -101,14 +85,9 @@ class Batch(Frozen, Sequence[Record]):
         """The records of several batches, of one at least, as one."""
         if len(parts) == 1:
             return parts[0]
-        return Batch(
-            _chained([part.ids for part in parts]),
-            _chained([part.texts for part in parts]),
-            _chained([part.labels for part in parts]),
-            _chained([part.authors for part in parts]),
-            _chained([part.subjects for part in parts]),
-            _kept([part.kept for part in parts]),
-        )
+        *columns, kept = zip(*(part.columns for part in parts), strict=True)
+        found: list[Any] = [*map(_chained, columns), _kept(kept)]
+        return Batch(*found)
 
     def lengths(self) -> list[int]:
         """The number of characters of each text."""
@@ -133,14 +112,12 @@ class Batch(Frozen, Sequence[Record]):
         return Releases(self.ids, outputs, labels, self.kept, vectors)
 
 
-class Kept(Frozen, Sequence[Mapping[str, Scalar]]):
+@dataclass(frozen=True, slots=True, eq=False)
+class Kept(Sequence[Mapping[str, Scalar]]):
     """Kept fields of `n` records as columns by name: a mapping is made for a record when it is asked for."""
 
-    __slots__ = ("columns", "n")
-
-    def __init__(self, columns: Mapping[str, Sequence[Scalar]], n: int) -> None:
-        self.columns = columns
-        self.n = n
+    columns: Mapping[str, Sequence[Scalar]] = field(repr=False)
+    n: int
 
     @staticmethod
     def of(mappings: Sequence[Mapping[str, Scalar]]) -> Sequence[Mapping[str, Scalar]]:
@@ -167,7 +144,6 @@ class Kept(Frozen, Sequence[Mapping[str, Scalar]]):
 
 
 def _kept(parts: Sequence[Sequence[Mapping[str, Scalar]]]) -> Sequence[Mapping[str, Scalar]]:
-    """Kept fields of several batches: columns where all are columns of the same names."""
     columns = [part for part in parts if isinstance(part, Kept)]
     if len(columns) < len(parts) or len({tuple(part.columns) for part in columns}) > 1:
         return _chained(parts)
@@ -179,24 +155,15 @@ def _chained(parts: Sequence[Sequence[Item]]) -> list[Item]:
     return list(itertools.chain.from_iterable(parts))
 
 
-class Releases(Frozen, Sequence[Release[str]]):
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Releases(Sequence[Release[str]]):
     """Releases as columns of one length; see `Batch.released`."""
 
-    __slots__ = ("ids", "kept", "labels", "outputs", "vectors")
-
-    def __init__(
-        self,
-        ids: Sequence[str],
-        outputs: Sequence[str],
-        labels: Sequence[str | None] | None,
-        kept: Sequence[Mapping[str, Scalar]],
-        vectors: Floats | None,
-    ) -> None:
-        self.ids = ids
-        self.outputs = outputs
-        self.labels = labels
-        self.kept = kept
-        self.vectors = vectors
+    ids: Sequence[str]
+    outputs: Sequence[str]
+    labels: Sequence[str | None] | None
+    kept: Sequence[Mapping[str, Scalar]]
+    vectors: Floats | None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -210,20 +177,10 @@ class Releases(Frozen, Sequence[Release[str]]):
     def __getitem__(self, at: int | slice) -> Release[str] | Releases:
         labels, vectors = self.labels, self.vectors
         if isinstance(at, slice):
-            return Releases(
-                self.ids[at],
-                self.outputs[at],
-                None if labels is None else labels[at],
-                self.kept[at],
-                None if vectors is None else vectors[at],
-            )
-        return Release(
-            self.ids[at],
-            self.outputs[at],
-            None if labels is None else labels[at],
-            self.kept[at],
-            vector=None if vectors is None else tuple(vectors[at].tolist()),
-        )
+            own = (None if labels is None else labels[at], self.kept[at], None if vectors is None else vectors[at])
+            return Releases(self.ids[at], self.outputs[at], *own)
+        label, vector = None if labels is None else labels[at], None if vectors is None else tuple(vectors[at].tolist())
+        return Release(self.ids[at], self.outputs[at], label, self.kept[at], vector=vector)
 
     def __iter__(self) -> Iterator[Release[str]]:
         n = len(self)
@@ -266,3 +223,45 @@ class Releases(Frozen, Sequence[Release[str]]):
 
     def __repr__(self) -> str:
         return f"Releases({plural(len(self), 'release')})"
+
+
+def groups(
+    parts: Iterable[Part],
+    lengths: Callable[[Part], Sequence[int]],
+    joined: Callable[[Sequence[Part]], Part],
+    *,
+    size: int,
+    characters: int,
+) -> Iterator[Part]:
+    """Groups of at most `size` items, each ended by the item that brings it to so many characters.
+
+    Where a group ends follows from the items and their lengths alone, and not from the parts in which they come, each
+    of one item at least.
+    """
+    open_group: list[Part] = []
+    items = total = 0
+    for part in parts:
+        sizes = lengths(part)
+        start = 0
+        while start < len(sizes):
+            stop, full, total = _end(sizes, start, size - items, characters, total)
+            open_group.append(part[start:stop] if stop - start < len(sizes) else part)  # type: ignore[arg-type]  # a slice
+            items += stop - start
+            start = stop
+            if full:
+                yield joined(open_group)
+                open_group, items, total = [], 0, 0
+    if open_group:
+        yield joined(open_group)
+
+
+def _end(sizes: Sequence[int], start: int, room: int, characters: int, total: int) -> tuple[int, bool, int]:
+    """Where the items of a part end that still go into a group, whether it is full then, and its characters."""
+    taken = sizes[start : start + room]
+    together = total + sum(taken)
+    if together < characters:
+        return start + len(taken), len(taken) == room, together
+    for place, reached in enumerate(itertools.accumulate(taken, initial=total)):
+        if place and reached >= characters:
+            return start + place, True, reached
+    raise AssertionError("the sum reaches what its parts do")

@@ -29,7 +29,6 @@ _NARROW: Final = (
     *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "iso8859_2", "koi8_r"),
     *("cp932", "gb18030", "big5", "euc_kr", "euc_jp"),
 )
-
 _HOW: Final = "--encoding {} on the command line, dp.read_records(path, encoding={!r}) in Python"
 
 

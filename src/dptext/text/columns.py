@@ -22,51 +22,6 @@ TEXTS_ONLY: Final = frozenset({Format.TEXT})
 _DEFAULT: Final = Fields()
 
 
-def release_columns(
-    format: Format,
-    *,
-    text: bool = True,
-    vector: bool = False,
-    label: bool = False,
-    keep: tuple[str, ...] = (),
-    fields: Fields = _DEFAULT,
-) -> tuple[str, ...]:
-    """Names of the columns of a file: the id, then what is released, then the kept fields. Plain text has texts alone.
-
-    They are those of `fields`, else `id` and `label`. ConfigError: two columns would have one name; neither text nor
-    vectors are released; or the format cannot hold vectors, labels or kept fields.
-    """
-    if format in READ_ONLY:
-        raise ConfigError(f"Expected a format that is written, found {str(format)!r}. Write CSV or JSON Lines.")
-    if not text and not vector:
-        raise ConfigError("Expected text=True or vector=True: a release without both is not worth a file.")
-    if vector and format in WITHOUT_VECTORS:
-        raise ConfigError(
-            f"Expected format={str(format)!r} to hold vectors, which CSV and plain text do not. Write Parquet or JSON "
-            "Lines."
-        )
-    if format in TEXTS_ONLY:
-        if label or keep:
-            raise ConfigError(
-                "Expected no labels or kept fields: plain text holds texts only. Write JSON Lines or CSV."
-            )
-        return (TEXT_FIELD,)
-    released = ((fields.text, text), (VECTOR_FIELD, vector), (fields.label or LABEL_FIELD, label))
-    columns = (fields.id or ID_FIELD, *(name for name, there in released if there), *keep)
-    own = columns[: len(columns) - len(keep)]
-    if len(set(own)) < len(own):
-        raise ConfigError(
-            f"Expected columns of different names in the output, found {', '.join(own)}: rename the column of the "
-            "texts or the labels."
-        )
-    if len(set(columns)) < len(columns):
-        raise ConfigError(
-            f"Expected keep={keep!r} to name no field twice and none of the columns that are written anyway "
-            f"({', '.join(own)}). To keep the ids, name the field of the ids."
-        )
-    return columns
-
-
 @dataclass(frozen=True, slots=True)
 class Columns:
     """What of each release is written, and how.
@@ -88,18 +43,48 @@ class Columns:
     fields: Fields = _DEFAULT
 
     def names(self, format: Format) -> tuple[str, ...]:
-        """As `release_columns`."""
-        return release_columns(
-            format, text=self.text, vector=self.vector, label=self.label, keep=self.keep, fields=self.fields
-        )
+        """Names of the columns of a file: the id, what is released, the kept fields; of plain text the texts alone.
+
+        They are those of `fields`, else `id` and `label`. ConfigError: two columns would have one name; neither text
+        nor vectors are released; or the format cannot hold vectors, labels or kept fields.
+        """
+        if format in READ_ONLY:
+            raise ConfigError(f"Expected a format that is written, found {str(format)!r}. Write CSV or JSON Lines.")
+        if not self.text and not self.vector:
+            raise ConfigError("Expected text=True or vector=True: a release without both is not worth a file.")
+        if self.vector and format in WITHOUT_VECTORS:
+            raise ConfigError(
+                f"Expected format={str(format)!r} to hold vectors, which CSV and plain text do not. Write Parquet or "
+                "JSON Lines."
+            )
+        if format in TEXTS_ONLY:
+            if self.label or self.keep:
+                raise ConfigError(
+                    "Expected no labels or kept fields: plain text holds texts only. Write JSON Lines or CSV."
+                )
+            return (TEXT_FIELD,)
+        fields = self.fields
+        released = ((fields.text, self.text), (VECTOR_FIELD, self.vector), (fields.label or LABEL_FIELD, self.label))
+        columns = (fields.id or ID_FIELD, *(name for name, there in released if there), *self.keep)
+        own = columns[: len(columns) - len(self.keep)]
+        if len(set(own)) < len(own):
+            raise ConfigError(
+                f"Expected columns of different names in the output, found {', '.join(own)}: rename the column of the "
+                "texts or the labels."
+            )
+        if len(set(columns)) < len(columns):
+            raise ConfigError(
+                f"Expected keep={self.keep!r} to name no field twice and none of the columns that are written anyway "
+                f"({', '.join(own)}). To keep the ids, name the field of the ids."
+            )
+        return columns
 
     @property
     def renamed(self) -> dict[str, str]:
         """The columns `id`, `text` and `label` that have other names, by these."""
         fields = self.fields
-        named = ((ID_FIELD, fields.id), (TEXT_FIELD, fields.text if self.text else None))
-        own = (*named, (LABEL_FIELD, fields.label if self.label else None))
-        return {default: name for default, name in own if name not in (None, default)}
+        own = {ID_FIELD: fields.id, TEXT_FIELD: self.text and fields.text, LABEL_FIELD: self.label and fields.label}
+        return {default: name for default, name in own.items() if name and name != default}
 
     def after(self, releases: Sequence[Release[str]]) -> "Columns":
         """The same columns once these releases are in the file, so that the length of the vectors is known."""
@@ -122,10 +107,8 @@ class Columns:
             return None
         if (not self.text and any(releases.outputs)) or (not self.label and set(labels) != {None}):
             return None
-        scalars: list[Sequence[Scalar]] = [
-            *([labels] if self.label else []),
-            *(kept.columns[name] for name in self.keep),
-        ]
+        scalars: list[Sequence[Scalar]] = [labels] if self.label else []
+        scalars += [kept.columns[name] for name in self.keep]
         if not all(map(plain_texts, (releases.ids, *outputs))) or not all(map(plain_scalars, scalars)):
             return None
         if not self.vector:
@@ -182,7 +165,6 @@ def _vectors(vectors: Floats | None, dim: int) -> list[Singles] | None:
 
 
 def _vector(vector: tuple[float, ...], where: str, dim: int) -> Singles:
-    """The vector as a file holds it."""
     # Checked before numpy sees it, because numpy's errors quote what is not a number.
     if not isinstance(vector, tuple) or not vector or not all(isinstance(number, float) for number in vector):
         raise DataError(f"{where} cannot be written: its vector is not a tuple of floats.")

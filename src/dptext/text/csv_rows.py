@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dptext._wording import plural
-from dptext.text.column_names import no_column
 from dptext.text.formats import string_fault
-from dptext.text.lines import Bad, Broken, Chunk, RawLine, Row, Table
+from dptext.text.lines import Bad, Broken, Chunk, RawLine, Row, Table, no_column
 
 #: What parts the columns of files that people have.
 DELIMITERS: Final = (",", ";", "\t", "|")
@@ -38,7 +37,6 @@ class _CsvLines:
 
     @property
     def block_ended(self) -> bool:
-        """Whether all lines of the block are read."""
         return self._lines.tell() == len(self._block)
 
     def rest(self) -> bytes | None:
@@ -48,11 +46,9 @@ class _CsvLines:
         return rest if 0 < len(rest) <= self._limit else None
 
     def skip_rest(self) -> None:
-        """Go on after the block."""
         self._lines.seek(0, io.SEEK_END)
 
     def _advance(self) -> None:
-        """Begin the next block, once all lines of one are read."""
         if self._fault is not None or not self.block_ended:
             return
         block = next(self._blocks, None)

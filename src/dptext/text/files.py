@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, BinaryIO
 
 from dptext.errors import ConfigError
-from dptext.text.inputs import file_error
+from dptext.text.inputs import file_error, telling
 
 _PRIVATE = 0o600
 _SHARED = 0o666  # less what the umask takes
@@ -125,16 +125,9 @@ def _partial(path: Path) -> Path:
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
 
 
-@contextlib.contextmanager
-def writing(path: str | os.PathLike[str]) -> Iterator[None]:
+def writing(path: str | os.PathLike[str]) -> contextlib.AbstractContextManager[None]:
     """Turn an OSError of the block into a ConfigError that names the file at `path`."""
-    try:
-        yield
-    except OSError as error:
-        problem = file_error(path, "write", error)
-    else:
-        return
-    raise problem
+    return telling(path, "write")
 
 
 def refuse_inputs(path: str | os.PathLike[str], inputs: Iterable[Path]) -> None:
@@ -168,13 +161,9 @@ def _files_of(given: Path) -> Iterator[Path]:
 
 
 def _require_folder(path: Path) -> None:
-    try:
-        if stat.S_ISDIR(path.parent.stat().st_mode):
-            return
-        problem = OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-    except OSError as error:
-        problem = error
-    raise file_error(path, "write", problem)
+    with writing(path):
+        if not stat.S_ISDIR(path.parent.stat().st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
 
 
 def refuse_existing(path: str | os.PathLike[str], *, force: bool = False) -> None:

@@ -37,8 +37,6 @@ DELIMITED: Final = frozenset({Format.CSV, Format.TSV})
 PACKED: Final = frozenset({Format.PARQUET, Format.XLSX})
 #: Read, and not written.
 READ_ONLY: Final = frozenset({Format.JSON, Format.XLSX})
-
-
 _EXTENSIONS: Final = {
     ".jsonl": Format.JSONL,
     ".ndjson": Format.JSONL,

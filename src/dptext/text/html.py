@@ -8,7 +8,7 @@ from typing import Final
 _TAG: Final = re.compile(r"(<(?:/?[a-zA-Z][^<>]*|!--[^<>]*--)>)")
 _NAME: Final = re.compile(r"</?([a-zA-Z0-9]+)(?=[\s/>]|:[a-zA-Z]+[\s/>])")  # Word writes <o:p>
 #: Elements of HTML, living and dead. Other words between < and > are text, as in "write to <email>".
-_ELEMENTS: Final = """
+_WORDS: Final = """
     a abbr acronym address applet area article aside audio b base basefont bdi bdo big blink blockquote body br button
     canvas caption center cite code col colgroup data datalist dd del details dfn dialog dir div dl dt em embed fieldset
     figcaption figure font footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html i iframe img input
@@ -17,7 +17,7 @@ _ELEMENTS: Final = """
     strike strong style sub summary sup svg table tbody td template textarea tfoot th thead time title tr track tt u ul
     var video wbr xml o v w st1
 """
-_KNOWN: Final = frozenset(_ELEMENTS.split())
+_ELEMENTS: Final = frozenset(_WORDS.split())
 _UNSEEN: Final = frozenset({"script", "style", "template", "title"})
 _BLOCKS: Final = frozenset({
     "address", "article", "aside", "blockquote", "br", "dd", "div", "dl", "dt", "figure", "footer", "form", "h1", "h2",
@@ -32,7 +32,6 @@ def has_tags(text: str) -> bool:
 
 
 def _is_tag(part: str) -> bool:
-    """Whether what `_TAG` found is a comment, or a tag of an element of HTML."""
     name = _NAME.match(part)
     return part.startswith("<!") or (name is not None and name[1].lower() in _ELEMENTS)
 
@@ -54,8 +53,6 @@ def without_tags(text: str) -> str:
 
 
 class _Page(HTMLParser):
-    """Collects what is seen of a page."""
-
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.seen: list[str] = []

@@ -66,7 +66,6 @@ class Ids:
         return self._table.add(keys)
 
     def _hashed(self, words: UInt64s, data: UInt8s, stops: _Numbers, sizes: _Numbers) -> UInt64s:
-        """The keys of ids, some of them long, by their last words."""
         keys = words[:, :2].copy()
         # Multilinear, strongly universal: Lemire and Kaser, "Strongly universal string hashing is fast" (2014).
         middle = np.flatnonzero((sizes > _SHORT) & (sizes <= _MIDDLE))
@@ -80,7 +79,6 @@ class Ids:
 
 
 def _utf8(ids: Sequence[str]) -> tuple[UInt8s, _Numbers]:
-    """As `PlainTexts.utf8`."""
     text = "".join(ids)
     data = text.encode()
     sizes = map(len, ids if len(data) == len(text) else map(str.encode, ids))
@@ -127,7 +125,6 @@ class _Table:
     _factors: UInt64s = field(default_factory=lambda: _random(2) | np.uint64(1))
 
     def add(self, keys: UInt64s) -> Booleans:
-        """As `Ids.fresh`."""
         total = self._n + len(keys)
         if total > len(self._keys):
             self._keys = np.concatenate([self._keys[: self._n], np.empty((max(self._n, len(keys)), 2), np.uint64)])

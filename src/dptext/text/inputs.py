@@ -7,6 +7,7 @@ import contextlib
 import io
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +33,18 @@ def file_error(path: str | os.PathLike[str], verb: str, error: OSError | ValueEr
     return ConfigError(f"Cannot {verb} {str(path)!r}: {reason}. {advice}")
 
 
+@contextlib.contextmanager
+def telling(path: str | os.PathLike[str], verb: str) -> Iterator[None]:
+    """Turn an OSError of the block into a ConfigError that names the file at `path`."""
+    try:
+        yield
+    except OSError as error:
+        problem = file_error(path, verb, error)
+    else:
+        return
+    raise problem
+
+
 def open_input(path: Path) -> io.BufferedReader:
     """Open a file for reading, else ConfigError."""
     try:
@@ -46,16 +59,11 @@ def read_whole(path: Path, *, limit: int = _MAX_WHOLE) -> bytes:
 
     ConfigError: it cannot be read, or is longer than ``limit`` bytes (a device may never end).
     """
-    with open_input(path) as file:
-        try:
-            data = file.read(limit + 1)
-        except OSError as error:
-            problem = file_error(path, "read", error)
-        else:
-            if len(data) <= limit:
-                return data
-            problem = ConfigError(f"Expected {str(path)!r} to be at most {limit} bytes long. Name the right file.")
-    raise problem
+    with open_input(path) as file, telling(path, "read"):
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise ConfigError(f"Expected {str(path)!r} to be at most {limit} bytes long. Name the right file.")
+    return data
 
 
 def parse_json(text: str | bytes) -> Any:

@@ -39,7 +39,6 @@ def json_columns(block: bytes, names: Sequence[str]) -> Table | None:
 
 
 def _whole(table: Any, n_lines: int, names: Sequence[str]) -> Table | None:
-    """The columns, if they hold a text for each line and nothing beside them is doubtful."""
     others = (str(field.type) for field in table.schema if field.name not in names)
     nulls = sum(table.column(name).null_count for name in names)
     if nulls or table.num_rows != n_lines or not all(kind in _HARMLESS for kind in others):

@@ -1,4 +1,4 @@
-"""Lines of a stream, and faults as values.
+"""Lines of a stream, and faults as values, with names of columns where they are names.
 
 Readers hand faults on as values (`Bad`, `Broken`), because exceptions of the parsers carry what they read:
 ``json.JSONDecodeError`` the whole document, ``UnicodeDecodeError`` the bytes.
@@ -6,6 +6,8 @@ Readers hand faults on as values (`Bad`, `Broken`), because exceptions of the pa
 
 import gzip
 import io
+import itertools
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +16,9 @@ from typing import Final
 #: Bytes that are read at once, fewer than in the longest line that can hold a record.
 _BLOCK: Final = 2**18
 _BOM: Final = b"\xef\xbb\xbf"
+_NAME: Final = re.compile(r"[^\W\d_][\w.-]*")  # one word: a short text has several
+_LONGEST: Final = 32
+_USUAL: Final = frozenset({"text", "texts", "review", "comment", "message", "content", "body", "document", "sentence"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,3 +115,44 @@ def _read(stream: io.BufferedIOBase) -> bytes | Broken:
 
 def _too_long(limit: int) -> Bad:
     return Bad(f"the line is longer than {limit} bytes")
+
+
+def are_names(found: Sequence[str]) -> bool:
+    """Whether all of these look like names of columns: one short word, each once, and no number.
+
+    The first line of a CSV file without a header is private text. The first name may be empty: pandas writes the index
+    so. A single one may well be a short text: it must be a usual name.
+    """
+    if len(found) == 1:
+        return found[0].lower() in _USUAL
+    rest = found[1:] if found and not found[0] else found
+    return (
+        bool(found)
+        and len(set(found)) == len(found)
+        and all(len(name) <= _LONGEST and _NAME.fullmatch(name) is not None for name in rest)
+    )
+
+
+def listed(names: Sequence[str], most: int = 20) -> str:
+    """Names for a message."""
+    if not are_names(names):
+        return "names that do not look like those of columns and are not shown"
+    shown = ", ".join(map(repr, itertools.islice(names, most)))
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
+def no_column(name: str, names: Sequence[str], found: Sequence[str]) -> str:
+    """That a file has not the column, what it has, and the option that names another; the text is first in `names`."""
+    return f"no column {name!r} or several, found {listed(found)}: {_remedy(name, names)}, or add a header"
+
+
+def missing_field(name: str, names: Sequence[str], found: Iterable[object]) -> str:
+    """That a row has not the field; as `no_column`."""
+    there = listed(list(map(str, found)))
+    return f"the field {name!r} is missing (name another if no record has it: found {there}; {_remedy(name, names)})"
+
+
+def _remedy(name: str, names: Sequence[str]) -> str:
+    others = "--label-field, --id-field, --author-field, --subject-field or --keep"
+    options, arguments = ("--text-field", "text=") if name == names[0] else (others, "label=, id=, author= or keep=")
+    return f"name it with {options} on the command line, {arguments} in Python"

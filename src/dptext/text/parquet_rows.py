@@ -7,8 +7,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from dptext.errors import needing
-from dptext.text.column_names import no_column
-from dptext.text.lines import Bad, Broken, Chunk
+from dptext.text.lines import Bad, Broken, Chunk, no_column
 from dptext.text.parquet_pages import LARGE, UnreadableError, chunks_of, most_bytes, rows_at_once
 from dptext.text.plain_texts import PlainTexts
 

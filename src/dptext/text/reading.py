@@ -4,7 +4,7 @@
 
 No error of this module holds texts, ids or labels of a file, and none is chained to an exception that does. Readers
 therefore hand faults on as values, and raise outside of ``except``. Names of columns are shown where each is one short
-word (`dptext.text.column_names`): so may the first line of a CSV file without a header be, if its values are such.
+word (`dptext.text.lines`): so may the first line of a CSV file without a header be, if its values are such.
 """
 
 import contextlib
@@ -26,7 +26,6 @@ from dptext.errors import BrokenFileError, ConfigError, DataError
 from dptext.text.batches import Batch
 from dptext.text.charsets import advice as advice_on_encoding
 from dptext.text.charsets import is_utf8
-from dptext.text.column_checks import batch_of
 from dptext.text.formats import DELIMITED, PACKED, Format, file_format
 from dptext.text.html import without_tags
 from dptext.text.ids import Ids, key_of
@@ -34,7 +33,7 @@ from dptext.text.inputs import file_error, open_input
 from dptext.text.lines import Bad, Broken, Chunk, Row, rows_of
 from dptext.text.parquet_rows import load_pyarrow
 from dptext.text.records import TEXT_FIELD, Fields, Record
-from dptext.text.row_checks import Checks, needed
+from dptext.text.row_checks import Checks, batch_of, needed
 from dptext.text.rows import Opener, file_chunks
 from dptext.text.tables import EXPECTED, Texts, table_rows
 from dptext.text.xlsx_rows import load_openpyxl
@@ -266,7 +265,6 @@ class _Reading:
                 yield self._counted(batch[start:] if start else batch)
 
     def records(self, rows: Iterable[object]) -> Generator[Record, None, None]:
-        """The records of rows that come one by one."""
         seen: set[str | bytes] = set()
         for row in rows:
             self.read += 1

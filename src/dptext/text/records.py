@@ -73,8 +73,7 @@ class Fields:
             of the document, or of its author.
         keep: Fields that are public and are copied to the release.
 
-    Raises:
-        ConfigError: If a name is empty or given twice in ``keep``, or the text field is to be used as something else.
+    ConfigError: If a name is empty or given twice in ``keep``, or the text field is to be used as something else.
     """
 
     text: str = TEXT_FIELD

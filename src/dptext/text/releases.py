@@ -3,21 +3,19 @@
 A file appears at its target when it is complete. Where a block of it ends follows from what is released alone.
 """
 
-import contextlib
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from dptext.text.batches import Kept, Releases
+from dptext.text.batches import Kept, Releases, groups
 from dptext.text.columns import Columns
 from dptext.text.files import Target, writing
 from dptext.text.formats import Format, Scalar, is_compressed, output_format
-from dptext.text.groups import groups
 from dptext.text.parquet_rows import load_pyarrow
 from dptext.text.records import Release
-from dptext.text.writers import ReleaseWriter, open_writer
+from dptext.text.writers import completed, open_writer
 
 _BLOCK_RELEASES: Final = 1024
 _BLOCK_CHARACTERS: Final = 8_000_000
@@ -89,7 +87,6 @@ def write_releases(
 
 
 def _columns(first: Sequence[Release[str]]) -> Columns:
-    """The columns that releases need, by the first of them."""
     vector = bool(first) and first[0].vector is not None
     return Columns(
         # The whole block is looked at, because a single text may be empty by chance.
@@ -111,18 +108,8 @@ def write_all(
     every = blocks(parts, _BLOCK_RELEASES)
     first = next(every, [])
     writer = open_writer(file, kind, compressed=is_compressed(target), columns=columns(first))
-    with contextlib.ExitStack() as failing:
-        # Where the writing fails, an open pyarrow writer would later try to complete a file that is closed.
-        failing.callback(_close_quietly, writer)
+    with completed(writer, writing(target)):
         for batch in itertools.chain([first] if first else [], every):
             # Only the writing is inside: an OSError of whoever makes the releases is not about this file.
             with writing(target):
                 writer.write(batch)
-        failing.pop_all()
-    with writing(target):
-        writer.close()
-
-
-def _close_quietly(writer: ReleaseWriter) -> None:
-    with contextlib.suppress(OSError):
-        writer.close()

@@ -1,13 +1,19 @@
-"""What a row must be like to become a record."""
+"""What a row must be like to become a record, and whole columns as a batch of records, where no row is doubtful.
 
+What is accepted as columns is accepted row by row, and makes the same records. Where a column is doubtful, the rows are
+looked at one by one: that alone says which is bad, and why.
+"""
+
+import contextlib
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
-from dptext.text.column_names import missing_field
+from dptext.text.batches import Batch, Kept
 from dptext.text.formats import Scalar, as_scalar, as_string, is_scalar, string_fault
-from dptext.text.lines import Bad, Broken
+from dptext.text.lines import Bad, Broken, Chunk, Row, Table, missing_field
+from dptext.text.plain_texts import PlainTexts, kinds, plain_scalars, plain_texts
 from dptext.text.records import Fields, Record
 
 # A character takes at most 12 bytes of a line (two JSON escapes, "\ud83d\ude00"); the rest is for the other fields.
@@ -62,16 +68,11 @@ class Checks:
             text = ""
         if not isinstance(text, str):
             return Bad(f"the field {fields.text!r} is not a string but of type {type(text).__name__}")
-        name_of_id, name_of_author = fields.id, fields.author
-        id_ = default_id if name_of_id is None else _identifier(row[name_of_id])
-        if id_ is None:
-            return Bad(f"the field {name_of_id!r} is not a string or integer that can name a record")
-        author = None if name_of_author is None else _identifier(row[name_of_author])
-        if name_of_author is not None and author is None:
-            return Bad(f"the field {name_of_author!r} is not a string or integer that can name an author")
-        subject = None if fields.subject is None else _identifier(row[fields.subject])
-        if fields.subject is not None and subject is None:
-            return Bad(f"the field {fields.subject!r} is not a string or integer that can name a subject")
+        whom = ((fields.id, "a record"), (fields.author, "an author"), (fields.subject, "a subject"))
+        id_, author, subject = (None if name is None else _identifier(row[name]) for name, _ in whom)
+        for (name_of_it, it), found in zip(whom, (id_, author, subject), strict=True):
+            if name_of_it is not None and found is None:
+                return Bad(f"the field {name_of_it!r} is not a string or integer that can name {it}")
         label = None if fields.label is None else as_scalar(row[fields.label])
         if not is_scalar(label):
             return Bad(f"the field {fields.label!r} is not a string, a finite number, a boolean or null")
@@ -81,7 +82,14 @@ class Checks:
             if not is_scalar(value):
                 return Bad(f"the field {name!r} is not a string, a finite number, a date, a boolean or null")
             kept[name] = value
-        record = Record(id_, text, None if label is None else as_string(label), author, kept, subject=subject)
+        record = Record(
+            default_id if id_ is None else id_,
+            text,
+            None if label is None else as_string(label),
+            author,
+            kept,
+            subject=subject,
+        )
         defaults = (fields.label or "label", fields.author or "author", fields.subject or "subject")
         return self._strings(record, (fields.id or "id", fields.text, *defaults))
 
@@ -113,3 +121,51 @@ def needed(fields: Fields) -> list[str]:
     """The names of all fields, the text first, each once."""
     names = (fields.text, fields.id, fields.label, fields.author, fields.subject, *fields.keep)
     return list(dict.fromkeys(name for name in names if name is not None))
+
+
+def batch_of(chunk: Chunk, fields: Fields, *, first: int, max_characters: int) -> Batch | None:
+    """The records of a chunk, or None where it is doubtful; `first` is the number of the first, if they have any."""
+    table = chunk if isinstance(chunk, dict) else _table(chunk, needed(fields))
+    if table is None:
+        return None
+    texts = table[fields.text]
+    nothing: list[None] = [None] * len(texts)
+    ids = list(map(str, range(first, first + len(texts)))) if fields.id is None else _names(table[fields.id])
+    authors, subjects = (nothing if name is None else _names(table[name]) for name in (fields.author, fields.subject))
+    labels = nothing if fields.label is None else table[fields.label]
+    kept = {name: column for name in fields.keep if plain_scalars(column := table[name])}
+    if ids is None or authors is None or subjects is None or len(kept) < len(fields.keep):
+        return None
+    if not plain_scalars(labels) or not plain_texts(texts) or _longest(texts, max_characters) > max_characters:
+        return None
+    return Batch(ids, texts, _written(labels), authors, subjects, Kept(kept, len(texts)))
+
+
+def _table(rows: list[Row], names: list[str]) -> Table | None:
+    found = cast("list[dict[str, object]]", rows)
+    with contextlib.suppress(KeyError):
+        return {name: [row[name] for row in found] for name in names} if set(map(type, rows)) == {dict} else None
+    return None
+
+
+def _longest(texts: Sequence[str], most: int) -> int:
+    """Characters of the longest text; bytes, where these are not more than the most."""
+    if isinstance(texts, PlainTexts) and (size := int(texts.sizes().max())) <= most:
+        return size
+    return max(map(len, texts))
+
+
+def _names(column: Sequence[object]) -> Sequence[str] | None:
+    """What names a record, an author or a subject; None where a value may name nobody."""
+    if isinstance(column, PlainTexts):
+        return column if column.sizes().all() else None
+    if not kinds(column) <= {str, int} or not plain_scalars(column):
+        return None
+    names = column if kinds(column) <= {str} else list(map(str, column))
+    return None if "" in names else cast("Sequence[str]", names)
+
+
+def _written(labels: Sequence[Scalar]) -> Sequence[str | None]:
+    if kinds(labels) <= {str, type(None)}:
+        return cast("Sequence[str | None]", labels)
+    return [None if label is None else as_string(label) for label in labels]

@@ -17,12 +17,10 @@ from dptext.sampling.source import Randomness, seeded
 from dptext.text.records import Record
 
 SAMPLE_LABELS: Final = ("health", "travel", "money", "leisure")
-
 _WRITTEN: Final = tomllib.loads(importlib.resources.files("dptext.text").joinpath("samples.toml").read_text("utf-8"))
 _AUTHORS: Final[list[str]] = _WRITTEN["authors"]
 _FILLINGS: Final[dict[str, list[str]]] = _WRITTEN["fillings"] | {"name": _AUTHORS + _WRITTEN["fillings"]["name"]}
 _TEMPLATES: Final[dict[str, list[str]]] = _WRITTEN["templates"]
-
 _SLOT = re.compile(r"\{([a-z]+)(2?)\}")
 
 

@@ -14,11 +14,10 @@ from typing import Final
 
 from dptext.errors import BrokenFileError
 from dptext.text.charsets import beginning, detected
-from dptext.text.column_names import are_names
 from dptext.text.csv_rows import DELIMITERS
 from dptext.text.formats import PACKED, Format, as_scalar, as_string, file_format, is_scalar
 from dptext.text.html import has_tags
-from dptext.text.lines import Bad, Broken, rows_of
+from dptext.text.lines import Bad, Broken, are_names, rows_of
 from dptext.text.reading import MAX_CHARACTERS, require_layout
 from dptext.text.records import Fields
 from dptext.text.row_checks import Checks

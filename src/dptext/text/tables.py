@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from dptext.errors import ConfigError
 from dptext.text.batches import Batch
-from dptext.text.column_names import listed
+from dptext.text.lines import listed
 
 #: What is read where private or public records are asked for: records, rows as mappings, or strings; a frame or a
 #: series; a Dataset of Hugging Face; the path of a file. No type can say it without those packages.
@@ -73,7 +73,6 @@ def index_of(data: Texts) -> object:
 
 
 def _values(column: Any) -> list[object]:
-    """The values, with None for every kind of null."""
     values = column.to_list()
     if column.is_null().any():
         return [None if null else value for value, null in zip(values, column.is_null().to_list(), strict=True)]

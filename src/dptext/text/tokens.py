@@ -26,13 +26,11 @@ if TYPE_CHECKING:
 TOKEN_COUNT: Final = "the number of tokens"  # noqa: S105 (no secret)
 LINE_STRUCTURE: Final = "the line structure"
 SENTENCE_COUNT: Final = "the number of sentences"
-
 # A word character is a letter or a digit of any script. The underscore is punctuation: "_great_" is stress, not a name.
 _WORD = r"[^\W_]"
 _APOSTROPHE = "['\N{RIGHT SINGLE QUOTATION MARK}]"
 # A clitic ends where no word goes on, or where another clitic begins: "she'dn't" is "she 'd n't".
 _END = rf"(?:(?!{_WORD})|(?=[nN]{_APOSTROPHE}[tT]))"
-
 # The lookbehinds ("there is a word before it") come last: a pattern that starts with literal characters is searched
 # for three times as fast as one that starts with a lookbehind.
 _CLITIC = re.compile(
@@ -49,7 +47,6 @@ _TOKEN = re.compile(
     rf"|{_APOSTROPHE}(?:[sSmMdD]|[lL][lL]|[rR][eE]|[vV][eE]){_END}"  # 's, 'll
     r"|\S"
 )
-
 # nupunkt takes quadratic time on a long run of marks without a space and cubic time on a long run of blank lines. It
 # sees the text with both replaced by harmless characters, so that no offset changes.
 _BLANK_RUN = re.compile(r"\s{20,}")

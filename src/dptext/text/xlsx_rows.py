@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from dptext._wording import plural
 from dptext.errors import needing
-from dptext.text.column_names import no_column
 from dptext.text.formats import as_scalar, as_string
-from dptext.text.lines import Bad, Broken, Chunk, Row
+from dptext.text.lines import Bad, Broken, Chunk, Row, no_column
 
 _CHUNK: Final = 1024
 _FAILED: Final[Any] = object()
@@ -86,7 +85,6 @@ def _named(row: Sequence[object], header: list[str], text: str | None) -> Row:
 
 
 def _trimmed(row: Sequence[object]) -> Sequence[object]:
-    """The row up to its last cell that is not empty."""
     full = [place for place, cell in enumerate(row, start=1) if cell not in (None, "")]
     return row[: full[-1]] if full else ()
 

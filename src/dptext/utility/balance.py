@@ -8,8 +8,6 @@
     [0.981, 0.019, 0.0]
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 
@@ -37,12 +35,8 @@ def debiased_balance(counts: Integers | Floats, epsilon: float) -> Floats:
     These numbers sum to 1 but may be negative, so the nearest point of the simplex in Euclidean distance is taken. It
     is never farther from the true balance in that distance, but no longer unbiased.
 
-    Args:
-        counts: how often each label was given `(n_labels,)`, zeros included.
-        epsilon: of the response.
-
-    Raises:
-        ConfigError: fewer than two labels, no counts, or an epsilon that is not positive.
+    The counts `(n_labels,)` say how often each label was given, zeros included; the epsilon is that of the response.
+    ConfigError: fewer than two labels, no counts, or an epsilon that is not positive.
     """
     _validate.positive(epsilon=epsilon)
     shares = _shares(np.asarray(counts, np.float64))
@@ -57,15 +51,9 @@ def balance_behind(counts: Integers | Floats, matrix: Floats) -> Floats:
     """The class balance `(n_labels,)` behind labels that went through any mechanism, by non-negative least squares.
 
     It is the x >= 0 with the smallest |matrix^T x - given shares|, scaled to sum 1. All shares are equal where nothing
-    fits better than zero.
-
-    Args:
-        counts: how often each label was given `(n_given,)`.
-        matrix: the probability of each given label, by true label `(n_labels, n_given)`. Measured on public texts
-            (`confusion_matrix`), or known.
-
-    Raises:
-        ConfigError: no counts, or a matrix of another size or whose rows are no distributions.
+    fits better than zero. The counts `(n_given,)` say how often each label was given, the matrix `(n_labels, n_given)`
+    the probability of each given label by true label: measured on public texts (`confusion_matrix`), or known.
+    ConfigError: no counts, or a matrix of another size or whose rows are no distributions.
     """
     shares = _shares(np.asarray(counts, np.float64))
     known = np.asarray(matrix, np.float64)
@@ -96,9 +84,7 @@ def confusion_matrix(true_labels: Sequence[str | None], given: Sequence[str | No
 
     Measure it on public texts that the mechanism was not fitted on. Run the mechanism on them many times over: noise on
     public texts costs no privacy. A pair is left out if one of the two is not among the labels.
-
-    Raises:
-        ConfigError: two sequences of different length, or a label for which nothing was measured.
+    ConfigError: two sequences of different length, or a label for which nothing was measured.
     """
     if len(true_labels) != len(given):
         raise ConfigError(f"Expected one given label for each of {len(true_labels)} true ones, found {len(given)}.")
@@ -126,17 +112,10 @@ def balance_error(
     confusion is known. With neither they are taken as they are, as for public-only outputs. The interval is by
     bootstrap over records. Drawing records again adds noise of its own, so it leans upwards where the error is small.
 
-    Args:
-        true_labels: of the private records.
-        given: the label of the output of each record. What is not one of `labels` is left out of the recovery.
-        labels: all of them.
-        epsilon: see `debiased_balance`.
-        matrix: see `balance_behind`.
-        seed: of the bootstrap.
-
-    Raises:
-        ConfigError: a true label that is not among the labels, no or different numbers of records, no usable output,
-            or both an epsilon and a matrix.
+    The true labels are those of the private records, the given ones those of their outputs. Of these, what is not one
+    of `labels` is left out of the recovery. For epsilon see `debiased_balance`, for matrix `balance_behind`. The seed
+    is of the bootstrap. ConfigError: a true label that is not among the labels, no or different numbers of records, no
+    usable output, or both an epsilon and a matrix.
     """
     if len(set(labels)) < len(labels):
         raise ConfigError(f"Expected labels={tuple(labels)!r} to be named once each.")

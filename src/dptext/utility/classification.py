@@ -4,8 +4,6 @@ A high accuracy says little by itself: outputs that have nothing to do with thei
 So `dptext.utility.tables` shows it only beside `dptext.utility.fidelity`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, assert_never
@@ -31,11 +29,9 @@ class Classifier(Protocol):
     @property
     def labels(self) -> tuple[str, ...]:
         """The labels of its training, in the order of the columns of scores. There may be none."""
-        ...
 
     def probabilities(self, texts: Sequence[str]) -> Floats:
         """Probabilities `(n_texts, n_labels)`; rows sum to 1."""
-        ...
 
 
 class Trainer(Protocol):
@@ -43,7 +39,6 @@ class Trainer(Protocol):
 
     def __call__(self, texts: Sequence[str], labels: Sequence[str], *, seed: int) -> Classifier:
         """A classifier; a constant one where there is a single label, or none."""
-        ...
 
 
 ClassifierName = Literal["tfidf", "bilstm"]
@@ -85,11 +80,8 @@ class TfidfClassifier:
 def train_tfidf(texts: Sequence[str], labels: Sequence[str], *, seed: int = 0) -> TfidfClassifier:
     """A linear classifier. Its fit is convex, so another seed gives the same one but for rounding.
 
-    The classifier is constant where the texts have a single label or none, or hold no word.
-
-    Raises:
-        ConfigError: not one label a text.
-        MissingExtraError: scikit-learn is absent.
+    The classifier is constant where the texts have a single label or none, or hold no word. ConfigError: not one label
+    a text. MissingExtraError: scikit-learn is absent.
     """
     if len(texts) != len(labels):
         raise ConfigError(f"Expected one label for each of {len(texts)} texts, found {len(labels)}.")
@@ -129,10 +121,7 @@ class Accuracy:
 def evaluate(classifier: Classifier, test: Texts, *, seed: int = 0) -> Accuracy:
     """Accuracy and macro-F1 with intervals at 95%, on the records that have a label. The seed is of the bootstrap.
 
-    A classifier without labels is wrong on every text.
-
-    Raises:
-        ConfigError: no record has a label.
+    A classifier without labels is wrong on every text. ConfigError: no record has a label.
     """
     known = [(record.text, record.label) for record in as_records(test) if record.label is not None]
     if not known:

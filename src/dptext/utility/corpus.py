@@ -5,8 +5,6 @@ made from, as many on each side: what *original* gets, the private texts themsel
 get.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
@@ -164,9 +162,7 @@ def corpus_kept(
         embedder: public.
         seed: of what is drawn, of classifier, clusters and intervals.
 
-    Raises:
-        ConfigError: too few texts.
-        MissingExtraError: scikit-learn is absent.
+    ConfigError: too few texts. MissingExtraError: scikit-learn is absent.
     """
     _validate.count(texts=len(texts), pool=len(pool))
     sides = [list(texts), *([record.text for record in part] for part in (private, real, pool))]

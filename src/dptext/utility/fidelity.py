@@ -4,8 +4,6 @@ A classifier that is trained on the outputs may be good although no output has a
 decoder regenerates public knowledge. These numbers compare each output with its own original.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -101,9 +99,8 @@ def fidelity(
         embedded: vectors of all these texts. With them the embedder is not asked.
         seed: of the candidates and the bootstrap.
 
-    Raises:
-        ConfigError: outputs that do not match the originals, or an embedder without finite vectors.
-        MissingExtraError: the default embedder is not installed.
+    ConfigError: outputs that do not match the originals, or an embedder without finite vectors. MissingExtraError: the
+    default embedder is not installed.
     """
     originals, outputs = as_records(originals), list(outputs)
     check_pairs(originals, outputs)
@@ -111,7 +108,8 @@ def fidelity(
     space = embedded or embed_distinct([*texts, *written], embedder or load_encoder(), single=True)
     own, ranked = _cosines(space, space.positions(texts), space.positions(written), seed)
     tokens, tokens_out = _tokens(texts), _tokens(written)
-    shares = [_share(before, after) for before, after in zip(tokens, tokens_out, strict=True) if before]
+    both = [(before, Counter(before) & Counter(after)) for before, after in zip(tokens, tokens_out, strict=True)]
+    shares = [kept.total() / len(before) for before, kept in both if before]
     repeated = sum(map(_repeats, tokens_out))
     return Fidelity(
         label_kept=_label_kept(originals, outputs),
@@ -177,10 +175,6 @@ def _share_of_ones(values: Floats) -> Estimate:
 
 def _tokens(texts: Sequence[str]) -> list[list[str]]:
     return [[token.casefold() for line in tokenize(text) for token in line] for text in texts]
-
-
-def _share(before: Sequence[str], after: Sequence[str]) -> float:
-    return (Counter(before) & Counter(after)).total() / len(before)
 
 
 def _distinct(ngrams: Iterable[tuple[str, ...]]) -> float:

@@ -4,8 +4,6 @@ What puts public text in the place of a text can come no nearer than the nearest
 private texts and are public, or were released already: no budget is spent on looking at them.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 from typing import Final

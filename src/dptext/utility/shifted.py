@@ -4,8 +4,6 @@ Where private records look like public ones, a mechanism that regenerates public
 private part has another class balance, and one class has few public texts. Public data alone must be seen to fail.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 
@@ -35,17 +33,15 @@ def shifted_split(
     Args:
         records: with labels. Those whose label is not a key of `shares` are left out.
         shares: the private share of each label. They sum to 1.
-        scarce: the label that has few public texts.
-        scarce_public: how many, at least 1.
+        scarce: the label that has few public texts: `scarce_public`, at least 1.
+        scarce_public: how many.
         private_size: number of private records. The default is as many as possible, but no more than half of the
             records. One public text of every other label must be left.
         seed: of the drawing.
 
     Returns:
-        The public records, and the private ones.
-
-    Raises:
-        ConfigError: shares that are no balance, a scarce label that is not among them, or too few records of a label.
+        The public records, and the private ones. ConfigError: shares that are no balance, a scarce label that is not
+        among them, or too few records of a label.
     """
     _validate.count(scarce_public=scarce_public)
     _validate.probability(**{f"shares[{label!r}]": share for label, share in shares.items()})
@@ -80,7 +76,6 @@ def shifted_split(
 
 
 def _whole(shares: Mapping[str, float], size: int) -> dict[str, int]:
-    """Whole numbers that sum to `size` and are nearest to its shares, by largest remainders."""
     exact = {label: share * size for label, share in shares.items()}
     counts = {label: math.floor(value) for label, value in exact.items()}
     order = sorted(shares, key=lambda label: counts[label] - exact[label])
@@ -90,5 +85,4 @@ def _whole(shares: Mapping[str, float], size: int) -> dict[str, int]:
 
 
 def _too_many(counts: Mapping[str, int], spare: Mapping[str, int]) -> str | None:
-    """A label of which more records are asked for than there are."""
     return next((label for label, count in counts.items() if count > spare[label]), None)

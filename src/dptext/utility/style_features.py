@@ -27,8 +27,6 @@ whitespace ratio alone:
 A quotient of nothing is 0, so a text without words has readability 0, and an empty text is the zero vector.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import unicodedata
@@ -173,7 +171,6 @@ def _share(part: float, whole: float) -> float:
 
 
 def _words(text: str) -> tuple[list[str], int]:
-    """The words of a text, and its number of sentences."""
     words: list[str] = []
     n_sentences, begun, after_word = 0, False, False
     for token in (token for line in tokenize(text) for token in line):

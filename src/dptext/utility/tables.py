@@ -15,12 +15,9 @@ which puts one of the public texts in the place of each record at this epsilon a
 themselves (MATHS 10).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import FunctionType
 
 import numpy as np
 
@@ -199,19 +196,13 @@ def utility_table(
             )
             for name, releases in released.items()
         ),
-        _name_of(classifier),
+        classifier if isinstance(classifier, str) else getattr(classifier, "__name__", type(classifier).__name__),
         embedder.name,
         len(private),
         len(test),
         seed,
         limit(embedded.at(texts) @ embedded.at(pool).T, epsilon=epsilon) if pool and epsilon else None,
     )
-
-
-def _name_of(classifier: str | Trainer) -> str:
-    if isinstance(classifier, str):
-        return classifier
-    return (classifier if isinstance(classifier, FunctionType | type) else type(classifier)).__name__
 
 
 def required_rows(private: Sequence[Record]) -> tuple[str, ...]:

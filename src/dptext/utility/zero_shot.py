@@ -1,7 +1,5 @@
 """Public texts labelled by the names of the labels: the strongest corpus that reads nothing private."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

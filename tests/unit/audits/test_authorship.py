@@ -18,8 +18,14 @@ from sklearn.metrics import f1_score
 from dptext.audits.bounds import reconstruction_bound
 from dptext.audits.inference import authorship_report
 from dptext.audits.inference.attribution import epsilon_from_attribution, mean_chance
-from dptext.audits.inference.authors import AuthorSplit, split_authors, train_ngrams
-from dptext.audits.inference.authorship import attribute, attribute_releases, release_split
+from dptext.audits.inference.authorship import (
+    AuthorSplit,
+    attribute,
+    attribute_releases,
+    release_split,
+    split_authors,
+    train_ngrams,
+)
 from dptext.audits.inference.authorship_report import AuthorJudge, AuthorshipReport, bundles
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate, clopper_pearson_lower

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import sklearn
 
-from dptext.audits.divergence import density_ratio, divergence, estimators, ratio_models
+from dptext.audits.divergence import density_ratio, divergence, estimators
 from dptext.audits.divergence.density_ratio import LogRatios
 from dptext.audits.divergence.divergence import measure, measure_vectors
+from dptext.audits.divergence.estimators import DivergenceSettings, apart, fit_projection
 from dptext.audits.divergence.findings import (
     CHEAPEST,
     DEFAULT,
@@ -25,22 +27,25 @@ from dptext.audits.divergence.findings import (
     DivergenceReport,
 )
 from dptext.audits.divergence.renyi import gaussian
-from dptext.audits.divergence.settings import DivergenceSettings
-from dptext.audits.divergence.space import apart, fit_projection
-from dptext.embeddings.tfidf_svd import fit_tfidf_svd
+from dptext.embeddings.tfidf import fit_tfidf_svd
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.text.records import Record
 
 QUICK = DivergenceSettings(alphas=(1.1, 2.0, 5.0), components=3, folds=2, permutations=19, resamples=39, seed=1)
+#: Where nulls and intervals are not looked at.
+POINTS = replace(QUICK, confidence=0.6, permutations=2, resamples=4)
 CANARY = "zq9canaryxv"
 WORDS = [f"word{i}" for i in range(60)]
 
 
 @pytest.fixture(autouse=True)
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ratio_models, "_MOST_EPOCHS", 2)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Short trainings, in which scikit-learn does not look at each small batch."""
+    monkeypatch.setattr(density_ratio, "_MOST_EPOCHS", 2)
     monkeypatch.setattr(estimators, "_NEAREST_HALVES", 10)
+    with sklearn.config_context(skip_parameter_validation=True, assume_finite=True):
+        yield
 
 
 def drawn(squared: float, *, size: int = 150, dim: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -85,7 +90,7 @@ def test_a_shift_is_found_in_both_directions() -> None:
     assert found.cheapest.is_above
     assert not found.is_separated
     # The same sets the other way round: directions change places.
-    turned = measure_vectors(*drawn(4.0, size=300)[::-1], settings=QUICK)
+    turned = measure_vectors(*drawn(4.0, size=300)[::-1], settings=POINTS)
     assert turned.curve(NEAREST).forward == found.curve(NEAREST).backward
 
 
@@ -134,8 +139,8 @@ def test_the_share_of_the_largest_row_and_what_is_left_without_it() -> None:
 
 
 def test_sets_that_share_nothing_are_never_at_zero(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ratio_models, "_MOST_EPOCHS", 80)
-    found = measure_vectors(*drawn(1e4), settings=QUICK)
+    monkeypatch.setattr(density_ratio, "_MOST_EPOCHS", 8)
+    found = measure_vectors(*drawn(1e4), settings=POINTS)
     assert found.is_separated
     assert found.curve(PUBLISHED).forward == (0.0, 0.0, 0.0)  # the published collapse
     for curve in found.curves:
@@ -153,7 +158,7 @@ def test_sets_that_share_nothing_are_never_at_zero(monkeypatch: pytest.MonkeyPat
 
 def test_an_attack_measured_elsewhere_is_held_against_every_epsilon() -> None:
     attack = Estimate(0.9999, 0.95, 1.0, 0.95)
-    found = measure_vectors(*drawn(1.0, size=200), settings=QUICK, attack=attack)
+    found = measure_vectors(*drawn(1.0, size=200), settings=POINTS, attack=attack)
     check = found.checks[-1]
     assert check.needs == pytest.approx(math.log((0.9999 - 8e-5) / 1e-4), rel=1e-3)
     assert check.needs_surely == pytest.approx(2.94, abs=0.01)
@@ -179,7 +184,7 @@ def test_a_report_says_what_it_is_and_is_repeatable() -> None:
 
 def test_a_curve_that_falls_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimators, "gaussian", lambda p, q, alphas: gaussian(p, q, alphas)[::-1])  # planted
-    found = measure_vectors(*drawn(4.0), settings=QUICK)
+    found = measure_vectors(*drawn(4.0), settings=POINTS)
     assert not found.curve(GAUSSIAN).rises
     assert any("Defect: Gaussian" in note for note in found.notes)
 
@@ -187,15 +192,15 @@ def test_a_curve_that_falls_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_blind_estimate_below_the_certified_bound_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimators, "gaussian", lambda p, q, alphas: np.zeros(len(alphas)))
     monkeypatch.setattr(density_ratio.LogRatios, "divergence", lambda self, alphas: np.zeros(len(alphas)))
-    found = measure_vectors(*drawn(4.0, size=300), settings=QUICK)
+    found = measure_vectors(*drawn(4.0, size=300), settings=POINTS)
     assert any("default curve is below the certified bound" in note for note in found.notes)
     assert any("epsilon is certified" in note for note in found.notes)
 
 
 def test_steps_are_told() -> None:
     told: list[tuple[int, int]] = []
-    measure_vectors(*drawn(0.0, size=60), settings=QUICK, on_step=lambda done, total: told.append((done, total)))
-    assert told == [(i, 23) for i in range(1, 24)]
+    measure_vectors(*drawn(0.0, size=60), settings=POINTS, on_step=lambda done, total: told.append((done, total)))
+    assert told == [(i, 6) for i in range(1, 7)]
 
 
 # ------------------------------------------------------------------ texts
@@ -232,8 +237,8 @@ def test_the_space_is_never_fitted_on_the_sets() -> None:
     with pytest.raises(ConfigError, match="must not be fitted on what is compared") as refused:
         measure(first, second, public=[*first, *second], embedder=embedder, settings=QUICK)
     assert not any(word in str(refused.value).split() for word in WORDS)
-    mixed = measure(first, second, public=[*PUBLIC, *first], embedder=embedder, settings=QUICK)
-    clean = measure(first, second, public=PUBLIC, embedder=embedder, settings=QUICK)
+    mixed = measure(first, second, public=[*PUBLIC, *first], embedder=embedder, settings=POINTS)
+    clean = measure(first, second, public=PUBLIC, embedder=embedder, settings=POINTS)
     assert any(note.startswith("120 public texts were left out") for note in mixed.notes)
     assert [curve.to_dict() for curve in mixed.curves] == [curve.to_dict() for curve in clean.curves]
     assert apart(PUBLIC, first, second)[1] == 0

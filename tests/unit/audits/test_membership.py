@@ -15,13 +15,11 @@ from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
 from dptext.audits.bounds import epsilon_ceiling
-from dptext.audits.membership.attacks import from_scores, shokri, top_scores
+from dptext.audits.features import shared_texts
+from dptext.audits.membership.attacks import Measure, from_scores, shokri, top_scores
 from dptext.audits.membership.lira import lira, offline_scores, online_scores
-from dptext.audits.membership.members import MemberSplit, split_members, verbatim_share
-from dptext.audits.membership.results import Measure
-from dptext.audits.membership.scorers import blind_scores, logit_confidence
+from dptext.audits.membership.members import MemberSplit, blind_scores, logit_confidence, split_members, verbatim_share
 from dptext.audits.roc import FPR_GRID, area, area_interval, curve, epsilon_measured, true_positives_at
-from dptext.audits.texts import shared_texts
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Relation
 from dptext.text.records import Record, Release

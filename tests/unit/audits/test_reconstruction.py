@@ -15,13 +15,12 @@ from scipy.stats import binomtest, chisquare
 
 from dptext.audits.bounds import reconstruction_bound
 from dptext.audits.reconstruction import attack as reconstruction
-from dptext.audits.reconstruction import pools, ranking
-from dptext.audits.reconstruction.attack import reconstruct
-from dptext.audits.reconstruction.outcome import Reconstruction, TopSuccess
+from dptext.audits.reconstruction import pools
+from dptext.audits.reconstruction.attack import Reconstruction, TopSuccess, reconstruct
 from dptext.audits.reconstruction.pools import feasible, random_candidates
 from dptext.audits.subjects import claim_of, unclaimed
-from dptext.cli.audit import reconstruction as command
-from dptext.cli.audit.subject import OnTrial
+from dptext.cli.audit import trials as command
+from dptext.cli.audit.trials import OnTrial
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy import accounting
@@ -261,7 +260,7 @@ def by_index(scores: Floats, chosen: Integers, own: Randomness) -> Integers:
 def test_equal_scores_must_not_favour_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
     noise, pool = PrivUnit(1.0, 16, 1.0), random_candidates(200, dim=16, randomness=seeded(1))
     assert not reconstruct(noise, pool, trials=500, randomness=seeded(2)).refutes(claim_of(noise))
-    monkeypatch.setattr(reconstruction, "ranks_of", optimistic)
+    monkeypatch.setattr(pools, "ranks_of", optimistic)
     wrong = reconstruct(noise, pool, trials=500, randomness=seeded(2))
     assert wrong.refutes(claim_of(noise))  # a sound mechanism: the audit would be at fault
     assert wrong.report.control.low > 10 * top(wrong).chance  # and its control shows it
@@ -273,12 +272,12 @@ def test_equal_scores_are_ordered_at_random() -> None:
     scores[:, 6] = 1.0
     scores[:, 7] = -1.0
     first = np.zeros(8000, np.int64)
-    counts = np.bincount(ranking.ranks_of(scores, first, seeded(1)), minlength=8)
+    counts = np.bincount(pools.ranks_of(scores, first, seeded(1)), minlength=8)
     assert counts[0] == counts[7] == 0  # one is better, one is worse
     assert chisquare(counts[1:7]).pvalue > 1e-3
     assert set(by_index(scores, first, seeded(1)).tolist()) == {1}  # the fault
-    assert ranking.ranks_of(scores, first + 6, seeded(1)).max() == 0
-    assert ranking.ranks_of(scores, first + 7, seeded(1)).min() == 7
+    assert pools.ranks_of(scores, first + 6, seeded(1)).max() == 0
+    assert pools.ranks_of(scores, first + 7, seeded(1)).min() == 7
 
 
 def test_more_guesses_never_succeed_less_and_the_control_finds_nothing() -> None:
@@ -303,8 +302,8 @@ def test_blocks_of_pairs_give_every_score(monkeypatch: pytest.MonkeyPatch) -> No
     released = noise.release(pool[:17], seeded(2))
     naive = [[float(noise.log_density(r[None], x[None])[0]) for x in pool] for r in released]
     for entries in (1, 11, 40, 300, 1 << 16):
-        monkeypatch.setattr(ranking, "_COORDINATES_AT_ONCE", entries)
-        assert np.allclose(ranking.likelihood_score(noise, pool)(released), naive, rtol=1e-12)
+        monkeypatch.setattr(pools, "_COORDINATES_AT_ONCE", entries)
+        assert np.allclose(pools.likelihood_score(noise, pool)(released), naive, rtol=1e-12)
 
 
 @pytest.mark.parametrize("attack", ["likelihood", "surrogate"])

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import gamma
 
-from dptext.audits.divergence import ratio_models
-from dptext.audits.divergence.certified import certify
+from dptext.audits.divergence import density_ratio
 from dptext.audits.divergence.conversion import (
+    certify,
     cheapest_line,
     direct,
     find_knee,
@@ -22,10 +22,8 @@ from dptext.audits.divergence.conversion import (
     line_epsilon,
     paper_line,
 )
-from dptext.audits.divergence.density_ratio import LogRatios, cross_fit
-from dptext.audits.divergence.knn import knn_count_ratio, knn_poczos_schneider
-from dptext.audits.divergence.ratio_models import RatioModel
-from dptext.audits.divergence.renyi import falls, gaussian
+from dptext.audits.divergence.density_ratio import LogRatios, RatioModel, cross_fit
+from dptext.audits.divergence.renyi import falls, gaussian, knn_count_ratio, knn_poczos_schneider
 from dptext.errors import ConfigError
 
 ALPHAS = (1.1, 2.0, 5.0)
@@ -213,7 +211,7 @@ def test_what_a_row_gets_does_not_depend_on_its_own_label() -> None:
     """A planted fault would be a model that saw the row: then random labels look learned in many dimensions."""
     first, second = shifted(60, 60, 0.0)
     honest = cross_fit(first, second, model=RatioModel.LOGISTIC, folds=3, seed=0)
-    peeking = ratio_models._logistic(np.concatenate([first, second]), np.repeat([1, 0], 60), 0)
+    peeking = density_ratio._logistic(np.concatenate([first, second]), np.repeat([1, 0], 60), 0)
     assert honest.accuracy(0.95).low < 0.5
     assert LogRatios(peeking(first), peeking(second)).accuracy(0.95).low > 0.7
 

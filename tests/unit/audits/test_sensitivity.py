@@ -7,13 +7,16 @@ import mpmath
 import numpy as np
 import pytest
 
-from dptext.audits.sensitivity import latents as latents_room
-from dptext.audits.sensitivity import scales as calibrations
-from dptext.audits.sensitivity import simulation
-from dptext.audits.sensitivity.claims import Claim, counterexample
-from dptext.audits.sensitivity.latents import violating_pairs
-from dptext.audits.sensitivity.scales import classical_limit, classical_sigma, true_gaussian_epsilon, variance_table
-from dptext.audits.sensitivity.simulation import PUBLISHED_LAWS, Normal, Uniform, replay, simulate
+from dptext.audits.sensitivity import claims, simulation
+from dptext.audits.sensitivity.claims import (
+    Claim,
+    classical_limit,
+    classical_sigma,
+    counterexample,
+    true_gaussian_epsilon,
+    variance_table,
+)
+from dptext.audits.sensitivity.simulation import PUBLISHED_LAWS, Normal, Uniform, replay, simulate, violating_pairs
 from dptext.cli.audit import sensitivity as audit_sensitivity
 from dptext.errors import ConfigError
 from dptext.privacy.curves import gaussian_delta
@@ -359,7 +362,7 @@ def test_where_the_classical_formula_fails() -> None:
     assert round(true_gaussian_epsilon(euclidean, 100.0, delta=1e-5)) == 300
     assert true_gaussian_epsilon(euclidean, 8.41, delta=1e-5) < 8.41
     assert true_gaussian_epsilon(euclidean, 8.43, delta=1e-5) > 8.43
-    assert calibrations.classical_epsilon(classical_sigma(3.0, 1e-5, sensitivity=2.0), 1e-5, sensitivity=2.0) == 3.0
+    assert claims.classical_epsilon(classical_sigma(3.0, 1e-5, sensitivity=2.0), 1e-5, sensitivity=2.0) == 3.0
     # MATHS 7: nominal 50 has delta .586 at epsilon 50
     assert gaussian_delta(classical_sigma(50.0, 1e-5, sensitivity=1.0), 50.0) == pytest.approx(0.586, abs=5e-4)
 
@@ -390,9 +393,9 @@ def test_blocks_count_each_pair_once(monkeypatch) -> None:
     latents = np.random.default_rng(8).normal(0, 0.35, (61, 6))
     claim = Claim(dim=6, multiple=1.3)
     whole = violating_pairs(latents, claim)
-    monkeypatch.setattr(latents_room, "_BLOCK", 61 * 7)
+    monkeypatch.setattr(simulation, "_BLOCK", 61 * 7)
     assert violating_pairs(latents, claim) == whole
-    monkeypatch.setattr(latents_room, "_BLOCK", 1)
+    monkeypatch.setattr(simulation, "_BLOCK", 1)
     assert violating_pairs(latents, claim) == whole
 
 

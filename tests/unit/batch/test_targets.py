@@ -135,18 +135,19 @@ def test_from_a_url_to_a_url(
         dp.privatize_dataset(f"{root}/in", f"{root}/in", mechanism(), plan=plan(force=True), dataset=dataset)
 
 
-def test_parquet_from_a_url(tmp_path: Path, s3: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("n", [1, pytest.param(2, marks=pytest.mark.slow)])  # two import the clients of the store
+def test_parquet_from_a_url(tmp_path: Path, s3: dict, monkeypatch: pytest.MonkeyPatch, n: int) -> None:
     pandas = pytest.importorskip("pandas")
     monkeypatch.chdir(tmp_path)
-    fs, path = fsspec.core.url_to_fs("s3://bucket/tables", **s3)
+    fs, path = fsspec.core.url_to_fs(f"s3://bucket/tables-{n}", **s3)
     pandas.DataFrame(rows(30)).to_parquet(tmp_path / "a.parquet")
     fs.put_file(str(tmp_path / "a.parquet"), f"{path}/a.parquet")
     dp.privatize_dataset(
-        "s3://bucket/tables/*.parquet",
+        f"s3://bucket/tables-{n}/*.parquet",
         tmp_path / "out",
         mechanism(),
         plan=plan(output_format=Format.JSONL),
-        dataset=here(storage_options=s3, workers=dp.Workers(n=2)),
+        dataset=here(storage_options=s3, workers=dp.Workers(n=n)),
     )
     lines = (tmp_path / "out" / "part-000000.jsonl").read_text().splitlines()
     assert [json.loads(line)["id"] for line in lines] == [f"r{i}" for i in range(30)]

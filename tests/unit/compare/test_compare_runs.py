@@ -128,7 +128,7 @@ def test_what_fails_or_dies_is_recorded_and_the_rest_goes_on(texts: Path, vector
 
     # nothing is run twice; --retry runs what failed, and a changed experiment is refused
     again = run_experiment(parse_experiment(data), Folder(out), Options(workers=1), command="")
-    assert (again.run, again.done, again.failed) == (0, 4, 5)
+    assert (again.run_now, again.done, again.failed) == (0, 4, 5)
     changed = parse_experiment({**data, "seed": 2})
     with pytest.raises(ConfigError, match="its 'seed' changed"):
         run_experiment(changed, Folder(out), Options(), command="")
@@ -212,10 +212,10 @@ def test_a_folder_that_was_killed_before_it_knew_its_experiment_goes_on(
     with pytest.raises(ConfigError, match="found none"):
         run_experiment(parse_experiment(wrong), Folder(out), Options(), command="")  # it made the folder, and no more
     first = run_experiment(parse_experiment(data), Folder(out), Options(workers=1), command="")
-    assert (first.run, first.done) == (4, 4)
+    assert (first.run_now, first.done) == (4, 4)
     (out / "experiment.json").unlink()  # damaged, and removed as the error advises
     again = run_experiment(parse_experiment(data), Folder(out), Options(workers=1), command="")
-    assert (again.run, again.done) == (0, 4)
+    assert (again.run_now, again.done) == (0, 4)
     (out / "experiment.json").unlink()
     (out / "cells" / "notes.txt").write_text("mine", "utf-8")
     with pytest.raises(ConfigError, match="absent, empty, or the folder"):
@@ -236,7 +236,7 @@ def test_a_corpus_is_never_written_over(texts: Path, vectors: Path, tmp_path: Pa
 
 def test_a_cell_that_was_edited_is_made_again(texts: Path, vectors: Path, tmp_path: Path) -> None:
     data, out = parse_experiment(experiment(texts, vectors)), tmp_path / "out"
-    assert run_experiment(data, Folder(out), Options(workers=1), command="").run == 4
+    assert run_experiment(data, Folder(out), Options(workers=1), command="").run_now == 4
     table = (out / "table.json").read_text("utf-8")
     cell = min((out / "cells").iterdir())
     whole = json.loads(cell.read_text("utf-8"))
@@ -249,7 +249,7 @@ def test_a_cell_that_was_edited_is_made_again(texts: Path, vectors: Path, tmp_pa
         cell.write_text(json.dumps({**whole, "rows": rows}), "utf-8")
         assert Folder(out).finished(cell.stem) is None, rows
     again = run_experiment(data, Folder(out), Options(workers=1), command="")
-    assert (again.run, again.done, again.failed) == (1, 4, 0)
+    assert (again.run_now, again.done, again.failed) == (1, 4, 0)
     assert {row["signature"] for row in json.loads(table)} == {
         row["signature"] for row in json.loads((out / "table.json").read_text("utf-8"))
     }
@@ -266,7 +266,7 @@ def test_a_claim_that_an_audit_refutes_ends_the_command_with_1(
     data["settings"]["distinguish"] = {"trials": 200}
     toml, out = tmp_path / "e.toml", tmp_path / "out"
     toml.write_text(as_toml(data), "utf-8")
-    assert compare(toml, out, workers=1) == 1
+    assert compare(experiment=toml, out=out, workers=1) == 1
     assert capsys.readouterr().out.startswith("An audit refutes what is claimed for lies: do not use it.\n")
     found = {row["metric"]: row for row in json.loads((out / "table.json").read_text("utf-8")) if row["kind"]}
     assert found["distinguish.refuted"]["value"] == 1

@@ -8,18 +8,16 @@ import pytest
 from dptext.compare.cell_run import Outcome, run_cell
 from dptext.compare.corpora import Corpus, load_corpus, named
 from dptext.compare.experiment import Experiment, parse_experiment
-from dptext.compare.fits import SharedFits
+from dptext.compare.fits import Lens, SharedFits
 from dptext.compare.folder import Folder
-from dptext.compare.gaps import GAP, with_gaps
 from dptext.compare.grid import plan_cells
-from dptext.compare.lens import Lens
+from dptext.compare.pooled import GAP, with_gaps
 from dptext.compare.recommend import Asked, recommend
 from dptext.compare.report import markdown, read_results
 from dptext.compare.report.frontier import frontiers
 from dptext.compare.report.page import write_page
-from dptext.compare.report.results import Results
 from dptext.compare.report.sections import metric_tables
-from dptext.compare.report.summary import NO_RECORD, WHOLE, groups
+from dptext.compare.report.summary import NO_RECORD, WHOLE, Results, groups
 from dptext.compare.report.verdict import verdict
 from dptext.compare.runner import Options, run_experiment
 from dptext.compare.stored import TableRow
@@ -178,7 +176,7 @@ def test_cells_of_corpora_run_in_processes_and_are_resumed(tmp_path: Path) -> No
     data = grid(synthesis("prototypes", dim=8), trials=2)
     for again, expected in ((False, 12), (True, 0)):
         done = run_experiment(parse_experiment(data), Folder(tmp_path / "out"), Options(workers=2), command="compare")
-        assert (done.failed, done.run) == (0, expected), again
+        assert (done.failed, done.run_now) == (0, expected), again
     results = read_results(tmp_path / "out")
     assert {row.unit for row in results.rows if row.whole} == {"document"}
     assert write_page(tmp_path / "out", tmp_path / "out" / "report.html").rows > 5

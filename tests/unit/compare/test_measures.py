@@ -10,9 +10,8 @@ from dptext.compare import fits
 from dptext.compare.cell_run import Outcome, run_cell
 from dptext.compare.corpora import load_corpus
 from dptext.compare.experiment import parse_experiment
-from dptext.compare.fits import SharedFits
+from dptext.compare.fits import Lens, SharedFits
 from dptext.compare.grid import plan_cells
-from dptext.compare.lens import Lens
 from dptext.errors import ConfigError
 
 LABELLED = {"label": "class", "author": "who"}

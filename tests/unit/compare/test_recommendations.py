@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dptext.compare.measured_table import read_measured, reduced
-from dptext.compare.recommend import TASKS, Asked, Recommendation
+from dptext.compare.reading import read_measured
+from dptext.compare.recommend import TASKS, Asked, Recommendation, reduced
 from dptext.compare.recommend import recommend as recommend_rows
 from dptext.compare.stored import MeasuredTable
 from dptext.errors import ConfigError

@@ -14,9 +14,8 @@ from dptext.compare.cell_run import Outcome, run_cell
 from dptext.compare.cells import Cell
 from dptext.compare.corpora import Corpus, load_corpus
 from dptext.compare.experiment import Experiment, parse_experiment
-from dptext.compare.fits import SharedFits, fit_key
+from dptext.compare.fits import Lens, SharedFits, fit_key
 from dptext.compare.grid import plan_cells
-from dptext.compare.lens import Lens
 from dptext.compare.runner import Waiting
 from dptext.compare.worker import Opening, Worker
 from dptext.embeddings import sentence_encoder
@@ -208,6 +207,10 @@ def test_only_fits_to_public_text_are_shared_and_kept(made: Any, vectors: Path) 
     assert shared._last is None
 
 
+def remembered(memory: PublicVectors) -> set[str]:
+    return {text for _, _, text in memory._known}
+
+
 def test_only_public_texts_are_remembered_and_each_is_embedded_once(made: Any, bert: _Bert) -> None:
     nearest = {"name": "nearest", "kind": "candidates", "document_epsilon": [2, 5, 20]}
     found, corpus, cells = made(nearest, utilities=["fidelity"])
@@ -216,13 +219,13 @@ def test_only_public_texts_are_remembered_and_each_is_embedded_once(made: Any, b
     outcomes(found, corpus, own, lambda: shared)
     public, samples = ({record.text for record in some} for some in (corpus.public, corpus.public[: fits.SAMPLES]))
     private = {record.text for record in (*corpus.private, *corpus.test)}
-    assert shared.vectors.texts == public
-    assert not shared.vectors.texts & private
+    assert remembered(shared.vectors) == public
+    assert not remembered(shared.vectors) & private
     assert {bert.texts.count(text) for text in public - samples} == {1}
     assert {bert.texts.count(record.text) for record in corpus.private} == {len(own)}
     assert differing(found, corpus, own) == []
     shared.forget()
-    assert len(shared.vectors) == 0
+    assert remembered(shared.vectors) == set()
 
 
 def test_vectors_are_kept_while_learning_and_at_no_other_time(bert: _Bert) -> None:
@@ -234,14 +237,14 @@ def test_vectors_are_kept_while_learning_and_at_no_other_time(bert: _Bert) -> No
         first = encoder.embed(["one", "two", "one"])
         again = encoder.embed(["two", "three", "one"])
     assert bert.read == [2, 1]
-    assert memory.texts == {"one", "two", "three"}
+    assert remembered(memory) == {"one", "two", "three"}
     assert np.array_equal(again[[2, 0]], first[:2])
     assert np.array_equal(encoder.embed(["one", "secret"]), load_encoder().embed(["one", "secret"]))
     assert bert.read == [2, 1, 2, 2]  # what may be private is neither kept nor looked up
-    assert memory.texts == {"one", "two", "three"}
+    assert remembered(memory) == {"one", "two", "three"}
     with PublicVectors().learning():
         encoder.embed(["of another memory"])
-    assert memory.texts == {"one", "two", "three"}
+    assert remembered(memory) == {"one", "two", "three"}
 
 
 def test_the_memory_is_bounded_and_changes_no_vector(bert: _Bert) -> None:
@@ -251,7 +254,7 @@ def test_the_memory_is_bounded_and_changes_no_vector(bert: _Bert) -> None:
         for texts in (["a", "b", "c"], ["c", "dd"], ["dd", "eee"], [*"abcdefg"], ["g", "g"], []):
             if texts:
                 assert np.array_equal(encoder.embed(texts), alone.embed(texts))
-            assert len(memory) <= 4
+            assert len(remembered(memory)) <= 4
 
 
 def test_an_encoder_whose_vectors_depend_on_the_batch_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,7 +270,7 @@ def test_an_encoder_whose_vectors_depend_on_the_batch_is_not_remembered(monkeypa
     memory = PublicVectors()
     with memory.learning():
         load_encoder().embed(["one"])
-    assert len(memory) == 0
+    assert remembered(memory) == set()
 
 
 def test_a_worker_forgets_a_corpus_before_it_reads_the_next(tmp_path: Path, vectors: Path, bert: _Bert) -> None:
@@ -282,7 +285,7 @@ def test_a_worker_forgets_a_corpus_before_it_reads_the_next(tmp_path: Path, vect
     for i, cell in enumerate(plan_cells(found, dict.fromkeys(corpora, ()))):
         assert worker.run(cell, f"{i:064x}") == {"done": f"{i:064x}"}
         kept = {record.text for record in corpora[cell.corpus].public} if cell.kind else set()
-        assert worker._fits.vectors.texts == kept
+        assert remembered(worker._fits.vectors) == kept
 
 
 def test_cells_of_one_fit_go_to_one_worker_and_no_worker_is_idle(made: Any) -> None:

@@ -10,7 +10,6 @@ import pytest
 
 pytest.importorskip("numba")
 pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 import torch
 from safetensors.numpy import save_file
@@ -20,7 +19,10 @@ from dptext.errors import ConfigError, MissingExtraError
 from dptext.language import loops, reading
 from dptext.language.llama import Llama, log_probabilities, read_llama, supported
 from dptext.language.reading import load_language_model
+from scripts import needs
 from tiny_language import CONFIG, tokenizer
+
+pytestmark = needs("transformers")
 
 LENGTHS = [1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64]
 

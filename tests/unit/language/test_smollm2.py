@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import dptext as dp
-from dptext.language.reading import SMOLLM2_SHA256, LocalModel, load_language_model
+from dptext.language.model import LanguageModel
+from dptext.language.reading import SMOLLM2_SHA256, load_language_model
 from dptext.language.writing import by_temperature, write
 from dptext.sampling.source import seeded
 from dptext.synthesis.steering import Steering
@@ -22,11 +23,11 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def model() -> LocalModel:
+def model() -> LanguageModel:
     return load_language_model()
 
 
-def likelihood(model: LocalModel, text: str) -> float:
+def likelihood(model: LanguageModel, text: str) -> float:
     """The mean log-probability of the tokens after the first."""
     tokens = model.tokens(text)
     contexts, found = model.contexts([tokens[:1]], more=len(tokens)), []
@@ -36,7 +37,7 @@ def likelihood(model: LocalModel, text: str) -> float:
     return float(np.mean(found))
 
 
-def test_it_knows_english(model: LocalModel) -> None:
+def test_it_knows_english(model: LanguageModel) -> None:
     assert model.digest == SMOLLM2_SHA256
     after = model.contexts([model.tokens("The capital of France is")], more=1).log_probabilities()[0]
     assert model.text([int(after.argmax())]) == " Paris"
@@ -45,7 +46,7 @@ def test_it_knows_english(model: LocalModel) -> None:
     assert likelihood(model, " ".join(words)) > likelihood(model, " ".join(shuffled)) + 2
 
 
-def test_a_text_is_the_same_in_company_and_in_parts(model: LocalModel) -> None:
+def test_a_text_is_the_same_in_company_and_in_parts(model: LanguageModel) -> None:
     prompts = [model.tokens(text) for text in ("Book a table for", "Play some music by the", "What is the weather in")]
     together = model.contexts(prompts, more=4).log_probabilities()
     for prompt, known in zip(prompts, together, strict=True):
@@ -56,7 +57,7 @@ def test_a_text_is_the_same_in_company_and_in_parts(model: LocalModel) -> None:
         assert (parts.log_probabilities()[0] == known).all()
 
 
-def test_what_it_writes_holds_no_more_than_was_asked(model: LocalModel) -> None:
+def test_what_it_writes_holds_no_more_than_was_asked(model: LanguageModel) -> None:
     end = model.tokens("\n")[0]
     prompts = [model.tokens("A request to an assistant:")] * 4
     texts = write(model, prompts, by_temperature(0.7, 200, end, seeded(3)), end=end, most=12)

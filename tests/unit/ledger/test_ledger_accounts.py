@@ -109,7 +109,7 @@ def test_look_alikes_that_are_there_already_still_work(ledger: Ledger) -> None:
     number = fresh()
     names = [f"Old {number}", f"old {number}", f"old {number} "]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dptext.ledger.opening.normal_form", str)
+        patch.setattr("dptext.ledger.statements.normal_form", str)
         for name in names:
             ledger.open_account(name, limit(), by_subject=True)
     for n, name in enumerate(names):

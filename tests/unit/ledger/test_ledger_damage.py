@@ -12,8 +12,7 @@ import sqlalchemy as sa
 from ledger_tools import KEY, MANY, Raw, limit, request
 from test_ledger_schema import FirstBooks, first_schema
 
-from dptext.cli.budget import accounts, charges
-from dptext.cli.budget.books import verify
+from dptext.cli import budget
 from dptext.errors import ConfigError, DPTextError, LedgerError
 from dptext.ledger import schema
 from dptext.ledger.books import Ledger
@@ -110,9 +109,9 @@ def uses(ledger: Ledger) -> Iterator[Callable[[], object]]:
     """All that reads rows, and the commands that print them."""
     location = ledger.name
     for as_json in (False, True):
-        yield lambda as_json=as_json: accounts.show(location, as_json=as_json)
-        yield lambda as_json=as_json: charges.log("full", location, as_json=as_json)
-    yield lambda: verify(location)
+        yield lambda as_json=as_json: budget.show(location, as_json=as_json)
+        yield lambda as_json=as_json: budget.log("full", location, as_json=as_json)
+    yield lambda: budget.verify(location)
     yield ledger.accounts
     yield lambda: list(ledger.log("full", last=1))
     yield lambda: ledger.balance("full", subject="anna")

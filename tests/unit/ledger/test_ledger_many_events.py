@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ledger_tools import Raw, limit, opened, request
 
 from dptext.errors import BudgetExceededError, LedgerError
-from dptext.ledger import everyone, spending
+from dptext.ledger import spending, standings
 from dptext.ledger.books import Ledger
 from dptext.ledger.spending import after_charge, fits, in_order, is_within, spent_epsilon
 from dptext.ledger.texts import events_from_text, events_to_text, with_events
@@ -128,7 +128,7 @@ def test_events_that_are_folded_are_the_same_events(ledger: Ledger, raw: Raw, ch
     name, charged = opened(ledger, total + 1 / 64), list[Event]()
     account = raw.one("SELECT id FROM accounts WHERE name = :name", name=name)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(everyone, "_MOST_RECENT", 2)
+        patch.setattr(standings, "_MOST_RECENT", 2)
         for numbers in charges:
             asked = request(*(number / 64 for number in numbers))
             ledger.charge(name, asked)

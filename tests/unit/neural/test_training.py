@@ -17,7 +17,7 @@ from dptext.neural.adept.fitting import NetworkSettings, fit_model  # noqa: E402
 from dptext.neural.adept.model import AnnotatedModel  # noqa: E402
 from dptext.neural.adept.network import Architecture, AutoEncoder  # noqa: E402
 from dptext.neural.adept.training import EpochProgress, Schedule, noisy, reconstruction_losses, train  # noqa: E402
-from dptext.neural.tokens import BEGIN, END, PAD, UNKNOWN, Tokens  # noqa: E402
+from dptext.neural.tokens import BEGIN, END, PAD, UNKNOWN, Tokens, batches  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
 
 LABELS = ("music", "weather", "money", "travel")
@@ -258,10 +258,10 @@ def test_reconstruction_losses_carry_the_noise_that_is_asked_for() -> None:
 def test_every_used_text_is_in_one_batch_an_epoch() -> None:
     source = np.random.default_rng(0)
     rows = np.arange(3, 80)
-    first, second = (training._batches(rows, TARGETS, 16, source) for _ in range(2))
-    for batches in (first, second):
-        assert sorted(np.concatenate(batches).tolist()) == rows.tolist()
-        assert [len(batch) for batch in sorted(batches, key=len)] == [13, 16, 16, 16, 16]
+    first, second = (batches(rows, (TARGETS != PAD).sum(axis=1), 16, source) for _ in range(2))
+    for found in (first, second):
+        assert sorted(np.concatenate(found).tolist()) == rows.tolist()
+        assert [len(batch) for batch in sorted(found, key=len)] == [13, 16, 16, 16, 16]
     assert [set(batch.tolist()) for batch in first] != [set(batch.tolist()) for batch in second]
 
 

@@ -18,7 +18,7 @@ from dptext.errors import LedgerError
 from dptext.service import worker
 from dptext.service.problems import in_words_of_the_api
 from dptext.service.store import ANSWERS, EVENTS, JOBS, Store
-from dptext.text import column_names, row_checks
+from dptext.text import lines, row_checks
 from gateways import Served, served
 
 FEW = [{"text": "secret", "label": "travel"}]
@@ -180,9 +180,9 @@ def test_messages_of_the_library_in_words_of_the_api() -> None:
     """Of each message about fields: the options are those of requests, and no other is offered."""
     fields = ["text", "label"]
     for said in (
-        column_names.no_column("text", fields, fields),
-        column_names.no_column("label", fields, fields),
-        column_names.missing_field("label", fields, fields),
+        lines.no_column("text", fields, fields),
+        lines.no_column("label", fields, fields),
+        lines.missing_field("label", fields, fields),
         row_checks._NULL.format("text"),
         "Repair it, or skip such records: --on-error skip.",
         "Expected a maximum of records for each author: --author-field NAME --max-per-author N.",

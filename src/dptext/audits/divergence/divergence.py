@@ -2,10 +2,7 @@
 
 A public embedder turns both into vectors, which are cut to the main directions of public text. Six estimators of the
 Renyi divergence compare them in both directions. The curve of the default one becomes an epsilon in three ways. Every
-number has an interval and a null (`estimators`), and a bound that is certified stands beside them::
-
-    report = measure(sensitive, safe, public=texts, embedder=load_sentence_encoder())
-    print(report.to_markdown())
+number has an interval and a null (`estimators`), and a bound that is certified stands beside them.
 
 What comes out is an empirical estimate, and a certified lower bound, of leakage in this embedding. It is NOT an upper
 bound and not differential privacy: texts can differ where vectors do not.
@@ -21,10 +18,19 @@ import numpy as np
 
 from dptext.audits.bounds import accuracy_implies
 from dptext.audits.divergence import findings
-from dptext.audits.divergence.certified import CertifiedBound, certify
-from dptext.audits.divergence.conversion import cheapest_line, direct, is_inconsistent, paper_line
-from dptext.audits.divergence.density_ratio import LEAST_ROWS, LogRatios
+from dptext.audits.divergence.conversion import (
+    CertifiedBound,
+    certify,
+    cheapest_line,
+    direct,
+    is_inconsistent,
+    paper_line,
+)
+from dptext.audits.divergence.density_ratio import LEAST_ROWS, LogRatios, RatioModel
 from dptext.audits.divergence.estimators import (
+    DivergenceSettings,
+    apart,
+    fit_projection,
     halves_of,
     judge_number,
     learned_numbers,
@@ -33,10 +39,7 @@ from dptext.audits.divergence.estimators import (
     train_ratios,
 )
 from dptext.audits.divergence.findings import Consistency, Curve, DivergenceReport, Tested, three_digits
-from dptext.audits.divergence.ratio_models import RatioModel
 from dptext.audits.divergence.renyi import check_samples, falls
-from dptext.audits.divergence.settings import DivergenceSettings
-from dptext.audits.divergence.space import apart, fit_projection
 from dptext.audits.subjects import OnCount
 from dptext.embeddings.distinct import embed_distinct
 from dptext.embeddings.embedder import Embedder
@@ -58,16 +61,11 @@ def measure(
     attack: Estimate | None = None,
     on_step: OnCount | None = None,
 ) -> DivergenceReport:
-    """Compare two sets of texts.
+    """Compare two sets of texts, each drawn independently.
 
-    Args:
-        first: one set, drawn independently.
-        second: the other set, drawn independently.
-        public: other text, on which the projection is fitted. Texts that are in one of the sets are left out.
-        embedder: public. Its vectors are scaled to norm 1.
-        settings: of the comparison.
-        attack: accuracy of an attack on the same sets, both equally likely. The epsilons are held against it.
-        on_step: called with steps done and steps in all.
+    The projection is fitted on other, public text; texts of it that are in one of the sets are left out. The vectors of
+    the public embedder are scaled to norm 1. The epsilons are held against the accuracy of an `attack` on the same
+    sets, both equally likely. `on_step` is called with steps done and steps in all.
 
     Raises:
         ConfigError: too few records, public text that is that of the sets, or an embedder without finite vectors.
@@ -116,15 +114,11 @@ def measure_vectors(
     origin: Mapping[str, Json] | None = None,
     on_step: OnCount | None = None,
 ) -> DivergenceReport:
-    """Compare two samples of vectors. Their space must not have been fitted on them.
+    """Compare two samples of vectors, `(n, d)` and `(m, d)`. Their space must not have been fitted on them.
 
-    The vectors are `(n, d)` and `(m, d)`. The `components` of the settings have no effect here. The notes stand before
-    those of every report. The origin says in the signature where the vectors come from. The other arguments are those
-    of `measure`.
-
-    Raises:
-        ConfigError: samples that cannot be used.
-        MissingExtraError: scikit-learn is absent.
+    The `components` of the settings have no effect here. The notes stand before those of every report. The origin says
+    in the signature where the vectors come from. The other arguments are those of `measure`. ConfigError for samples
+    that cannot be used, MissingExtraError where scikit-learn is absent.
     """
     settings = DivergenceSettings() if settings is None else settings
     # A half must still have the neighbours that the largest order asks for.

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from dptext.audits.divergence.certified import CertifiedBound
-from dptext.audits.divergence.conversion import CLAIMS, Direct, Line
+from dptext.audits.divergence.conversion import CLAIMS, CertifiedBound, Direct, Line
 from dptext.audits.report import Result, markdown_table, signature_line
 from dptext.estimates import Estimate
 from dptext.types import Floats, Json, as_json
@@ -49,10 +48,8 @@ INTERVALS: Final = (
 class Tested(Result):
     """A measured number, and the same number where there is nothing to find.
 
-    Attributes:
-        estimate: the number with its interval; a divergence may be estimated below 0.
-        null: its mean over random relabellings of the records, with models trained anew.
-        p_value: share of the labellings, the true one counted, that give as much.
+    A divergence may be estimated below 0. The null is its mean over random relabellings of the records, with models
+    trained anew, the p-value the share of the labellings, the true one counted, that give as much.
     """
 
     estimate: Estimate
@@ -68,12 +65,9 @@ class Tested(Result):
 class Curve(Result):
     """Divergences of one estimator.
 
-    Attributes:
-        forward: D_alpha(first || second) for each order.
-        backward: D_alpha(second || first).
-        larger: the larger direction, with interval and null.
-        rises: whether neither direction falls; no true curve does.
-        largest: share of one record in the sum behind each value of `larger`, for learned ratios; else empty.
+    They are D_alpha(first || second) for each order, the reverse, and the larger direction, with interval and null. It
+    `rises` if neither direction falls; no true curve does. The `largest` is the share of one record in the sum behind
+    each larger value, for learned ratios; else empty.
     """
 
     name: str
@@ -88,11 +82,8 @@ class Curve(Result):
 class Consistency(Result):
     """An attack beside the epsilons.
 
-    Attributes:
-        accuracy: how often it is right, both sets equally likely.
-        needs: the epsilon that this accuracy needs at delta.
-        needs_surely: that of the lower end of its interval.
-        below, surely_below: names of epsilons below `needs`, and below `needs_surely`.
+    The accuracy is how often it is right, both sets equally likely. It needs an epsilon of `needs` at delta, and the
+    lower end of its interval one of `needs_surely`. Epsilons are named that are below these.
     """
 
     attack: str
@@ -107,21 +98,13 @@ class Consistency(Result):
 class DivergenceReport(Result):
     """How far two sets are apart in one embedding. It shows no text.
 
-    Attributes:
-        alphas: the orders.
-        curves: one for each estimator, the default last.
-        epsilons: by the way from the curve. "direct" is the headline.
-        conversion: the direct conversion of the default curve.
-        cheapest: the cheapest line above the default curve.
-        paper: the published line of the default curve.
-        certified: lower bounds that hold with confidence.
-        checks: attacks beside the epsilons.
-        delta: of all epsilons, with what was trimmed.
-        is_separated: whether a model told all unseen records apart. Then every number is a lower value.
-        records: how many there are in either set.
-        plane: the first two components of either set, `(n, 2)`, for a figure. They are not in the JSON, as they are as
-            private as the sets: whoever has a candidate text can look for its point.
-        notes: what a reader must know.
+    There is a curve for each estimator, the default last, and an epsilon for each way from it; "direct" is the
+    headline. The conversions are those of the default curve: direct, by the cheapest line above it, and by the
+    published line. The certified bounds hold with confidence. The checks are attacks beside the epsilons. The delta is
+    of all epsilons, with what was trimmed. Where a model told all unseen records apart every number is a lower value.
+
+    The plane is the first two components of either set, `(n, 2)`, for a figure. They are not in the JSON, as they are
+    as private as the sets: whoever has a candidate text can look for its point.
     """
 
     alphas: tuple[float, ...]
@@ -161,9 +144,8 @@ class DivergenceReport(Result):
             "confidence": self.epsilon.confidence,
             "epsilons": {name: {**found.to_dict(), "claims": _claim(name)} for name, found in self.epsilons.items()},
             "lines": {
-                DIRECT: self.conversion.to_dict(),
-                CHEAPEST: self.cheapest.to_dict(),
-                PAPER: self.paper.to_dict(),
+                name: line.to_dict()
+                for name, line in ((DIRECT, self.conversion), (CHEAPEST, self.cheapest), (PAPER, self.paper))
             },
             **Result.to_dict(self),
         }

@@ -31,21 +31,11 @@ def epsilon_from_attribution(
 ) -> EpsilonLowerBound:
     """Lower bound on a document-level epsilon from how many of `texts` were given to their true authors.
 
-    There are A authors with as many texts each and one release of each text, and a guess looks at one release. The
-    expected share of hits is s <= (e^eps + (A - 1) delta) / (e^eps + A - 1), as proved above, so e^eps >= (A - 1)
-    (s - delta) / (1 - s). The texts were chosen by design and the attacker was trained on others. Given both, hits are
-    independent, because releases are, and have chances of their own. `mean_chance` bounds the mean of those from below.
-
-    Args:
-        correct: hits K.
-        texts: n, at most 1e9, as many of each author.
-        authors: A, at least 2.
-        delta: of the guarantee under test.
-        confidence: in (0, 1).
-        tests: attackers among which the best was chosen.
-
-    Raises:
-        ConfigError: counts that are not possible, or a setting out of its range.
+    There are A authors with as many texts each, at most 1e9 in all, and one release of each text; a guess looks at one
+    release. As proved above e^eps >= (A - 1) (s - delta) / (1 - s). The texts were chosen by design and the attacker
+    was trained on others. Given both, hits are independent, because releases are, and have chances of their own.
+    `mean_chance` bounds the mean of those from below. The error is divided among `tests`, the attackers of which the
+    best was chosen. ConfigError for counts that are not possible, or a setting out of its range.
     """
     _validate.count(authors=authors, tests=tests)
     _validate.probability(delta=delta)

@@ -30,8 +30,7 @@ class AttributionRow(Result):
             releases are independent, and so are hits, with chances of their own. The interval is of the mean chance. It
             errs on the safe side where chances differ (Hoeffding 1956), unless less than one hit or miss is expected.
             It speaks of further texts of these authors as far as the attacked ones are an independent sample of them,
-            and not of other authors. The interval for originals, where nothing is random, speaks of further texts
-            alone.
+            and not of other authors; that for originals, where nothing is random, of further texts alone.
         top5: share whose author is among the five highest scores, Clopper-Pearson; 1 where there are no more authors.
         macro_f1: mean F1 over the authors who wrote some text or were taken for its author; bootstrap over texts
             (bundles), right in the limit of many.
@@ -67,14 +66,10 @@ NO_PROOF: Final = (
 class AuthorshipReport(InferenceReport[AttributionRow]):
     """The outcome of attributing releases to their authors. It shows no text and no author.
 
-    The texts are counted over all authors. The baselines are the static attackers on the originals, a guess at random
-    (exact), and the author with most training texts for all.
-
-    Attributes:
-        report: the lower bound on epsilon by the best attack, for which the error is divided among all. It is of single
-            texts, for replacing one document, whatever the bundles. `report.refutes(guarantee)` compares.
-        authors: how many there are.
-        bundle: texts of one author that were attributed together.
+    The texts are counted over all authors, `bundle` of one author attributed together. The baselines are the static
+    attackers on the originals, a guess at random (exact), and the author with most training texts for all. The `report`
+    is the lower bound on epsilon by the best attack, for which the error is divided among all. It is of single texts,
+    for replacing one document, whatever the bundles. `report.refutes(guarantee)` compares.
     """
 
     report: Report
@@ -114,11 +109,9 @@ def bundles(true: Integers, bundle: int) -> Integers:
 class AuthorJudge:
     """Turns scores `(n_texts, authors)` into rows of the report.
 
-    Attributes:
-        true: the author of each attacked text, `(n_texts,)`.
-        units: positions of the texts of each bundle, `(n_bundles, bundle)`.
-        priority: the order in which authors with equal scores are taken, `(authors,)`.
-        permuted: gives authors in a random order, for controls.
+    `true` `(n_texts,)` is the author of each attacked text, `units` `(n_bundles, bundle)` the positions of the texts of
+    each bundle, `priority` `(authors,)` the order in which authors with equal scores are taken. `permuted` gives
+    authors in a random order, for controls.
     """
 
     authors: int
@@ -164,7 +157,6 @@ class AuthorJudge:
         return AttributionRow(name, one, five, one, similarity, len(self.units))
 
     def _ranked(self, scores: Floats) -> Integers:
-        """Authors from the likeliest on, `(n, authors)`."""
         if np.isnan(scores).any():
             raise ConfigError("Expected scores without NaN: an attacker could not be trained on these texts.")
         return np.asarray(self.priority[np.argsort(-scores[:, self.priority], axis=1, kind="stable")], np.int64)

@@ -1,13 +1,14 @@
 """What both attribute attacks share: the report, the test of controls, the similarity."""
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
 from dptext.audits.report import Result, markdown_table, signature_line
+from dptext.audits.subjects import OnCount
 from dptext.estimates import Estimate, bonferroni, clopper_pearson
 from dptext.sampling.bootstrap import bootstrap_mean
 from dptext.types import Floats, Json
@@ -26,6 +27,27 @@ def mean_cosine(first: Floats, second: Floats, *, seed: int, confidence: float) 
     return bootstrap_mean(cosines, seed=seed, confidence=confidence)
 
 
+def scores_of(
+    taught: Mapping[str, Sequence[str]],
+    trainers: Mapping[str, Callable[[Sequence[str]], Callable[[Sequence[str]], Floats]]],
+    outputs: Sequence[str],
+    originals: Sequence[str],
+    on_attacker: OnCount | None,
+) -> tuple[dict[str, Floats], dict[str, Floats]]:
+    """Scores of the outputs by each attacker, taught in each way, and of the originals by the static ones."""
+    scores: dict[str, Floats] = {}
+    plain: dict[str, Floats] = {}
+    for knowledge, texts in taught.items():
+        for name, train in trainers.items():
+            attacker = train(texts)
+            scores[f"{name}, {knowledge}"] = attacker(outputs)
+            if knowledge == "static":
+                plain[f"originals: {name}, {knowledge}"] = attacker(originals)
+            if on_attacker is not None:
+                on_attacker(len(scores), len(trainers) * len(taught))
+    return scores, plain
+
+
 class _Row(Protocol):
     @property
     def name(self) -> str: ...
@@ -38,13 +60,11 @@ Row = TypeVar("Row", bound=_Row)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InferenceReport(Result, Generic[Row]):
-    """The outcome of an attack on an attribute, beside its controls and baselines. It shows no text.
+    """The outcome of an attack on an attribute. It shows no text.
 
-    Attributes:
-        attacks: on the releases, static ones first.
-        controls: the same guesses held against permuted truths. They are at chance, or the audit counts wrongly.
-        baselines: the static attackers on the originals (no privacy at all), and attackers that look at no text.
-        embedder: name of the embedder behind some attackers and the similarities.
+    The attacks are on the releases, static ones first. The controls are the same guesses held against permuted truths:
+    they are at chance, or the audit counts wrongly. The baselines are the static attackers on the originals (no privacy
+    at all), and attackers that look at no text. The embedder is behind some attackers and the similarities.
     """
 
     attacks: tuple[Row, ...]

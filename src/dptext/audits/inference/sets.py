@@ -1,15 +1,19 @@
-"""Two sets of texts to tell apart: texts to train on, and texts to attack."""
+"""Two sets of texts to tell apart: texts to train on and to attack, and attackers, functions from texts to scores."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 
 from dptext import _validate
-from dptext.audits.texts import distinct_texts
+from dptext.audits.features import LEAST_SPREAD, distinct_texts, standardiser
+from dptext.embeddings.distinct import TextVectors
+from dptext.embeddings.tfidf import fit_quietly, has_word, load_sklearn, words_tfidf
 from dptext.errors import ConfigError
 from dptext.privacy.names import normal_form
 from dptext.text.records import Record
+from dptext.types import Booleans, Floats
 
 #: Of the first set and of the second.
 Sides = tuple[tuple[Record, ...], tuple[Record, ...]]
@@ -17,13 +21,10 @@ Sides = tuple[tuple[Record, ...], tuple[Record, ...]]
 
 @dataclass(frozen=True, slots=True)
 class SetSplit:
-    """Texts of two sets, as many of each: to train attackers on, and to attack.
+    """Texts of two sets: to train attackers on, and others to attack, as many of the first set as of the second.
 
-    Attributes:
-        training: of the first set and of the second, the same number.
-        attacked: others, of the first set and of the second, the same number.
-        duplicates: texts removed because an earlier one of the same set is the same.
-        shared: texts that both sets had; each stayed in one of them, by the flip of a coin.
+    `duplicates` counts texts that were removed because an earlier one of the same set is the same, `shared` those that
+    both sets had; each stayed in one of them, by the flip of a coin.
     """
 
     training: Sides = field(repr=False)
@@ -77,3 +78,67 @@ def split_sets(
 
 def _drawn(records: Sequence[Record], n: int, rng: np.random.Generator) -> tuple[Record, ...]:
     return tuple(records[i] for i in rng.permutation(len(records))[:n].tolist())
+
+
+#: From texts to scores `(n_texts,)`, above 0 for the first set. This threshold is fixed beforehand.
+Attacker = Callable[[Sequence[str]], Floats]
+
+TFIDF: Final = "TF-IDF, linear"
+LINEAR: Final = "sentence encoder, linear"
+MLP: Final = "sentence encoder, MLP"
+
+#: Probabilities count as this at least, so that scores stay finite.
+_SMALLEST: Final = 1e-12
+
+
+#: Makes an attacker of texts of both sets, booleans `(n_texts,)` that say which are of the first, vectors of all texts
+#: that the audit knows, and a seed. MissingExtraError where scikit-learn is absent.
+TrainAttacker = Callable[[Sequence[str], Booleans, TextVectors, int], Attacker]
+
+
+def standard_attackers() -> dict[str, TrainAttacker]:
+    """The attackers that come with dptext, by name. None needs torch of its own."""
+    return {TFIDF: train_tfidf_attacker, LINEAR: train_linear_attacker, MLP: train_mlp_attacker}
+
+
+def train_tfidf_attacker(texts: Sequence[str], is_first: Booleans, _: TextVectors, seed: int, /) -> Attacker:
+    """Logistic regression on the TF-IDF of words, without regard to case.
+
+    Pairs of words, or C = 0.3, made it worse on cancer sentences with 3,000 texts a set, at every level of redaction.
+    """
+    sklearn = load_sklearn()
+    if not has_word(texts):  # nothing is learned
+        return lambda found: np.zeros(len(found))
+    counter = words_tfidf()
+    model = sklearn.linear_model.LogisticRegression(C=1.0, max_iter=300, random_state=seed)
+    fit_quietly(model, counter.fit_transform(texts), is_first)
+    return lambda found: np.asarray(model.decision_function(counter.transform(found)), np.float64)
+
+
+def train_linear_attacker(texts: Sequence[str], is_first: Booleans, vectors: TextVectors, seed: int, /) -> Attacker:
+    """Logistic regression on standardised sentence vectors."""
+    features = _standardised(vectors, texts)
+    model = load_sklearn().linear_model.LogisticRegression(C=0.01, max_iter=300, random_state=seed)
+    fit_quietly(model, features(texts), is_first)
+    return lambda found: np.asarray(model.decision_function(features(found)), np.float64)
+
+
+def train_mlp_attacker(texts: Sequence[str], is_first: Booleans, vectors: TextVectors, seed: int, /) -> Attacker:
+    """A network with one hidden layer on standardised sentence vectors; scores are log odds.
+
+    On cancer sentences (3,000 texts a set) its accuracy was .839 on originals and .679 where 70% of the words were
+    masked. With a weight decay of 10 it was .834 and .665. `train_linear_attacker` had .842 and .674.
+    """
+    load_sklearn()
+    from sklearn.neural_network import MLPClassifier  # noqa: PLC0415 (an extra)
+
+    features = _standardised(vectors, texts)
+    model = MLPClassifier((64,), alpha=1.0, batch_size=min(64, len(texts)), max_iter=20, random_state=seed)
+    fit_quietly(model, features(texts), is_first)
+    return lambda found: np.diff(np.log(np.maximum(model.predict_proba(features(found)), _SMALLEST)))[:, 0]
+
+
+def _standardised(vectors: TextVectors, texts: Sequence[str]) -> Callable[[Sequence[str]], Floats]:
+    """Vectors by the mean and the spread of those of the training texts."""
+    scaled = standardiser(vectors.at(texts), constant=LEAST_SPREAD)
+    return lambda found: scaled(vectors.at(found))

@@ -1,18 +1,14 @@
 """The trait attack: from which of two sets, a sensitive and a safe one, does a redacted text come?
 
 Attackers give scores to as many texts of either set. They are judged by the area under their ROC curve, and by their
-accuracy at the threshold 0, which is fixed beforehand. Each attacker learns in three ways. *Static* ones learn from
-originals of both sets, but not from those that are attacked. *Adaptive* ones learn from what the mechanism made of
-these originals. The third kind learns from *both*, which whoever can run the mechanism has.
+accuracy at the threshold 0, which is fixed beforehand. *Static* attackers learn from originals of both sets, but not
+from those that are attacked, *adaptive* ones from what the mechanism made of these originals. The third kind learns
+from *both*, which whoever can run the mechanism has.
 
 A static attacker meets text that it never learned to read. Its threshold is off, so its accuracy flatters the mechanism
 even where its AUC does not. On cancer sentences with 70% of the words masked, 3,000 texts a set, TF-IDF had accuracies
 of .58, .69 and .72 (AUC .77, .76 and .79). Empty texts have no trait left, so every row shows how similar the attacked
-texts are to their own originals::
-
-    split = split_sets(cancer, other, training=3000, attacked=1000, seed=0)
-    found = infer_trait(mechanism, split, embedder=load_sentence_encoder(), seed=0)
-    print(found.to_markdown())
+texts are to their own originals.
 
 The accuracy bounds an epsilon. Let P and Q be the distributions of the redacted text of a random text of either set. If
 P(S) <= e^eps Q(S) + delta and the reverse for all S, then any guess has an accuracy s with 2 s = P(S) + Q(not S) <=
@@ -21,18 +17,17 @@ bound on the epsilon at which the *two sets* are indistinguishable, for one draw
 record, and there is no upper bound in it. Of n texts that are known to be of one set, an attacker sees n draws.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from dptext.audits.inference.authors import AuthorSplit
-from dptext.audits.inference.authorship import release_split
-from dptext.audits.inference.set_attackers import Attacker, TrainAttacker, standard_attackers
-from dptext.audits.inference.sets import SetSplit
+from dptext.audits.features import check_releases, shared_texts
+from dptext.audits.inference.authorship import AuthorSplit, release_split
+from dptext.audits.inference.judging import scores_of
+from dptext.audits.inference.sets import Attacker, SetSplit, TrainAttacker, standard_attackers
 from dptext.audits.inference.trait_report import EMPTY_TEXTS, NO_GUARANTEE, TWO_SETS, SetJudge, TraitReport
 from dptext.audits.roc import check_scores
 from dptext.audits.subjects import OnCount
-from dptext.audits.texts import check_releases, shared_texts
 from dptext.embeddings.distinct import TextVectors
 from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError
@@ -58,18 +53,14 @@ def infer_trait(
     on_release: OnCount | None = None,
     on_attacker: OnCount | None = None,
 ) -> TraitReport:
-    """Release every text of a split once and tell the sets of the attacked ones apart.
+    """Release every text of a split, by `split_sets`, once and tell the sets of the attacked ones apart.
 
-    Only the text that the mechanism releases is attacked. The split is by `split_sets`. The randomness of the releases
-    is `seeded(seed)` by default, as nothing is released to anybody. `on_release` is called with texts released and
-    texts in all. The other arguments are those of `infer_trait_from_releases`.
-
-    Raises:
-        ConfigError: a mechanism that releases no text, or as `infer_trait_from_releases`.
-        MissingExtraError: scikit-learn is absent.
+    Only the text that the mechanism releases is attacked. The randomness of the releases is `seeded(seed)` by default,
+    as nothing is released to anybody. `on_release` is called with texts released and texts in all. The other arguments
+    and errors are those of `infer_trait_from_releases`; a mechanism that releases no text raises ConfigError, too.
     """
     released, training_released = release_sets(
-        mechanism, split, randomness=seeded(seed) if randomness is None else randomness, on_progress=on_release
+        mechanism, split, randomness=randomness or seeded(seed), on_progress=on_release
     )
     return infer_trait_from_releases(
         split,
@@ -110,31 +101,27 @@ def infer_trait_from_releases(
 ) -> TraitReport:
     """Tell from which set releases come, with controls, baselines and similarity.
 
-    Args:
-        split: by `split_sets`, or made by hand: as many texts of either set, no attacked one among the training texts.
-        released: one release of each attacked original, drawn independently, in their order.
-        training_released: one release of each training original by the same mechanism, drawn independently of the
-            attacked ones. Some attackers learn from them; without them there are no such attackers.
-        embedder: public; for some attackers and for the similarities.
-        attackers: by name; the default is `standard_attackers()`.
-        seed: of attackers, controls and bootstrap.
-        confidence: of all intervals, and of the bound on epsilon.
-        delta: that epsilon is for.
-        on_attacker: called with attackers trained and attackers in all.
+    The split, by `split_sets` or by hand, has as many texts of either set, and no attacked one among the training
+    texts. There is one release of each original by the same mechanism, all drawn independently, in their order. Some
+    attackers learn from `training_released`; without them there are no such attackers. Attackers go by name; the
+    default is `standard_attackers()`. The embedder is public. The seed is of attackers, controls and bootstrap, the
+    confidence of all intervals and of the bound on epsilon at `delta`. `on_attacker` is called with attackers trained
+    and attackers in all.
 
-    Raises:
-        ConfigError: sets of unequal numbers, an attacked text among the training texts, releases of other records,
-            attackers without scores, an embedder without finite vectors, or a setting out of its range.
-        MissingExtraError: scikit-learn is absent.
+    ConfigError for sets of unequal numbers, an attacked text among the training texts, releases of other records,
+    attackers without scores, an embedder without finite vectors, or a setting out of its range. MissingExtraError where
+    scikit-learn is absent.
     """
     _check_split(split)
-    _check_both("released", split.attacked, released)
+    for records, own in zip(split.attacked, released, strict=True):
+        check_releases("released", records, own)
     known = standard_attackers() if attackers is None else attackers
     if not known:
         raise ConfigError("Expected at least one attacker: see standard_attackers.")
     taught = {"static": [record.text for record in _joined(split.training)]}
     if training_released is not None:
-        _check_both("training_released", split.training, training_released)
+        for records, own in zip(split.training, training_released, strict=True):
+            check_releases("training_released", records, own)
         taught["adaptive"] = _outputs(training_released)
         taught["both"] = taught["static"] + taught["adaptive"]
     originals, outputs = [record.text for record in _joined(split.attacked)], _outputs(released)
@@ -142,16 +129,16 @@ def infer_trait_from_releases(
     learned, true = (np.repeat([True, False], len(side[0])) for side in (split.training, split.attacked))
     judge = SetJudge(true, np.random.default_rng(seed).permutation(true), seed, confidence, delta)
     close = judge.similarity(vectors, originals, outputs)
-    scores: dict[str, Floats] = {}
-    plain: dict[str, Floats] = {}
-    for knowledge, texts in taught.items():
-        for name, train in known.items():
+
+    def trainer(name: str, train: TrainAttacker) -> Callable[[Sequence[str]], Attacker]:
+        def trained(texts: Sequence[str]) -> Attacker:
             attacker = train(texts, np.tile(learned, len(texts) // len(learned)), vectors, seed)
-            scores[f"{name}, {knowledge}"] = _scores(name, attacker, outputs)
-            if knowledge == "static":
-                plain[f"originals: {name}, {knowledge}"] = _scores(name, attacker, originals)
-            if on_attacker is not None:
-                on_attacker(len(scores), len(known) * len(taught))
+            return lambda found: _scores(name, attacker, found)
+
+        return trained
+
+    trainers = {name: trainer(name, train) for name, train in known.items()}
+    scores, plain = scores_of(taught, trainers, outputs, originals, on_attacker)
     attacks = tuple(judge.row(name, found, close) for name, found in scores.items())
     best = max(attacks, key=lambda row: row.accuracy.value)
     same = judge.similarity(vectors, originals, originals)
@@ -216,8 +203,3 @@ def _check_split(split: SetSplit) -> None:
             f"Expected no attacked text among the training texts, found {leaked}: the attacker would know them. "
             "Remove them, or see split_sets."
         )
-
-
-def _check_both(name: str, sides: tuple[Sequence[Record], Sequence[Record]], releases: SetReleases) -> None:
-    for records, own in zip(sides, releases, strict=True):
-        check_releases(name, records, own)

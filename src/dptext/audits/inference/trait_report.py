@@ -65,12 +65,8 @@ class TraitReport(InferenceReport[TraitRow]):
     """The outcome of telling two redacted sets apart. It shows no text.
 
     The texts are counted for each set. The baselines are the static attackers on the originals, and one set for all
-    texts (exact).
-
-    Attributes:
-        best: name of the attack with the highest accuracy.
-        bound: the least epsilon of the two sets by the best attack, for which the error is divided among all.
-        ceiling: what the bound would be if every guess were right.
+    texts (exact). The `best` attack has the highest accuracy. The `bound` is the least epsilon of the two sets by it,
+    for which the error is divided among all; the `ceiling` is what that would be if every guess were right.
     """
 
     best: str
@@ -86,12 +82,9 @@ class TraitReport(InferenceReport[TraitRow]):
         return at_chance([(row.accuracy, row.attacked) for row in self.controls], 0.5)
 
     def refutes(self, epsilon: float) -> bool:
-        """Whether the two sets cannot be indistinguishable at this epsilon and the report's delta.
+        """Whether the two sets cannot be indistinguishable at this epsilon and the report's delta; False is no proof.
 
-        Somebody may state such an epsilon of the sets, say from a measured divergence. False is no proof of it.
-
-        Raises:
-            ConfigError: epsilon is negative or NaN.
+        Somebody may state such an epsilon of the sets, say from a measured divergence. ConfigError for a negative one.
         """
         _validate.within(0, math.inf, epsilon=epsilon)
         return epsilon < self.bound.epsilon
@@ -117,13 +110,10 @@ class TraitReport(InferenceReport[TraitRow]):
 
 
 def epsilon_from_accuracy(accuracy: Estimate, *, delta: float = 0.0) -> Estimate:
-    """The epsilon of two sets that a balanced attack needs: ln((accuracy - delta) / (1 - accuracy)).
+    """The epsilon of two sets that a balanced attack of this accuracy needs, by `accuracy_implies`.
 
     It rises with the accuracy, so the ends of the interval become ends of the same confidence. The *low* end is what
     the attack shows. The high end bounds no epsilon: another attack may be more accurate.
-
-    >>> print(epsilon_from_accuracy(Estimate(0.7, 0.67, 0.73, 0.95)))
-    0.85 [0.71, 0.99] (95%)
     """
     value, low, high = (accuracy_implies(x, delta=delta) for x in (accuracy.value, accuracy.low, accuracy.high))
     return Estimate(value, low, high, accuracy.confidence)
@@ -133,9 +123,7 @@ def epsilon_from_accuracy(accuracy: Estimate, *, delta: float = 0.0) -> Estimate
 class SetJudge:
     """Turns scores `(n_texts,)` into rows of the report.
 
-    Attributes:
-        true: which attacked texts are of the first set, `(n_texts,)`.
-        permuted: the same in a random order, for controls.
+    `true` `(n_texts,)` says which attacked texts are of the first set; `permuted` is the same in a random order.
     """
 
     true: Booleans

@@ -1,8 +1,8 @@
 """Membership inference: was this record in the training data of the model?
 
-`shokri` attacks a classifier as the ADePT paper does (Krishna et al. 2021, section 4.5, after Shokri et al. 2017).
-`lira`, in a module beside it, does as Carlini et al. 2022. `from_scores` takes any score, such as an auto-encoder's
-reconstruction loss. Each reports baselines beside the attack, and a control where there is nothing to find.
+`shokri` attacks a classifier as the ADePT paper does, `lira`, in a module beside it, as Carlini et al. 2022.
+`from_scores` takes any score, such as an auto-encoder's reconstruction loss. Each reports baselines beside the attack,
+and a control where there is nothing to find.
 
 A guarantee of local privacy is about what one release tells of its own record. It follows that a classifier trained on
 releases does not give its training records away, but that is no test of the guarantee: membership inference on such a
@@ -10,23 +10,164 @@ classifier is a proxy that sees little of the harm (Habernal 2021, section 7). N
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 
-from dptext.audits.features import standardiser
-from dptext.audits.membership import scorers
-from dptext.audits.membership.members import check_members
-from dptext.audits.membership.results import Measure, MemberScores, MembershipResult
-from dptext.audits.membership.scorers import Scorer, Trainer, Transform
-from dptext.audits.roc import check_scores
+from dptext.audits.bounds import EpsilonLowerBound
+from dptext.audits.features import shared_texts, standardiser
+from dptext.audits.membership.members import (
+    Scorer,
+    Trainer,
+    Transform,
+    blind_scores,
+    check_members,
+    halves_of_both,
+    logit_confidence,
+    train_on,
+)
+from dptext.audits.report import Result, signature_line
+from dptext.audits.roc import (
+    RATES,
+    Roc,
+    TruePositives,
+    area_interval,
+    check_scores,
+    curve,
+    epsilon_measured,
+    true_positives_at,
+)
 from dptext.audits.subjects import OnCount
-from dptext.audits.texts import shared_texts
 from dptext.embeddings.tfidf import fit_quietly, load_sklearn
 from dptext.errors import ConfigError
+from dptext.estimates import Estimate
+from dptext.privacy.guarantee import Relation, format_delta
 from dptext.text.records import Record
-from dptext.types import Floats
+from dptext.types import Floats, Json, fields_as_json
+
+#: Scores of the members and of the non-members, `(n,)` each, higher where the attacker believes "member".
+MemberScores = tuple[Floats, Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class Attack(Result):
+    """How well one score told members from non-members.
+
+    The `auc` has an interval by bootstrap over records. The `tprs` are true positives at 0.1% and 1% false ones, the
+    `roc` those at 0.1% to 100%, for `dptext.report.roc_figure`.
+    """
+
+    name: str
+    auc: Estimate
+    tprs: tuple[TruePositives, ...]
+    roc: Roc
+
+    def __str__(self) -> str:
+        return "; ".join([f"AUC {self.auc}", *map(str, self.tprs)])
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipResult(Result):
+    """The outcome of a membership attack on one trained model.
+
+    The control is the same attack where there is nothing to find: its AUC must be about 1/2. The baselines are
+    attackers that do not look at the model, or look at it in the plainest way. The epsilon is what the counts of the
+    main attack amount to, for the trained model as a whole (central trust), by `dptext.audits.roc.epsilon_measured`,
+    for training sets that are neighbours by the relation.
+    """
+
+    main: Attack
+    control: Attack
+    baselines: tuple[Attack, ...]
+    epsilon: EpsilonLowerBound
+    relation: Relation
+    members: int
+    non_members: int
+    notes: tuple[str, ...] = ()
+    signature: Mapping[str, Json] = field(default_factory=dict, hash=False)
+
+    LEFT_OUT = ("epsilon",)
+    ALSO = ("control_holds",)
+
+    @property
+    def control_holds(self) -> bool:
+        """Whether the control's interval holds 1/2, as it does in about 95 of 100 honest attacks."""
+        return self.control.auc.low <= 0.5 <= self.control.auc.high
+
+    def to_dict(self) -> dict[str, Json]:
+        """As JSON-able data, without anything of the records."""
+        epsilon = self.epsilon
+        stated = {"epsilon_measured": epsilon.epsilon, "delta": epsilon.delta, "confidence": epsilon.confidence}
+        return {**Result.to_dict(self), **stated}
+
+    def explain(self) -> str:
+        """The result in plain words."""
+        epsilon = self.epsilon
+        at = f" at delta {format_delta(epsilon.delta)}" if epsilon.delta else ""
+        lines = [
+            f"Membership inference, {self.members:,} members and {self.non_members:,} non-members",
+            f"  attack    {self.main.name}: {self.main}",
+            f"  control   {self.control.name}: {self.control}",
+            *(f"  baseline  {attack.name}: {attack}" for attack in self.baselines),
+        ]
+        lines.append(
+            f"The counts amount to epsilon {epsilon.epsilon:.3g}{at} for {self.relation} of the training records, the "
+            "model being public and its trainer trusted (central): measured on one model, it refutes no guarantee."
+        )
+        if not self.control_holds:
+            lines.append("The control found something where there is nothing: do not rely on this attack.")
+        return "\n".join([*lines, *self.notes, signature_line(self.signature)])
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """How scores become results. All attacks share these settings.
+
+    The seed is of bootstrap, halves and permutations. The relation says which neighbours the epsilon is about. Two
+    halves of one size, members and non-members, differ by replacing a record. Where each record was a member by a coin
+    of its own, they differ by adding or removing one.
+    """
+
+    seed: int = 0
+    resamples: int = 1000
+    confidence: float = 0.95
+    delta: float = 0.0
+    relation: Relation = Relation.REPLACE_ONE
+
+    def attack(self, name: str, scores: MemberScores) -> Attack:
+        """AUC, true positives and curve of a score; ConfigError where there are no scores, or NaN."""
+        members, others = check_scores(f"{name}, member", scores[0]), check_scores(f"{name}, non-member", scores[1])
+        return Attack(
+            name,
+            area_interval(members, others, seed=self.seed, resamples=self.resamples, confidence=self.confidence),
+            tuple(true_positives_at(members, others, rate, confidence=self.confidence) for rate in RATES),
+            curve(members, others),
+        )
+
+    def result(
+        self,
+        main: tuple[str, MemberScores],
+        control: tuple[str, MemberScores],
+        baselines: Mapping[str, MemberScores],
+        *,
+        notes: Sequence[str] = (),
+        signature: Mapping[str, Json],
+    ) -> MembershipResult:
+        """All that is reported of an attack; ConfigError as `attack`."""
+        settings = {name: value for name, value in fields_as_json(self).items() if name != "relation"}
+        return MembershipResult(
+            main=self.attack(*main),
+            control=self.attack(*control),
+            baselines=tuple(self.attack(name, scores) for name, scores in baselines.items()),
+            epsilon=epsilon_measured(*main[1], seed=self.seed, delta=self.delta, confidence=self.confidence),
+            relation=self.relation,
+            members=len(main[1][0]),
+            non_members=len(main[1][1]),
+            notes=tuple(notes),
+            signature={**signature, **settings},
+        )
+
 
 #: How many confidence scores the ADePT paper's attacker sees.
 TOP_SCORES: Final = 5
@@ -49,18 +190,10 @@ def from_scores(
 ) -> MembershipResult:
     """The attack that thresholds a given score, such as minus the reconstruction loss of an auto-encoder.
 
-    Args:
-        members: `(n,)`, higher where the attacker believes "member".
-        non_members: `(m,)`.
-        name: of the score.
-        control: the same scores by a model that was trained on neither side, or on as much of both. Without it the
-            membership of the given scores is permuted, which tests the counting alone.
-        baselines: scores of plainer attackers, such as `blind_scores` of the texts.
-        measure: settings of intervals and of the measured epsilon.
-        notes: what a reader must know.
-
-    Raises:
-        ConfigError: no scores, NaN, or a setting out of its range.
+    The scores are `(n,)` of members and `(m,)` of others, higher where the attacker believes "member". The `control` is
+    the same scores by a model that was trained on neither side, or on as much of both. Without it the membership of the
+    given scores is permuted, which tests the counting alone. Baselines are scores of plainer attackers, such as
+    `blind_scores` of the texts. ConfigError for no scores, NaN, or a setting out of its range.
     """
     measure = measure or Measure()
     members, non_members = check_scores("member", members), check_scores("non-member", non_members)
@@ -98,24 +231,17 @@ def shokri(
 ) -> MembershipResult:
     """The attack of the ADePT paper: a shadow classifier teaches what confidence in members looks like.
 
-    The shadow is trained like the target, on the attacker's own records. A logistic regression on its top five scores,
-    sorted and standardised, learns to tell the shadow's members from its non-members. It is then applied to the scores
-    of the target. The control attacks a classifier trained on half of the members and half of the non-members. The
-    baselines are the loss threshold (Yeom et al. 2018) and the attacker that sees no model (`blind_scores`).
+    Krishna et al. 2021, section 4.5, after Shokri et al. 2017. The shadow is trained like the target, on the attacker's
+    own records. A logistic regression on its top five scores, sorted and standardised, learns to tell the shadow's
+    members from its non-members. It is then applied to the scores of the target. The control attacks a classifier
+    trained on half of the members and half of the non-members. The baselines are the loss threshold (Yeom et al. 2018)
+    and the attacker that sees no model (`blind_scores`).
 
-    Args:
-        target: the attacked classifier, trained on the members or on their transform.
-        members: the original records, with their labels.
-        non_members: as many others.
-        shadow_train: the attacker's records that the shadow is trained on. They should not be the target's; a note
-            says how many are.
-        shadow_out: as many others of the attacker's.
-        train: trains like the target was trained.
-        seed: of shadow, control and bootstrap.
-        transform: what the target's training records went through. The shadow's and the control's go through it too.
-            The attack asks about original texts.
-        measure: settings of intervals and of the measured epsilon; its seed is replaced by `seed`.
-        on_progress: called with models trained and models in all.
+    The target was trained on the members, or on what their `transform` made of them, which those of shadow and control
+    go through, too; the attack asks about original texts. The members, the non-members, and the attacker's two sides,
+    which should not be the target's (a note says how many are), are records with labels, of either side as many. The
+    seed is of shadow, control and bootstrap, in the place of that of `measure`. `on_progress` is called with models
+    trained and models in all.
 
     Raises:
         ConfigError: uneven or overlapping sides, missing labels, or a setting out of its range.
@@ -127,32 +253,32 @@ def shokri(
     rng = np.random.default_rng(seed)
 
     def trained(records: Sequence[Record], done: int) -> Scorer:
-        model = scorers.train_on(records, train=train, transform=transform, seed=int(rng.integers(2**31)))
+        model = train_on(records, train=train, transform=transform, seed=int(rng.integers(2**31)))
         if on_progress is not None:
             on_progress(done, 2)
         return model
 
     shadow = trained(shadow_train, 1)
-    learned = _learned(_features(shadow, shadow_train), _features(shadow, shadow_out))
+
+    def features(model: Scorer, records: Sequence[Record]) -> Floats:
+        return top_scores(model, [record.text for record in records])
+
+    learned = _learned(features(shadow, shadow_train), features(shadow, shadow_out))
 
     def scores(model: Scorer) -> MemberScores:
-        return learned(_features(model, members)), learned(_features(model, non_members))
+        return learned(features(model, members)), learned(features(model, non_members))
 
-    control = trained(scorers.halves_of_both(members, non_members, rng), 2)
-    overlap = shared_texts([*members, *non_members], [*shadow_train, *shadow_out])
-    notes, sure = [PROXY], scorers.logit_confidence
-    if overlap:
-        notes.append(
-            f"{overlap:,} of the attacker's {2 * len(shadow_train):,} records are the target's: the attacker knew them."
-        )
+    control = trained(halves_of_both(members, non_members, rng), 2)
+    overlap, sure = shared_texts([*members, *non_members], [*shadow_train, *shadow_out]), logit_confidence
+    known = f"{overlap:,} of the attacker's {2 * len(shadow_train):,} records are the target's: the attacker knew them."
     return measure.result(
         (f"logistic regression on the top {TOP_SCORES} scores of a shadow classifier", scores(target)),
         ("the same on a classifier trained on half of both", scores(control)),
         {
             "loss threshold": (sure(target, members), sure(target, non_members)),
-            "no look at the model": scorers.blind_scores(members, non_members, seed=seed),
+            "no look at the model": blind_scores(members, non_members, seed=seed),
         },
-        notes=notes,
+        notes=[PROXY, known] if overlap else [PROXY],
         signature={
             "attack": "shokri",
             "shadow_train": len(shadow_train),
@@ -160,10 +286,6 @@ def shokri(
             "overlap": overlap,
         },
     )
-
-
-def _features(model: Scorer, records: Sequence[Record]) -> Floats:
-    return top_scores(model, [record.text for record in records])
 
 
 def _learned(members: Floats, non_members: Floats) -> Callable[[Floats], Floats]:

@@ -4,18 +4,24 @@ How sure a model is of a record depends on the record more than on membership. S
 without each record. What the target says of a record is compared with what they say of the same record.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from dptext import _validate
-from dptext.audits.membership import scorers
-from dptext.audits.membership.attacks import PROXY
-from dptext.audits.membership.members import check_members
-from dptext.audits.membership.results import Measure, MemberScores, MembershipResult
-from dptext.audits.membership.scorers import Scorer, Trainer, Transform
+from dptext.audits.membership.attacks import PROXY, Measure, MemberScores, MembershipResult
+from dptext.audits.membership.members import (
+    Scorer,
+    Trainer,
+    Transform,
+    blind_scores,
+    check_members,
+    halves_of_both,
+    logit_confidence,
+    train_on,
+)
 from dptext.audits.report import Result
 from dptext.audits.subjects import OnCount
 from dptext.errors import ConfigError
@@ -33,9 +39,8 @@ _LEAST_VARIANCE: Final = 1e-6
 class LiraResult(Result):
     """Both attacks, from the same shadow models.
 
-    Attributes:
-        online: the attacker trained shadows with the record and without it.
-        offline: the attacker trained only those without it, and none after learning of the record.
+    For the online one the attacker trained shadows with the record and without it, for the offline one only those
+    without it, and none after learning of the record.
     """
 
     online: MembershipResult
@@ -60,19 +65,15 @@ def lira(
 ) -> LiraResult:
     """Attack a classifier by likelihood ratios of log p - log(1 - p) of the true label.
 
-    Each shadow is trained on a random half of members and non-members together. Each record is in exactly half of the
-    shadows (rounded down). Normal distributions are fitted to what shadows with and without the record say of it. The
-    online score is the log likelihood ratio of the two at what the target says. The offline score is how many standard
-    deviations the target is above the shadows without the record. The control attacks a classifier trained on half of
-    the members and half of the non-members. The baselines are the loss threshold (Yeom et al. 2018), which uses the
-    same numbers without shadows, and the attacker that sees no model.
+    Each shadow is trained on a random half of members and non-members together, so that each record is in exactly half
+    of the shadows (rounded down). Normal distributions are fitted to what shadows with and without the record say of
+    it. The online score is the log likelihood ratio of the two at what the target says. The offline score is how many
+    standard deviations the target is above the shadows without the record. The control attacks a classifier trained on
+    half of the members and half of the non-members. The baselines are the loss threshold (Yeom et al. 2018), which uses
+    the same numbers without shadows, and the attacker that sees no model.
 
-    Of `shadows` 16 or more are recommended; from 64 on each record has its own variances. The other arguments
-    are those of `attacks.shokri`.
-
-    Raises:
-        ConfigError: fewer than 4 shadows, uneven or overlapping sides, missing labels, or a setting out of its range.
-        MissingExtraError: scikit-learn is absent.
+    Of `shadows` 16 or more are recommended; from 64 on each record has its own variances; fewer than 4 raise
+    ConfigError. The other arguments and errors are those of `attacks.shokri`.
     """
     check_members(members, non_members)
     _validate.count(shadows=shadows)
@@ -84,43 +85,41 @@ def lira(
     done = 0
 
     def said(records: Sequence[Record]) -> Floats:
-        """What a model trained on these records says of the pool."""
         nonlocal done
-        model = scorers.train_on(records, train=train, transform=transform, seed=int(rng.integers(2**31)))
+        model = train_on(records, train=train, transform=transform, seed=int(rng.integers(2**31)))
         done += 1
         if on_progress is not None:
             on_progress(done, shadows + 1)
-        return scorers.logit_confidence(model, pool)
+        return logit_confidence(model, pool)
 
     inside = _assignment(shadows, len(pool), rng)
     by_shadows = np.stack([said([pool[i] for i in np.flatnonzero(row).tolist()]) for row in inside])
-    by_control = said(scorers.halves_of_both(members, non_members, rng))
-    by_target = scorers.logit_confidence(target, pool)
+    by_control = said(halves_of_both(members, non_members, rng))
+    by_target = logit_confidence(target, pool)
 
     def sides(scores: Floats) -> MemberScores:
         return scores[: len(members)], scores[len(members) :]
 
     baselines = {
         "loss threshold": sides(by_target),
-        "no look at the model": scorers.blind_scores(members, non_members, seed=seed),
+        "no look at the model": blind_scores(members, non_members, seed=seed),
     }
-    results = []
-    for name, score in (("online", online_scores), ("offline", offline_scores)):
-        results.append(
-            measure.result(
-                (f"LiRA, {name}, {shadows} shadows", sides(score(by_target, by_shadows, inside))),
-                ("the same on a classifier trained on half of both", sides(score(by_control, by_shadows, inside))),
-                baselines,
-                notes=[PROXY],
-                signature={
-                    "attack": f"lira {name}",
-                    "shadows": shadows,
-                    "variances": "own" if shadows >= OWN_VARIANCES_FROM else "shared",
-                    "transform": transform is not None,
-                },
-            )
+
+    def result(name: str, score: Callable[[Floats, Floats, Booleans], Floats]) -> MembershipResult:
+        return measure.result(
+            (f"LiRA, {name}, {shadows} shadows", sides(score(by_target, by_shadows, inside))),
+            ("the same on a classifier trained on half of both", sides(score(by_control, by_shadows, inside))),
+            baselines,
+            notes=[PROXY],
+            signature={
+                "attack": f"lira {name}",
+                "shadows": shadows,
+                "variances": "own" if shadows >= OWN_VARIANCES_FROM else "shared",
+                "transform": transform is not None,
+            },
         )
-    return LiraResult(*results)
+
+    return LiraResult(result("online", online_scores), result("offline", offline_scores))
 
 
 def _assignment(shadows: int, records: int, rng: np.random.Generator) -> Booleans:
@@ -148,7 +147,6 @@ def offline_scores(observed: Floats, by_shadows: Floats, inside: Booleans) -> Fl
 
 
 def _fitted(by_shadows: Floats, chosen: Booleans) -> tuple[Floats, Floats]:
-    """Mean and variance `(n,)` of each record over the chosen shadows."""
     counts = chosen.sum(axis=0)
     mean = np.where(chosen, by_shadows, 0.0).sum(axis=0) / counts
     variance = np.square(np.where(chosen, by_shadows - mean, 0.0)).sum(axis=0) / (counts - 1)
@@ -158,5 +156,5 @@ def _fitted(by_shadows: Floats, chosen: Booleans) -> tuple[Floats, Floats]:
 
 
 def _log_density(values: Floats, mean: Floats, variance: Floats) -> Floats:
-    """Log density of the normal distribution, without its constant."""
+    """Without the constant."""
     return np.asarray(-np.square(values - mean) / (2 * variance) - np.log(variance) / 2)

@@ -1,24 +1,26 @@
-"""Members and non-members of a training set."""
+"""Members and non-members of a training set, and classifiers that are attacked, or trained to mimic them.
 
-from collections.abc import Iterable, Sequence
+An audit knows a classifier only as a `Scorer`, and how to make one only as a `Trainer`.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Final, Protocol
 
 import numpy as np
 
-from dptext.audits.texts import distinct_texts, shared_texts
+from dptext.audits.features import distinct_texts, learn_ngrams, shared_texts
 from dptext.errors import ConfigError
-from dptext.text.records import Record
+from dptext.text.records import Record, Release
+from dptext.types import Floats
 
 
 @dataclass(frozen=True, slots=True)
 class MemberSplit:
-    """Distinct records on two sides of one size.
+    """Distinct records on two sides of one size: to train on, or trained on, and to attack as well.
 
-    Attributes:
-        members: to train on, or trained on.
-        non_members: to attack as well.
-        duplicates: records removed because an earlier one has the same text.
-        left_over: records removed so that both sides are of one size.
+    `duplicates` counts records that were removed because an earlier one has the same text, `left_over` those that were
+    removed so that both sides are of one size.
     """
 
     members: tuple[Record, ...] = field(repr=False)
@@ -32,10 +34,7 @@ def split_members(records: Iterable[Record], *, seed: int) -> MemberSplit:
 
     Two records are duplicates if their tokens are equal without regard to case, whatever their labels: a non-member
     whose text is also a member's is one in name only. Each side can be split again, so that an attacker has records of
-    its own.
-
-    Raises:
-        ConfigError: fewer than two distinct texts.
+    its own. ConfigError for fewer than two distinct texts.
     """
     distinct, count = distinct_texts(records)
     kept = list(distinct.values())
@@ -43,12 +42,8 @@ def split_members(records: Iterable[Record], *, seed: int) -> MemberSplit:
         raise ConfigError(f"Expected at least 2 distinct texts, found {len(kept)}.")
     order = np.random.default_rng(seed).permutation(len(kept)).tolist()
     half = len(kept) // 2
-    return MemberSplit(
-        tuple(kept[i] for i in order[:half]),
-        tuple(kept[i] for i in order[half : 2 * half]),
-        duplicates=count - len(kept),
-        left_over=len(kept) - 2 * half,
-    )
+    sides = [tuple(kept[i] for i in part) for part in (order[:half], order[half : 2 * half])]
+    return MemberSplit(sides[0], sides[1], duplicates=count - len(kept), left_over=len(kept) - 2 * half)
 
 
 def match_members(members: Iterable[Record], others: Iterable[Record], *, seed: int) -> MemberSplit:
@@ -95,3 +90,87 @@ def check_members(
         )
     if any(record.label is None for record in (*members, *non_members)):
         raise ConfigError(f"Expected a label for every record of {first} and {second}: the classifier learns it.")
+
+
+#: Probabilities count as this at least: one model that never saw a label must not decide all variances.
+_SMALLEST: Final = 1e-12
+
+
+class Scorer(Protocol):
+    """A trained classifier that answers with confidence scores."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels that it knows, in the order of its scores."""
+
+    def probabilities(self, texts: Sequence[str], /) -> Floats:
+        """Scores `(n_texts, n_labels)`; rows sum to 1."""
+
+
+#: Trains a classifier on texts and labels, by a seed.
+Trainer = Callable[[Sequence[str], Sequence[str], int], Scorer]
+#: Privatizes records, by a seed: one release for each, in their order. A release without a label keeps the record's.
+Transform = Callable[[Sequence[Record], int], Sequence[Release[str]]]
+
+
+def train_on(records: Sequence[Record], *, train: Trainer, transform: Transform | None, seed: int) -> Scorer:
+    """A classifier trained on records, or on their transform; ConfigError for another number of releases."""
+    labels = [record.label or "" for record in records]
+    if transform is None:
+        return train([record.text for record in records], labels, seed)
+    releases = transform(records, seed)
+    if len(releases) != len(records):
+        raise ConfigError(f"Expected a release for each of {len(records)} records, found {len(releases)}.")
+    released = [own if release.label is None else release.label for release, own in zip(releases, labels, strict=True)]
+    return train([release.output for release in releases], released, seed)
+
+
+def halves_of_both(members: Sequence[Record], non_members: Sequence[Record], rng: np.random.Generator) -> list[Record]:
+    """Half of the members and half of the non-members. A model trained on these cannot tell the two apart."""
+    return [
+        side[i]
+        for side in (members, non_members)
+        for i in sorted(rng.permutation(len(side))[: max(1, len(side) // 2)].tolist())
+    ]
+
+
+def logit_confidence(scorer: Scorer, records: Sequence[Record]) -> Floats:
+    """log p - log(1 - p) of the true label, `(n,)` (Carlini et al. 2022, section 6); falls as the loss rises.
+
+    1 - p is summed over the other labels, so it keeps its digits near p = 1. A label that the scorer does not know
+    has p = 0. Both p and 1 - p count as 1e-12 at least.
+    """
+    scores = np.asarray(scorer.probabilities([record.text for record in records]), np.float64)
+    if scores.shape != (len(records), len(scorer.labels)) or np.isnan(scores).any():
+        raise ConfigError(
+            f"Expected probabilities of shape {(len(records), len(scorer.labels))} without NaN, found {scores.shape}."
+        )
+    columns = {label: i for i, label in enumerate(scorer.labels)}
+    column = np.array([columns.get(record.label or "", -1) for record in records])
+    known = np.flatnonzero(column >= 0)
+    right = np.zeros(len(records))
+    right[known] = scores[known, column[known]]
+    scores = scores.copy()
+    scores[known, column[known]] = 0.0
+    wrong = scores.sum(axis=1)
+    return np.asarray(np.log(np.maximum(right, _SMALLEST)) - np.log(np.maximum(wrong, _SMALLEST)))
+
+
+def blind_scores(members: Sequence[Record], non_members: Sequence[Record], *, seed: int) -> tuple[Floats, Floats]:
+    """Scores of members and non-members by an attacker that sees no model: it learns from the words of half of them.
+
+    Members and non-members that differ as texts, by their date say, are told apart without any leak. An attack on a
+    model means something only as far as it beats this. ConfigError for fewer than two of either, MissingExtraError
+    where scikit-learn is absent.
+    """
+    if len(members) < 2 or len(non_members) < 2:
+        raise ConfigError("Expected at least two members and two non-members.")
+    rng = np.random.default_rng(seed)
+    sides = [np.array([record.text for record in side], dtype=object) for side in (members, non_members)]
+    folds = [rng.permutation(len(side)) % 2 for side in sides]
+    scores = [np.empty(len(side)) for side in sides]
+    for fold in (0, 1):
+        learned = learn_ngrams(*([*side[own != fold]] for side, own in zip(sides, folds, strict=True)))
+        for side, own, score in zip(sides, folds, scores, strict=True):
+            score[own == fold] = learned([*side[own == fold]])
+    return scores[0], scores[1]

@@ -15,28 +15,97 @@ best j guesses can reach (`bounds.reconstruction_bound`), so success above that 
     True
 """
 
+import math
 from collections.abc import Sequence
-from typing import assert_never
+from dataclasses import dataclass
 
 import numpy as np
 
 from dptext import _validate
-from dptext.audits.reconstruction.outcome import Reconstruction, outcome_of
-from dptext.audits.reconstruction.pools import CandidateInputs, checked_pool
-from dptext.audits.reconstruction.ranking import (
-    Adversary,
-    likelihood_score,
-    ranks_of,
-    release_chosen,
-    surrogate_score,
-    with_latents,
-)
+from dptext.audits.bounds import reconstruction_bound
+from dptext.audits.reconstruction import pools
+from dptext.audits.reconstruction.pools import Adversary, CandidateInputs
+from dptext.audits.report import Report, Result, exactly
 from dptext.audits.subjects import OnCount, Subject, claim_of, unclaimed
 from dptext.errors import ConfigError
-from dptext.privacy.guarantee import Guarantee
+from dptext.estimates import Estimate, bonferroni, clopper_pearson, clopper_pearson_lower, clopper_pearson_upper
+from dptext.privacy.guarantee import Basis, Guarantee
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.source import Randomness, secure
-from dptext.types import Json
+from dptext.types import Integers
+
+_FLOAT_SLACK = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class TopSuccess(Result):
+    """How often the true input was among the first `top` of the ranking.
+
+    This share of trials is `allowed` at the most under the claim, for any attack: 1 where nothing is claimed. By
+    chance, without looking at the release, it is top / N.
+    """
+
+    top: int
+    success: Estimate
+    allowed: float
+    chance: float
+
+    def __str__(self) -> str:
+        return f"top {self.top}: {self.success}, allowed {self.allowed:.4g}, by chance {self.chance:.4g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reconstruction(Result):
+    """The outcome of one trial against a pool of N candidates, in so many releases.
+
+    The tops stand smallest first. The `dim` is of the candidates' vectors; None for texts that only a surrogate saw.
+    The report says the same; its main number is the success of the smallest `top`.
+    """
+
+    candidates: int
+    trials: int
+    tops: tuple[TopSuccess, ...]
+    dim: int | None
+    report: Report
+
+    LEFT_OUT = ("dim",)
+
+    def refutes(self, guarantee: Guarantee) -> bool:
+        """Whether the guarantee cannot be true, given this trial; IncomparableError as `Report.refutes`."""
+        return self.report.refutes(guarantee)
+
+    def explain(self, guarantee: Guarantee | None = None) -> str:
+        """The outcome in plain words; with a guarantee also whether it is refuted, and what could refute it."""
+        lines = [f"{self.trials:,} releases, each of one of {self.candidates:,} candidates"]
+        lines += [f"  {found}" for found in self.tops]
+        lines.append(self.report.explain(guarantee))
+        if guarantee is not None and guarantee.basis is not Basis.NONE and not self.refutes(guarantee):
+            lines += self._reach(guarantee)
+        return "\n".join(lines)
+
+    def feasible(self, guarantee: Guarantee) -> int | None:
+        """The fewest candidates with which this trial would find noise as wrong as ADePT's, by `pools.feasible`.
+
+        None where no pool is large enough, for texts without latents, and where nothing is guaranteed.
+        """
+        if self.dim is None or guarantee.basis is Basis.NONE:
+            return None
+        tops = [found.top for found in self.tops]
+        confidence = self.report.confidence
+        return pools.feasible(guarantee.epsilon, self.dim, tops=tops, trials=self.trials, confidence=confidence)
+
+    def _reach(self, guarantee: Guarantee) -> list[str]:
+        """A line on whether this trial would have noticed noise that is as wrong as ADePT's."""
+        needed = self.feasible(guarantee)
+        if self.dim is None or (needed is not None and needed <= self.candidates):
+            return []
+        wrong = f"Noise as published for ADePT, claimed as epsilon {guarantee.epsilon:.6g}"
+        if needed is None:
+            pool = f"any pool of up to {pools.LARGEST_POOL:,} candidates"
+            return [f"{wrong}, would not show in {self.trials:,} trials with {pool}: use the audit whitebox."]
+        pool = f"some {needed:,} candidates, not with {self.candidates:,}"
+        return [f"{wrong}, would show in {self.trials:,} trials with {pool}: use more, or the audit whitebox."]
+
 
 # Where the streams of a seeded run begin. The caller may have made the candidates from the first ones.
 _RELEASES, _OWN = 1 << 40, 1 << 41
@@ -58,28 +127,19 @@ def reconstruct(
 ) -> Reconstruction:
     """Draw a candidate, release it once, rank the pool; how often is the truth at the top?
 
-    Every trial draws its candidate anew, uniformly, so that trials are independent and the intervals exact. Equal
-    scores are ordered at random. The bound on epsilon inverts `reconstruction_bound` at the lower confidence limit s of
-    the success: e^eps >= (s (N - j) - (N - 1) delta) / (j (1 - s)). The largest over the tops counts; they share the
-    error.
+    Every trial, a release to attack, draws its candidate anew, uniformly, so that trials are independent and the
+    intervals exact. Equal scores are ordered at random. The bound on epsilon inverts `reconstruction_bound` at the
+    lower confidence limit s of the success: e^eps >= (s (N - j) - (N - 1) delta) / (j (1 - s)). The largest over the
+    tops, numbers of guesses j, counts; they share the error. Those of N and more always succeed and are left out. The
+    control of the report is the success against a candidate that has nothing to do with the release.
 
-    Args:
-        subject: vector noise or a mechanism with latents for the likelihood, any subject for the surrogate.
-        candidates: vectors `(N, dim)`, or texts or records that are neighbours of each other; at least two, all
-            different. For the likelihood texts are replaced by their latents.
-        tops: numbers of guesses j. Those of N and more always succeed and are left out.
-        trials: releases to attack.
-        attack: "likelihood" (white box) or "surrogate" (black box). The surrogate of vectors is the nearest mean in
-            units of the pooled variance, that of texts is naive Bayes on hashed words.
-        simulations: releases of each candidate that the surrogate learns from. None of them is attacked.
-        claim: what the subject claims; the default is what it states itself.
-        confidence: of each interval, and of the bound on epsilon.
-        randomness: draws candidates and ties, and is handed to the subject; the default is `randomness.secure()`.
-        on_progress: called with releases done and releases in all.
-
-    Returns:
-        Success beside the most that the claim allows. The control of its report is the success against a candidate
-        that has nothing to do with the release.
+    The candidates are vectors `(N, dim)`, or texts or records that are neighbours of each other; at least two, all
+    different. The attack is "likelihood" (white box: of vector noise, or of a mechanism with latents, by which texts
+    are replaced) or "surrogate" (black box: of any subject). The surrogate learns from so many simulations of each
+    candidate, none of which is attacked. That of vectors is the nearest mean in units of the pooled variance, that of
+    texts is naive Bayes on hashed words. The claim is what the subject states itself by default. The randomness,
+    `randomness.secure()` by default, draws candidates and ties, and is handed to the subject. `on_progress` is called
+    with releases done and releases in all.
 
     Raises:
         ConfigError: candidates or a setting that cannot be used, or a subject without a density for the likelihood.
@@ -90,8 +150,8 @@ def reconstruct(
     _validate.count(trials=trials, simulations=simulations)
     _validate.one_of(Adversary, attack=attack)
     kind = Adversary(attack)
-    claim = claim or claim_of(subject) or unclaimed()
-    pool = checked_pool(candidates, claim)
+    claimed = claim or claim_of(subject) or unclaimed()
+    pool = pools.checked_pool(candidates, claimed)
     kept = _kept(tops, len(pool))
     randomness = randomness or secure()
     own, position = randomness.at(_OWN), _RELEASES
@@ -101,37 +161,64 @@ def reconstruct(
         if on_progress is not None:
             on_progress(done, simulated + trials)
 
-    match kind:
-        case Adversary.LIKELIHOOD:
-            subject, pool = with_latents(subject, pool)
-            score = likelihood_score(subject, pool)
-        case Adversary.SURROGATE:
-            score = surrogate_score(subject, pool, simulations, randomness, position, advance)
-        case _:
-            assert_never(kind)
+    if kind is Adversary.LIKELIHOOD:
+        subject, pool = pools.with_latents(subject, pool)
+        score = pools.likelihood_score(subject, pool)
+    else:
+        score = pools.surrogate_score(subject, pool, simulations, randomness, position, advance)
     position += simulated
     ranks, control = np.empty(trials, np.int64), np.empty(trials, np.int64)
     step = max(1, _SCORES_AT_ONCE // len(pool))
     for start in range(0, trials, step):
         rows = slice(start, min(start + step, trials))
         true, other = (uniform_below(len(pool), rows.stop - start, own).astype(np.int64) for _ in range(2))
-        scores = score(release_chosen(subject, pool, true, randomness, position + start))
+        scores = score(pools.release_chosen(subject, pool, true, randomness, position + start))
         if np.isnan(scores).any():
             raise ConfigError("Expected a number as the score of every candidate, found NaN: see log_density.")
-        ranks[rows], control[rows] = ranks_of(scores, true, own), ranks_of(scores, other, own)
+        ranks[rows], control[rows] = pools.ranks_of(scores, true, own), pools.ranks_of(scores, other, own)
         advance(simulated + rows.stop)
-    settings: dict[str, Json] = {
-        "candidates": len(pool),
-        "tops": list(kept),
-        "trials": trials,
-        "adversary": str(kind),
-        **({"simulations": simulations} if simulated else {}),
-        "confidence": confidence,
-        "delta": claim.delta,
-        "randomness": randomness.fingerprint[:12],
-    }
-    report, found = outcome_of(
-        ranks, control, len(pool), tops=kept, claim=claim, confidence=confidence, settings=settings
+    alpha = bonferroni(confidence, len(kept))
+
+    def share(places: Integers, top: int) -> Estimate:
+        return clopper_pearson(int((places < top).sum()), trials, confidence=confidence)
+
+    def bound(successes: int, top: int) -> float:
+        """The largest epsilon, rounded down, that allows less success than the lower confidence limit."""
+        low = clopper_pearson_lower(successes, trials, alpha=alpha)
+        # The counted failures give the same bound as 1 - low, which would lose its digits near 1.
+        failure = clopper_pearson_upper(trials - successes, trials, alpha=alpha)
+        power = low * (len(pool) - top) - (len(pool) - 1) * claimed.delta
+        return max(0.0, math.log(power / (top * failure)) - _FLOAT_SLACK) if power > 0 else 0.0
+
+    def allowed(top: int) -> float:
+        nothing = claimed.basis is Basis.NONE
+        return 1.0 if nothing else reconstruction_bound(claimed.epsilon, len(pool), top=top, delta=claimed.delta)
+
+    found = tuple(TopSuccess(top, share(ranks, top), allowed(top), top / len(pool)) for top in kept)
+    report = Report(
+        attack="reconstruction",
+        main=found[0].success,
+        baseline=exactly(found[0].chance, confidence),
+        control=share(control, kept[0]),
+        measures=f"share of releases whose input is among the first {kept[0]} of {len(pool):,}",
+        epsilon_lower_bound=max(bound(int((ranks < top).sum()), top) for top in kept),
+        delta=claimed.delta,
+        confidence=confidence,
+        ceiling=max(bound(trials, top) for top in kept),
+        unit=claimed.unit,
+        relation=claimed.relation,
+        metric=None,
+        reveals=claimed.reveals,
+        signature={
+            "candidates": len(pool),
+            "tops": list(kept),
+            "trials": trials,
+            "adversary": str(kind),
+            **({"simulations": simulations} if simulated else {}),
+            "confidence": confidence,
+            "delta": claimed.delta,
+            "randomness": randomness.fingerprint[:12],
+        },
     )
     return Reconstruction(len(pool), trials, found, pool.shape[1] if isinstance(pool, np.ndarray) else None, report)
 

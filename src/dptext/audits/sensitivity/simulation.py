@@ -1,4 +1,4 @@
-"""How often random pairs of vectors violate a sensitivity claim.
+"""How often random or given pairs of vectors violate a sensitivity claim.
 
     >>> from dptext.audits.sensitivity.claims import Claim
     >>> from dptext.audits.sensitivity.simulation import Normal, simulate
@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dptext import _validate
+from dptext.audits.report import exactly
 from dptext.audits.sensitivity.claims import Claim
 from dptext.audits.subjects import OnCount
 from dptext.errors import ConfigError
 from dptext.estimates import MAX_TRIALS, Estimate, clopper_pearson
-from dptext.sampling.clipping import Norm
+from dptext.sampling.clipping import Norm, Vectors
 from dptext.types import Floats
 
 #: The published simulation, by the authors' code of Habernal 2021 (habernal/emnlp2021-differential-privacy-nlp).
@@ -46,11 +47,10 @@ class Uniform:
 
 @dataclass(frozen=True, slots=True)
 class Normal:
-    """Vectors whose coordinates are independent and normal with mean 0.
+    """Vectors whose coordinates are independent and normal with mean 0, and a standard deviation in units of C.
 
-    Attributes:
-        sd: standard deviation in units of C. The paper's "variance 0.1 C" is a standard deviation of 0.1 C in its code,
-            where C = 10 makes the two agree. Read literally with C = 1 it would be sqrt(0.1).
+    The paper's "variance 0.1 C" is a standard deviation of 0.1 C in its code, where C = 10 makes the two agree. Read
+    literally with C = 1 it would be sqrt(0.1).
     """
 
     sd: float = 0.1
@@ -74,12 +74,9 @@ PUBLISHED_LAWS: tuple[Law, ...] = (Uniform(), Normal(0.1), Normal(0.01))
 
 @dataclass(frozen=True, slots=True)
 class Violations:
-    """How many pairs of random vectors are further apart than claimed.
+    """How many pairs of random vectors, drawn by a law before clipping, are further apart than claimed.
 
-    Attributes:
-        law: how the vectors are drawn before clipping.
-        pairs: independent pairs drawn.
-        share: of them that violate the claim, with its Clopper-Pearson interval.
+    The `share` is that of independent pairs which violate the claim, with its Clopper-Pearson interval.
     """
 
     claim: Claim
@@ -101,12 +98,9 @@ def _violations(claim: Claim, law: Law, *, pairs: int, generator: np.random.Gene
 def simulate(
     claim: Claim, law: Law, *, pairs: int = PUBLISHED_PAIRS, seed: int = 0, confidence: float = 0.95
 ) -> Violations:
-    """Draw independent pairs of vectors and count those that violate the claim after clipping.
+    """Draw at most 1e9 independent pairs of vectors and count those that violate the claim after clipping.
 
-    There are at most 1e9 pairs. Each (seed, dim) has a stream of its own.
-
-    Raises:
-        ConfigError: a setting out of its range.
+    Each (seed, dim) has a stream of its own. ConfigError for a setting out of its range.
     """
     _validate.count(pairs=pairs)
     _validate.within(1, MAX_TRIALS, pairs=pairs)
@@ -151,3 +145,42 @@ def replay(
         if on_progress is not None:
             on_progress(dim * (dim + 1) // 2, largest * (largest + 1) // 2)
     return tuple(found)
+
+
+def violating_pairs(
+    latents: Vectors, claim: Claim, *, max_pairs: int = 2_000_000, seed: int = 0, confidence: float = 0.95
+) -> Estimate:
+    """The share of pairs of these vectors that are further apart, after clipping, than claimed.
+
+    It describes these vectors only, and nothing bounds what it tells about them. For the latents of private text it is
+    as private as they are. The latents are `(n, dim)`, at least two rows, before clipping. Rows that are not finite
+    become zero, as in `dptext.sampling.noise.clip`. Where all n (n - 1) / 2 pairs are no more than `max_pairs`, at most
+    1e9, all are compared and the interval is the value itself. Else this many pairs are drawn independently by the
+    seed. ConfigError for latents of another shape or type, or a setting out of its range.
+    """
+    _validate.count(max_pairs=max_pairs)
+    _validate.within(1, MAX_TRIALS, max_pairs=max_pairs)
+    _validate.not_negative(seed=seed)
+    if latents.ndim != 2 or latents.shape[0] < 2 or latents.shape[1] != claim.dim:
+        raise ConfigError(f"Expected latents of shape (2 or more, {claim.dim}), found {latents.shape}.")
+    if latents.dtype.kind != "f":
+        raise ConfigError(f"Expected latents of floats, found {latents.dtype}. Convert them: latents.astype(float).")
+    points = claim.clip(latents)
+    rows, found = len(points), 0
+    pairs = rows * (rows - 1) // 2
+    if pairs <= max_pairs:
+        from scipy.spatial.distance import cdist  # noqa: PLC0415 (slow to load)
+
+        metric = "cityblock" if claim.measured is Norm.L1 else "euclidean"
+        block = max(1, _BLOCK // rows)
+        for start in range(0, rows, block):
+            distances = cdist(points[start : start + block], points[start:], metric)
+            found += int(np.count_nonzero(np.triu(distances > claim.claimed, k=1)))  # each pair once
+        return exactly(found / pairs, confidence)
+    generator, block = np.random.default_rng(seed), max(1, _BLOCK // claim.dim)
+    for start in range(0, max_pairs, block):
+        size = min(block, max_pairs - start)
+        first, second = generator.integers(0, rows, size), generator.integers(0, rows - 1, size)
+        second += second >= first  # uniform over the other rows
+        found += claim.violated(points[first], points[second])
+    return clopper_pearson(found, max_pairs, confidence=confidence)

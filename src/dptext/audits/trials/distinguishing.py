@@ -1,30 +1,136 @@
 """The black-box trial: tell two neighbouring inputs apart by outputs alone.
 
-An event is learned on some runs and counted on others (`thresholds`). The bound is Clopper-Pearson's on both rates, its
-error divided among directions and pairs (MATHS 7; DP-Sniper, Bichsel et al. 2021, chooses events in the same way).
+An event, a score and a threshold, is learned on some runs and counted on others. Runs are split in three: scores are
+learned on the first part, an event for each direction is chosen on the second, and only the third is counted. The bound
+is Clopper-Pearson's on both rates, its error divided among directions and pairs (MATHS 7; DP-Sniper, Bichsel et al.
+2021, chooses events in the same way).
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dptext import _validate
-from dptext.audits.bounds import epsilon_ceiling
-from dptext.audits.features import Score, learned_scores
+from dptext.audits.bounds import epsilon_ceiling, epsilon_from_rates
+from dptext.audits.features import Score, learned_scores, spread_thresholds
 from dptext.audits.report import Report, exactly
-from dptext.audits.running import sample
-from dptext.audits.subjects import OnCount, Outputs, Subject, Value, as_vector
+from dptext.audits.subjects import OnCount, Outputs, Subject, Value, as_vector, sample
+from dptext.audits.trials.density import losses
 from dptext.audits.trials.pairs import Pair, Trial
-from dptext.audits.trials.sampler_fit import losses
-from dptext.audits.trials.thresholds import FEWEST_TRIALS, TrialSettings, accuracy_of_best, best_bound
 from dptext.errors import ConfigError
-from dptext.estimates import Estimate
+from dptext.estimates import Estimate, clopper_pearson
 from dptext.mechanism import VectorNoise
 from dptext.privacy.guarantee import Guarantee
 from dptext.sampling.source import Randomness
 from dptext.text.records import Record
+from dptext.types import Floats
+
+#: Fewer runs than this can show nothing.
+FEWEST_TRIALS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class TrialSettings:
+    """How outputs of two inputs are compared: by so many runs on each input.
+
+    The error of `confidence` is divided among `tests`: pairs times directions.
+    """
+
+    trials: int
+    confidence: float
+    delta: float
+    tests: int
+
+    @property
+    def parts(self) -> tuple[slice, slice, slice]:
+        """Runs to learn from, to choose the event with, and to count."""
+        half, quarter = self.trials // 2, self.trials // 4
+        return slice(0, quarter), slice(quarter, half), slice(half, None)
+
+    @property
+    def counted(self) -> int:
+        """Runs on each input in the last part."""
+        return self.trials - self.trials // 2
+
+
+def separation(first: Outputs, second: Outputs, *, delta: float = 0.0, confidence: float = 0.95) -> float:
+    """Lower bound on the epsilon between the two distributions that the samples were drawn from.
+
+    It is 0 where the samples do not tell the distributions apart. A positive bound says, with this confidence, that
+    they differ. The outputs are independent, `(n, dim)` or n texts; the longer sample is cut. ConfigError for fewer
+    than 200.
+    """
+    trials = min(len(first), len(second))
+    if trials < FEWEST_TRIALS:
+        raise ConfigError(f"Expected at least {FEWEST_TRIALS} outputs of each distribution, found {trials}.")
+    settings = TrialSettings(trials, confidence, delta, 2)
+    learn = settings.parts[0]
+    first, second = first[:trials], second[:trials]
+    return best_bound(learned_scores(first[learn], second[learn]), first, second, settings)[0]
+
+
+def best_bound(
+    scores: Mapping[str, Score], first: Outputs, second: Outputs, settings: TrialSettings
+) -> tuple[float, str]:
+    """The larger bound of both directions, with the name of its event."""
+    _, choose, count = settings.parts
+    bound, event = 0.0, "none"
+    for direction, (one, other) in {"first": (first, second), "second": (second, first)}.items():
+        sign = 1.0 if direction == "first" else -1.0
+        name, threshold = _best_event(scores, one[choose], other[choose], sign, settings)
+        tp = int((sign * scores[name](one[count]) > threshold).sum())
+        fp = int((sign * scores[name](other[count]) > threshold).sum())
+        found = _bound(tp, fp, settings.counted, settings)
+        if found > bound:
+            bound, event = found, f"{name}, towards the {direction}"
+    return bound, event
+
+
+def _bound(tp: int, fp: int, runs: int, settings: TrialSettings) -> float:
+    given = {"delta": settings.delta, "confidence": settings.confidence}
+    return epsilon_from_rates(tp, runs, false_positives=fp, negatives=runs, tests=settings.tests, **given).epsilon
+
+
+def _thresholds(scores: Floats) -> Floats:
+    """Thresholds half way between neighbouring scores, so that no later score is likely to fall on one."""
+    values = spread_thresholds(scores)
+    return np.concatenate([[-np.inf], values[:-1] + np.diff(values) / 2, [np.inf]])
+
+
+def _best_event(
+    scores: Mapping[str, Score], one: Outputs, other: Outputs, sign: float, settings: TrialSettings
+) -> tuple[str, float]:
+    """The score and the threshold with the largest bound on the runs that are meant for choosing."""
+    best = (-1.0, next(iter(scores)), math.inf)
+    scale = max(1, settings.counted // len(one))
+    for name, score in scores.items():
+        mine, theirs = np.sort(sign * score(one)), np.sort(sign * score(other))
+        for threshold in _thresholds(np.concatenate([mine, theirs])).tolist():
+            tp = len(mine) - int(np.searchsorted(mine, threshold, "right"))
+            fp = len(theirs) - int(np.searchsorted(theirs, threshold, "right"))
+            # The bound that the same shares would give among the runs that will be counted, which are more.
+            found = _bound(tp * scale, fp * scale, len(mine) * scale, settings)
+            if found > best[0]:
+                best = (found, name, threshold)
+    return best[1], best[2]
+
+
+def accuracy_of_best(scores: Mapping[str, Score], first: Outputs, second: Outputs, settings: TrialSettings) -> Estimate:
+    """How often the best of the scores names the input, counted on runs that chose nothing."""
+    _, choose, count = settings.parts
+    best = (-1, next(iter(scores)), 0.0)
+    for name, score in scores.items():
+        mine, theirs = score(first[choose]), score(second[choose])
+        for threshold in _thresholds(np.concatenate([mine, theirs])).tolist():
+            right = int((mine > threshold).sum() + (theirs <= threshold).sum())
+            if right > best[0]:
+                best = (right, name, threshold)
+    score = scores[best[1]]
+    mine, theirs = score(first[count]), score(second[count])
+    right = int((mine > best[2]).sum() + (theirs <= best[2]).sum())
+    return clopper_pearson(right, len(mine) + len(theirs), confidence=settings.confidence)
 
 
 def distinguish(
@@ -43,22 +149,14 @@ def distinguish(
 ) -> Report:
     """Lower bound on epsilon from runs on two neighbouring inputs, or on the worst of several pairs.
 
-    Args:
-        subject: a mechanism, vector noise, a choice, or an adapter (see `dptext.audits.subjects`).
-        first: one of two inputs: texts, records or vectors.
-        second: the other one.
-        pairs: neighbours to try; without them and without inputs, the worst ones that are known.
-        claim: what the subject claims. It says which inputs are neighbours. The default is what the subject states
-            itself, or else an infinite epsilon for documents.
-        distance: of the two inputs where the claim is a multiple of a metric and the subject does not know it.
-        delta: the bound is for this delta; the default is that of the claim.
-        trials: runs on each input of each pair; half of them choose the event, the other half are counted.
-        confidence: of the bound, over all pairs and directions together.
-        randomness: handed to the subject; the default is `randomness.secure()`.
-        on_progress: called with runs done and runs in all.
-
-    Returns:
-        The report on the pair with the largest bound.
+    The subject is a mechanism, vector noise, a choice, or an adapter (see `dptext.audits.subjects`). The two inputs are
+    texts, records or vectors; the pairs are neighbours to try. Without any the worst ones that are known are taken. The
+    claim says which inputs are neighbours. By default it is what the subject states itself, or else an infinite epsilon
+    for documents. The distance is that of the two inputs where the claim is a multiple of a metric and the subject does
+    not know it. The bound is for `delta`, by default that of the claim. There are so many trials, runs on each input of
+    each pair; half of them choose the event, the other half are counted. The confidence is of the bound, over all pairs
+    and directions together. The randomness, `randomness.secure()` by default, is handed to the subject. `on_progress`
+    is called with runs done and runs in all. The report is on the pair with the largest bound.
 
     Raises:
         ConfigError: a setting out of its range, or inputs that the subject does not take.
@@ -116,9 +214,8 @@ def _scores(first: Outputs, second: Outputs, settings: TrialSettings, known: Sco
 
 def _likelihood_ratio(subject: Subject, pair: Pair) -> Score | None:
     """The log ratio of the declared densities; None where no density of the two inputs is declared."""
-    if isinstance(pair.first, str | Record) or isinstance(pair.second, str | Record):
+    inputs = [value for value in (pair.first, pair.second) if not isinstance(value, str | Record)]
+    if len(inputs) < 2 or not isinstance(subject, VectorNoise):
         return None
-    if not isinstance(subject, VectorNoise):
-        return None
-    one, other, noise = as_vector(pair.first), as_vector(pair.second), subject
-    return lambda outputs: losses(noise, np.asarray(outputs, np.float64), one, other)
+    one, other = map(as_vector, inputs)
+    return lambda outputs: losses(subject, np.asarray(outputs, np.float64), one, other)

@@ -8,10 +8,9 @@ import numpy as np
 
 from dptext import _validate
 from dptext.audits.report import Report, exactly
-from dptext.audits.running import sample
-from dptext.audits.subjects import Chooser, OnCount, Subject, Value, as_record, as_vector
+from dptext.audits.subjects import Chooser, OnCount, Subject, Value, as_record, as_vector, sample
+from dptext.audits.trials.density import distribution_p_value, sampler_defects
 from dptext.audits.trials.pairs import Pair, Trial
-from dptext.audits.trials.sampler_fit import distribution_p_value, sampler_defects
 from dptext.errors import ConfigError
 from dptext.mechanism import HasDistribution
 from dptext.privacy.guarantee import Guarantee
@@ -91,13 +90,10 @@ def exact(
 ) -> Report:
     """Exact epsilon of two neighbouring inputs by enumeration, and a test that the sampler keeps to the distribution.
 
-    The arguments are those of `distinguish`. The subject is a mechanism with `output_distribution`, or a choice with
-    `distribution`. The inputs of a choice are scores; the caller sees to it that they differ by no more than its
-    sensitivity. The `trials` are for the test of the sampler; the bound needs none.
-
-    Raises:
-        ConfigError: the outputs cannot be enumerated, or a setting is out of its range.
-        IncomparableError: inputs that are no neighbours under the claim.
+    The arguments and errors are those of `distinguish`. The subject is a mechanism with `output_distribution`, or a
+    choice with `distribution`; ConfigError where outputs cannot be enumerated. The inputs of a choice are scores; the
+    caller sees to it that they differ by no more than its sensitivity. The `trials` are for the test of the sampler;
+    the bound needs none.
     """
     _validate.count(trials=trials)
     trial = Trial.of(subject, first, second, pairs, claim, distance, delta, trials, randomness)
@@ -118,7 +114,8 @@ def exact(
         found.append((bound, pair, min(1.0, exact_delta(p, q, trial.claimed(pair)))))
         for value, declared in zip((pair.first, pair.second), distributions, strict=True):
             released = sample(subject, value, trials, trial.randomness, position=done)
-            smallest_p = min(smallest_p, distribution_p_value(declared, _keys(released)))
+            keys = [str(int(row[0])) for row in released] if isinstance(released, np.ndarray) else released
+            smallest_p = min(smallest_p, distribution_p_value(declared, keys))
             done += trials
             if on_progress is not None:
                 on_progress(done, trial.runs)
@@ -156,7 +153,3 @@ def _distribution(subject: Subject, value: Value) -> dict[str, float]:
     raise ConfigError(
         "Expected a subject with output_distribution, or a choice with distribution: outputs to enumerate."
     )
-
-
-def _keys(released: list[str] | Floats) -> list[str]:
-    return [str(int(row[0])) for row in released] if isinstance(released, np.ndarray) else released

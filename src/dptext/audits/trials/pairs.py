@@ -1,6 +1,11 @@
-"""Pairs of neighbouring inputs: those that a caller gives, and those on which mechanisms tend to fail."""
+"""Pairs of neighbouring inputs: those that a caller gives, and those on which mechanisms tend to fail.
+
+A refutation on two inputs that are no neighbours refutes nothing. So every pair is checked, as far as what is revealed
+can be computed from the text.
+"""
 
 import math
+import operator
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,14 +15,13 @@ import numpy as np
 from dptext import _validate
 from dptext.audits.report import Report
 from dptext.audits.subjects import Privatizer, Subject, Value, as_record, as_vector, claim_of, unclaimed
-from dptext.audits.trials.neighbours import check_neighbours
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate
 from dptext.mechanism import HasMetric
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.sampling.source import Randomness, secure
 from dptext.text.records import Record
-from dptext.text.tokens import REVEALED
+from dptext.text.tokens import REVEALED, sentences, tokenize
 from dptext.types import Json
 
 # A run has one record, and these do not depend on what it says.
@@ -30,12 +34,10 @@ _OTHER_UNKNOWN = "wvqkzzxqj"
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two neighbouring inputs. Its `repr` shows neither.
+    """Two neighbouring inputs: texts, records or vectors. Its `repr` shows neither.
 
-    Attributes:
-        first, second: texts, records or vectors.
-        name: what kind of pair it is; public.
-        distance: between the two in the metric of the guarantee; where it is None, the mechanism is asked.
+    The name, what kind of pair it is, is public. The distance between the two is in the metric of the guarantee; where
+    it is None, the mechanism is asked.
     """
 
     first: Value = field(repr=False)
@@ -81,25 +83,15 @@ def worst_pairs(
     max_tokens: int = 50,
     labels: Sequence[str] = (),
 ) -> list[Pair]:
-    """Pairs of texts on which mechanisms tend to fail, all of them neighbours.
+    """Pairs of texts on which mechanisms tend to fail, all of them neighbours under a guarantee.
 
     Some have known words, some an unknown word or two. Others differ in capitals or in punctuation, or in one of
     several equal words, which shows noise that tokens share. Where lengths are protected the empty text stands against
-    the longest.
-
-    Args:
-        unit: of the guarantee.
-        relation: of the guarantee.
-        reveals: of the guarantee; every pair agrees on it.
-        words: at least two known words of the mechanism's vocabulary.
-        max_tokens: length of the longest text.
-        labels: public labels of a mechanism that reads the labels of private records. With them there are records of
-            one text and two labels, or a label and none, where the unit is the document and no label is revealed.
-
-    Raises:
-        IncomparableError: a unit or relation that one record cannot show, or something revealed that is not a known
-            function of the text. No pair is known to agree on the latter: give the two inputs yourself.
-        ConfigError: fewer than two words.
+    the longest, of `max_tokens`. At least two `words`, else ConfigError, are of the mechanism's vocabulary. With the
+    public labels of a mechanism that reads those of private records there are records of one text and two labels, or a
+    label and none, where the unit is the document and no label is revealed. IncomparableError for a unit or relation
+    that one record cannot show, or something revealed that is not a known function of the text. No pair is known to
+    agree on the latter: give the two inputs yourself.
     """
     if len(words) < 2:
         raise ConfigError(f"Expected words={tuple(words)!r} to be at least two.")
@@ -150,10 +142,8 @@ def worst_latents(dim: int, clip_norm: float = 1.0) -> list[Pair]:
     """Pairs of vectors of L2 norm `clip_norm`, the largest that clipping lets through. Any two are neighbours.
 
     Antipodal corners of the cube in the ball have the largest L1 distance. Antipodal ends of an axis have the largest
-    distance in every norm for vectors clipped in L1. A corner stands against zero.
-
-    Raises:
-        ConfigError: a setting out of its range.
+    distance in every norm for vectors clipped in L1. A corner stands against zero. ConfigError for a setting out of its
+    range.
     """
     _validate.count(dim=dim)
     _validate.positive(clip_norm=clip_norm)
@@ -208,8 +198,8 @@ class Trial:
             )
         checked = [checked_pair(subject, pair, claim) for pair in found]
         for pair in checked:
-            vectors = [value for value in (pair.first, pair.second) if not isinstance(value, str | Record)]
-            if len({len(as_vector(vector)) for vector in vectors}) > 1:
+            sizes = {len(as_vector(each)) for each in (pair.first, pair.second) if not isinstance(each, str | Record)}
+            if len(sizes) > 1:
                 raise ConfigError("Expected two vectors of one size.")
         delta = claim.delta if delta is None else delta
         _validate.probability(delta=delta)
@@ -269,3 +259,40 @@ class Trial:
                 "randomness": self.randomness.fingerprint[:12],
             },
         )
+
+
+def check_neighbours(first: Record, second: Record, unit: Unit, relation: Relation, reveals: Sequence[str]) -> None:
+    """Raise IncomparableError unless the texts are neighbours that agree on what is revealed.
+
+    For the unit TOKEN exactly one token differs. For SENTENCE exactly one of `tokens.sentences` differs, or is left out
+    where the relation says so. For DOCUMENT any two texts are neighbours. What is revealed is compared where it is a
+    known function of the text (`dptext.text.tokens.REVEALED`); for the rest the caller's word is taken.
+    """
+    if unit is Unit.AUTHOR:
+        raise IncomparableError(
+            "Expected unit token, sentence or document: audit the documents of an author one by one."
+        )
+    if relation is Relation.ADD_OR_REMOVE_ONE and unit is not Unit.SENTENCE:
+        raise IncomparableError("Expected relation replace_one or replace_special: one record cannot be left out.")
+    if relation is Relation.REPLACE_SPECIAL and bool(first.text) == bool(second.text):
+        raise IncomparableError("Expected one of the two texts to be empty: the relation is replace_special.")
+    tokens = ([token for line in tokenize(record.text) for token in line] for record in (first, second))
+    if unit is Unit.TOKEN and _differing(*tokens) != 1:
+        raise IncomparableError("Expected two texts that differ in exactly one token: the unit is the token.")
+    if unit is Unit.SENTENCE:
+        one, other = sentences(first.text), sentences(second.text)
+        short, long = sorted((one, other), key=len)
+        if relation is Relation.ADD_OR_REMOVE_ONE and short not in (long[:i] + long[i + 1 :] for i in range(len(long))):
+            raise IncomparableError("Expected two texts of which one has one sentence more than the other.")
+        if relation is not Relation.ADD_OR_REMOVE_ONE and _differing(one, other) != 1:
+            raise IncomparableError("Expected two texts that differ in exactly one sentence: the unit is the sentence.")
+    if any("label" in name for name in reveals) and first.label != second.label:
+        raise IncomparableError("Expected two records with the same label, which the guarantee reveals.")
+    for name in reveals:
+        if name in REVEALED and REVEALED[name](first.text) != REVEALED[name](second.text):
+            raise IncomparableError(f"Expected two texts that agree on {name}, which the guarantee reveals.")
+
+
+def _differing(first: Sequence[object], second: Sequence[object]) -> float:
+    """How many positions differ; infinite where the lengths do."""
+    return math.inf if len(first) != len(second) else sum(map(operator.ne, first, second))

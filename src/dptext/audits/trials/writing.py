@@ -4,6 +4,7 @@ Each fault has inputs on which it shows, and a look at the outputs in which noth
 post-processing, so what it shows counts against any claim.
 """
 
+import contextlib
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,11 +15,9 @@ import numpy as np
 
 from dptext import _validate
 from dptext.audits.report import Report
-from dptext.audits.running import run, sample
-from dptext.audits.subjects import Outputs, Sampler, Subject, Value, claim_of, unclaimed
-from dptext.audits.trials.distinguishing import distinguish
+from dptext.audits.subjects import Outputs, Sampler, Subject, Value, claim_of, run, sample, unclaimed
+from dptext.audits.trials.distinguishing import FEWEST_TRIALS, distinguish
 from dptext.audits.trials.pairs import UNKNOWN, Pair, Trial, checked_pair
-from dptext.audits.trials.thresholds import FEWEST_TRIALS
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import bonferroni, clopper_pearson, clopper_pearson_lower, clopper_pearson_upper
 from dptext.privacy.guarantee import Guarantee
@@ -38,16 +37,6 @@ _LEVELS: Final = 12
 _INPUTS: Final = 48
 
 
-def _spelled(text: str, _: Pair) -> str:
-    """The words and the characters that occur, as words."""
-    return " ".join([*sorted(set(text.split())), *sorted(set(text[:_SEEN]))])
-
-
-def _in_order(text: str, _: Pair) -> str:
-    """The first characters, as words."""
-    return " ".join(text[:_SEEN].replace(" ", "_"))
-
-
 def _copied(text: str, pair: Pair) -> str:
     """Which of the two inputs has words of its own in the output."""
     one, other = ({word.casefold() for word in str(value).split()} for value in (pair.first, pair.second))
@@ -61,43 +50,33 @@ def _equals(text: str, _: Pair) -> str:
     return " ".join(str(parts.index(part)) for part in parts[:_SEEN])
 
 
-def _size(text: str, _: Pair) -> list[float]:
-    return [len(text.split()), len(text)]
-
-
-def _ending(text: str, _: Pair) -> list[float]:
-    return [not text.strip(), text.rstrip()[-1:] in (*".!?",), len(text)]
-
-
-def _start(text: str, _: Pair) -> str:
-    return " ".join([*text.split()[:1], *text.lstrip()[:1]])
-
-
-def _whole(text: str, _: Pair) -> str:
-    return text
-
-
 def _faults(words: Sequence[str], longest: int) -> dict[str, tuple[_Look, list[tuple[str, str]]]]:
-    """The look and the inputs of each fault by its name."""
     a, b = words[:2]
     four, long = " ".join([a] * 4), " ".join([a] * longest)
     canary = UNKNOWN[::-1]
     plain = [(a, b), (four, " ".join([b] * 4))]
     sizes = [(a, long), ("", long), (a, four)]
     ends = [(f"{a} {b}.", f"{a} {b}"), ("", a), ("!", a), (a, b)]
-    return {
-        "support": (_spelled, plain),
+
+    def whole(text: str, _: Pair) -> str:
+        return text
+
+    return {  # support: words and characters that occur; unclipped: the first characters
+        "support": (lambda text, _: " ".join([*sorted({*text.split()}), *sorted({*text[:_SEEN]})]), plain),
         "verbatim": (_copied, [(UNKNOWN, canary), (f"{a} {UNKNOWN} {b}", f"{a} {canary} {b}"), (a, words[-1])]),
         "one noise for all tokens": (_equals, [(four, " ".join([b, *[a] * 3])), (four, " ".join([a, b] * 2))]),
-        "length": (_size, sizes),
-        "end of text": (_ending, ends),
-        "first token": (_start, [*plain, ("", a)]),
-        _ACTUAL_LENGTH: (_whole, [*sizes, *ends]),
+        "length": (lambda text, _: [len(text.split()), len(text)], sizes),
+        "end of text": (lambda text, _: [not text.strip(), text.rstrip()[-1:] in (*".!?",), len(text)], ends),
+        "first token": (lambda text, _: " ".join([*text.split()[:1], *text.lstrip()[:1]]), [*plain, ("", a)]),
+        _ACTUAL_LENGTH: (whole, [*sizes, *ends]),
         _FIXED_SEED: (
-            _whole,
+            whole,
             [(a, word + more) for more in ("", *words[:3]) for word in (*words[1:], canary)][:_INPUTS],
         ),
-        "unclipped": (_in_order, [("a" * longest, "z" * longest), ("!" * longest, "0" * longest), (long, canary)]),
+        "unclipped": (
+            lambda text, _: " ".join(text[:_SEEN].replace(" ", "_")),
+            [("a" * longest, "z" * longest), ("!" * longest, "0" * longest), (long, canary)],
+        ),
     }
 
 
@@ -142,20 +121,13 @@ def audit_writing(
 ) -> dict[str, Report]:
     """Try a mechanism that writes text for each fault that language models bring; one report by the name of each.
 
-    Args:
-        subject: a mechanism or an adapter, from text to text (see `dptext.audits.subjects`).
-        claim: what it claims; the default is what it states itself.
-        stated: the epsilon that an output is said to have cost. Without it nothing is tried for "epsilon by actual
-            length".
-        faults: names of trials, of `WRITING_FAULTS`.
-        words: at least two that the mechanism knows; the last is against the first, as stop-words are often copied.
-        longest: words, or characters, of the longest input.
-        trials: runs on each input of each pair. For "fixed seed" at most 400, each a call of its own.
-        confidence: that all bounds of all reports hold together.
-        randomness: handed to the subject; the default is `randomness.secure()`. "fixed seed" always takes new bits.
-
-    Returns:
-        Reports by name, without trials none of whose inputs are neighbours under the claim.
+    The subject is a mechanism or an adapter, from text to text (see `dptext.audits.subjects`). It claims what it states
+    itself by default. `stated` is the epsilon that an output is said to have cost; without it "epsilon by actual
+    length" is not tried. The faults are of `WRITING_FAULTS`; those none of whose inputs are neighbours under the claim
+    have no report. The mechanism knows at least two words; the last is against the first, as stop-words are often
+    copied. The longest input has so many words, or characters. There are so many trials, runs on each input of each
+    pair; for "fixed seed" at most 400, each a call of its own with new bits. With the confidence all bounds of all
+    reports hold together. The randomness, `randomness.secure()` by default, is handed to the subject.
 
     Raises:
         ConfigError: a setting out of its range, or a subject that does not give texts.
@@ -191,19 +163,16 @@ def audit_writing(
 
 
 def _neighbours(subject: Subject, claim: Guarantee, name: str, inputs: Sequence[tuple[str, str]]) -> list[Pair]:
-    """The pairs that are neighbours under the claim."""
     found = []
     for first, second in inputs:
-        try:
+        with contextlib.suppress(IncomparableError):  # they are no neighbours
             found.append(checked_pair(subject, Pair(first, second, name), claim))
-        except IncomparableError:
-            continue
     return found
 
 
 def _in_common(subject: Subject, pair: Pair) -> int:
     """How many of a few calls give the same on both inputs: a seed shows where it makes them differ every time."""
-    seen = _Looked(subject, _whole, pair, anew=True)
+    seen = _Looked(subject, lambda text, _: text, pair, anew=True)
     one, other = (Counter(seen.sample(value, _CALLS_TO_CHOOSE, secure())) for value in (pair.first, pair.second))
     return (one & other).total()
 

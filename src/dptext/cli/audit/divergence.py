@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from dptext.audits.report import markdown_table
 from dptext.cli import answers, options
-from dptext.cli.answers import interval, print_answer, short
-from dptext.cli.encoder import load_encoder
-from dptext.cli.grouped import spread
+from dptext.cli.answers import Printing, interval, short
+from dptext.cli.chosen import load_encoder
 from dptext.cli.progress import counted, say
-from dptext.cli.utility.judged import NOT_PRIVATE
+from dptext.cli.utility.table import NOT_PRIVATE
 from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
@@ -31,46 +30,39 @@ EMBEDDINGS = ("sentence", "glove", "tfidf")
 _CURVES, _PLANE, _NUMBERS = "divergence.svg", "plane.svg", "divergence.json"
 
 
-@spread
+@options.spread
 def divergence(
+    *,
     first: options.FirstSetArgument,
     second: options.SecondSetArgument,
     public: Annotated[
         Path,
-        options.file_option(
-            "--public", help="Other texts, redacted as A and B are, but of other originals. They fix the space."
-        ),
+        options.file_option(help="Other texts, redacted as A and B are, but of other originals. They fix the space."),
     ],
     layout: options.Layout,
-    embedding: Annotated[
-        str, typer.Option("--embedding", help="sentence, glove, tfidf, or the folder of a sentence encoder.")
-    ] = "sentence",
+    embedding: Annotated[str, Option(help="sentence, glove, tfidf, or the folder of a sentence encoder.")] = "sentence",
     delta: options.DeltaOption = 8e-5,
-    trim: Annotated[
-        float, typer.Option("--trim", help="Share of records of the largest ratios left out; it adds to delta.")
-    ] = 0.005,
+    trim: Annotated[float, Option(help="Share of records of the largest ratios left out; it adds to delta.")] = 0.005,
     alphas: Annotated[
-        str, typer.Option("--alphas", help="Orders of the divergence; the published ones are 1.1,10,20,30,50.")
+        str, Option(help="Orders of the divergence; the published ones are 1.1,10,20,30,50.")
     ] = "1.1,1.5,2,3,5,10,20,30,50",
-    components: Annotated[int, typer.Option("--components", help="Main directions of --public that are kept.")] = 64,
-    permutations: Annotated[int, typer.Option("--permutations", help="Random relabellings behind each null.")] = 20,
+    components: Annotated[int, Option(help="Main directions of --public that are kept.")] = 64,
+    permutations: Annotated[int, Option(help="Random relabellings behind each null.")] = 20,
     attack_accuracy: Annotated[
-        str | None,
-        typer.Option("--attack-accuracy", help="VALUE or VALUE,LOW,HIGH of an attack, as `dptext audit trait` gives."),
+        str | None, Option(help="VALUE or VALUE,LOW,HIGH of an attack, as `dptext audit trait` gives.")
     ] = None,
     seed: options.SeedOption = None,
-    out: Annotated[Path | None, options.folder_option("--out", help="Folder for the figures and the JSON.")] = None,
+    out: Annotated[Path | None, options.folder_option(help="Folder for the figures and the JSON.")] = None,
     force: options.ForceOption = False,
-    details: options.DetailsOption = False,
-    as_json: options.JsonOption = False,
+    printing: Printing,
 ) -> None:
     """Compare two files and print the result; with a folder also write it there, with figures."""
     from dptext import report
     from dptext.audits.divergence.divergence import measure
-    from dptext.audits.divergence.settings import DivergenceSettings
+    from dptext.audits.divergence.estimators import DivergenceSettings
 
     settings = DivergenceSettings(
-        alphas=_orders(alphas),
+        alphas=_numbers(alphas, "--alphas", "numbers with commas between them, as 1.1,2,10"),
         delta=delta,
         trim=trim,
         components=components,
@@ -99,38 +91,35 @@ def divergence(
     rows.append(["certified, at least", short(found.certified.epsilon), ""])
     head = [f"epsilon at delta {found.delta:g}", "interval at 95%", "p"]
     screen = markdown_table(head, rows)
-    print_answer(answer, screen, [found.to_markdown()], data, details=details, as_json=as_json)
-
-
-def _orders(text: str) -> tuple[float, ...]:
-    """Orders such as "1.1,2,10"."""
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError as error:
-        raise ConfigError(f"Expected --alphas {text!r} to be numbers with commas between them, as 1.1,2,10.") from error
+    printing.answer(answer, screen, [found.to_markdown()], data)
 
 
 def _attack(accuracy: str | None, confidence: float) -> Estimate | None:
     """The accuracy of VALUE,LOW,HIGH; of VALUE alone, whose interval is [0, 1]."""
     if accuracy is None:
         return None
-    try:
-        numbers = [float(part) for part in accuracy.split(",")]
-    except ValueError:
-        numbers = []
+    form = "VALUE or VALUE,LOW,HIGH in [0, 1]"
+    numbers = _numbers(accuracy, "--attack-accuracy", form)
     if len(numbers) == 1:
-        numbers += [0.0, 1.0]
+        numbers += (0.0, 1.0)
     if len(numbers) == 3:
         value, low, high = numbers
         if 0 <= low <= value <= high <= 1:
             return Estimate(value, low, high, confidence)
-    raise ConfigError(f"Expected --attack-accuracy {accuracy!r} to be VALUE or VALUE,LOW,HIGH in [0, 1].")
+    raise ConfigError(f"Expected --attack-accuracy {accuracy!r} to be {form}.")
+
+
+def _numbers(text: str, option: str, form: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError as error:
+        raise ConfigError(f"Expected {option} {text!r} to be {form}.") from error
 
 
 def _embedder(name: str, public: Sequence[Record], sets: tuple[list[Record], list[Record]], seed: int) -> Embedder:
     if name == "tfidf":
-        from dptext.audits.divergence.space import apart
-        from dptext.embeddings.tfidf_svd import fit_tfidf_svd
+        from dptext.audits.divergence.estimators import apart
+        from dptext.embeddings.tfidf import fit_tfidf_svd
 
         return fit_tfidf_svd(apart(public, *sets)[0], seed=seed)
     if name not in EMBEDDINGS and not Path(name).is_dir():

@@ -4,21 +4,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
+from typer import Option
 
-from dptext.audits.membership.attacks import PROXY
+from dptext.audits.features import shared_texts
+from dptext.audits.membership.attacks import PROXY, MembershipResult
 from dptext.audits.membership.members import match_members, split_members
-from dptext.audits.membership.results import MembershipResult
 from dptext.audits.report import markdown_table
-from dptext.audits.texts import shared_texts
 from dptext.cli import answers, options
-from dptext.cli.answers import interval, print_answer
-from dptext.cli.audit.attacked import check_public, made_ready
+from dptext.cli.answers import Printing, interval
+from dptext.cli.audit.inference import check_public, made_ready
 from dptext.cli.audit.membership_attacks import attack_classifier, attack_given, attack_model, reconstructing
-from dptext.cli.chosen import Choice, check_label_field, chosen_if_any, kinds
-from dptext.cli.grouped import spread
+from dptext.cli.chosen import Choice, Wanted, check_label_field, kinds
 from dptext.cli.progress import say
-from dptext.cli.utility.judged import chosen_classifier
+from dptext.cli.utility.table import chosen_classifier
 from dptext.errors import ConfigError
 from dptext.mechanism import Learns
 from dptext.runs.streaming import require_guarantee
@@ -28,7 +26,7 @@ from dptext.types import Json
 ATTACKS: Final = ("shokri", "lira", "loss", "reconstruction")
 
 
-@spread
+@options.spread
 def membership(
     *,
     records: Annotated[
@@ -37,43 +35,37 @@ def membership(
             metavar="RECORDS", help="Half become members, half non-members; with --others all are members."
         ),
     ],
-    mechanism: options.MechanismOption = None,
-    assignments: options.SetOption = None,
-    spec: options.SpecOption = None,
-    model: options.ModelOption = None,
+    wanted: Wanted,
     public: options.PublicOption = None,
     others: Annotated[
         Path | None,
         options.file_option(
-            "--others", help="Records that --model was not trained on, for --attack reconstruction of the model itself."
+            help="Records that --model was not trained on, for --attack reconstruction of the model itself."
         ),
     ] = None,
     layout: options.Layout,
     label_field: options.LabelFieldOption = None,
     attack: Annotated[
-        str, typer.Option("--attack", help="shokri, lira, loss; or reconstruction, of the mechanism's own model.")
+        str, Option(help="shokri, lira, loss; or reconstruction, of the mechanism's own model.")
     ] = "shokri",
     classifier: options.ClassifierOption = "tfidf",
-    shadows: Annotated[int, typer.Option("--shadows", help="Shadow models of lira.")] = 16,
+    shadows: Annotated[int, Option(help="Shadow models of lira.")] = 16,
     seed: options.SeedOption = None,
-    figure: Annotated[
-        Path | None, options.output_option("--figure", help="SVG of the ROC curves, on log scales.")
-    ] = None,
+    figure: Annotated[Path | None, options.output_option(help="SVG of the ROC curves, on log scales.")] = None,
     force: options.ForceOption = False,
     without_guarantee: options.WithoutGuaranteeOption = False,
-    details: options.DetailsOption = False,
-    as_json: options.JsonOption = False,
+    printing: Printing,
 ) -> None:
     """Attack a classifier trained on records or on what a mechanism makes of them, or the mechanism's own model.
 
     With --others the model is given: RECORDS are its members, and the others are not.
     """
-    choice = chosen_if_any(mechanism, assignments, spec, model)
+    choice = wanted.chosen_if_any()
     if attack not in ATTACKS:
         raise ConfigError(f"Expected --attack {attack!r} to be one of {', '.join(ATTACKS)}.")
     chosen_classifier(classifier)
     seed = options.seed_of(seed)
-    svg = options.target_of(figure, records, spec, model, public, others, force=force)
+    svg = options.target_of(figure, records, wanted.spec, wanted.model, public, others, force=force)
     _check(choice, attack, public, others, label_field)
     if choice is not None:
         require_guarantee(choice.spec, without_guarantee)
@@ -117,13 +109,12 @@ def membership(
     rows = [[name, interval(attack.auc)] for name, attack in tried.items()]
     more = [*(found.explain() for found in attacked.values()), removed]
     screen = markdown_table(["who looks", "AUC, interval at 95%"], rows)
-    print_answer(answers.membership(best, name), screen, more, data, details=details, as_json=as_json)
+    printing.answer(answers.membership(best, name), screen, more, data)
 
 
 def _check(
     choice: Choice | None, attack: str, public: Path | None, others: Path | None, label_field: str | None
 ) -> None:
-    """The options, before anything is read."""
     is_model = choice is not None and choice.model is not None
     spec = None if choice is None or is_model else choice.spec
     given = attack == "reconstruction" and is_model

@@ -1,30 +1,32 @@
 """Membership attacks on a classifier behind a mechanism, and on the model of a mechanism itself."""
 
 from collections.abc import Sequence
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 
-from dptext.audits.membership.attacks import PROXY, from_scores, shokri
+from dptext.audits.membership.attacks import PROXY, Measure, MembershipResult, from_scores, shokri
 from dptext.audits.membership.lira import lira
-from dptext.audits.membership.members import MemberSplit, check_members, split_members
-from dptext.audits.membership.results import Measure, MembershipResult
-from dptext.audits.membership.scorers import (
+from dptext.audits.membership.members import (
+    MemberSplit,
     Scorer,
     Trainer,
     Transform,
     blind_scores,
+    check_members,
     halves_of_both,
     logit_confidence,
+    split_members,
     train_on,
 )
 from dptext.cli.chosen import fitted_on
 from dptext.cli.progress import counted, say
-from dptext.cli.utility.judged import chosen_classifier
+from dptext.cli.utility.table import chosen_classifier
 from dptext.errors import ConfigError
 from dptext.mechanism import HasReconstruction, Mechanism, Spec
 from dptext.sampling.source import seeded
-from dptext.text.records import Record
+from dptext.text.records import Record, Release
 from dptext.types import Floats
 from dptext.utility.classification import train_named
 
@@ -57,7 +59,7 @@ def attack_classifier(
     # In the attack of shokri the attacker has the other half of the records for models of its own.
     target = split_members(split.members, seed=seed + 1) if attack == "shokri" else split
     check_members(target.members, target.non_members)
-    transform = None if mechanism is None else _transform(mechanism)
+    transform = None if mechanism is None else partial(_privatized, mechanism)
 
     def train(texts: Sequence[str], labels: Sequence[str], number: int) -> Scorer:
         return named(texts, labels, seed=number)
@@ -65,40 +67,21 @@ def attack_classifier(
     say(f"attack {attack}: {len(target.members):,} members, as many others; classifier {classifier}")
     model = train_on(target.members, train=train, transform=transform, seed=seed)
     with counted(attack, "models") as tell:
+        shared: dict[str, Any] = {"train": train, "seed": seed, "transform": transform, "on_progress": tell}
         match attack:
             case "shokri":
                 own = split_members(split.non_members, seed=seed + 2)
-                found = shokri(
-                    model,
-                    target.members,
-                    target.non_members,
-                    shadow_train=own.members,
-                    shadow_out=own.non_members,
-                    train=train,
-                    seed=seed,
-                    transform=transform,
-                    on_progress=tell,
-                )
-                return {"": found}
+                shared |= {"shadow_train": own.members, "shadow_out": own.non_members}
+                return {"": shokri(model, target.members, target.non_members, **shared)}
             case "lira":
-                both = lira(
-                    model,
-                    target.members,
-                    target.non_members,
-                    train=train,
-                    seed=seed,
-                    shadows=shadows,
-                    transform=transform,
-                    on_progress=tell,
-                )
+                both = lira(model, target.members, target.non_members, shadows=shadows, **shared)
                 return {"online": both.online, "offline": both.offline}
             case _:
                 return {"": _loss(model, target, train, transform, seed)}
 
 
-def _transform(mechanism: Mechanism[str]) -> Transform:
-    privatize = mechanism.privatize
-    return lambda records, seed: privatize(records, seeded(seed))
+def _privatized(mechanism: Mechanism[str], records: Sequence[Record], seed: int) -> Sequence[Release[str]]:
+    return mechanism.privatize(records, seeded(seed))
 
 
 def _loss(
@@ -108,15 +91,8 @@ def _loss(
     rng = np.random.default_rng(seed)
     both = halves_of_both(target.members, target.non_members, rng)
     control = train_on(both, train=train, transform=transform, seed=int(rng.integers(2**31)))
-    return from_scores(
-        logit_confidence(model, target.members),
-        logit_confidence(model, target.non_members),
-        name="loss threshold",
-        control=(logit_confidence(control, target.members), logit_confidence(control, target.non_members)),
-        baselines={"no look at the model": blind_scores(target.members, target.non_members, seed=seed)},
-        measure=Measure(seed=seed),
-        notes=[PROXY],
-    )
+    scores = [(logit_confidence(m, target.members), logit_confidence(m, target.non_members)) for m in (model, control)]
+    return _found("loss threshold", target, scores, seed, [PROXY])
 
 
 def attack_model(spec: Spec, split: MemberSplit, public: list[Record], seed: int) -> MembershipResult:
@@ -126,29 +102,28 @@ def attack_model(spec: Spec, split: MemberSplit, public: list[Record], seed: int
     for title, texts in (("training on the members", split.members), ("training the control", both)):
         model = reconstructing(fitted_on(spec, public=public, private=texts, seed=seed, title=title))
         scores.append(_scores(model, split))
-    return from_scores(
-        *scores[0],
-        name=f"reconstruction loss of {spec.kind}",
-        control=scores[1],
-        baselines={"no look at the model": blind_scores(split.members, split.non_members, seed=seed)},
-        measure=Measure(seed=seed),
-        notes=[_MODEL_ITSELF, PROXY],
-    )
+    return _found(f"reconstruction loss of {spec.kind}", split, scores, seed, [_MODEL_ITSELF, PROXY])
 
 
 def attack_given(mechanism: Mechanism[str], split: MemberSplit, seed: int) -> MembershipResult:
     """Reconstruction loss of a fitted model as the score. Nothing is trained, and so there is no control."""
+    taken = "That RECORDS trained it is taken from you: with other records the attack finds nothing."
+    name = f"reconstruction loss of the given {mechanism.spec.kind}"
+    scores = [_scores(reconstructing(mechanism), split)]
+    return _found(name, split, scores, seed, [_MODEL_ITSELF, taken, _UNTRAINED, PROXY])
+
+
+def _found(
+    name: str, split: MemberSplit, scores: Sequence[tuple[Floats, Floats]], seed: int, notes: list[str]
+) -> MembershipResult:
+    """The result by the scores of the attack, and of a trained control where there is one."""
     return from_scores(
-        *_scores(reconstructing(mechanism), split),
-        name=f"reconstruction loss of the given {mechanism.spec.kind}",
+        *scores[0],
+        name=name,
+        control=scores[1] if len(scores) > 1 else None,
         baselines={"no look at the model": blind_scores(split.members, split.non_members, seed=seed)},
         measure=Measure(seed=seed),
-        notes=[
-            _MODEL_ITSELF,
-            "That RECORDS trained it is taken from you: with other records the attack finds nothing.",
-            _UNTRAINED,
-            PROXY,
-        ],
+        notes=notes,
     )
 
 

@@ -5,11 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from dptext import _validate
-from dptext.audits.sensitivity.claims import Claim
-from dptext.audits.sensitivity.scales import TYPICAL_DIMS
+from dptext.audits.sensitivity.claims import TYPICAL_DIMS, Claim
 from dptext.audits.sensitivity.simulation import (
     PUBLISHED_CLIP_NORM,
     PUBLISHED_DIMS,
@@ -24,6 +23,7 @@ from dptext.audits.sensitivity.simulation import (
     simulate,
 )
 from dptext.cli import options
+from dptext.cli.answers import Printing
 from dptext.cli.audit.sensitivity_tables import Stated, show_latents, show_simulated, show_variances
 from dptext.cli.progress import counted, say
 from dptext.embeddings.npy import read_array
@@ -36,31 +36,26 @@ _LARGEST_DIM = 1 << 16
 _DRAWN = "coordinates of each pair"
 
 
+@options.spread
 def sensitivity(
-    clip: Annotated[str, typer.Option("--clip", help="Norm of the clipping: l1, l2 or none.")] = "l2",
-    norm: Annotated[str, typer.Option("--norm", help="Norm of the claimed sensitivity: l1 or l2.")] = "l1",
-    clip_norm: Annotated[float | None, typer.Option("--clip-norm", help="C; the published simulation has 10.")] = None,
-    claimed: Annotated[float, typer.Option("--claimed", help="The claim as a multiple of C; ADePT's is 2.")] = 2.0,
-    dims: Annotated[str | None, typer.Option("--dims", help="1:255, or 8,16,32; default 1:255.")] = None,
-    pairs: Annotated[int | None, typer.Option("--pairs", help="Fresh simulation with so many pairs.")] = None,
+    *,
+    clip: Annotated[str, Option(help="Norm of the clipping: l1, l2 or none.")] = "l2",
+    norm: Annotated[str, Option(help="Norm of the claimed sensitivity: l1 or l2.")] = "l1",
+    clip_norm: Annotated[float | None, Option(help="C; the published simulation has 10.")] = None,
+    claimed: Annotated[float, Option(help="The claim as a multiple of C; ADePT's is 2.")] = 2.0,
+    dims: Annotated[str | None, Option(help="1:255, or 8,16,32; default 1:255.")] = None,
+    pairs: Annotated[int | None, Option(help="Fresh simulation with so many pairs.")] = None,
     law_sd: Annotated[
-        float | None, typer.Option("--law-sd", help="Standard deviation of normal coordinates, as a multiple of C.")
+        float | None, Option(help="Standard deviation of normal coordinates, as a multiple of C.")
     ] = None,
     seed: options.SeedOption = None,
-    epsilon: Annotated[
-        float | None, typer.Option("--epsilon", help="Show the true epsilon of a run meant for it.")
-    ] = None,
-    delta: Annotated[float, typer.Option("--delta", help="Of Gaussian noise.")] = 1e-5,
-    latents: Annotated[Path | None, options.file_option("--latents", help="FILE.npy of an encoder's vectors.")] = None,
-    variances: Annotated[
-        bool, typer.Option("--variances", help="What ADePT's noise variances mean, by dimension.")
-    ] = False,
-    figure: Annotated[
-        Path | None, options.output_option("--figure", help="SVG of violations against dimension.")
-    ] = None,
+    epsilon: Annotated[float | None, Option(help="Show the true epsilon of a run meant for it.")] = None,
+    delta: Annotated[float, Option(help="Of Gaussian noise.")] = 1e-5,
+    latents: Annotated[Path | None, options.file_option(help="FILE.npy of an encoder's vectors.")] = None,
+    variances: Annotated[bool, Option("--variances", help="What ADePT's noise variances mean, by dimension.")] = False,
+    figure: Annotated[Path | None, options.output_option(help="SVG of violations against dimension.")] = None,
     force: options.ForceOption = False,
-    details: options.DetailsOption = False,
-    as_json: options.JsonOption = False,
+    printing: Printing,
 ) -> int:
     """Audit a claimed sensitivity and print what was found; 1 where the claim is refuted."""
     svg = options.target_of(figure, latents, force=force, private=False)  # it shows a simulation
@@ -80,7 +75,7 @@ def sensitivity(
             raise ConfigError("Expected --variances without --norm and --claimed: its claim is ADePT's, 2C in L1 norm.")
         clip_norms = (1.0, 5.0) if clip_norm is None else (clip_norm,)
         wanted = TYPICAL_DIMS if dims is None else _dims(dims)
-        return show_variances(first, clip_norms, wanted, delta, details=details, as_json=as_json)
+        return show_variances(first, clip_norms, wanted, delta, printing)
     if latents is not None:
         _refuse("--latents", law_sd=law_sd, dims=dims, figure=figure)
         if clip_norm is None:
@@ -89,13 +84,17 @@ def sensitivity(
             )
         vectors = _read(latents)
         claim = replace(first, dim=max(1, vectors.shape[-1] if vectors.ndim else 1))
-        return show_latents(claim, vectors, stated, pairs=pairs, seed=seed, details=details, as_json=as_json)
+        return show_latents(claim, vectors, stated, printing, pairs=pairs, seed=seed)
     wanted = tuple(PUBLISHED_DIMS) if dims is None else _dims(dims)
     published = law_sd is None and pairs is None and seed is None and first.clip_norm == PUBLISHED_CLIP_NORM
     recipe: dict[str, Json]
     if published and max(wanted) in PUBLISHED_DIMS:
         recipe = {"recipe": "published", "pairs": PUBLISHED_PAIRS, "seed": PUBLISHED_SEED}
-        rows = _replay(first, wanted)
+        fixed = f"C = {PUBLISHED_CLIP_NORM:g}, {PUBLISHED_PAIRS:,} pairs for each n and law."
+        say(f"Replaying the published simulation up to n = {max(wanted)}: {fixed}")
+        with counted("drawing", _DRAWN) as tell:
+            clipped, multiple = first.clipped, first.multiple
+            rows = replay(wanted, clipped=clipped, measured=first.measured, multiple=multiple, on_progress=tell)
     else:
         seed, pairs = 0 if seed is None else seed, PUBLISHED_PAIRS if pairs is None else pairs
         recipe = {"recipe": "fresh", "pairs": pairs, "seed": seed}
@@ -105,7 +104,7 @@ def sensitivity(
 
         violations_figure(rows, svg)
         say(f"Written: {svg.path}")
-    return show_simulated(rows, recipe, stated, details=details, as_json=as_json)
+    return show_simulated(rows, recipe, stated, printing)
 
 
 def _refuse(mode: str, **options: object) -> None:
@@ -143,15 +142,6 @@ def _read(path: Path) -> Vectors:
     else:
         return array
     raise problem
-
-
-def _replay(first: Claim, dims: Sequence[int]) -> tuple[Violations, ...]:
-    say(
-        f"Replaying the published simulation up to n = {max(dims)}: C = {PUBLISHED_CLIP_NORM:g}, "
-        f"{PUBLISHED_PAIRS:,} pairs for each n and law."
-    )
-    with counted("drawing", _DRAWN) as tell:
-        return replay(dims, clipped=first.clipped, measured=first.measured, multiple=first.multiple, on_progress=tell)
 
 
 def _fresh(first: Claim, dims: Sequence[int], laws: Sequence[Law], pairs: int, seed: int) -> tuple[Violations, ...]:

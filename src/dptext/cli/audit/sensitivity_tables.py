@@ -6,15 +6,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dptext.audits.sensitivity.claims import Claim, counterexample
-from dptext.audits.sensitivity.latents import violating_pairs
-from dptext.audits.sensitivity.scales import classical_limit, true_gaussian_epsilon, variance_table
-from dptext.audits.sensitivity.simulation import Violations
-from dptext.cli.answers import print_answer
+from dptext.audits.sensitivity.claims import (
+    Claim,
+    classical_limit,
+    counterexample,
+    true_gaussian_epsilon,
+    variance_table,
+)
+from dptext.audits.sensitivity.simulation import Violations, violating_pairs
+from dptext.cli.answers import Printing
 from dptext.cli.progress import say
 from dptext.estimates import Estimate
 from dptext.sampling.clipping import Norm, Vectors
-from dptext.types import Json
+from dptext.types import Json, as_json
 
 #: What is shown of many numbers of coordinates: powers of two; with all details also where the published curves rise.
 _POWERS = frozenset(1 << i for i in range(17))
@@ -28,10 +32,53 @@ class Stated:
     epsilon: float | None
     delta: float
 
+    def true_epsilons(self, claim: Claim) -> dict[str, float]:
+        """What such runs had, by kind of noise."""
+        if self.epsilon is None:
+            return {}
+        if claim.measured is Norm.L1:
+            return {"laplace": claim.true_epsilon(self.epsilon)}
+        return {
+            "l2_laplace": claim.true_epsilon(self.epsilon),
+            "classical_gaussian": true_gaussian_epsilon(claim, self.epsilon, delta=self.delta),
+        }
 
-def show_simulated(
-    rows: Sequence[Violations], recipe: dict[str, Json], stated: Stated, *, details: bool, as_json: bool
-) -> int:
+    def formula(self, claim: Claim) -> list[str]:
+        """Where the classical formula is wrong, if that is so here."""
+        limit = classical_limit(self.delta) if "classical_gaussian" in self.true_epsilons(claim) else math.inf
+        if self.epsilon is None or self.epsilon <= limit:
+            return []
+        return [f"The classical Gaussian formula is wrong above epsilon = {limit:.2f} at delta = {self.delta:g}."]
+
+    def analytic(self, claim: Claim) -> dict[str, Json]:
+        """What the formula says of a claim, as JSON-able data."""
+        data: dict[str, Json] = {
+            "dim": claim.dim,
+            "sensitivity": as_json(claim.sensitivity),
+            "factor": as_json(claim.factor),
+            "sensitivity_refutes": claim.refuted,
+        }
+        if epsilons := self.true_epsilons(claim):
+            data["claimed_epsilon"] = self.epsilon
+            data["delta"] = self.delta if claim.measured is Norm.L2 else 0.0
+            data["true_epsilon"] = as_json(epsilons)
+        return data
+
+    def table(
+        self, label: str, head: tuple[list[str], list[str]], rows: Sequence[tuple[str, Claim, list[str]]]
+    ) -> list[str]:
+        """A line for each claim, with its label before and its cells behind what the formula says."""
+        kinds = self.true_epsilons(rows[0][1])
+        columns = (f"{kind.replace('_', ' ')} for {self.epsilon:g}" for kind in kinds)
+        lines = []
+        for first, claim, last in rows:
+            numbers = (claim.sensitivity, claim.factor, *self.true_epsilons(claim).values())
+            lines.append([first, *(f"{number:.4g}" for number in numbers), *last])
+        over = ["", "", "", *["true epsilon"] * len(kinds), *head[0]]
+        return _aligned([over, [label, "sensitivity", "true/claimed", *columns, *head[1]]], lines)
+
+
+def show_simulated(rows: Sequence[Violations], recipe: dict[str, Json], stated: Stated, printing: Printing) -> int:
     """Print whether the claim holds, and how often drawn pairs violate it; 1 where it is refuted, else 0."""
     shares: dict[Claim, dict[str, Estimate]] = {}
     for row in rows:
@@ -40,40 +87,23 @@ def show_simulated(
     broken = [claim for claim in claims if any(share.value > 0 for share in shares[claim].values())]
     refuted = any(claim.refuted for claim in claims) or bool(broken)
     drawn = f"Violating pairs were drawn for {len(broken)} of {len(claims)} values of n."
-    answer = [sensitivity_answer(claims, drawn=bool(broken)), drawn, *_formula(claims[0], stated)]
-    found: list[Json] = [
-        {**_analytic(claim, stated), "violating": {law: {**share.to_dict()} for law, share in shares[claim].items()}}
-        for claim in claims
-    ]
+    answer = [sensitivity_answer(claims, drawn=bool(broken)), drawn, *stated.formula(claims[0])]
+    found: list[Json] = [{**stated.analytic(claim), "violating": as_json(shares[claim])} for claim in claims]
     data: dict[str, Json] = {"claim": _settings(claims[0]), **recipe, "rows": found, "refuted": refuted}
+    details = printing.details
     laws = list(shares[claims[0]]) if details else ["at most"]
     kept = {claims[0].dim, claims[-1].dim, *(_SHOWN_DIMS if details else _POWERS)}
     shown = claims if len(claims) <= (20 if details else 12) else [claim for claim in claims if claim.dim in kept]
-    kinds = list(_true_epsilons(claims[0], stated))
     most = {claim: [f"{100 * max(share.value for share in shares[claim].values()):.2f}"] for claim in shown}
     violating = {claim: list(map(_percent, shares[claim].values())) for claim in shown} if details else most
-    table = _aligned(
-        [
-            ["", "", "", *["true epsilon"] * len(kinds), "% violating", *[""] * (len(laws) - 1)],
-            ["n", "sensitivity", "true/claimed", *(_column(kind, stated) for kind in kinds), *laws],
-        ],
-        [[str(claim.dim), *_cells(claim, stated), *violating[claim]] for claim in shown],
-    )
+    head = (["% violating", *[""] * (len(laws) - 1)], laws)
+    table = stated.table("n", head, [(str(claim.dim), claim, violating[claim]) for claim in shown])
     screen = [f"Claim: {claims[0]}. C = {claims[0].clip_norm:g}.", "", *table]
-    print_answer(answer, screen, _worked(claims, stated), data, details=details, as_json=as_json)
+    printing.answer(answer, screen, _worked(claims, stated), data)
     return int(refuted)
 
 
-def _formula(claim: Claim, stated: Stated) -> list[str]:
-    """Where the classical formula is wrong, if that is so here."""
-    limit = classical_limit(stated.delta) if "classical_gaussian" in _true_epsilons(claim, stated) else math.inf
-    if stated.epsilon is None or stated.epsilon <= limit:
-        return []
-    return [f"The classical Gaussian formula is wrong above epsilon = {limit:.2f} at delta = {stated.delta:g}."]
-
-
 def _worked(claims: Sequence[Claim], stated: Stated) -> list[str]:
-    """The two-dimensional counterexample in words, where it is one of the claim."""
     claim = claims[0]
     adept = (claim.clipped, claim.measured, claim.multiple) == (Norm.L2, Norm.L1, 2.0)
     if not adept or not any(each.refuted for each in claims):
@@ -104,7 +134,7 @@ def sensitivity_answer(claims: Sequence[Claim], *, drawn: bool) -> str:
 
 
 def show_latents(
-    claim: Claim, vectors: Vectors, stated: Stated, *, pairs: int | None, seed: int | None, details: bool, as_json: bool
+    claim: Claim, vectors: Vectors, stated: Stated, printing: Printing, *, pairs: int | None, seed: int | None
 ) -> int:
     """Compare pairs of the rows of `vectors` and print how often they violate the claim; 1 where it is refuted."""
     most = 2_000_000 if pairs is None else pairs
@@ -118,26 +148,19 @@ def show_latents(
     compared = min(every, most)
     measured = _percent(share) if compared < every else f"{100 * share.value:.2f}"
     verdict = sensitivity_answer([claim], drawn=share.value > 0)
-    answer = [verdict, f"Of the pairs of these latents {measured} % violate it.", *_formula(claim, stated)]
+    answer = [verdict, f"Of the pairs of these latents {measured} % violate it.", *stated.formula(claim)]
     data: dict[str, Json] = {"claim": _settings(claim), "latents": rows, "pairs": compared}
-    data |= {"all_pairs": compared == every, **_analytic(claim, stated)}
-    data |= {"violating": {**share.to_dict()}, "refuted": refuted}
-    kinds = list(_true_epsilons(claim, stated))
-    table = _aligned(
-        [
-            ["", "", "", *["true epsilon"] * len(kinds), ""],
-            ["latents", "sensitivity", "true/claimed", *(_column(kind, stated) for kind in kinds), "% violating"],
-        ],
-        [[f"{rows:,}", *_cells(claim, stated), measured]],
-    )
+    data |= {"all_pairs": compared == every, **stated.analytic(claim)}
+    data |= {"violating": as_json(share), "refuted": refuted}
+    table = stated.table("latents", ([""], ["% violating"]), [(f"{rows:,}", claim, [measured])])
     how = f"all {every:,} pairs" if compared == every else f"{most:,} of {every:,} pairs, drawn at random"
     screen = [f"Claim: {claim}. C = {claim.clip_norm:g}, n = {claim.dim}.", f"Compared: {how}.", "", *table]
-    print_answer(answer, screen, _worked([claim], stated), data, details=details, as_json=as_json)
+    printing.answer(answer, screen, _worked([claim], stated), data)
     return int(refuted)
 
 
 def show_variances(
-    first: Claim, clip_norms: Sequence[float], dims: Sequence[int], delta: float, *, details: bool, as_json: bool
+    first: Claim, clip_norms: Sequence[float], dims: Sequence[int], delta: float, printing: Printing
 ) -> int:
     """Print what ADePT's noise variances mean, by clipping norm and number of coordinates; 1 where it is refuted."""
     table = variance_table(clip_norms, dims=dims, clipped=first.clipped, delta=delta)
@@ -149,10 +172,10 @@ def show_variances(
             "variance": row.variance,
             "scale": row.scale,
             "claimed_epsilon": row.claimed_epsilon,
-            "true_epsilon": {str(n): _number(e) for n, e in zip(row.dims, row.true_epsilons, strict=True)},
+            "true_epsilon": as_json(dict(zip(row.dims, row.true_epsilons, strict=True))),
             "classical_gaussian_epsilon": row.classical_epsilon,
-            "gaussian_epsilon": _number(row.gaussian_epsilon),
-            "rho": _number(row.rho),
+            "gaussian_epsilon": as_json(row.gaussian_epsilon),
+            "rho": as_json(row.rho),
         }
         for row in table
     ]
@@ -174,29 +197,8 @@ def show_variances(
     ]
     lines = _aligned([first_line, second_line], cells)
     what = f"What the variance of the noise on each coordinate means; Gaussian epsilons at delta = {delta:g}."
-    print_answer(answer, [what, "", *lines], [f"Claim: {first}."], data, details=details, as_json=as_json)
+    printing.answer(answer, [what, "", *lines], [f"Claim: {first}."], data)
     return int(refuted)
-
-
-def _true_epsilons(claim: Claim, stated: Stated) -> dict[str, float]:
-    """What runs meant for the stated epsilon had, by kind of noise."""
-    if stated.epsilon is None:
-        return {}
-    if claim.measured is Norm.L1:
-        return {"laplace": claim.true_epsilon(stated.epsilon)}
-    return {
-        "l2_laplace": claim.true_epsilon(stated.epsilon),
-        "classical_gaussian": true_gaussian_epsilon(claim, stated.epsilon, delta=stated.delta),
-    }
-
-
-def _column(kind: str, stated: Stated) -> str:
-    return f"{kind.replace('_', ' ')} for {stated.epsilon:g}"
-
-
-def _cells(claim: Claim, stated: Stated) -> list[str]:
-    numbers = (claim.sensitivity, claim.factor, *_true_epsilons(claim, stated).values())
-    return [f"{number:.4g}" for number in numbers]
 
 
 def _settings(claim: Claim) -> dict[str, Json]:
@@ -206,25 +208,6 @@ def _settings(claim: Claim) -> dict[str, Json]:
         "clip_norm": claim.clip_norm,
         "claimed": claim.claimed,
     }
-
-
-def _analytic(claim: Claim, stated: Stated) -> dict[str, Json]:
-    epsilons = _true_epsilons(claim, stated)
-    data: dict[str, Json] = {
-        "dim": claim.dim,
-        "sensitivity": _number(claim.sensitivity),
-        "factor": _number(claim.factor),
-        "sensitivity_refutes": claim.refuted,
-    }
-    if epsilons:
-        data["claimed_epsilon"] = stated.epsilon
-        data["delta"] = stated.delta if claim.measured is Norm.L2 else 0.0
-        data["true_epsilon"] = {name: _number(value) for name, value in epsilons.items()}
-    return data
-
-
-def _number(value: float) -> float | str:
-    return str(value) if math.isinf(value) else value  # JSON has no infinity
 
 
 def _percent(share: Estimate) -> str:

@@ -1,19 +1,128 @@
-"""`dptext audit distinguish | whitebox | exact`: run a subject on neighbouring inputs."""
+"""`dptext audit distinguish | whitebox | exact | reconstruction`: vector noise or a fitted mechanism on trial."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
-from dptext.audits.report import Report
+from dptext.audits.reconstruction.attack import reconstruct
+from dptext.audits.reconstruction.pools import CandidateInputs, random_candidates
+from dptext.audits.report import Report, markdown_table
+from dptext.audits.subjects import Subject, claim_of, unclaimed
 from dptext.audits.trials import density, distinguishing, enumeration
-from dptext.cli import options
-from dptext.cli.audit.subject import Claimed, ConfidenceOption, Named, OnTrial, on_trial, show
-from dptext.cli.grouped import spread
+from dptext.cli import answers, options
+from dptext.cli.answers import Printing, interval, short
+from dptext.cli.audit import EXIT_REFUTED
+from dptext.cli.chosen import Wanted
 from dptext.cli.progress import counted, say
+from dptext.errors import ConfigError
+from dptext.mechanism import VectorNoise
+from dptext.privacy import accounting
+from dptext.privacy.events import ApproximateEvent, Event, MetricEvent, PureEvent
+from dptext.privacy.guarantee import Basis, Guarantee, Unit
 from dptext.sampling.source import secure, seeded
+from dptext.text.reading import read_records
+from dptext.types import Json
+
+ConfidenceOption = Annotated[float, Option("--confidence", help="Of the bound.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Named(Wanted):
+    """The options that name what is attacked: a mechanism, or vector noise and its settings."""
+
+    noise: Annotated[
+        str | None,
+        Option(
+            help="Vector noise instead of a mechanism: published_laplace (as ADePT claims it), classical_gaussian, "
+            "laplace, laplace_l1, gaussian, l2_laplace, privunit or privunit_sphere."
+        ),
+    ] = None
+    epsilon: Annotated[float, Option(help="Claimed epsilon of the vector noise.")] = 1.0
+    dim: Annotated[int, Option(help="Coordinates of its vectors.")] = 64
+    clip_norm: Annotated[float, Option(help="C, the norm to which they are clipped.")] = 1.0
+    delta: Annotated[
+        float, Option(help="Delta of the Gaussian noises; also of --claim, and of a mechanism's claim.")
+    ] = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """The options of the claim: whose it is, and its epsilon in the place of the one that is stated."""
+
+    unit: Annotated[str | None, Option(help="Whose guarantee: token, sentence or document.")] = None
+    claim: Annotated[float | None, Option(help="Try this epsilon instead of the guarantee that is stated.")] = None
+
+
+def _noises() -> dict[str, Callable[[Named], VectorNoise]]:
+    from dptext.sampling.clipping import Norm
+    from dptext.sampling.float_noise import Gaussian, L2Laplace
+    from dptext.sampling.grid_noise import GridLaplace
+    from dptext.sampling.privunit import PrivUnit, PrivUnitSphere
+    from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
+
+    return {
+        "published_laplace": lambda n: PublishedLaplace(n.epsilon, n.dim, n.clip_norm),
+        "classical_gaussian": lambda n: ClassicalGaussian(n.epsilon, n.delta, n.dim, n.clip_norm),
+        "laplace": lambda n: GridLaplace(n.epsilon, n.dim, n.clip_norm),
+        "laplace_l1": lambda n: GridLaplace(n.epsilon, n.dim, n.clip_norm, Norm.L1),
+        "gaussian": lambda n: Gaussian(n.epsilon, n.delta, n.dim, n.clip_norm),
+        "l2_laplace": lambda n: L2Laplace(n.epsilon, n.dim, n.clip_norm),
+        "privunit": lambda n: PrivUnit(n.epsilon, n.dim, n.clip_norm),
+        "privunit_sphere": lambda n: PrivUnitSphere(n.epsilon, n.dim),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class OnTrial:
+    """A subject, its name in a figure, and its claim."""
+
+    subject: Subject
+    name: str
+    claim: Guarantee
+
+
+def on_trial(named: Named, claimed: Claimed) -> OnTrial:
+    """What the options put on trial; --claim takes the place of the epsilon stated, the neighbours stay."""
+    wanted = None if claimed.unit is None else options.member(Unit, "--unit", claimed.unit)
+    if named.noise is None:
+        fitted_one = named.chosen().fitted()
+        claim = fitted_one.spec.guarantee(wanted, named.delta)
+        return OnTrial(fitted_one, fitted_one.spec.kind, _claimed(claim, claimed.claim, named.delta))
+    noises = _noises()
+    if named.noise not in noises:
+        raise ConfigError(f"Expected --noise {named.noise!r} to be one of {', '.join(noises)}.")
+    if named:
+        raise ConfigError("Expected one of --noise NAME, --mechanism NAME, --spec FILE.toml and --model MODEL.")
+    vector = noises[named.noise](named)
+    claim = claim_of(vector) or unclaimed()
+    if wanted is not None and wanted is not claim.unit:
+        raise ConfigError(f"Expected --unit {claim.unit} or none: vector noise speaks of whole documents.")
+    return OnTrial(vector, type(vector).__name__, _claimed(claim, claimed.claim, named.delta))
+
+
+def _claimed(own: Guarantee, epsilon: float | None, delta: float) -> Guarantee:
+    if epsilon is None:
+        return own
+    event: Event
+    if own.metric is not None:
+        event = MetricEvent(epsilon, own.metric, delta)
+    else:
+        event = ApproximateEvent(epsilon, delta) if delta else PureEvent(epsilon)
+    return accounting.guarantee(
+        [event], delta, unit=own.unit, relation=own.relation, basis=Basis.CLAIMED, reveals=own.reveals
+    )
+
+
+def _show(report: Report, claim: Guarantee, printing: Printing) -> int:
+    refuted, answer = report.refutes(claim), answers.trial(report, claim)
+    lines = report.explain().splitlines()
+    data: dict[str, Json] = {"refuted": refuted, "claim": claim.to_dict(), "report": report.to_dict()}
+    printing.answer(answer, lines[:4], lines[4:], data)
+    return EXIT_REFUTED if refuted else 0
+
 
 _SMALLEST_CURVE = 250
 
@@ -22,25 +131,24 @@ _SMALLEST_CURVE = 250
 class Pair:
     """The options of the neighbours."""
 
-    first: Annotated[str | None, typer.Option("--first", help="A text; without it known bad pairs are tried.")] = None
-    second: Annotated[str | None, typer.Option("--second", help="Its neighbour.")] = None
+    first: Annotated[str | None, Option(help="A text; without it known bad pairs are tried.")] = None
+    second: Annotated[str | None, Option(help="Its neighbour.")] = None
 
 
-@spread
+@options.spread
 def distinguish(
+    *,
     named: Named,
     pair: Pair,
     claimed: Claimed,
-    trials: Annotated[int, typer.Option("--trials", help="Runs on each input of a pair.")] = 20000,
+    trials: Annotated[int, Option(help="Runs on each input of a pair.")] = 20000,
     confidence: ConfidenceOption = 0.95,
     seed: options.SeedOption = None,
     figure: Annotated[
-        Path | None,
-        options.output_option("--figure", help="SVG of the bound against the number of runs, up to --trials."),
+        Path | None, options.output_option(help="SVG of the bound against the number of runs, up to --trials.")
     ] = None,
     force: options.ForceOption = False,
-    details: options.DetailsOption = False,
-    as_json: options.JsonOption = False,
+    printing: Printing,
 ) -> int:
     """Tell outputs apart; with a figure also with a half, a quarter, ... of the runs."""
     svg = options.target_of(figure, named.spec, named.model, force=force)
@@ -62,7 +170,7 @@ def distinguish(
         ceilings = tuple(report.ceiling for report in reports)
         bounds_figure([Bounds(tried.name, tuple(sizes), bounds, ceilings, tried.claim.epsilon)], svg)
         say(f"Written: {svg.path}")
-    return show(reports[-1], tried.claim, details=details, as_json=as_json)
+    return _show(reports[-1], tried.claim, printing)
 
 
 def _tried(
@@ -74,36 +182,87 @@ def _tried(
         return audit(tried.subject, pair.first, pair.second, on_progress=tell, **shared)
 
 
-@spread
+@options.spread
 def whitebox(
+    *,
     named: Named,
     pair: Pair,
     claimed: Claimed,
-    trials: Annotated[int, typer.Option("--trials", help="Releases from each input of a pair.")] = 100000,
+    trials: Annotated[int, Option(help="Releases from each input of a pair.")] = 100000,
     confidence: ConfidenceOption = 0.95,
     seed: options.SeedOption = None,
-    details: options.DetailsOption = False,
-    as_json: options.JsonOption = False,
+    printing: Printing,
 ) -> int:
     """Compare declared densities, and test the sampler."""
     tried = on_trial(named, claimed)
     found = _tried(density.whitebox, "whitebox", tried, pair, seed, trials=trials, confidence=confidence)
-    return show(found, tried.claim, details=details, as_json=as_json)
+    return _show(found, tried.claim, printing)
 
 
-@spread
+@options.spread
 def exact(
+    *,
     named: Named,
     pair: Pair,
     claimed: Claimed,
-    trials: Annotated[
-        int, typer.Option("--trials", help="Runs for the test of the sampler; the bound needs none.")
-    ] = 20000,
+    trials: Annotated[int, Option(help="Runs for the test of the sampler; the bound needs none.")] = 20000,
     seed: options.SeedOption = None,
-    details: options.DetailsOption = False,
-    as_json: options.JsonOption = False,
+    printing: Printing,
 ) -> int:
     """List all outputs, and test the sampler."""
     tried = on_trial(named, claimed)
     found = _tried(enumeration.exact, "exact", tried, pair, seed, trials=trials)
-    return show(found, tried.claim, details=details, as_json=as_json)
+    return _show(found, tried.claim, printing)
+
+
+@options.spread
+def reconstruction(
+    *,
+    named: Named,
+    pool: Annotated[Path | None, options.file_option(help="Candidate texts: .jsonl .csv .parquet .txt.")] = None,
+    candidates: Annotated[int, Option(help="Random vectors in the pool of --noise.")] = 1000,
+    top: Annotated[list[int] | None, Option(help="Guesses; repeatable. Default 1, 5, 10.")] = None,
+    trials: Annotated[int, Option(help="Releases to attack.")] = 2000,
+    attack: Annotated[
+        str, Option(help="likelihood (white box), or surrogate (learned from simulated releases).")
+    ] = "likelihood",
+    simulations: Annotated[int, Option(help="Releases of each candidate to learn from.")] = 100,
+    claimed: Claimed,
+    confidence: ConfidenceOption = 0.95,
+    seed: options.SeedOption = None,
+    printing: Printing,
+) -> int:
+    """Attack one subject and print what was found."""
+    tried = on_trial(named, claimed)
+    randomness = secure() if seed is None else seeded(seed)
+    known: CandidateInputs
+    if pool is not None:
+        known = list(read_records(pool))
+    elif named.noise is not None:
+        known = random_candidates(candidates, dim=named.dim, clip_norm=named.clip_norm, randomness=randomness)
+    else:
+        raise ConfigError("Expected --pool FILE with a mechanism: candidates are drawn for --noise alone.")
+    with counted("reconstruction", "releases") as tell:
+        found = reconstruct(
+            tried.subject,
+            known,
+            tops=tuple(top or (1, 5, 10)),
+            trials=trials,
+            attack=attack,
+            simulations=simulations,
+            claim=tried.claim,
+            confidence=confidence,
+            randomness=randomness,
+            on_progress=tell,
+        )
+    refuted = found.refutes(tried.claim)
+    stated: dict[str, Json] = {
+        "claim": tried.claim.to_dict(),
+        "refuted": refuted,
+        "feasible_candidates": found.feasible(tried.claim),
+    }
+    rows = [[str(top.top), interval(top.success), short(top.allowed), short(top.chance)] for top in found.tops]
+    screen = markdown_table(["guesses", "right [interval]", "allowed by the claim", "by chance"], rows)
+    answer, more = answers.reconstruction(found, tried.claim), [found.explain(tried.claim)]
+    printing.answer(answer, screen, more, {**found.to_dict(), **stated})
+    return EXIT_REFUTED if refuted else 0

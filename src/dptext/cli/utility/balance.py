@@ -7,10 +7,9 @@ from typing import Annotated
 from dptext._wording import plural
 from dptext.audits.report import markdown_table
 from dptext.cli import answers, options
-from dptext.cli.answers import interval
-from dptext.cli.grouped import spread
+from dptext.cli.answers import Printing, interval
 from dptext.cli.progress import counted, say
-from dptext.cli.utility.judged import NOT_PRIVATE, Files, Judged, Named, read_judged
+from dptext.cli.utility.table import NOT_PRIVATE, Files, Judged, Named, read_judged
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.mechanism import settings
@@ -25,21 +24,20 @@ from dptext.utility.tables import PUBLIC_ONLY, baselines
 _TIMES = 5
 
 
-@spread
+@options.spread
 def balance(
+    *,
     files: Files,
     named: Named,
     model: options.ModelOption = None,
     held_out: Annotated[
         Path | None,
         options.file_option(
-            "--held-out",
-            help="Public records that --model was not fitted on: it is corrected by them. Default: --public.",
+            help="Public records that --model was not fitted on: it is corrected by them. Default: --public."
         ),
     ] = None,
     seed: options.SeedOption = None,
-    details: options.DetailsOption = False,
-    as_json: options.JsonOption = False,
+    printing: Printing,
 ) -> None:
     """Print the L1 error of the class balance that each way recovers."""
     from dptext.mechanisms.candidates.label_only import LabelOnly
@@ -80,7 +78,8 @@ def balance(
     if model is not None and held_out is None:
         biased = "The correction is biased where the model was fitted on --public: give --held-out, texts it never saw."
         screen += ["", biased]
-    judged.show(answers.balance(list(errors.values())), screen, [legend], data, details=details, as_json=as_json)
+    said = answers.balance(list(errors.values()))
+    printing.answer(said, screen, [legend], data, drawn=judged.drawn_seed)
 
 
 def _confusion(judged: Judged, model: Path, unseen: Sequence[Record]) -> Floats:

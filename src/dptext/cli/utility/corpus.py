@@ -9,14 +9,11 @@ import numpy as np
 
 from dptext.audits.report import markdown_table
 from dptext.cli import options
-from dptext.cli.answers import all_numbers, interval, print_answer
-from dptext.cli.encoder import load_encoder
-from dptext.cli.grouped import spread
-from dptext.cli.options import file_argument, file_option
+from dptext.cli.answers import Printing, interval
+from dptext.cli.chosen import load_encoder
 from dptext.cli.progress import say
-from dptext.cli.utility.judged import NOT_PRIVATE
-from dptext.cli.utility.table import cell
-from dptext.compare.lens import RememberingEmbedder
+from dptext.cli.utility.table import NOT_PRIVATE, cell
+from dptext.compare.fits import RememberingEmbedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.types import Json
@@ -34,22 +31,24 @@ _HEADS = ("accuracy", "told_apart", "frechet", "precision", "recall", "topics_tv
 class CorpusFiles:
     """The files of the command."""
 
-    private: Annotated[Path, file_argument(metavar="PRIVATE", help="The private records.")]
-    released: Annotated[Path, file_argument(metavar="OUT", help="What `dptext synthesize` wrote, or any other corpus.")]
-    public: Annotated[Path, file_option("--public", help="The pool; with labels where it has some.")]
+    private: Annotated[Path, options.file_argument(metavar="PRIVATE", help="The private records.")]
+    released: Annotated[
+        Path, options.file_argument(metavar="OUT", help="What `dptext synthesize` wrote, or any other corpus.")
+    ]
+    public: Annotated[Path, options.file_option(help="The pool; with labels where it has some.")]
     test: Annotated[
-        Path | None, file_option("--test", help="Real records that OUT was not made from; default: half of PRIVATE.")
+        Path | None, options.file_option(help="Real records that OUT was not made from; default: half of PRIVATE.")
     ] = None
 
 
-@spread
+@options.spread
 def corpus(
+    *,
     files: CorpusFiles,
     layout: options.Layout,
     label_field: options.LabelFieldOption = None,
     seed: options.SeedOption = None,
-    details: options.DetailsOption = False,
-    as_json: options.JsonOption = False,
+    printing: Printing,
 ) -> None:
     """Print how near a corpus comes to the private one, beside the private texts themselves and public text."""
     drawn, seed = seed is None, options.seed_of(seed)
@@ -85,9 +84,7 @@ def corpus(
     data["rows"] = {row: {head: jsonable(value) for head, value in found.items()} for row, found in rows.items()}
     real_texts = "--test" if held else "half of PRIVATE"
     more = [*full, "", f"Real texts: {real_texts}; embeddings of {embedder.name}; seed {seed}; intervals at 95%."]
-    if drawn and not details:
-        details, more = True, [all_numbers(seed)]
-    print_answer(said, screen, more, data, details=details, as_json=as_json)
+    printing.answer(said, screen, more, data, drawn=seed if drawn else None)
 
 
 def _table(rows: Mapping[str, Mapping[str, Estimate | float]], heads: Iterable[str]) -> list[str]:

@@ -1,66 +1,197 @@
 """`dptext utility fidelity` and `dptext utility classification`: a table of the releases and all baselines."""
 
-from __future__ import annotations
-
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
+from typer import Option
+
 from dptext.audits.report import markdown_table
 from dptext.cli import answers, options
-from dptext.cli.answers import interval, short
-from dptext.cli.encoder import load_encoder
-from dptext.cli.grouped import spread
+from dptext.cli.answers import Printing, interval, short
+from dptext.cli.chosen import load_encoder
 from dptext.cli.progress import say
-from dptext.cli.utility.judged import NOT_PRIVATE, Files, Judged, Named, chosen_classifier, read_judged
-from dptext.errors import ConfigError
+from dptext.errors import ConfigError, needing
 from dptext.estimates import Estimate
+from dptext.privacy.guarantee import Unit
+from dptext.runs.certificate import READING, Certificate, certificate_path
+from dptext.runs.specs import spec_from_settings
+from dptext.runs.verification import read_certificate, verify
 from dptext.sampling.source import seeded
-from dptext.text.records import Record, Release
+from dptext.text.formats import Format, detect_format
+from dptext.text.reading import read_records
+from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Fields, Record, Release
 from dptext.types import Json
-from dptext.utility.classification import ClassifierName
-from dptext.utility.tables import (
-    CANDIDATES,
-    LABEL_ONLY_ROWS,
-    LIMIT,
-    ORIGINAL,
-    UtilityTable,
-    baselines,
-    utility_table,
+from dptext.utility.classification import ClassifierName, train_named
+from dptext.utility.tables import CANDIDATES, LABEL_ONLY_ROWS, LIMIT, ORIGINAL, UtilityTable, baselines, utility_table
+
+NOT_PRIVATE = (
+    "These numbers are computed from the originals: they are not private themselves and no guarantee covers them."
 )
+_CLASSIFIERS: dict[str, ClassifierName] = {"tfidf": "tfidf", "bilstm": "bilstm"}
 
 
-@spread
-def fidelity(
-    files: Files,
-    named: Named,
-    seed: options.SeedOption = None,
-    details: options.DetailsOption = False,
-    as_json: options.JsonOption = False,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The files of a command."""
+
+    originals: Annotated[Path, options.file_argument(metavar="ORIGINALS", help="The private records.")]
+    released: Annotated[
+        Path,
+        options.file_argument(
+            metavar="RELEASED", help="What `dptext privatize` made of them; its certificate is read."
+        ),
+    ]
+    public: Annotated[Path, options.file_option(help="Public records, for the baselines.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Named(options.Layout):
+    """How these files are read, but RELEASED, and what a certificate says where there is one."""
+
+    label_field: options.LabelFieldOption = None
+    id_field: Annotated[str | None, Option(help="Field of the ids, as when ORIGINALS were privatized.")] = None
+    label: Annotated[
+        list[str] | None, Option(help="A label of the public set, where no certificate names it. Repeatable.")
+    ] = None
+    epsilon: Annotated[float | None, Option(help="Of label_only and candidates; default: that of the certificate.")] = (
+        None
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What is judged: releases of the mechanism `name`, beside their originals and public records for the baselines.
+
+    `labels` is the public set, or empty. `epsilon` is for the baselines that spend one; with labels it is always known.
+    `seed` is of baselines, classifiers and intervals; it was `drawn` where nobody gave one.
+    """
+
+    name: str
+    originals: Sequence[Record] = field(repr=False)
+    releases: Sequence[Release[str]] = field(repr=False)
+    public: Sequence[Record] = field(repr=False)
+    labels: tuple[str, ...]
+    epsilon: float | None
+    seed: int
+    certificate: Certificate | None = None
+    drawn: bool = False
+
+    @property
+    def drawn_seed(self) -> int | None:
+        """The seed, where nobody gave it."""
+        return self.seed if self.drawn else None
+
+
+def read_judged(files: Files, named: Named, seed: int | None) -> Judged:
+    """What a command judges: its files, with the values of its options."""
+    drawn, seed = seed is None, options.seed_of(seed)
+    path = certificate_path(files.released)
+    certificate = verify(path).certificate if path.exists() else None
+    spec = None if certificate is None else spec_from_settings(certificate.settings)
+    read = () if certificate is None else certificate.reading
+    for name in read:
+        if not getattr(named, name):
+            say(f"By the certificate of RELEASED {READING[name]}: so they are here.")
+    named = replace(
+        named,
+        empty_nulls=named.empty_nulls or "empty_nulls" in read,
+        strip_html=named.strip_html or "strip_html" in read,
+    )
+    known = () if spec is None else spec.traits.labels
+    if known and named.label:
+        raise ConfigError("Expected no --label: the certificate of RELEASED names the labels.")
+    found = known or tuple(named.label or ())
+    if named.label_field is None and found:
+        raise ConfigError("Expected --label-field NAME: RELEASED, or --label, speaks of labels.")
+    if named.label_field is not None and len(found) < 2:
+        raise ConfigError(
+            "Expected the public set of labels with --label-field, at least two: by the certificate of RELEASED, or by "
+            "--label NAME, repeated."
+        )
+    labelled = bool(found) if spec is None else spec.traits.releases_labels
+    private = named.read(files.originals, label=named.label_field, id=named.id_field)
+    return Judged(
+        "released" if spec is None else spec.kind,
+        private,
+        read_back(files.released, private, labelled=labelled),
+        named.read_public(files.public, label=named.label_field),
+        found,
+        _epsilon(certificate, named.epsilon, needed=bool(found)),
+        seed,
+        certificate,
+        drawn,
+    )
+
+
+def chosen_classifier(name: str) -> ClassifierName:
+    """The classifier of --classifier."""
+    if name not in _CLASSIFIERS:
+        raise ConfigError(f"Expected --classifier {name!r} to be one of {', '.join(_CLASSIFIERS)}.")
+    with needing(f"The classifier {name}", "neural"):
+        train_named(_CLASSIFIERS[name])
+    return _CLASSIFIERS[name]
+
+
+def _epsilon(certificate: Certificate | None, asked: float | None, *, needed: bool) -> float | None:
+    if asked is not None:
+        return asked
+    for guarantee in () if certificate is None else certificate.guarantees:
+        if guarantee.unit is Unit.DOCUMENT and guarantee.metric is None and math.isfinite(guarantee.epsilon):
+            return guarantee.epsilon
+    if not needed:
+        return None
+    raise ConfigError("Expected --epsilon: no certificate of RELEASED states a finite one for documents.")
+
+
+def read_back(path: Path, originals: Sequence[Record], *, labelled: bool) -> list[Release[str]]:
+    """The releases in a file, whose certificate, where one is beside it, names the columns."""
+    plain = detect_format(path) is Format.TEXT
+    beside = certificate_path(path)
+    columns = read_certificate(beside).fields if beside.exists() else {}
+    text, id_, label = (columns.get(name, name) for name in (TEXT_FIELD, ID_FIELD, LABEL_FIELD))
+    names = Fields() if plain else Fields(text=text, id=id_, label=label if labelled else None)
+    found = list(read_records(path, names))
+    if len(found) != len(originals):
+        raise ConfigError(
+            f"Expected a release for each of the {len(originals)} originals, found {len(found)}. Where "
+            "`privatize` ran with --on-error skip, give it here, too."
+        )
+    if plain:
+        return [Release(own.id, record.text) for own, record in zip(originals, found, strict=True)]
+    if [record.id for record in found] != [record.id for record in originals]:
+        raise ConfigError(
+            "Expected the ids of the originals in RELEASED, in the same order. Where `privatize` ran with --id-field, "
+            "give it here, too."
+        )
+    return [Release(record.id, record.text, record.label or None) for record in found]  # CSV has no null
+
+
+@options.spread
+def fidelity(*, files: Files, named: Named, seed: options.SeedOption = None, printing: Printing) -> None:
     """Print how much of each record came through."""
-    _compare(files, named, seed, test=None, classifier="tfidf", details=details, as_json=as_json)
+    _compare(files, named, seed, printing, test=None, classifier="tfidf")
 
 
-@spread
+@options.spread
 def classification(
+    *,
     files: Files,
-    test: Annotated[Path, options.file_option("--test", help="Real records that neither file holds.")],
+    test: Annotated[Path, options.file_option(help="Real records that neither file holds.")],
     named: Named,
     classifier: options.ClassifierOption = "tfidf",
     seed: options.SeedOption = None,
-    details: options.DetailsOption = False,
-    as_json: options.JsonOption = False,
+    printing: Printing,
 ) -> None:
     """Print how well a classifier learns from the releases."""
-    _compare(files, named, seed, test=test, classifier=classifier, details=details, as_json=as_json)
+    _compare(files, named, seed, printing, test=test, classifier=classifier)
 
 
 def _compare(
-    files: Files, named: Named, seed: int | None, *, test: Path | None, classifier: str, details: bool, as_json: bool
+    files: Files, named: Named, seed: int | None, printing: Printing, *, test: Path | None, classifier: str
 ) -> None:
-    """Print what is kept; with test records first how well a classifier learns from the releases."""
     judged = read_judged(files, named, seed)
     name = chosen_classifier(classifier)
     real: list[Record] = []
@@ -86,11 +217,10 @@ def _compare(
         missing = f"The row {CANDIDATES} is missing: no certificate states an epsilon of documents. Give --epsilon."
         screen += ["", missing]
     everything = {**data, **found.to_dict()}
-    judged.show(answer, screen, [found.to_markdown()], everything, details=details, as_json=as_json)
+    printing.answer(answer, screen, [found.to_markdown()], everything, drawn=judged.drawn_seed)
 
 
 def _rows(judged: Judged) -> dict[str, Sequence[Release[str]]]:
-    """The releases and all baselines, in the order of the table."""
     from dptext.mechanisms.candidates.candidates import Candidates
     from dptext.mechanisms.candidates.label_only import LabelOnly
 
@@ -108,12 +238,7 @@ def _rows(judged: Judged) -> dict[str, Sequence[Release[str]]]:
 
 
 def table(judged: Judged, *, test: Sequence[Record], classifier: ClassifierName) -> UtilityTable:
-    """The table of all rows; without accuracies where there are no test records.
-
-    Raises:
-        ConfigError: too few records, or labels that are not in the public set.
-        MissingExtraError: the sentence encoder or the classifier is not installed.
-    """
+    """The table of all rows; without accuracies where there are no test records."""
     return utility_table(
         _rows(judged),
         private=judged.originals,

@@ -5,8 +5,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from dptext.compare.pooled import Pooled, short
-from dptext.compare.report.results import Results
-from dptext.compare.report.summary import Key, baselines, first_rows, is_bound, listed, measured, names, without_folders
+from dptext.compare.report.summary import (
+    Key,
+    Results,
+    baselines,
+    first_rows,
+    is_bound,
+    measured,
+    names,
+    without_folders,
+)
 from dptext.compare.stored import REFUTED, TableRow
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
 from dptext.privacy.guarantee import Basis, Trust, format_delta, format_epsilon
@@ -87,17 +95,15 @@ def cautions(results: Results) -> list[Caution]:
 
 
 def _mechanisms(rows: Iterable[TableRow]) -> list[TableRow]:
-    """One row for each corpus and name, references left out."""
     return [row for row in first_rows(rows).values() if not row.reference]
 
 
 def _by_row(rows: Iterable[TableRow], what: Callable[[TableRow], str] | None = None) -> list[str]:
-    """A line for each row, with its corpora."""
     found: dict[str, list[str]] = {}
     for row in rows:
         said = f" ({what(row)})" if what else ""
         found.setdefault(row.row + said, []).append(row.corpus)
-    return [f"{name} on {listed(names(corpora))}" for name, corpora in found.items()]
+    return [f"{name} on {', '.join(names(corpora))}" for name, corpora in found.items()]
 
 
 def _refuted(rows: Iterable[TableRow]) -> list[str]:
@@ -136,7 +142,6 @@ def _without(results: Results) -> list[str]:
 
 
 def _trained_on_private(results: Results, row: TableRow) -> bool:
-    """Whether its certificate says so, or the experiment handed private records to its `fit`."""
     cell = results.cells.get(row.signature)
     if cell is None:  # its file is missing: the name decides, which may warn too often
         return any(f"{row.row} ".startswith(f"{name} ") for name in results.about.trained_on_private)

@@ -92,7 +92,7 @@ def panel_svg(panel: Panel, frontier: Frontier, name: str) -> str:
     up = _Scale(ticks[0], ticks[-1], _HEIGHT - _BOTTOM, _TOP)
     for tick in ticks:
         _line(svg, "grid", _LEFT, up(tick), right, up(tick))
-        _text(svg, _LEFT - 5, up(tick) + 4, _number(tick), "end")
+        _text(svg, _LEFT - 5, up(tick) + 4, f"{round(tick, 9) or 0.0:g}", "end")  # no minus before a zero
     _epsilon_axis(svg, panel, frontier, across)
     if frontier.beside:
         _line(svg, "axis", inner, _TOP, inner, _HEIGHT - _BOTTOM, "2 3")
@@ -142,7 +142,6 @@ def _epsilon_axis(svg: ET.Element, panel: Panel, frontier: Frontier, across: _Sc
 
 
 def _apart(epsilons: Sequence[float], across: _Scale) -> list[float]:
-    """As many of the epsilons as can be written below the axis without touching."""
     kept: list[float] = []
     end = -math.inf
     for epsilon in epsilons:
@@ -207,12 +206,7 @@ def _series(svg: ET.Element, series: Series, offset: float, across: _Scale, up: 
 
 
 def _nice(low: float, high: float) -> list[float]:
-    """Four to seven round numbers around the range."""
     step = 10.0 ** math.floor(math.log10((high - low) / 4))
     step *= next(factor for factor in (1, 2, 2.5, 5, 10) if (high - low) / (factor * step) <= 6)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [i * step for i in range(first, max(last, first + 1) + 1)]
-
-
-def _number(tick: float) -> str:
-    return f"{round(tick, 9) or 0.0:g}"  # no minus before a zero

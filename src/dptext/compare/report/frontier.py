@@ -14,7 +14,6 @@ from dptext.compare.report.summary import (
     Key,
     first_rows,
     is_bound,
-    listed,
     measured,
     names,
     protects,
@@ -70,14 +69,10 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Frontier:
-    """All figures of one meaning of epsilon.
+    """All figures of one meaning of epsilon: its title has unit, relation and distance, its legend series and styles.
 
-    Attributes:
-        title: unit, relation and distance.
-        legend: each series, with its style.
-        epsilons: smallest and largest on the axis, which all panels share.
-        ranges: of each metric's values, which its panels share.
-        beside: whether any row stands beside the axis.
+    All panels share the smallest and largest epsilons of the axis, those of a metric the range of its values. `beside`
+    says whether any row stands beside the axis.
     """
 
     title: str
@@ -112,7 +107,6 @@ def undrawn(rows: Sequence[TableRow]) -> list[str]:
 
 
 def _drawable(row: KeptRow) -> bool:
-    """Whether the row has a place on a logarithmic axis."""
     return protects(row) and bool(row.epsilon)
 
 
@@ -122,10 +116,7 @@ def _metrics(rows: Sequence[TableRow]) -> list[str]:
 
 
 def _frontier(
-    meaning: Meaning,
-    lines: Sequence[TableRow],
-    numbers: Mapping[Key, Pooled],
-    metrics: Sequence[str],
+    meaning: Meaning, lines: Sequence[TableRow], numbers: Mapping[Key, Pooled], metrics: Sequence[str]
 ) -> Frontier:
     unit, relation, distance, whole = meaning
     on = [row for row in lines if row.meaning == meaning and _drawable(row)]
@@ -206,11 +197,11 @@ def _notes(
     if beside:
         notes.append(
             "Beside the axis, hollow, because nothing is guaranteed: "
-            f"{without_folders(listed(names(series_name(row.row) for row in beside)))}."
+            f"{without_folders(', '.join(names(series_name(row.row) for row in beside)))}."
         )
     zero = names(row.row for row in lines if row.meaning == meaning and not row.reference and row.epsilon == 0)
     if zero:
-        notes.append(f"Epsilon 0 has no place on a logarithmic axis: {without_folders(listed(zero))}.")
+        notes.append(f"Epsilon 0 has no place on a logarithmic axis: {without_folders(', '.join(zero))}.")
     other = [row for row in lines if row.label_only and row.meaning != meaning and protects(row)]
     if meaning[3]:
         notes.append("label_only is not drawn: its epsilon is for each text, which is another thing. See the tables.")

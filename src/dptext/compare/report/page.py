@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from dptext.compare.report.cautions import cautions
 from dptext.compare.report.frontier import undrawn
-from dptext.compare.report.results import Results, private_samples, read_results
 from dptext.compare.report.sections import (
     SAMPLE_CHARACTERS,
     certificates,
@@ -26,7 +25,16 @@ from dptext.compare.report.sections import (
     pictures,
     trial_count,
 )
-from dptext.compare.report.summary import WHOLE, listed, meaning_of, names, row_names, without_folders
+from dptext.compare.report.summary import (
+    WHOLE,
+    Results,
+    meaning_of,
+    names,
+    private_samples,
+    read_results,
+    row_names,
+    without_folders,
+)
 from dptext.compare.report.verdict import verdict
 from dptext.compare.stored import CELLS, EXPERIMENT, JSON_FILE, Sample
 from dptext.errors import needing
@@ -41,10 +49,8 @@ if TYPE_CHECKING:
 class Written:
     """What a page holds: numbers of corpora, rows of the tables, metrics, figures, warnings, samples and cells.
 
-    Attributes:
-        verdict: the answer, in one to three sentences.
-        private: how many of the samples were made from private records.
-        size: of the page, in bytes.
+    The verdict is the answer in one to three sentences. So many samples as `private` are of private records. The size
+    is in bytes.
     """
 
     verdict: tuple[str, ...]
@@ -64,15 +70,9 @@ class Written:
 def write_page(folder: str | os.PathLike[str], path: str | os.PathLike[str] | Target) -> Written:
     """Write the page of a folder of `dptext compare`, with samples of public records only.
 
-    Args:
-        folder: that `dptext compare` wrote.
-        path: of the page, which only its owner can read, as it tells what was measured on originals; a `Target` can
-            overwrite one.
-
-    Raises:
-        ConfigError: there is no table in the folder, a file in it is damaged or of another schema, or the page is
-            there already, would replace what it shows, or cannot be written.
-        MissingExtraError: Jinja2 is not installed.
+    Only its owner can read the page, as it tells what was measured on originals; a `Target` can overwrite one.
+    ConfigError: there is no table in the folder, a file in it is damaged or of another schema, or the page is there
+    already, would replace what it shows, or cannot be written. MissingExtraError: Jinja2 is not installed.
     """
     return _write(read_results(folder), None, _target(folder, path))
 
@@ -101,7 +101,7 @@ def load_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters.update({"shown": without_folders, "listed": listed, "meaning": meaning_of})
+    found.filters.update({"shown": without_folders, "listed": ", ".join, "meaning": meaning_of})
     return found
 
 

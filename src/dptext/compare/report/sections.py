@@ -2,18 +2,17 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from dptext.compare.report.figures import marker_svg, panel_svg
 from dptext.compare.report.frontier import Frontier, frontiers
-from dptext.compare.report.results import Results
 from dptext.compare.report.summary import (
+    Results,
     document_epsilon,
     first_rows,
     groups,
-    listed,
     measured,
     names,
     privacy,
@@ -22,6 +21,7 @@ from dptext.compare.report.summary import (
     without_folders,
 )
 from dptext.compare.stored import Sample, TableRow
+from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_epsilon
 from dptext.types import Json
 from dptext.utility.tables import PUBLIC_ONLY
@@ -45,8 +45,8 @@ def compared_rows(rows: Sequence[TableRow]) -> list[tuple[str, str, str, str, st
             for key, value in own[0].chosen.items()
             if key != "kind"
         ]
-        stated, lifted = listed(names(map(privacy, own))), listed(names(map(document_epsilon, own)))
-        found.append((name, own[0].kind, stated, lifted, listed(settings)))
+        stated, lifted = ", ".join(names(map(privacy, own))), ", ".join(names(map(document_epsilon, own)))
+        found.append((name, own[0].kind, stated, lifted, ", ".join(settings)))
     return found
 
 
@@ -117,7 +117,7 @@ def _metric_table(metric: str, title: str, rows: Sequence[TableRow], most: int) 
             few = f" ({number.trials} of {most} trials)" if number is not None and number.trials < most else ""
             cells.append(f"{shown(lines.get((corpus, name)), metric, number)}{few}")
         if set(cells) != {"-"}:
-            stated = listed(names(privacy(line) for (_, row), line in lines.items() if row == name))
+            stated = ", ".join(names(privacy(line) for (_, row), line in lines.items() if row == name))
             body.append((name, stated, tuple(cells)))
     return MetricTable(metric, tuple(corpora), tuple(body), title)
 
@@ -198,3 +198,52 @@ def confidences(rows: Sequence[TableRow]) -> list[str]:
     """The confidences of the intervals, in percent."""
     found = sorted({100 * row.confidence for row in rows if row.confidence is not None})
     return [f"{confidence:.4g}%" for confidence in found]
+
+
+#: Shown where none are asked for: what is kept, what a task gets, what an attacker gets; of corpora, the
+#: gap that is closed, shares of labels and topics, and whether they can be told from real texts.
+METRICS: Final = (
+    "fidelity.cosine", "fidelity.label_kept", "classification.accuracy", "authorship.adaptive",
+    "classification.gap_closed", "corpus.mix_l1", "corpus.topics_tv", "corpus.told_apart",
+)  # fmt: skip
+
+
+def markdown(results: Results, metrics: Sequence[str] = ()) -> str:
+    """One table for each corpus, a line a row and a column a metric, intervals in brackets.
+
+    Without metrics there are those of `METRICS` that were measured. ConfigError: a metric that no row has.
+    """
+    known = names(row.metric for row in results.rows if row.metric)
+    if missing := [metric for metric in metrics if metric not in known]:
+        raise ConfigError(
+            f"Expected metrics of the table, found {', '.join(missing)}; it has {', '.join(sorted(known)) or 'none'}."
+        )
+    corpora = names(row.corpus for row in results.rows)
+    tables = [
+        (f"{corpus}. {title}" if title else corpus, _table(rows, metrics or METRICS))
+        for corpus in corpora
+        for title, rows in groups([row for row in results.rows if row.corpus == corpus])
+    ]
+    return "\n".join(f"### {_plain(title)}\n\n{table}" for title, table in tables)
+
+
+def _table(rows: Sequence[TableRow], metrics: Sequence[str]) -> str:
+    numbers = measured(rows)
+    lines = {row: line for (_, row), line in first_rows(rows).items()}
+    here = [metric for metric in metrics if any(key[2] == metric for key in numbers)]
+    body = [
+        [name, privacy(lines[name]), document_epsilon(lines[name])]
+        + [shown(lines[name], metric, numbers.get((lines[name].corpus, name, metric))) for metric in here]
+        for name in row_names(rows)
+    ]
+    head = ["row", "guarantee", "ε of a document", *here]
+    return "".join(_line(cells) for cells in (head, ["---"] * len(head), *body))
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(map(_plain, cells))} |\n"
+
+
+def _plain(words: str) -> str:
+    """On one line, and without what Markdown would take for its own."""
+    return " ".join(words.split()).replace("|", r"\|").replace("<", "&lt;")

@@ -12,13 +12,12 @@ from typing import Final
 
 from dptext.compare.pooled import Pooled, short
 from dptext.compare.report.frontier import meanings
-from dptext.compare.report.results import distinct
 from dptext.compare.report.summary import (
     WHOLE,
     Key,
     baselines,
+    distinct,
     first_rows,
-    listed,
     measured,
     names,
     protects,
@@ -71,7 +70,7 @@ def verdict(rows: Iterable[KeptRow]) -> list[str]:
     said = []
     if refuted:
         more = f" and {len(refuted) - 3} others" if len(refuted) > 3 else ""
-        said = [f"An audit refutes what is claimed for {without_folders(listed(refuted[:3]))}{more}: do not use it."]
+        said = [f"An audit refutes what is claimed for {without_folders(', '.join(refuted[:3]))}{more}: do not use it."]
     sound = [
         row
         for row in lines.values()
@@ -95,7 +94,6 @@ def verdict(rows: Iterable[KeptRow]) -> list[str]:
 def _sentence(
     metric: str, tried: Sequence[KeptRow], lines: Mapping[tuple[str, str], KeptRow], numbers: Mapping[Key, Pooled]
 ) -> str:
-    """The answer on every corpus in one sentence; empty where nothing was measured beside *public-only*."""
     groups: dict[str, list[KeptRow]] = {}
     for row in tried:
         if {(row.corpus, row.row, metric), (row.corpus, PUBLIC_ONLY, metric)} <= numbers.keys():
@@ -116,7 +114,7 @@ def _sentence(
     parts = []
     for state, start in names((answer.state, answer.start) for answer in found):
         places = [f"{each.corpus} ({each.numbers})" for each in found if (each.state, each.start) == (state, start)]
-        parts.append(f"{'' if state == best else _ELSE[state]}{start} on {without_folders(listed(places))}".strip())
+        parts.append(f"{'' if state == best else _ELSE[state]}{start} on {without_folders(', '.join(places))}".strip())
     return f"{lead} {'; '.join(parts)}{overlap}."
 
 

@@ -5,8 +5,6 @@ treats a row alone: its steps depend on its own numbers, on the sizes of the net
 its own text. Arrays of rows have room for a whole tile after the last row; what stands there is computed and not used.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -46,12 +44,19 @@ _ONE, _HALF, _MOST = F(1.0), F(0.5), F(127.0)
 _TINY, _NOTHING = F(1e-30), F(-1e30)
 
 
-def compiled(loops: Loops) -> Loops:
-    """The loops in machine code, compiled when they are first called."""
-    try:
-        return cast("Loops", njit(nogil=True, fastmath=True, error_model="numpy", cache=True)(loops))
-    except RuntimeError:  # there is no place to keep it
-        return cast("Loops", njit(nogil=True, fastmath=True, error_model="numpy")(loops))
+def compiled_with(**options: Any) -> Callable[[Loops], Loops]:
+    """What turns loops into machine code, with these options of numba, when they are first called."""
+
+    def compiled(loops: Loops) -> Loops:
+        try:
+            return cast("Loops", njit(nogil=True, cache=True, **options)(loops))
+        except RuntimeError:  # there is no place to keep it
+            return cast("Loops", njit(nogil=True, **options)(loops))
+
+    return compiled
+
+
+compiled = compiled_with(fastmath=True, error_model="numpy")
 
 
 # ------------------------------------------------------------------------------------------------ linear layers

@@ -23,11 +23,7 @@ Pieces: TypeAlias = Sequence[Sequence[int]]
 PIECES_AT_ONCE: Final = 256  # so that the numbers between two layers stay in the cache
 _ALIGNED = 64  # bytes
 _SMOOTHING = 0.5  # of SmoothQuant (Xiao et al. 2023): the share of a channel's range that moves to the weights
-_DTYPES: Final[Mapping[str, type[np.generic]]] = {
-    "float32": np.float32,
-    "bfloat16": np.uint16,
-    "int8": tiles.INT_ROWS,
-}
+_DTYPES: Final[Mapping[str, type[np.generic]]] = {"float32": np.float32, "bfloat16": np.uint16, "int8": tiles.INT_ROWS}
 
 
 def best_there_is(asked: str) -> Exactness:
@@ -67,7 +63,8 @@ class Linear:
         """The layer for a kernel; `largest` are the largest absolute inputs on public text, for int8."""
         units, smoothing = np.ones(len(bias), np.float32), np.ones(weights.shape[1], np.float32)
         if exactness == "bfloat16":
-            packed: np.ndarray[Any, Any] = _as_bfloat16(weights)
+            bits = np.ascontiguousarray(weights).view(np.uint32)  # the upper 16 are kept, rounded to even
+            packed: np.ndarray[Any, Any] = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
         elif exactness == "int8":
             if largest is not None:
                 ratio = np.maximum(largest, 1e-5) / np.maximum(np.abs(weights).max(axis=0), 1e-5)
@@ -86,10 +83,16 @@ class Linear:
         return cls.of(np.pad(weights, ((0, more), (0, 0))), np.pad(bias, (0, more)), "float32")
 
 
-def _as_bfloat16(numbers: Singles) -> np.ndarray[Any, Any]:
-    """The upper 16 bits, rounded to even."""
-    bits = np.ascontiguousarray(numbers).view(np.uint32)
-    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+def rows_for(n: int, width: int) -> Singles:
+    """Room for n rows, and for a whole tile after them."""
+    return room(n + tiles.ROWS, width)
+
+
+def product(rows: Singles, n: int, layer: Linear, out: Singles | None = None) -> Singles:
+    """What a layer in float32 makes of the first `n` rows, of which it reads as many columns as it has inputs."""
+    out = rows_for(n, len(layer.bias)) if out is None else out
+    loops.products(rows, n, layer.panels, layer.bias, room(tiles.ROWS, tiles.COLUMNS), out)
+    return out
 
 
 def _panels(weights: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -172,8 +175,12 @@ class Bert:
         spaces = [_Workspace(self, room) for _ in range(max(1, min(threads, len(batches))))]
 
         def compute(batch: Positions) -> int:
-            space = spaces.pop()
-            self._compute([pieces[i] for i in batch], lengths[batch], space, found, batch)
+            space, out = spaces.pop(), np.empty((len(batch), self.dim), np.float32)
+            ends = np.cumsum(lengths[batch]).astype(np.int64)
+            for _ in self.inputs(np.concatenate([np.asarray(pieces[i], np.int64) for i in batch]), ends, space):
+                pass
+            loops.unit_means(space.x, ends, out)
+            found[batch] = out
             spaces.append(space)
             return len(batch)
 
@@ -184,15 +191,6 @@ class Bert:
                 if on_done is not None:
                     on_done(done)
         return found
-
-    def _compute(self, pieces: Pieces, lengths: Positions, space: _Workspace, found: Singles, batch: Positions) -> None:
-        """Put the vectors of a batch in their places."""
-        out = np.empty((len(pieces), self.dim), np.float32)
-        ends = np.cumsum(lengths).astype(np.int64)
-        for _ in self.inputs(np.concatenate([np.asarray(own, np.int64) for own in pieces]), ends, space):
-            pass
-        loops.unit_means(space.x, ends, out)
-        found[batch] = out
 
     def inputs(self, pieces: Integers, ends: Integers, space: _Workspace) -> Iterator[Singles]:
         """Compute the last layer's rows in `space.x`; give the input of each linear layer on the way."""

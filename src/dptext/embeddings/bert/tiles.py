@@ -5,8 +5,6 @@ the same instructions, one step of the sum after the other. So a row's numbers d
 nor on the rows beside it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -48,8 +46,6 @@ _UNDEFINED = ir.Undefined
 
 
 class _BFloat(ir.types.Type):  # type: ignore[misc]  # llvmlite has no types
-    """The type `bfloat` of LLVM, which llvmlite does not name."""
-
     def _to_string(self) -> str:
         return "bfloat"
 
@@ -66,7 +62,6 @@ Value = Any  # of llvmlite, which has no types
 
 
 def _intrinsic(function: Callable[..., Value]) -> Callable[..., Any]:
-    """A function that compiled code calls, made of LLVM instructions."""
     found: Callable[..., Any] = intrinsic(function)
     return found
 
@@ -177,7 +172,6 @@ def _load(builder: Value, address: Value, offset: int, kind: Value, *, align: in
 
 
 def _spread(builder: Value, number: Value, lanes: Value) -> Value:
-    """The number in every lane."""
     first = builder.insert_element(ir.Constant(lanes, _UNDEFINED), number, _I32(0))
     return builder.shuffle_vector(first, ir.Constant(lanes, _UNDEFINED), ir.Constant(_INTS, [0] * LANES))
 

@@ -12,30 +12,27 @@ import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from dptext import _validate
-from dptext.errors import ConfigError, needing
+from dptext.errors import ConfigError
 from dptext.mechanism import FitProgress, Learns, OnProgress, Traits
 from dptext.mechanisms.adept import latent
 from dptext.mechanisms.adept.latent import ClippedRewriter, LatentSpec
-from dptext.mechanisms.bases import OneUnit
+from dptext.mechanisms.bases import Extra, OneUnit
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, SampledGaussianEvent
 from dptext.privacy.guarantee import Guarantee, Trust, Unit
 from dptext.sampling.clipping import clip
-from dptext.sampling.float_noise import Gaussian, L2Laplace
-from dptext.sampling.grid_noise import GridLaplace
-from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.source import Randomness, secure, seeded
 from dptext.text.reading import as_records
 from dptext.text.records import Record, require_labels
 from dptext.types import Floats
 
-if TYPE_CHECKING:  # torch is an extra and slow to load
-    from dptext.neural.adept.private_training import PrivateSchedule
-
+if TYPE_CHECKING:
+    from dptext.neural.adept import private_training
+else:
+    private_training = Extra("dptext.neural.adept.private_training", "Training on private text", "neural")
 
 #: What the guarantee rests on besides the mathematics.
 ASSUMPTIONS = (
@@ -111,10 +108,7 @@ class AdeptDpSgd(LatentSpec, OneUnit):
 
     def __post_init__(self) -> None:
         _validate.positive(
-            epsilon=self.epsilon,
-            gradient_clip=self.gradient_clip,
-            private_rate=self.private_rate,
-            delta=self.delta,
+            epsilon=self.epsilon, gradient_clip=self.gradient_clip, private_rate=self.private_rate, delta=self.delta
         )
         _validate.probability(delta=self.delta)
         self.check_network()
@@ -147,7 +141,7 @@ class AdeptDpSgd(LatentSpec, OneUnit):
         return SampledGaussianEvent(self.noise_multiplier, self.sampling_rate, self.steps)
 
     @property
-    def vector_noise(self) -> GridLaplace | Gaussian | L2Laplace | PrivUnit:
+    def vector_noise(self) -> latent.Noise:
         """The noise on a latent."""
         return latent.vector_noise(
             self.noise, epsilon=self.epsilon, delta=self.release_delta, dim=self.latent_dim, clip_norm=self.clip_norm
@@ -189,16 +183,11 @@ class AdeptDpSgd(LatentSpec, OneUnit):
         return replace(found, noise_multiplier=training.noise_multiplier)
 
     @property
-    def private_schedule(self) -> PrivateSchedule:
+    def private_schedule(self) -> private_training.PrivateSchedule:
         """The settings of the training on private text."""
-        found: PrivateSchedule = _private_training().PrivateSchedule(
-            sampling_rate=self.sampling_rate,
-            noise_multiplier=self.noise_multiplier,
-            steps=self.steps,
-            gradient_clip=self.gradient_clip,
-            learning_rate=self.private_rate,
+        return private_training.PrivateSchedule(
+            self.sampling_rate, self.noise_multiplier, self.steps, self.gradient_clip, self.private_rate
         )
-        return found
 
     def fit(
         self,
@@ -239,7 +228,7 @@ class AdeptDpSgd(LatentSpec, OneUnit):
                 on_progress(FitProgress(done, total, "steps on private text"))
 
         if texts:
-            model = _private_training().train_further(
+            model = private_training.train_further(
                 model,
                 texts,
                 schedule=self.private_schedule,
@@ -278,10 +267,3 @@ class AdeptDpSgdMechanism(ClippedRewriter[AdeptDpSgd]):
     """An `AdeptDpSgd` with its network. Immutable; its latent has a known density (`HasLatent`)."""
 
     __slots__ = ()
-
-
-def _private_training() -> ModuleType:
-    """DP-SGD, loaded when it is first needed; MissingExtraError without torch or opacus."""
-    with needing("Training on private text", "neural"):
-        from dptext.neural.adept import private_training  # noqa: PLC0415 (an extra, slow to load)
-    return private_training

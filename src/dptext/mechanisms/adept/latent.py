@@ -9,16 +9,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
 from dptext import _validate
 from dptext.embeddings.embedder import IN_BATCHES, read_alone
-from dptext.errors import needing
 from dptext.mechanism import FitProgress, OnProgress, VectorNoise
-from dptext.mechanisms.bases import OnModel, check_choices, settings_for
+from dptext.mechanisms.bases import Extra, OnModel, blocks_of, check_choices, settings_for
 from dptext.sampling.clipping import Norm, clip
 from dptext.sampling.float_noise import Gaussian, L2Laplace
 from dptext.sampling.grid_noise import GridLaplace
@@ -28,12 +26,16 @@ from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
 from dptext.types import Floats
 
-if TYPE_CHECKING:  # torch is an extra and slow to load
-    from dptext.neural.adept import AnnotatedModel, Decoding, EpochProgress, NetworkSettings, Schedule
+if TYPE_CHECKING:
+    from dptext.neural import adept
+else:
+    adept = Extra("dptext.neural.adept", "ADePT", "neural", "sbert")
 
 #: The noises that are calibrated to what two clipped latents can really differ by.
 NoiseName = Literal["privunit", "gaussian", "l2_laplace", "laplace_l1", "laplace_l2"]
 EncoderName = Literal["sentence", "distilled", "lstm"]
+#: What is added to a latent.
+Noise: TypeAlias = GridLaplace | Gaussian | L2Laplace | PrivUnit
 _ROWS = 1024
 
 
@@ -42,8 +44,8 @@ def alone(encoder: EncoderName, device: str) -> tuple[str, ...]:
     return (IN_BATCHES,) if encoder == "sentence" and read_alone(encoder, device) else ()
 
 
-class NetworkSpec:
-    """The settings of the network that every such spec has, and what follows from them; `Adept` explains each.
+class LatentSpec:
+    """The settings of the network whose latent gets noise, and what follows from them; `Adept` explains each.
 
     Where it is `projected`, a layer brings what the encoder says to `latent_dim`.
     """
@@ -67,6 +69,11 @@ class NetworkSpec:
     projected: bool = True
 
     @property
+    @abstractmethod
+    def vector_noise(self) -> VectorNoise:
+        """The noise on a latent."""
+
+    @property
     def latent_dim(self) -> int:
         """Coordinates of the latent: those of the LSTM's final hidden and cell state, unless the settings say it."""
         return 2 * self.hidden
@@ -82,53 +89,29 @@ class NetworkSpec:
         object.__setattr__(self, "labels", _validate.labels(self.labels))
 
     @property
-    def model_settings(self) -> NetworkSettings:
+    def model_settings(self) -> adept.NetworkSettings:
         """The settings of the network and of its training on public text; MissingExtraError without torch."""
-        found: NetworkSettings = settings_for(rewriting().NetworkSettings, self)
-        return found
+        return settings_for(adept.NetworkSettings, self)
 
     @property
-    def schedule(self) -> Schedule:
+    def schedule(self) -> adept.Schedule:
         """How long and how fast the network is trained on public text."""
-        found: Schedule = rewriting().Schedule(
-            epochs=self.epochs, patience=self.patience, learning_rate=self.learning_rate
-        )
-        return found
+        return adept.Schedule(self.epochs, self.patience, learning_rate=self.learning_rate)
 
-    def trained(self, texts: Sequence[Record], **how: Any) -> AnnotatedModel:
+    def trained(self, texts: Sequence[Record], **how: Any) -> adept.AnnotatedModel:
         """The network, trained as `neural.adept.fit_model` says."""
-        fit_model = rewriting().fit_model
-        found: AnnotatedModel = fit_model(
-            self.model_settings, texts, device=self.device, precision=self.precision, **how
-        )
-        return found
+        return adept.fit_model(self.model_settings, texts, device=self.device, precision=self.precision, **how)
 
-    def loaded(self, folder: Path, **trainings: Any) -> AnnotatedModel:
+    def loaded(self, folder: Path, **trainings: Any) -> adept.AnnotatedModel:
         """The network that was saved into the folder, if it was trained as `neural.adept.load_fitted` asks."""
-        load = rewriting().load_fitted
-        found: AnnotatedModel = load(
-            self.model_settings, folder, device=self.device, precision=self.precision, **trainings
-        )
-        return found
-
-
-class LatentSpec(NetworkSpec):
-    """A spec whose noise is added to the latent."""
-
-    __slots__ = ()
-
-    @property
-    @abstractmethod
-    def vector_noise(self) -> VectorNoise:
-        """The noise on a latent."""
+        where: dict[str, Any] = {"device": self.device, "precision": self.precision}
+        return adept.load_fitted(self.model_settings, folder, **where, **trainings)
 
 
 Spec_co = TypeVar("Spec_co", bound=LatentSpec, covariant=True)
 
 
-def vector_noise(
-    name: NoiseName, *, epsilon: float, delta: float, dim: int, clip_norm: float
-) -> GridLaplace | Gaussian | L2Laplace | PrivUnit:
+def vector_noise(name: NoiseName, *, epsilon: float, delta: float, dim: int, clip_norm: float) -> Noise:
     """The noise for latents of `dim` coordinates that are clipped to the norm; delta is read by `gaussian` only."""
     match name:
         case "privunit":
@@ -143,25 +126,12 @@ def vector_noise(
             return GridLaplace(epsilon, dim, clip_norm, clipped=Norm.L2)
 
 
-def rewriting() -> ModuleType:
-    """The neural room, loaded when a network is first needed; MissingExtraError without torch."""
-    with needing("ADePT", "neural", "sbert"):
-        from dptext.neural import adept  # noqa: PLC0415 (an extra, slow to load)
-    return adept
-
-
-def decoding(spec: NetworkSpec) -> Decoding:
-    """How the network of this spec writes."""
-    found: Decoding = rewriting().Decoding(constrained=spec.decoding == "constrained")
-    return found
-
-
-def told(on_progress: OnProgress | None, *, losses: bool = True) -> Callable[[EpochProgress], None] | None:
+def told(on_progress: OnProgress | None, *, losses: bool = True) -> Callable[[adept.EpochProgress], None] | None:
     """What a training calls after each epoch; without `losses` nothing that private texts decide is told."""
     if on_progress is None:
         return None
 
-    def tell(at: EpochProgress) -> None:
+    def tell(at: adept.EpochProgress) -> None:
         note = f"loss {at.loss:.3g}, held out {at.held_out:.3g}" if losses else ""
         on_progress(FitProgress(at.epoch, at.epochs, "epochs", note))
 
@@ -173,7 +143,7 @@ class Fitted(OnModel[Spec_co]):
 
     __slots__ = ()
 
-    model: AnnotatedModel
+    model: adept.AnnotatedModel
 
     def reconstruction_losses(self, records: Sequence[Record]) -> Floats:
         """Loss per token of writing each record from its own latent, without noise, `(n,)`: for audits, private."""
@@ -185,7 +155,7 @@ class Rewriter(Fitted[Spec_co]):
 
     __slots__ = ("_noise",)
 
-    def __init__(self, spec: Spec_co, model: AnnotatedModel) -> None:
+    def __init__(self, spec: Spec_co, model: adept.AnnotatedModel) -> None:
         super().__init__(spec, model)
         self._noise = spec.vector_noise
 
@@ -196,10 +166,8 @@ class Rewriter(Fitted[Spec_co]):
     def release(self, latents: Floats, randomness: Randomness) -> Floats:
         """Latents with the mechanism's noise."""
         found = np.empty_like(latents, dtype=np.float64)
-        start = 0
-        for source, n in randomness.blocks([1] * len(latents), _ROWS):
-            found[start : start + n] = self._noise.release(latents[start : start + n], source)
-            start += n
+        for source, here in blocks_of(randomness, [1] * len(latents), _ROWS):
+            found[here] = self._noise.release(latents[here], source)
         return found
 
     def log_density(self, released: Floats, latents: Floats) -> Floats:
@@ -208,7 +176,7 @@ class Rewriter(Fitted[Spec_co]):
 
     def write(self, latents: Floats) -> list[tuple[str | None, str]]:
         """Label and text of each latent `(n, dim)`, as it is; a label that is not written is None."""
-        return self.model.write(latents, decoding(self.spec))
+        return self.model.write(latents, adept.Decoding(constrained=self.spec.decoding == "constrained"))
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One utterance and label a record: encode, clip, add noise, decode."""

@@ -23,20 +23,17 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeAlias
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.text_pools import read_pool, save_pool
+from dptext.embeddings.npy import read_pool, save_pool
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism, OnProgress, Remarks, Traits, seen
 from dptext.mechanisms.adept import latent
 from dptext.mechanisms.adept.latent import ClippedRewriter, Fitted, LatentSpec
-from dptext.mechanisms.bases import OneUnit, texts_in_play
+from dptext.mechanisms.bases import OneUnit, blocks_of, texts_in_play
 from dptext.privacy import accounting
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event, PureEvent
 from dptext.privacy.guarantee import Unit
 from dptext.sampling.clipping import clip
 from dptext.sampling.envelope import EnvelopeResponse
-from dptext.sampling.float_noise import Gaussian, L2Laplace
-from dptext.sampling.grid_noise import GridLaplace
-from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.source import Randomness, seeded
 from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.text.batches import Releases
@@ -45,9 +42,10 @@ from dptext.text.records import Record, Release, require_labels
 from dptext.text.saved import reading_saved
 from dptext.types import Floats, Int16s, Json
 
-if TYPE_CHECKING:  # torch is an extra and slow to load
-    from dptext.neural.adept import AnnotatedModel, TextCodebook
-
+if TYPE_CHECKING:
+    from dptext.neural import adept
+else:
+    from dptext.mechanisms.adept.latent import adept
 
 PUBLIC_MODEL = "the auto-encoder, its vocabulary and its labels were made from public text only"
 _CODEBOOK_FILES = "codebook"
@@ -145,7 +143,7 @@ class Adept(LatentSpec, OneUnit):
         return (PUBLIC_MODEL, *latent.alone(self.encoder, self.device))
 
     @property
-    def vector_noise(self) -> GridLaplace | Gaussian | L2Laplace | PrivUnit:
+    def vector_noise(self) -> latent.Noise:
         """The noise on a latent; ConfigError for `codebook`, which adds none."""
         if self.noise == "codebook":
             raise ConfigError("Expected a noise on latents: noise='codebook' chooses among public utterances.")
@@ -166,11 +164,7 @@ class Adept(LatentSpec, OneUnit):
         return found
 
     def fit(
-        self,
-        *,
-        public: Iterable[Record] = (),
-        seed: int | None = None,
-        on_progress: OnProgress | None = None,
+        self, *, public: Iterable[Record] = (), seed: int | None = None, on_progress: OnProgress | None = None
     ) -> AdeptNoise | AdeptCodebook:
         """Train on public records, with the very noise of the mechanism on the latents; or write the codebook.
 
@@ -190,7 +184,7 @@ class Adept(LatentSpec, OneUnit):
         model = self.trained(texts, noise=noise, seed=seed, on_epoch=latent.told(on_progress))
         if self.noise != "codebook":
             return AdeptNoise(self, model)
-        codebook = latent.rewriting().write_codebook(model, texts, size=self.codebook_size, seed=seed)
+        codebook = adept.write_codebook(model, texts, size=self.codebook_size, seed=seed)
         return self._choosing(model, codebook, texts, seed)
 
     def refit(self, fitted: Mechanism[str], *, public: Iterable[Record], seed: int) -> AdeptNoise | AdeptCodebook:
@@ -200,16 +194,31 @@ class Adept(LatentSpec, OneUnit):
         return self.fit(public=public, seed=seed)
 
     def _choosing(
-        self, model: AnnotatedModel, codebook: TextCodebook, public: Sequence[Record], seed: int
+        self, model: adept.AnnotatedModel, codebook: adept.TextCodebook, public: Sequence[Record], seed: int
     ) -> AdeptCodebook:
-        best, weight = latent.rewriting().best_choice, self.label_weight
+        best, weight = adept.best_choice, self.label_weight
         choice = best(codebook, model, public, epsilon=self.epsilon, label_weight=weight, seed=seed)
         return AdeptCodebook(self, model, codebook, choice)
 
     def load(self, folder: Path) -> AdeptNoise | AdeptCodebook:
         """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         model = self.loaded(folder)
-        return AdeptNoise(self, model) if self.noise != "codebook" else _load_codebook(self, model, folder)
+        if self.noise != "codebook":
+            return AdeptNoise(self, model)
+        with reading_saved(f"the codebook in {folder}"):
+            read, described, points = read_pool(folder, _CODEBOOK_FILES, labels=self.labels, dtype=np.float64)
+            sources = tuple(described["sources"])
+            if len(sources) != len(read) or points.shape[1:] != (model.meaning_dim,):
+                raise ValueError
+            choice: Choice
+            if "least" in described:
+                choice = EnvelopeResponse(self.epsilon, np.array(described["least"]), described["total"])
+                if len(choice.least) != len(read):
+                    raise ValueError
+            else:  # a model of before the envelope
+                choice = TopKRandomizedResponse(self.epsilon, described["k"], len(read))
+        book = adept.TextCodebook(read.texts, read.labels, points, sources)
+        return AdeptCodebook(self, model, book, choice)
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
@@ -225,34 +234,13 @@ class Adept(LatentSpec, OneUnit):
             codebook_size=40,
             epochs=2,
         )
-        return (
-            small,
-            replace(small, noise="privunit"),
-            replace(small, noise="laplace_l2", labels=()),
-        )
+        return small, replace(small, noise="privunit"), replace(small, noise="laplace_l2", labels=())
 
 
 def _training_noise(spec: Adept, seed: int) -> Callable[[Floats], Floats]:
     """The mechanism's own noise, and the way back into the ball, for training: its bits are seeded and public."""
     noise, source = spec.vector_noise, seeded(seed)
     return lambda latents: clip(noise.release(latents, source), spec.clip_norm)
-
-
-def _load_codebook(spec: Adept, model: AnnotatedModel, folder: Path) -> AdeptCodebook:
-    with reading_saved(f"the codebook in {folder}"):
-        read, described, points = read_pool(folder, _CODEBOOK_FILES, labels=spec.labels, dtype=np.float64)
-        sources = tuple(described["sources"])
-        if len(sources) != len(read) or points.shape[1:] != (model.meaning_dim,):
-            raise ValueError
-        choice: Choice
-        if "least" in described:
-            choice = EnvelopeResponse(spec.epsilon, np.array(described["least"]), described["total"])
-            if len(choice.least) != len(read):
-                raise ValueError
-        else:  # a model of before the envelope
-            choice = TopKRandomizedResponse(spec.epsilon, described["k"], len(read))
-    book = latent.rewriting().TextCodebook(read.texts, read.labels, points, sources)
-    return AdeptCodebook(spec, model, book, choice)
 
 
 def _chosen(choice: Choice) -> dict[str, Json]:
@@ -272,15 +260,14 @@ class AdeptCodebook(Fitted[Adept]):
 
     __slots__ = ("choice", "codebook")
 
-    def __init__(self, spec: Adept, model: AnnotatedModel, codebook: TextCodebook, choice: Choice) -> None:
+    def __init__(self, spec: Adept, model: adept.AnnotatedModel, codebook: adept.TextCodebook, choice: Choice) -> None:
         super().__init__(spec, model)
         self.codebook = codebook
         self.choice = choice
 
     def remarks(self) -> Remarks:
         """How many utterances are really in play."""
-        choice, size = self.choice, len(self.codebook)
-        return texts_in_play(choice.in_play() if isinstance(choice, EnvelopeResponse) else size, size)
+        return texts_in_play(self.choice, len(self.codebook))
 
     def public_records(self) -> list[Record]:
         """The utterances with their labels, as a pool of candidates for another mechanism."""
@@ -304,8 +291,7 @@ class AdeptCodebook(Fitted[Adept]):
     def _scores(self, records: Sequence[Record]) -> Int16s:
         labels = [record.label for record in records]
         meanings = self.model.meanings(records)
-        found: Int16s = latent.rewriting().scores(self.codebook, meanings, labels, label_weight=self.spec.label_weight)
-        return found
+        return adept.scores(self.codebook, meanings, labels, label_weight=self.spec.label_weight)
 
     def output_distribution(self, record: Record) -> Mapping[str, float]:
         """The probability of each utterance; where there are labels, of label, U+001F and text."""
@@ -318,7 +304,7 @@ class AdeptCodebook(Fitted[Adept]):
         """One utterance of the codebook and its label a record."""
         scores, choice = self._scores(records), self.choice
         chosen: list[int] = []
-        for source, n in randomness.blocks([1] * len(records), _ROWS):
-            chosen += choice.choose(scores[len(chosen) : len(chosen) + n], source).tolist()
+        for source, here in blocks_of(randomness, [1] * len(records), _ROWS):
+            chosen += choice.choose(scores[here], source).tolist()
         book = self.codebook
         return latent.written(records, [(book.labels[i], book.texts[i]) for i in chosen])

@@ -29,28 +29,18 @@ import numpy as np
 from dptext import _validate
 from dptext.embeddings.embedder import PUBLIC_AUTOENCODER, RANKED_IN_BATCHES, read_alone
 from dptext.embeddings.likeness import GRID, STEPS
-from dptext.embeddings.text_pools import read_pool, save_pool
+from dptext.embeddings.npy import read_pool, save_pool
 from dptext.errors import ConfigError
 from dptext.mechanism import ADDED, OnProgress, Remarks, Traits, seen
-from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, check_choices, texts_in_play
-from dptext.mechanisms.candidates.rankers import (
-    WIDTH,
-    Pool,
-    Ranker,
-    RankerName,
-    Saved,
-    enveloped,
-    load_ranker,
-    tuned,
-)
+from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, blocks_of, check_choices, texts_in_play
+from dptext.mechanisms.candidates.rankers import WIDTH, Pool, Ranker, RankerName, Saved, enveloped, load_ranker, tuned
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, PureEvent
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES
 from dptext.sampling.envelope import EnvelopeResponse
 from dptext.sampling.exponential import Exponential
-from dptext.sampling.label_response import LabelResponse
 from dptext.sampling.source import Randomness
-from dptext.sampling.top_k import TopKRandomizedResponse
+from dptext.sampling.top_k import LabelResponse, TopKRandomizedResponse
 from dptext.text.batches import Batch, Releases
 from dptext.text.reading import as_records
 from dptext.text.records import Record, Release, records_digest, require_labels
@@ -263,21 +253,10 @@ class Candidates(OneEpsilon):
     ) -> Ranker:
         # What an envelope keeps is the cosine itself; other choices have only ranks or differences of it.
         centred = self.selection != "envelope" or self.ranker == "adept"
-        most, device, told = self.max_sentences, self.device, on_progress
-        return load_ranker(
-            self.ranker,
-            texts,
-            folder,
-            max_sentences=most,
-            device=device,
-            precision=self.precision,
-            centred=centred,
-            saved=saved,
-            on_progress=told,
-        )
+        how: dict[str, Any] = {"device": self.device, "precision": self.precision, "max_sentences": self.max_sentences}
+        return load_ranker(self.ranker, texts, folder, centred=centred, saved=saved, on_progress=on_progress, **how)
 
     def _checked(self, given: list[Record], name: str) -> list[Record]:
-        """The records, without labels where there are none in the settings."""
         require_labels(given, self.labels, name)
         return given if self.labels else [replace(record, label=None) for record in given]
 
@@ -326,7 +305,6 @@ def _envelope(spec: Candidates, pool: Pool) -> EnvelopeResponse:
 
 @lru_cache(maxsize=256)
 def _log_range(epsilon: float, size: int) -> float:
-    """The largest range of the log weights of `size` options that costs at most epsilon."""
     if epsilon < 1e-12:  # a range never costs more than twice itself
         return epsilon / 2 * (1 - 2.0**-40)
     return accounting.calibrate(ExponentialEvent(1.0, size), epsilon).log_range
@@ -386,10 +364,7 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
 
     def remarks(self) -> Remarks:
         """How many candidates are really in play."""
-        choice = self.choice
-        return texts_in_play(
-            choice.in_play() if isinstance(choice, EnvelopeResponse) else len(self.pool), len(self.pool)
-        )
+        return texts_in_play(self.choice, len(self.pool))
 
     def _by_likeness(self, scores: Int16s) -> Int16s | Floats:
         return self.pool.stretched(scores) if self.spec.selection == "exponential" else scores
@@ -416,8 +391,7 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
         cosines, response, choice = self._cosines(batch), self.spec.label_response, self.choice
         texts: list[str] = []
         given: list[str | None] = []
-        for source, n in randomness.blocks([1] * len(batch), _DOCUMENTS_AT_ONCE):
-            here = slice(len(texts), len(texts) + n)
+        for source, here in blocks_of(randomness, [1] * len(batch), _DOCUMENTS_AT_ONCE):
             labels = list(batch.labels[here])
             if response is not None:
                 labels = [response.labels[i] for i in response.choose(labels, source).tolist()]

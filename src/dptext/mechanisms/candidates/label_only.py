@@ -26,12 +26,12 @@ from dptext import _validate
 from dptext.embeddings.encoders import load_encoder
 from dptext.errors import ConfigError
 from dptext.mechanism import Traits, seen
-from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, check_choices
-from dptext.mechanisms.candidates.rankers import TfIdf
+from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, blocks_of, check_choices
+from dptext.mechanisms.candidates.rankers import tfidf_of
 from dptext.privacy.events import TopKEvent
 from dptext.sampling.discrete import uniform_below
-from dptext.sampling.label_response import LabelResponse
 from dptext.sampling.source import Randomness
+from dptext.sampling.top_k import LabelResponse
 from dptext.text.batches import Batch, Releases
 from dptext.text.files import create_private
 from dptext.text.reading import as_records
@@ -98,10 +98,8 @@ class LabelOnly(OneEpsilon):
 
         Public records with no label, or another one, are left out. A text that occurs twice is twice as likely.
 
-        Raises:
-            ConfigError: a label has no public text.
-            DataError: a text cannot be written as UTF-8.
-            MissingExtraError: `embedder="sentence"` and the sentence encoder is absent.
+        ConfigError: a label has no public text. DataError: a text cannot be written as UTF-8. MissingExtraError:
+        `embedder="sentence"` and the sentence encoder is absent.
         """
         texts: dict[str, list[str]] = {label: [] for label in self.labels}
         for record in as_records(public):
@@ -119,7 +117,7 @@ class LabelOnly(OneEpsilon):
         if self.embedder == "sentence":
             vectors: Floats | sparse.csr_array = load_encoder("sentence").embed(every)
         else:
-            vectors = TfIdf.of(every).rows(every)
+            vectors = tfidf_of(every)(every)
         ends = np.cumsum([len(found) for found in texts]).tolist()
         return [found[medoid(vectors[end - len(found) : end])] for found, end in zip(texts, ends, strict=True)]
 
@@ -171,10 +169,7 @@ class LabelOnlyMechanism(FittedMechanism[LabelOnly]):
         batch = Batch.of(records)
         given = batch.labels
         labels, texts = np.empty((2, len(given)), np.int64)
-        start = 0
-        for source, n in randomness.blocks([1] * len(records), _ROWS_AT_ONCE):
-            here = slice(start, start + n)
-            start += n
+        for source, here in blocks_of(randomness, [1] * len(records), _ROWS_AT_ONCE):
             labels[here] = self._response.choose(given[here], source)
             texts[here] = self._draw_texts(labels[here], source)
         drawn, names, public = labels.tolist(), self.spec.labels, self._texts

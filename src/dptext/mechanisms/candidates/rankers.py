@@ -24,14 +24,13 @@ from scipy import sparse
 from dptext.embeddings.distilled import bags, common_words, distil_with_words, load_distilled, rarity
 from dptext.embeddings.encoders import Encoder, load_encoder
 from dptext.embeddings.likeness import GRID, STEPS, mean_by_document, on_grid
+from dptext.embeddings.npy import TextPool
 from dptext.embeddings.sentence_encoder import Precision
-from dptext.embeddings.text_pools import TextPool
 from dptext.errors import ConfigError, needing
 from dptext.mechanism import FitProgress, OnProgress
 from dptext.sampling.envelope import tuned_response
 from dptext.sampling.exponential import Exponential
-from dptext.sampling.label_response import LabelResponse
-from dptext.sampling.top_k import agreement, best_number
+from dptext.sampling.top_k import LabelResponse, agreement, best_number
 from dptext.text.records import Record
 from dptext.text.saved import SAVE_AGAIN
 from dptext.text.tokens import sentences, tokenize
@@ -55,25 +54,16 @@ _HIGH = (0.99, 0.998, 0.9995, 1.0)
 WIDTH = 2.0
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class TfIdf:
-    """Words of public texts, each with its column and its weight; without scikit-learn, which is an extra.
+def tfidf_of(texts: Sequence[str]) -> Callable[[Sequence[str]], sparse.csr_array]:
+    """Texts to rows of norm 1 `(n_texts, n_words)`, zero where no word of the public `texts` is known.
 
-    The weight is ln((1 + n) / (1 + texts with the word)) + 1 for n texts, as scikit-learn's, `(n_words,)`.
+    The count of a word is multiplied by ln((1 + n) / (1 + texts with the word)) + 1 for n public texts, as in
+    scikit-learn, which is an extra. The words stand in the order in which they occur first.
     """
-
-    position: Mapping[str, int]
-    weights: Floats
-
-    @classmethod
-    def of(cls, texts: Sequence[str]) -> TfIdf:
-        """The words of these texts, in the order in which they occur first."""
-        having = Counter(word for text in texts for word in dict.fromkeys(_words(text)))
-        return cls({word: i for i, word in enumerate(having)}, rarity([*having.values()] or [0], len(texts)))
-
-    def rows(self, texts: Sequence[str]) -> sparse.csr_array:
-        """Rows of norm 1 `(n_texts, n_words)`: the count of a word times its weight; zero where no word is known."""
-        return bags([_words(text) for text in texts], self.position, self.weights)
+    having = Counter(word for text in texts for word in dict.fromkeys(_words(text)))
+    position = {word: i for i, word in enumerate(having)}
+    weights = rarity([*having.values()] or [0], len(texts))
+    return lambda found: bags([_words(text) for text in found], position, weights)
 
 
 def _words(text: str) -> list[str]:
@@ -110,10 +100,10 @@ class Ranker:
 
 def words_ranker(texts: Sequence[str]) -> Ranker:
     """TF-IDF of lower-cased words. A word that no candidate has counts nothing."""
-    weighing = TfIdf.of(texts)
+    weighed = tfidf_of(texts)
 
     def read(found: Sequence[str]) -> sparse.csr_array:
-        rows = weighing.rows(found)
+        rows = weighed(found)
         return sparse.csr_array((np.rint(rows.data * GRID).astype(np.int32), rows.indices, rows.indptr), rows.shape)
 
     return Ranker(read, read(texts), {}, np.empty(0))
@@ -147,10 +137,9 @@ def load_ranker(
     model. At most `max_sentences` of a text are read, with `distilled` only of a candidate. Points and centre that were
     computed before are `saved`. Before that `on_progress` is told how many candidates a sentence encoder has read.
 
-    Raises:
-        ConfigError: the folder holds no auto-encoder of public text; or what was saved is cut short, edited, or of
-            another encoder.
-        MissingExtraError: what the ranker needs is not installed. Only the fitting of `distilled` needs an encoder.
+    ConfigError: the folder holds no auto-encoder of public text; or what was saved is cut short, edited, or of another
+    encoder. MissingExtraError: what the ranker needs is not installed. Only the fitting of `distilled` needs an
+    encoder.
     """
     own: Floats | None = None
     read: Callable[[Sequence[str]], Floats]
@@ -230,7 +219,6 @@ class _Watched:
 
 
 def _documents(on_progress: OnProgress, before: int, here: int, n_sentences: int, total: int) -> Callable[[int], None]:
-    """Tells by the sentences that are read how many documents are, after those before."""
     return lambda done: on_progress(FitProgress(before + here * done // n_sentences, total, "texts embedded"))
 
 
@@ -294,13 +282,7 @@ def enveloped(
 
 
 def tuned(
-    pool: Pool,
-    ranker: Ranker,
-    public: Sequence[Record],
-    *,
-    choice: float | Exponential,
-    label_weight: float,
-    seed: int,
+    pool: Pool, ranker: Ranker, public: Sequence[Record], *, choice: float | Exponential, label_weight: float, seed: int
 ) -> Pool:
     """The pool with the k, or the range of scores, that keeps most, by public records.
 

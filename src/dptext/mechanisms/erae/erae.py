@@ -17,33 +17,33 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
 from dptext import _validate
 from dptext.embeddings.embedder import IN_BLOCKS
-from dptext.errors import ConfigError, needing
+from dptext.errors import ConfigError
 from dptext.mechanism import FitProgress, Mechanism, OnProgress, Remarks, Traits
-from dptext.mechanisms.bases import OneUnit, OnModel, check_choices, settings_for
+from dptext.mechanisms.bases import Extra, OneUnit, OnModel, bisected, check_choices, settings_for
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, TopKEvent, TwoSetEvent
-from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_epsilon
-from dptext.sampling.exponential import ClippedExponential
+from dptext.privacy.guarantee import Unit, format_epsilon
+from dptext.sampling.exponential import ClippedExponential, TwoSet
 from dptext.sampling.hub import LARGEST_HUB_EPSILON, Hub
 from dptext.sampling.source import Randomness
 from dptext.sampling.top_k import TopKRandomizedResponse
-from dptext.sampling.two_set import TwoSet
 from dptext.text.batches import Batch, Releases
 from dptext.text.reading import as_records
 from dptext.text.records import Record
 from dptext.types import Floats, Int32s, Integers
 
 if TYPE_CHECKING:
-    from dptext.neural.erae import ErAeModel, ErAeSettings, StepProgress
+    from dptext.neural import erae as neural
+else:
+    neural = Extra("dptext.neural.erae", "ER-AE", "neural")
 
-#: The step of logits: `LOGIT_GRID` of `dptext.neural.erae.writing`, which needs torch.
+#: The step of logits: `LOGIT_GRID` of `dptext.neural.erae.network`, which needs torch.
 _GRID = 2.0**-8
 
 WordChoice: TypeAlias = Hub | TopKRandomizedResponse | TwoSet | ClippedExponential
@@ -52,7 +52,6 @@ _ENUMERABLE = 10_000
 
 
 def _below(steps: Int32s) -> Floats:
-    """Logits below the largest of their row."""
     return np.asarray((steps - steps.max(axis=1, keepdims=True)) * _GRID)
 
 
@@ -63,24 +62,15 @@ def _softmax(steps: Int32s) -> Floats:
 
 def choose(chooser: WordChoice, choice: str, logits: Sequence[Int32s], source: Randomness) -> Integers:
     """One option a row."""
-    match chooser:
-        case Hub():
-            return chooser.choose(_softmax(logits[0]), _softmax(logits[1]), source)
-        case TopKRandomizedResponse():
-            return chooser.choose(logits[0], source)
-        case _:
-            return chooser.choose(_below(logits[0]) if choice == "exponential" else _softmax(logits[0]), source)
+    given = (*_scores(chooser, choice, logits), source)
+    return chooser.choose(*given)
 
 
-def distribution(chooser: WordChoice, choice: str, logits: Sequence[Int32s]) -> Floats:
-    """Probabilities `(rows, options)` of what `choose` draws."""
-    match chooser:
-        case Hub():
-            return chooser.distribution(_softmax(logits[0]), _softmax(logits[1]))
-        case TopKRandomizedResponse():
-            return chooser.distribution(logits[0])
-        case _:
-            return chooser.distribution(_below(logits[0]) if choice == "exponential" else _softmax(logits[0]))
+def _scores(chooser: WordChoice, choice: str, logits: Sequence[Int32s]) -> tuple[Any, ...]:
+    """What the choice is made by: for `hub` private and public probabilities."""
+    if isinstance(chooser, TopKRandomizedResponse):
+        return (logits[0],)
+    return (_below(logits[0]),) if choice == "exponential" else tuple(map(_softmax, logits))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +136,8 @@ class ErAe(OneUnit):
         _validate.positive(epsilon=self.epsilon, learning_rate=self.learning_rate, score_range=self.score_range)
         _validate.within(0, LARGEST_HUB_EPSILON, epsilon=self.epsilon)
         _validate.not_negative(reward=self.reward)
-        _validate.count(
-            max_tokens=self.max_tokens,
-            epochs=self.epochs,
-            hidden=self.hidden,
-            latent_dim=self.latent_dim,
-            embedding=self.embedding,
-        )
+        counts = ("max_tokens", "epochs", "hidden", "latent_dim", "embedding")
+        _validate.count(**{name: getattr(self, name) for name in counts})
         _validate.within(4, 60_000, max_words=self.max_words)
         _validate.within(0, self.max_words // 2, k=self.k)
         check_choices(self)
@@ -169,11 +154,6 @@ class ErAe(OneUnit):
     def assumptions(self) -> tuple[str, ...]:
         """The network is public; a processor computes each text by itself."""
         return (PUBLIC_MODEL,) if self.device == "cpu" else (PUBLIC_MODEL, IN_BLOCKS)
-
-    @property
-    def token_guarantee(self) -> Guarantee:
-        """What a single released word says of the whole text, given those before it."""
-        return accounting.guarantee((self.chooser.event,), 0.0, unit=Unit.DOCUMENT, basis=Basis.CONDITIONAL)
 
     def remarks(self) -> Remarks:
         """What the epsilon of a text is made of, and what it is worth."""
@@ -207,24 +187,20 @@ class ErAe(OneUnit):
                 spread = accounting.calibrate(ExponentialEvent(1.0, size), self.epsilon).log_range
                 return ClippedExponential(0.0, 1.0, 1 / spread, size)
             case _:
-                return self._two_set
+                own = 2 * (self.epsilon - self._floor) * (1 - 1e-9)  # what is left after rounding the bound up
+                if not own > 0:
+                    raise ConfigError(
+                        f"Expected epsilon={self.epsilon!r} > {self._floor:.4g}: {self.choice} costs that much with "
+                        f"{size} options even if it says nothing. Raise epsilon, lower max_words, or take "
+                        "choice='top_k_rr'."
+                    )
+                return TwoSet(own, self.k or 5, size, "sampled" if self.choice == "two_set_sampled" else "top_k")
 
     @property
     def _floor(self) -> float:
         """What a two-set choice costs even if it says nothing."""
         size, k = self.options, self.k or 5
         return math.log(size - 1) if self.choice == "two_set_sampled" else math.log((size - k) / k)
-
-    @property
-    def _two_set(self) -> TwoSet:
-        size, k, sampled, floor = self.options, self.k or 5, self.choice == "two_set_sampled", self._floor
-        own = 2 * (self.epsilon - floor) * (1 - 1e-9)  # what is left after rounding the bound up
-        if not own > 0:
-            raise ConfigError(
-                f"Expected epsilon={self.epsilon!r} > {floor:.4g}: {self.choice} costs that much with {size} options "
-                "even if it says nothing. Raise epsilon, lower max_words, or take choice='top_k_rr'."
-            )
-        return TwoSet(own, k, size, "sampled" if sampled else "top_k")
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> ErAe:
         """The spec whose whole text costs at most epsilon at delta; ConfigError where no choice costs so little."""
@@ -240,26 +216,16 @@ class ErAe(OneUnit):
             while found.guarantee(delta=delta).epsilon > epsilon:
                 found = replace(self, epsilon=found.epsilon * (1 - 1e-9))
             return found
-        high = min(epsilon, LARGEST_HUB_EPSILON)
-        for _ in range(40):
-            middle = (low + high) / 2
-            tried = replace(self, epsilon=middle)
-            fits = tried.guarantee(delta=delta).epsilon <= epsilon
-            found = tried if fits else found
-            low, high = (middle, high) if fits else (low, middle)
-        return found
+        return bisected(
+            self, epsilon, low, min(epsilon, LARGEST_HUB_EPSILON), rounds=40, unit=Unit.DOCUMENT, delta=delta
+        )
 
     @property
-    def _settings(self) -> ErAeSettings:
-        found: ErAeSettings = settings_for(_neural().ErAeSettings, self)
-        return found
+    def _settings(self) -> neural.ErAeSettings:
+        return settings_for(neural.ErAeSettings, self)
 
     def fit(
-        self,
-        *,
-        public: Iterable[Record] = (),
-        seed: int | None = None,
-        on_progress: OnProgress | None = None,
+        self, *, public: Iterable[Record] = (), seed: int | None = None, on_progress: OnProgress | None = None
     ) -> ErAeMechanism:
         """Train the network on public texts.
 
@@ -274,11 +240,11 @@ class ErAe(OneUnit):
         """
         seed = secrets.randbits(32) if seed is None else seed
 
-        def told(at: StepProgress) -> None:
+        def told(step: int, steps: int, loss: float) -> None:
             if on_progress is not None:
-                on_progress(FitProgress(at.step, at.steps, "steps", f"loss {at.loss:.3g}"))
+                on_progress(FitProgress(step, steps, "steps", f"loss {loss:.3g}"))
 
-        return ErAeMechanism(self, _neural().fit_erae(self._settings, as_records(public), seed=seed, on_progress=told))
+        return ErAeMechanism(self, neural.fit_erae(self._settings, as_records(public), seed=seed, on_progress=told))
 
     def refit(self, fitted: Mechanism[str], *, public: Iterable[Record], seed: int) -> ErAeMechanism:
         """As `dptext.mechanism.Refits`: the network is taken over."""
@@ -288,7 +254,7 @@ class ErAe(OneUnit):
 
     def load(self, folder: Path) -> ErAeMechanism:
         """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
-        return ErAeMechanism(self, _neural().load_erae(self._settings, folder))
+        return ErAeMechanism(self, neural.load_erae(self._settings, folder))
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
@@ -314,18 +280,12 @@ class ErAe(OneUnit):
         )
 
 
-def _neural() -> ModuleType:
-    with needing("ER-AE", "neural"):
-        from dptext.neural import erae  # noqa: PLC0415 (an extra, slow to load)
-    return erae
-
-
 class ErAeMechanism(OnModel[ErAe]):
     """`ErAe` with its network: public, and the same for every choice and epsilon. Immutable."""
 
     __slots__ = ()
 
-    model: ErAeModel
+    model: neural.ErAeModel
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One text a record, of `max_tokens` words less what follows the end."""
@@ -357,14 +317,14 @@ class ErAeMechanism(OnModel[ErAe]):
 
         The options `released` so far are `(n_beginnings, steps)`, fewer than `max_tokens`.
         """
-        found = [np.empty((0, self.spec.options))]
+        chooser, found = self.spec.chooser, [np.empty((0, self.spec.options))]
         for start in range(0, len(released), self.model.rows):
             block = released[start : start + self.model.rows]
             writing = self.model.begin([record] * len(block), public=self.spec.choice == "hub")
             for column in block.T:
                 writing.logits()
                 writing.wrote(column)
-            found.append(distribution(self.spec.chooser, self.spec.choice, writing.logits()))
+            found.append(chooser.distribution(*_scores(chooser, self.spec.choice, writing.logits())))
         return np.concatenate(found)
 
     def output_distribution(self, record: Record) -> Mapping[str, float]:

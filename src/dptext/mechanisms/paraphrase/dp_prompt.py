@@ -8,20 +8,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import ClassVar, Final, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias
 
 import numpy as np
 
 from dptext import _validate
 from dptext.errors import ConfigError
-from dptext.language.model import MODEL_IS_PUBLIC, Contexts, LanguageModel
+from dptext.language.model import MODEL_IS_PUBLIC, LanguageModel
 from dptext.language.reading import SMOLLM2, load_language_model
 from dptext.language.writing import options_of
 from dptext.mechanism import Learns, Remarks, Traits
-from dptext.mechanisms.bases import FittedMechanism, OneUnit, check_choices
+from dptext.mechanisms.bases import FittedMechanism, OneUnit, Untrained, check_choices
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, PureEvent, TopKEvent
 from dptext.privacy.guarantee import Unit, format_epsilon
@@ -32,6 +31,9 @@ from dptext.sampling.weights import softmax
 from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
+
+if TYPE_CHECKING:
+    from dptext.language.llama import LlamaContexts
 
 _TEXT: Final = "{text}"
 _ROWS_AT_ONCE: Final = 32  # of some 10 MB each
@@ -49,7 +51,7 @@ PROMPT: Final = """Rewrite each sentence in other words.
 
 
 @dataclass(frozen=True, slots=True)
-class DpPrompt(OneUnit):
+class DpPrompt(Untrained["DpPromptMechanism"], OneUnit):
     """Settings of a paraphrase by a language model, each of its tokens chosen privately.
 
     Use:
@@ -150,18 +152,8 @@ class DpPrompt(OneUnit):
         )
         return replace(self, epsilon=epsilon + found.epsilon)
 
-    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> DpPromptMechanism:
-        """Load the model; public records and a seed are not needed.
-
-        Raises:
-            ConfigError: there is no such model, or it has another vocabulary or reads too few tokens.
-            MissingExtraError: its package is absent; the message names the line that installs it.
-        """
+    def _fitted(self) -> DpPromptMechanism:
         return DpPromptMechanism(self, load_language_model(self.model))
-
-    def load(self, folder: Path) -> DpPromptMechanism:
-        """The mechanism: nothing was saved, as the settings name the model and its digest is held against it."""
-        return self.fit()
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
@@ -207,12 +199,12 @@ class DpPromptMechanism(FittedMechanism[DpPrompt]):
             there, sides = self._options(contexts.log_probabilities())
             for (source, rows), end in zip(streams, ends.tolist(), strict=True):
                 own = slice(end - rows, end)
-                drawn = _choose(self._chooser, [side[own] for side in sides], source)
-                column[own] = there[own][np.arange(rows), drawn]
+                given = (*(side[own] for side in sides), source)
+                column[own] = there[own][np.arange(rows), self._chooser.choose(*given)]
             contexts.append(np.tile(column, len(sides)))
         return list(map(self._text, written.tolist()))
 
-    def _contexts(self, texts: Sequence[str], written: Integers, *, more: int) -> Contexts:
+    def _contexts(self, texts: Sequence[str], written: Integers, *, more: int) -> LlamaContexts:
         """The model after these texts and what was written, then for `hub` after what was written alone."""
         read = [self._model.tokens(" ".join(text.split()))[: self.spec.max_tokens] for text in texts]
         both = [*read, *([list[int]()] * len(read) if isinstance(self._chooser, Hub) else [])]
@@ -220,7 +212,7 @@ class DpPromptMechanism(FittedMechanism[DpPrompt]):
         prompts = [[*self._before, *text, *self._after, *tokens] for text, tokens in zip(both, after, strict=True)]
         return self._model.contexts(prompts, more=more)
 
-    def _options(self, known: Floats) -> tuple[Integers, tuple[Floats, ...]]:
+    def _options(self, known: Floats) -> tuple[Integers, tuple[Any, ...]]:
         """The tokens that can be drawn, and what a choice among them is made by: `(rows, options)` each."""
         spec, chooser = self.spec, self._chooser
         if isinstance(chooser, Hub):
@@ -246,22 +238,10 @@ class DpPromptMechanism(FittedMechanism[DpPrompt]):
         for _ in range(steps):
             contexts = self._contexts([record.text] * len(begun), begun, more=0)
             there, sides = self._options(contexts.log_probabilities())
-            chances = (chances[:, None] * _distribution(self._chooser, sides)).ravel()
+            chances = (chances[:, None] * self._chooser.distribution(*sides)).ravel()
             begun = np.column_stack([np.repeat(begun, size, axis=0), there.ravel()])
         found: dict[str, float] = {}
         for tokens, chance in zip(begun.tolist(), chances.tolist(), strict=True):
             text = self._text(tokens)
             found[text] = found.get(text, 0.0) + chance
         return found
-
-
-def _choose(chooser: TokenChoice, sides: Sequence[Floats], source: Randomness) -> Integers:
-    if isinstance(chooser, Hub):
-        return chooser.choose(sides[0], sides[1], source)
-    return chooser.choose(sides[0], source)
-
-
-def _distribution(chooser: TokenChoice, sides: Sequence[Floats]) -> Floats:
-    if isinstance(chooser, Hub):
-        return chooser.distribution(sides[0], sides[1])
-    return chooser.distribution(sides[0])

@@ -7,15 +7,16 @@ r"""Tokens masked, the others as they are: what the mechanisms of redaction shar
 ['I saw [X] .\nBye']
 """
 
-from __future__ import annotations
-
 import math
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 from dptext.errors import ConfigError
+from dptext.mechanisms.bases import FittedMechanism
+from dptext.sampling.source import Randomness
 from dptext.text import tokens as text
 from dptext.text.batches import Batch, Releases
 from dptext.text.formats import string_fault
@@ -77,6 +78,37 @@ def masked(records: Sequence[Record], documents: Sequence[Lines], hidden: Iterab
     """One release a record; `hidden` says of each token of all documents, in order, whether it is masked."""
     turns = iter(hidden)
     return Batch.of(records).released([mask.written(lines, turns) for lines in documents])
+
+
+class Masking:
+    """A spec of redaction."""
+
+    __slots__ = ()
+
+    mask: str
+    runs: Runs
+
+
+Spec_co = TypeVar("Spec_co", bound=Masking, covariant=True)
+
+
+class MaskingMechanism(FittedMechanism[Spec_co]):
+    """A fitted mechanism of redaction. Immutable."""
+
+    __slots__ = ("_mask",)
+
+    def __init__(self, spec: Spec_co) -> None:
+        super().__init__(spec)
+        self._mask = Mask(spec.mask, spec.runs)
+
+    @abstractmethod
+    def _hidden(self, records: Sequence[Record], documents: Sequence[Lines], randomness: Randomness) -> Iterable[bool]:
+        """Of each token of all documents, in order, whether it is masked."""
+
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
+        """One text a record, of as many tokens a line as it has, or fewer where masks are merged."""
+        documents = tokenized(records)
+        return masked(records, documents, self._hidden(records, documents, randomness), self._mask)
 
 
 def share(level: float, n: int) -> int:

@@ -7,27 +7,25 @@ and by patterns. What it overlooks leaves verbatim.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import ClassVar, Literal, Protocol, Self
 
 from dptext import _validate
 from dptext.errors import ConfigError, needing
 from dptext.mechanism import Learns, Traits
-from dptext.mechanisms.bases import FittedMechanism, NoGuarantee
-from dptext.mechanisms.redaction.masking import KEPT_WORDS, Mask, Runs, flat, masked, tokenized
+from dptext.mechanisms.bases import NoGuarantee, Untrained
+from dptext.mechanisms.redaction.masking import KEPT_WORDS, Lines, Mask, Masking, MaskingMechanism, Runs, flat
 from dptext.sampling.source import Randomness
 from dptext.text import tokens as text
-from dptext.text.batches import Releases
 from dptext.text.records import Record
 
 _LANGUAGE = "en"
 
 
 @dataclass(frozen=True, slots=True)
-class PiiRedaction(NoGuarantee):
+class PiiRedaction(Untrained["PiiRedactionMechanism"], Masking, NoGuarantee):
     """Settings of redaction by a tagger of personal data, presidio (extra `[pii]`), for English.
 
     Use:
@@ -68,21 +66,18 @@ class PiiRedaction(NoGuarantee):
         object.__setattr__(self, "entities", tuple(self.entities))
         Mask(self.mask, self.runs)
 
-    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> PiiRedactionMechanism:
-        """Load the tagger; public records and a seed are not needed.
-
-        ConfigError: the spaCy model is not installed, or presidio does not know one of the entities. MissingExtraError:
-        presidio-analyzer is absent.
-        """
-        return _load(self)
-
-    def load(self, folder: Path) -> PiiRedactionMechanism:
-        """The mechanism of this spec, as by `fit`; nothing is read from the folder.
-
-        The tagger is that of the installed packages; `load_model` refuses one of other versions, which has another
-        digest.
-        """
-        return _load(self)
+    def _fitted(self) -> PiiRedactionMechanism:
+        with needing("pii_redaction", "pii"):
+            from presidio_analyzer import AnalyzerEngine  # noqa: PLC0415 (an extra, slow to load)
+            from presidio_analyzer.nlp_engine import NlpEngineProvider  # noqa: PLC0415
+        versions = f"presidio-analyzer {version('presidio-analyzer')}, {self.model} {model_version(self.model)}"
+        settings = {"nlp_engine_name": "spacy", "models": [{"lang_code": _LANGUAGE, "model_name": self.model}]}
+        engine = NlpEngineProvider(nlp_configuration=settings).create_engine()
+        analyzer = AnalyzerEngine(nlp_engine=engine, supported_languages=[_LANGUAGE])
+        known = analyzer.get_supported_entities(language=_LANGUAGE)
+        if unknown := sorted(set(self.entities) - set(known)):
+            raise ConfigError(f"Expected entities among {', '.join(sorted(known))}, found {', '.join(unknown)}.")
+        return PiiRedactionMechanism(self, analyzer, versions)
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
@@ -107,15 +102,14 @@ class Analyzer(Protocol):
         ...
 
 
-class PiiRedactionMechanism(FittedMechanism[PiiRedaction]):
-    """A `PiiRedaction` with its tagger. Without any randomness of its own."""
+class PiiRedactionMechanism(MaskingMechanism[PiiRedaction]):
+    """A `PiiRedaction` with its tagger, without any randomness. Every token of which a part was found is masked."""
 
-    __slots__ = ("_analyzer", "_mask", "_versions")
+    __slots__ = ("_analyzer", "_versions")
 
     def __init__(self, spec: PiiRedaction, analyzer: Analyzer, versions: str) -> None:
         super().__init__(spec)
         self._analyzer = analyzer
-        self._mask = Mask(spec.mask, spec.runs)
         self._versions = versions
 
     @property
@@ -123,15 +117,9 @@ class PiiRedactionMechanism(FittedMechanism[PiiRedaction]):
         """The digest of the names and versions of the tagger's packages."""
         return {"tagger": hashlib.sha256(self._versions.encode()).hexdigest()}
 
-    def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
-        """One text a record: every token of which a part was found is masked."""
-        documents = tokenized(records)
-        hidden = [
-            masks
-            for record, lines in zip(records, documents, strict=True)
-            for masks in _overlaps(flat(lines), record.text, self._found(record.text))
-        ]
-        return masked(records, documents, hidden, self._mask)
+    def _hidden(self, records: Sequence[Record], documents: Sequence[Lines], randomness: Randomness) -> Iterator[bool]:
+        for record, lines in zip(records, documents, strict=True):
+            yield from _overlaps(flat(lines), record.text, self._found(record.text))
 
     def _found(self, document: str) -> Sequence[Found]:
         if not document.strip():
@@ -147,7 +135,6 @@ class PiiRedactionMechanism(FittedMechanism[PiiRedaction]):
 
 
 def _overlaps(tokens: Sequence[str], document: str, pieces: Iterable[Found]) -> list[bool]:
-    """Whether each token shares a character with a piece of the document."""
     inside = bytearray(len(document))
     for piece in pieces:
         start, end = max(0, piece.start), min(len(document), piece.end)
@@ -159,20 +146,6 @@ def _overlaps(tokens: Sequence[str], document: str, pieces: Iterable[Found]) -> 
         hidden.append(any(dark[place : place + len(token)]))
         place += len(token)
     return hidden
-
-
-def _load(spec: PiiRedaction) -> PiiRedactionMechanism:
-    with needing("pii_redaction", "pii"):
-        from presidio_analyzer import AnalyzerEngine  # noqa: PLC0415 (an extra, slow to load)
-        from presidio_analyzer.nlp_engine import NlpEngineProvider  # noqa: PLC0415
-    versions = f"presidio-analyzer {version('presidio-analyzer')}, {spec.model} {model_version(spec.model)}"
-    settings = {"nlp_engine_name": "spacy", "models": [{"lang_code": _LANGUAGE, "model_name": spec.model}]}
-    engine = NlpEngineProvider(nlp_configuration=settings).create_engine()
-    analyzer = AnalyzerEngine(nlp_engine=engine, supported_languages=[_LANGUAGE])
-    known = analyzer.get_supported_entities(language=_LANGUAGE)
-    if unknown := sorted(set(spec.entities) - set(known)):
-        raise ConfigError(f"Expected entities among {', '.join(sorted(known))}, found {', '.join(unknown)}.")
-    return PiiRedactionMechanism(spec, analyzer, versions)
 
 
 def model_version(model: str) -> str:

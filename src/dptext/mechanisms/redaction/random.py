@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from pathlib import Path
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -21,15 +20,14 @@ import numpy as np
 from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.mechanism import Learns, Traits
-from dptext.mechanisms.bases import FittedMechanism, NoGuarantee, OneUnit, check_choices
-from dptext.mechanisms.redaction.masking import KEPT_WORDS, Lines, Mask, Runs, flat, masked, share, tokenized
+from dptext.mechanisms.bases import NoGuarantee, OneUnit, Untrained, check_choices
+from dptext.mechanisms.redaction.masking import KEPT_WORDS, Lines, Mask, Masking, MaskingMechanism, Runs, flat, share
 from dptext.privacy.curves import sum_up
 from dptext.privacy.events import ApproximateEvent
 from dptext.privacy.guarantee import Basis, Unit
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.source import Randomness
 from dptext.text import tokens as text
-from dptext.text.batches import Releases
 from dptext.text.records import Record
 from dptext.types import Booleans
 
@@ -43,7 +41,7 @@ _REASONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class RandomRedaction(OneUnit):
+class RandomRedaction(Untrained["RandomRedactionMechanism"], Masking, OneUnit):
     """Settings of random redaction: each word, mark or number is masked with the same probability, each for itself.
 
     Use:
@@ -103,12 +101,7 @@ class RandomRedaction(OneUnit):
         self.events(unit or Unit.TOKEN)
         return replace(self, level=sum_up([(1.0, 1), (-float(delta), 1)]))
 
-    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> RandomRedactionMechanism:
-        """Nothing is learnt; public records and a seed are not needed."""
-        return RandomRedactionMechanism(self)
-
-    def load(self, folder: Path) -> RandomRedactionMechanism:
-        """The mechanism of this spec; there is nothing to read."""
+    def _fitted(self) -> RandomRedactionMechanism:
         return RandomRedactionMechanism(self)
 
     @classmethod
@@ -117,21 +110,18 @@ class RandomRedaction(OneUnit):
         return cls(0.5), cls(0.3, runs="merge"), cls(1.0)
 
 
-class RandomRedactionMechanism(FittedMechanism[RandomRedaction]):
+class RandomRedactionMechanism(MaskingMechanism[RandomRedaction]):
     """A `RandomRedaction`. Immutable; it knows the probability of every output."""
 
-    __slots__ = ("_mask", "_threshold")
+    __slots__ = ("_threshold",)
 
     def __init__(self, spec: RandomRedaction) -> None:
         super().__init__(spec)
-        self._mask = Mask(spec.mask, spec.runs)
         self._threshold = math.ceil(Fraction(spec.level) * (1 << _LEVEL_BITS))  # up: never masked too seldom
 
-    def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
-        """One text a record, of as many tokens a line as it has, or fewer where masks are merged."""
-        documents = tokenized(records)
-        hidden = randomness.rows([sum(map(len, lines)) for lines in documents], self._draw)
-        return masked(records, documents, hidden.tolist(), self._mask)
+    def _hidden(self, records: Sequence[Record], documents: Sequence[Lines], randomness: Randomness) -> list[bool]:
+        found: list[bool] = randomness.rows([sum(map(len, lines)) for lines in documents], self._draw).tolist()
+        return found
 
     def _draw(self, source: Randomness, n: int) -> Booleans:
         return np.asarray(uniform_below(1 << _LEVEL_BITS, n, source) < np.uint64(self._threshold))
@@ -153,7 +143,7 @@ class RandomRedactionMechanism(FittedMechanism[RandomRedaction]):
 
 
 @dataclass(frozen=True, slots=True)
-class CountRedaction(NoGuarantee):
+class CountRedaction(Untrained["CountRedactionMechanism"], Masking, NoGuarantee):
     """Settings of redaction by number: an exact share of the words of each text is masked, drawn uniformly.
 
     Use:
@@ -198,12 +188,7 @@ class CountRedaction(NoGuarantee):
         """Words that are not masked, and the shape of the text."""
         return (*((KEPT_WORDS,) if self.traits.keeps_words else ()), text.TOKEN_COUNT, text.LINE_STRUCTURE)
 
-    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> CountRedactionMechanism:
-        """Nothing is learnt; public records and a seed are not needed."""
-        return CountRedactionMechanism(self)
-
-    def load(self, folder: Path) -> CountRedactionMechanism:
-        """The mechanism of this spec; there is nothing to read."""
+    def _fitted(self) -> CountRedactionMechanism:
         return CountRedactionMechanism(self)
 
     @classmethod
@@ -212,18 +197,12 @@ class CountRedaction(NoGuarantee):
         return cls(0.5), cls(0.5, "types", runs="merge")
 
 
-class CountRedactionMechanism(FittedMechanism[CountRedaction]):
+class CountRedactionMechanism(MaskingMechanism[CountRedaction]):
     """A `CountRedaction`. Immutable; it knows the probability of every output."""
 
-    __slots__ = ("_mask",)
+    __slots__ = ()
 
-    def __init__(self, spec: CountRedaction) -> None:
-        super().__init__(spec)
-        self._mask = Mask(spec.mask, spec.runs)
-
-    def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
-        """One text a record, of as many tokens a line as it has, or fewer where masks are merged."""
-        documents = tokenized(records)
+    def _hidden(self, records: Sequence[Record], documents: Sequence[Lines], randomness: Randomness) -> list[bool]:
         groups = [self._groups(lines) for lines in documents]
         # One integer for each that could be chosen; the smallest are. Two that are equal, of 2^64, go by their place.
         drawn = randomness.rows([_different(found) for found in groups], lambda source, n: source.uint64(n))
@@ -235,7 +214,7 @@ class CountRedactionMechanism(FittedMechanism[CountRedaction]):
             chosen = set(order[: share(self.spec.level, n)].tolist())
             hidden += [group in chosen for group in found]
             start += n
-        return masked(records, documents, hidden, self._mask)
+        return hidden
 
     def _groups(self, lines: Lines) -> list[int]:
         """The number, from 0, of what each token is masked with: itself, or its like."""

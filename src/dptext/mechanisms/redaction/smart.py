@@ -18,11 +18,20 @@ from dptext import _validate
 from dptext.embeddings.tfidf import load_sklearn
 from dptext.errors import ConfigError
 from dptext.mechanism import Traits
-from dptext.mechanisms.bases import FittedMechanism, NoGuarantee
-from dptext.mechanisms.redaction.masking import KEPT_WORDS, Mask, Runs, flat, largest, masked, share, tokenized
+from dptext.mechanisms.bases import NoGuarantee
+from dptext.mechanisms.redaction.masking import (
+    KEPT_WORDS,
+    Lines,
+    Mask,
+    Masking,
+    MaskingMechanism,
+    Runs,
+    flat,
+    largest,
+    share,
+)
 from dptext.sampling.source import Randomness
 from dptext.text import tokens as text
-from dptext.text.batches import Releases
 from dptext.text.files import create_private
 from dptext.text.reading import as_records
 from dptext.text.records import Record, records_digest
@@ -34,7 +43,7 @@ _DECIMALS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class SmartRedaction(NoGuarantee):
+class SmartRedaction(Masking, NoGuarantee):
     """Settings of smart redaction: the words that tell sensitive texts from safe ones most are masked first.
 
     Use:
@@ -90,10 +99,8 @@ class SmartRedaction(NoGuarantee):
         scikit-learn. A word weighs its coefficient times its inverse document frequency. Public records without a label
         are left out.
 
-        Raises:
-            ConfigError: the public texts are not of two kinds, or have no word.
-            DataError: a text cannot be written as UTF-8.
-            MissingExtraError: scikit-learn is absent.
+        ConfigError: the public texts are not of two kinds, or have no word. DataError: a text cannot be written as
+        UTF-8. MissingExtraError: scikit-learn is absent.
         """
         records = [record for record in as_records(public) if record.label is not None]
         is_sensitive = self._kinds(records)
@@ -145,14 +152,17 @@ class SmartRedaction(NoGuarantee):
         return (cls(0.5, sensitive="health", n_words=500),)
 
 
-class SmartRedactionMechanism(FittedMechanism[SmartRedaction]):
-    """A `SmartRedaction` with the weights of its words. Immutable, and without any randomness."""
+class SmartRedactionMechanism(MaskingMechanism[SmartRedaction]):
+    """A `SmartRedaction` with the weights of its words. Immutable, and without any randomness.
 
-    __slots__ = ("_mask", "_trained_on", "_weights")
+    The tokens of the largest absolute weights are masked, of equal ones the first. Words that the classifier does not
+    know weigh nothing and are masked last.
+    """
+
+    __slots__ = ("_trained_on", "_weights")
 
     def __init__(self, spec: SmartRedaction, weights: Mapping[str, float], trained_on: str) -> None:
         super().__init__(spec)
-        self._mask = Mask(spec.mask, spec.runs)
         self._weights = dict(weights)
         self._trained_on = trained_on
 
@@ -177,19 +187,14 @@ class SmartRedactionMechanism(FittedMechanism[SmartRedaction]):
         with create_private(folder / _FILE) as file:
             file.write(json.dumps(described).encode())
 
-    def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
-        """One text a record: the tokens of the largest absolute weights masked, of equal ones the first.
-
-        Words that the classifier does not know weigh nothing and are masked last.
-        """
-        documents = tokenized(records)
+    def _hidden(self, records: Sequence[Record], documents: Sequence[Lines], randomness: Randomness) -> list[bool]:
         hidden: list[bool] = []
         for lines in documents:
             tokens = flat(lines)
             weights = (abs(self.weight(token)) for token in tokens)
             chosen = largest(weights, share(self.spec.level, len(tokens)))
             hidden += [place in chosen for place in range(len(tokens))]
-        return masked(records, documents, hidden, self._mask)
+        return hidden
 
 
 def _words(document: str) -> list[str]:

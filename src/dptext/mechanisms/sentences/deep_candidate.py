@@ -14,16 +14,15 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 
 from dptext import _validate
 from dptext.embeddings.embedder import read_alone
-from dptext.errors import ConfigError, IncomparableError, needing
+from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanism import Traits, seen
-from dptext.mechanisms.bases import OnModel, check_choices, settings_for
+from dptext.mechanisms.bases import Extra, OnModel, bisected, blocks_of, check_choices, settings_for
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, PureEvent
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES, Basis, Guarantee, Relation, Unit
@@ -35,9 +34,10 @@ from dptext.text.records import Record
 from dptext.text.tokens import SENTENCE_COUNT, sentences
 from dptext.types import Floats
 
-if TYPE_CHECKING:  # torch is an extra and slow to load
-    from dptext.neural.deep_candidate import CandidateSettings, FittedCandidates
-
+if TYPE_CHECKING:
+    from dptext.neural import deep_candidate as neural
+else:
+    neural = Extra("dptext.neural.deep_candidate", "DeepCandidate", "neural", "sbert")
 
 DEPTH_UTILITIES = ("lowest", "algorithm_1", "mean_depth")
 _DOCUMENTS_AT_ONCE = 32
@@ -209,11 +209,7 @@ class DeepCandidate:
         low, high = 0.0, epsilon
         while replace(self, epsilon=high).guarantee(unit, delta).epsilon <= epsilon and high < 2.0**20 * epsilon:
             high *= 2
-        for _ in range(60):
-            middle = (low + high) / 2
-            fits = replace(self, epsilon=middle).guarantee(unit, delta).epsilon <= epsilon
-            low, high = (middle, high) if fits else (low, middle)
-        return replace(self, epsilon=low)
+        return bisected(self, epsilon, low, high, rounds=60, unit=unit, delta=delta)
 
     def fit(
         self, *, public: Iterable[Record] = (), pool: Iterable[Record] | None = None, seed: int | None = None
@@ -234,17 +230,16 @@ class DeepCandidate:
         """
         seed = secrets.randbits(32) if seed is None else seed
         offered = None if pool is None else as_records(pool)
-        fitted = _neural().fit_candidates(self._settings, as_records(public), offered, seed=seed)
+        fitted = neural.fit_candidates(self._settings, as_records(public), offered, seed=seed)
         return DeepCandidateMechanism(self, fitted)
 
     @property
-    def _settings(self) -> CandidateSettings:
-        found: CandidateSettings = settings_for(_neural().CandidateSettings, self)
-        return found
+    def _settings(self) -> neural.CandidateSettings:
+        return settings_for(neural.CandidateSettings, self)
 
     def load(self, folder: Path) -> DeepCandidateMechanism:
         """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
-        return DeepCandidateMechanism(self, _neural().load_candidates(self._settings, folder))
+        return DeepCandidateMechanism(self, neural.load_candidates(self._settings, folder))
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
@@ -259,18 +254,12 @@ class DeepCandidate:
         )
 
 
-def _neural() -> ModuleType:
-    with needing("DeepCandidate", "neural", "sbert"):
-        from dptext.neural import deep_candidate  # noqa: PLC0415 (an extra, slow to load)
-    return deep_candidate
-
-
 class DeepCandidateMechanism(OnModel[DeepCandidate]):
     """`DeepCandidate` with its candidates. Immutable; every output's probability is known (`HasDistribution`)."""
 
     __slots__ = ()
 
-    model: FittedCandidates
+    model: neural.FittedCandidates
 
     @property
     def candidates(self) -> tuple[str, ...]:
@@ -309,9 +298,8 @@ class DeepCandidateMechanism(OnModel[DeepCandidate]):
         """One public candidate a record."""
         choice = self.spec.choice
         chosen: list[int] = []
-        for source, n in randomness.blocks([1] * len(records), _DOCUMENTS_AT_ONCE):
-            block = records[len(chosen) : len(chosen) + n]
-            chosen += choice.choose(self.utilities(block), source).tolist()
+        for source, here in blocks_of(randomness, [1] * len(records), _DOCUMENTS_AT_ONCE):
+            chosen += choice.choose(self.utilities(records[here]), source).tolist()
         return self._chosen(records, chosen)
 
     def _chosen(self, records: Sequence[Record], chosen: Sequence[int]) -> Releases:

@@ -26,7 +26,7 @@ from dptext.embeddings.likeness import mean_by_document, sums_by_document
 from dptext.errors import ConfigError
 from dptext.frozen import read_only
 from dptext.mechanism import ADDED, Traits
-from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, check_choices
+from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, blocks_of, check_choices
 from dptext.privacy.events import PureEvent
 from dptext.privacy.guarantee import Unit
 from dptext.sampling.clipping import finite
@@ -208,7 +208,6 @@ class Box:
 
 
 def _embedded(encoder: Embedder, records: Sequence[Record]) -> tuple[Floats, list[int]]:
-    """Embeddings of the sentences, document after document, and how many each document has."""
     documents = [sentences(record.text) for record in records]
     embeddings = encoder.embed([sentence for document in documents for sentence in document])
     return np.asarray(embeddings, np.float64), [len(document) for document in documents]
@@ -265,11 +264,9 @@ class TruncationMechanism(FittedMechanism[Truncation]):
     def release(self, latents: Floats, randomness: Randomness) -> Floats:
         """Latents with the mechanism's noise, whole numbers `(rows, dim)`."""
         found = np.rint(finite(latents, len(self.box.low)))
-        start = 0
-        for source, n in randomness.blocks([1] * len(found), _DOCUMENTS_AT_ONCE):
+        for source, here in blocks_of(randomness, [1] * len(found), _DOCUMENTS_AT_ONCE):
             # of this variance and no other its grid is one step
-            found[start : start + n] += coordinate_laplace(n, found.shape[1], 2.0 * SCALE**2, source)
-            start += n
+            found[here] += coordinate_laplace(here.stop - here.start, found.shape[1], 2.0 * SCALE**2, source)
         return found
 
     def log_density(self, released: Floats, latents: Floats) -> Floats:

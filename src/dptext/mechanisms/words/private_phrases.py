@@ -17,7 +17,7 @@ import numpy as np
 from dptext import _validate
 from dptext.embeddings.nearest import NearestWords
 from dptext.embeddings.vectors import WordVectors
-from dptext.mechanisms.bases import FromWords, NoGuarantee, OnWords
+from dptext.mechanisms.bases import FromWords, NoGuarantee, OnWords, blocks_of
 from dptext.sampling.grid_noise import coordinate_laplace
 from dptext.sampling.source import Randomness
 from dptext.text import tokens as text
@@ -88,13 +88,11 @@ class PrivatePhrasesMechanism(OnWords[PrivatePhrases]):
         sizes = np.diff(np.concatenate([[0], is_rare.cumsum()])[np.concatenate([[0], ends])]).tolist()
         rare = np.flatnonzero(is_rare)
         replaced: dict[int, int] = {}
-        done = 0
-        for source, n in randomness.blocks(sizes, _TOKENS_AT_ONCE):
-            here = rare[done : done + n]
-            done += n
+        for source, rows in blocks_of(randomness, sizes, _TOKENS_AT_ONCE):
+            here = rare[rows]
             points = self._vectors.vectors[indices[here]].astype(np.float64)
             points[indices[here] < 0] = self._standin
-            points += coordinate_laplace(n, points.shape[1], self.spec.variance, source)
+            points += coordinate_laplace(len(points), points.shape[1], self.spec.variance, source)
             replaced |= zip(here.tolist(), self._nearest.search(points).tolist(), strict=True)
         out = iter(self._vectors.words[replaced[i]] if i in replaced else token for i, token in enumerate(tokens))
         return batch.released([text.detokenize([[next(out) for _ in line] for line in lines]) for lines in documents])

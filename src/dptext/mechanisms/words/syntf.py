@@ -154,7 +154,6 @@ class SynTfMechanism(OnWords[SynTf]):
         return result
 
     def _exchange(self, terms: Integers, source: Randomness) -> Integers:
-        """A word for each term `(n,)`."""
         step = max(1, _ENTRIES_AT_ONCE // len(self._vectors))
         blocks = [terms[i : i + step] for i in range(0, len(terms), step)]
         return np.concatenate([self._choice.choose(self._similarities(block), source) for block in blocks])
@@ -190,7 +189,6 @@ class SynTfMechanism(OnWords[SynTf]):
         return dict(zip(texts, chances.tolist(), strict=True))
 
     def _word_distribution(self, terms: Integers) -> Floats:
-        """The distribution of one released word `(n_words,)`: the mixture over the document's terms."""
         n_words = len(self._vectors)
         counts = np.bincount(terms, minlength=n_words) if len(terms) else np.ones(n_words, np.int64)
         distinct = np.flatnonzero(counts)

@@ -3,20 +3,21 @@
 Nothing private is kept: records are arguments, and what is stored is public.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from dptext.embeddings.vectors import WordVectors
+from dptext.embeddings.vectors import WordVectors, relative_error
 from dptext.errors import ConfigError
+from dptext.sampling.discrete import uniform_below, uniform_below_each, wide_choice
+from dptext.sampling.source import Randomness
+from dptext.sampling.truncated import SHELLS, TruncatedExponential, proposal_weights
 from dptext.text import tokens as text
 from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
-from dptext.types import Floats, Integers
+from dptext.types import Booleans, Floats, Integers, Singles, UInt8s
 
 #: What every guarantee on public words assumes.
 PUBLIC_VECTORS = "the word vectors and their vocabulary were made from public text only"
@@ -117,3 +118,148 @@ def covariance_root(points: Floats, mix: float) -> Floats:
     if values.min() < 1e-6:
         raise ConfigError(f"Expected mahalanobis_lambda={mix!r} < 1: these vectors do not fill their space.")
     return np.asarray((axes * np.sqrt(values)) @ axes.T)
+
+
+_PROPOSED_AT_ONCE = 1 << 14
+_TOKENS_AT_ONCE = 1 << 12
+_DISTANCES_AT_ONCE = 1 << 23
+# A look at so many words by float32 distances takes about as long as one trial (measured).
+_WORDS_A_TRIAL = 128
+_PROBES = 16
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class WordDraws:
+    """Draws of TEM that weigh a few words instead of all: words are proposed, and each is kept or dropped.
+
+    Exact, as `dptext.sampling.truncated` says. There are two ways of proposing:
+
+    * Trials: all words alike, in `rounds` of 1, 2, 4, ... proposals a token; 0 where they would rarely succeed. At a
+      small epsilon all weights are alike, so a few trials do, however many words there are.
+    * Shells: by bounds of the weights, from float32 distances to all words. About every second proposal is kept. The
+      bounds are made once for all tokens of a draw that are the same word.
+
+    How many trials come before the shells is public: it follows from the vocabulary and epsilon. How many a token takes
+    is random and depends on how far the other words lie from it; how long the shells take, on how many distinct words
+    there are. So time tells something of the tokens, but a release does not hold it.
+    """
+
+    words: WordPoints
+    choice: TruncatedExponential
+    rounds: int = field(init=False)
+    _length: float = field(init=False)
+    _table: Singles = field(init=False)
+
+    def __post_init__(self) -> None:
+        points = self.words.points
+        object.__setattr__(self, "_length", float(max(points.max(), -points.min())) or 1.0)
+        table = np.ones((len(points), points.shape[1] + 2), np.float32)
+        table[:, :-2], table[:, -2] = self._scaled(points)
+        object.__setattr__(self, "_table", table)
+        object.__setattr__(self, "rounds", self._useful_rounds())
+
+    def draw(self, indices: Integers, source: Randomness) -> Integers:
+        """A word for each token, where -1 stands for an unknown one."""
+        result = self._by_trials(indices, source)
+        left = np.flatnonzero(result < 0)
+        result[left] = self._by_shells(indices[left], source)
+        return result
+
+    def chances_of_own(self, words: Integers) -> Floats:
+        """The probability that each word comes back, for measurements.
+
+        From float32 distances: too low where words lie far closer to each other than to the mean of all.
+        """
+        chances = np.empty(len(words))
+        for block in self._blocks(len(words)):
+            least = self._least_distances(words[block])
+            least[np.arange(len(least)), words[block]] = 0
+            chances[block] = self.choice.chance_of_own(least)
+        return chances
+
+    def _useful_rounds(self) -> int:
+        """Trials that together cost no more than the shells; none where most of them would be for nothing."""
+        n_words = len(self.words.points)
+        rounds = (n_words // _WORDS_A_TRIAL).bit_length()
+        probes = np.linspace(0, n_words - 1, min(_PROBES, n_words)).astype(np.int64)
+        kept = float(np.mean(1 / self.chances_of_own(probes))) / n_words
+        return rounds if kept * 2**rounds >= 2 else 0
+
+    def _blocks(self, n_rows: int) -> Iterator[slice]:
+        step = max(1, _DISTANCES_AT_ONCE // len(self.words.points))
+        return (slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step))
+
+    def _scaled(self, points: Floats) -> tuple[Floats, Floats]:
+        """Points around the stand-in in units of about 1, and their squared norms less what float32 can round."""
+        unit = points - self.words.standin
+        unit /= self._length
+        # The terms of |a|^2 + |b|^2 - 2 a.b sum to at most twice the squares.
+        slack = 2 * relative_error(unit.shape[1] + 1)
+        return unit, (1 - slack) * np.einsum("ij,ij->i", unit, unit)
+
+    def _least_distances(self, indices: Integers) -> Singles:
+        """What the distances `(n_indices, n_words)` are at least, close to them."""
+        unit, squares = self._scaled(self.words.at(indices))
+        left = np.column_stack([-2 * unit, np.ones(len(unit)), squares]).astype(np.float32)
+        found = left @ self._table.T
+        np.maximum(found, 0, out=found)
+        np.sqrt(found, out=found)
+        found *= np.float32(self._length)
+        return found
+
+    def _keep(self, indices: Integers, proposed: Integers, shells: Integers, source: Randomness) -> Booleans:
+        gaps = self.words.at(indices)
+        gaps -= self.words.points[proposed]
+        return self.choice.keep(np.sqrt(np.einsum("ij,ij->i", gaps, gaps)), shells, source)
+
+    def _by_trials(self, indices: Integers, source: Randomness) -> Integers:
+        result = np.full(len(indices), -1, np.int64)
+        for tries in (1 << i for i in range(self.rounds)):
+            pending = np.flatnonzero(result < 0)
+            step = max(1, _PROPOSED_AT_ONCE // tries)
+            for start in range(0, len(pending), step):
+                here = pending[start : start + step]
+                proposed = uniform_below(len(self.words.points), here.size * tries, source).astype(np.int64)
+                kept = self._keep(np.repeat(indices[here], tries), proposed, np.zeros_like(proposed), source)
+                kept, proposed = kept.reshape(-1, tries), proposed.reshape(-1, tries)
+                found = kept.any(axis=1)
+                result[here[found]] = proposed[found, kept[found].argmax(axis=1)]
+        return result
+
+    def _by_shells(self, indices: Integers, source: Randomness) -> Integers:
+        result = np.empty(len(indices), np.int64)
+        distinct, rows = np.unique(indices, return_inverse=True)
+        order = np.argsort(rows, kind="stable")
+        for block in self._blocks(len(distinct)):
+            here = order[slice(*np.searchsorted(rows[order], [block.start, block.stop]))]
+            result[here] = self._among_shells(distinct[block], rows[here] - block.start, source)
+        return result
+
+    def _among_shells(self, words: Integers, rows: Integers, source: Randomness) -> Integers:
+        """A word for each token; `rows` says which of the distinct `words` it is."""
+        shells = self.choice.shells(self._least_distances(words))
+        counts = np.stack([np.bincount(row, minlength=SHELLS) for row in shells])
+        weights = proposal_weights(counts)
+        result = np.empty(len(rows), np.int64)
+        pending = np.arange(len(rows))
+        while pending.size:
+            here, pending = pending[:_TOKENS_AT_ONCE], pending[_TOKENS_AT_ONCE:]
+            at = rows[here]
+            chosen = wide_choice(weights[:, at], source)
+            places = uniform_below_each(counts[at, chosen].astype(np.uint64), source).astype(np.int64)
+            proposed = _members(shells, at, chosen, places)
+            kept = self._keep(words[at], proposed, chosen, source)
+            result[here[kept]] = proposed[kept]
+            pending = np.concatenate([here[~kept], pending])
+        return result
+
+
+def _members(shells: UInt8s, rows: Integers, chosen: Integers, places: Integers) -> Integers:
+    """The option at each place among those of its row that lie in the chosen shell."""
+    result = np.empty(len(rows), np.int64)
+    pairs, which = np.unique(rows * SHELLS + chosen, return_inverse=True)
+    for i, pair in enumerate(pairs.tolist()):
+        row, shell = divmod(pair, SHELLS)
+        here = which == i
+        result[here] = np.flatnonzero(shells[row] == shell)[places[here]]
+    return result

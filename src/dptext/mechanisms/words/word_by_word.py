@@ -3,8 +3,6 @@
 Noise on the vectors of words, then the nearest word; or TEM, a word chosen by its distance, with integers only.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,9 +11,8 @@ import numpy as np
 
 from dptext.embeddings.nearest import NearestWords
 from dptext.errors import ConfigError
-from dptext.mechanisms.bases import OnWords, Spec_co
-from dptext.mechanisms.words.vocabulary import WordPoints, frequent_words, sizes_of, spread_words
-from dptext.mechanisms.words.word_draws import WordDraws
+from dptext.mechanisms.bases import OnWords, Spec_co, blocks_of
+from dptext.mechanisms.words.vocabulary import WordDraws, WordPoints, frequent_words, sizes_of, spread_words
 from dptext.sampling.float_noise import MetricNoise
 from dptext.sampling.source import Randomness, seeded
 from dptext.sampling.truncated import LEAST_DISTANCE, TruncatedExponential
@@ -79,7 +76,6 @@ class WordNoiseMechanism(WordByWord[Spec_co]):
         self._noise = noise
 
     def _replace(self, indices: Integers, sizes: Sequence[int], randomness: Randomness) -> Integers:
-        """A word for each token (-1 for an unknown one)."""
         result = np.empty(len(indices), np.int64)
         for here, noisy in self._noisy(lambda tokens: self._words.at(indices[tokens]), sizes, randomness):
             result[here] = self._nearest.search(noisy if self._root is None else noisy @ self._root)
@@ -89,10 +85,7 @@ class WordNoiseMechanism(WordByWord[Spec_co]):
         self, points: Callable[[slice], Floats], sizes: Sequence[int], randomness: Randomness
     ) -> Iterator[tuple[slice, Floats]]:
         """Blocks of tokens and their noisy points: the one place where noise is added."""
-        start = 0
-        for source, n in randomness.blocks(sizes, _TOKENS_AT_ONCE):
-            here = slice(start, start + n)
-            start += n
+        for source, here in blocks_of(randomness, sizes, _TOKENS_AT_ONCE):
             yield here, self._noise.release(points(here), source)
 
     def latent(self, records: Sequence[Record]) -> Floats:
@@ -154,7 +147,6 @@ class WordChoiceMechanism(WordByWord[Spec_co]):
         self._draws = WordDraws(words, choice)
 
     def _replace(self, indices: Integers, sizes: Sequence[int], randomness: Randomness) -> Integers:
-        """A word for each token (-1 for an unknown one)."""
         start = 0
 
         def draw(source: Randomness, n: int) -> Integers:

@@ -34,7 +34,6 @@ from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.sampling.float_noise import MetricNoise
 from dptext.sampling.truncated import LEAST_DISTANCE, TruncatedExponential
 from dptext.text import tokens as text
-from dptext.types import Floats
 
 WordMetricMechanism: TypeAlias = "WordNoiseMechanism[WordMetric] | WordChoiceMechanism[WordMetric]"
 
@@ -111,14 +110,10 @@ class WordMetric(FromWords["WordMetricMechanism"]):
     @property
     def metric(self) -> str:
         """The distance that epsilon is multiplied with."""
-        if self.noise == "mahalanobis":
-            return f"Mahalanobis distance (lambda {self.mahalanobis_lambda!r}) of {self._named_vectors}"
-        return f"Euclidean distance of {self._named_vectors}"
-
-    @property
-    def _named_vectors(self) -> str:
+        shape = f"Mahalanobis distance (lambda {self.mahalanobis_lambda!r})"
+        shape = shape if self.noise == "mahalanobis" else "Euclidean distance"
         # The number of words belongs to the name: covariance and stand-in vector depend on it.
-        return f"word vectors ({self.vectors}, first {self.n_words} words)"
+        return f"{shape} of word vectors ({self.vectors}, first {self.n_words} words)"
 
     @property
     def units(self) -> tuple[Unit, ...]:
@@ -183,7 +178,6 @@ class WordMetric(FromWords["WordMetricMechanism"]):
         return found
 
     def _fitted(self, vectors: WordVectors) -> WordMetricMechanism:
-        """The mechanism on vectors that keep to the bounds of the settings."""
         points = vectors.vectors.astype(np.float64)
         root = covariance_root(points, self.mahalanobis_lambda) if self.noise == "mahalanobis" else None
         # Noise is added, and rounded, where it is round; going back is post-processing.
@@ -196,7 +190,11 @@ class WordMetric(FromWords["WordMetricMechanism"]):
                 f"{points.shape[1]} and {largest:.4g}: scale them down."
             )
         if self.diameter is not None:
-            needed = max(_diameter(points, vectors, root), LEAST_DISTANCE)
+            if root is None:
+                needed = vectors.diameter_bound()
+            else:  # twice the radius around the mean: never below the true diameter
+                needed = float(2 * np.linalg.norm(points - points.mean(axis=0), axis=1).max() * (1 + 1e-9))
+            needed = max(needed, LEAST_DISTANCE)
             if self.diameter < needed:
                 raise ConfigError(
                     f"Expected diameter={self.diameter!r} >= {needed:.6g}, the largest distance of two words."
@@ -222,10 +220,3 @@ class WordMetric(FromWords["WordMetricMechanism"]):
             cls(epsilon=0.3, n_words=300, noise="tem"),
             cls(epsilon=1.5, n_words=100, noise="tem", tem_beta=0.5, max_tokens=2, diameter=9.0),
         )
-
-
-def _diameter(points: Floats, vectors: WordVectors, root: Floats | None) -> float:
-    if root is None:
-        return vectors.diameter_bound()
-    # Twice the radius around the mean: never below the true diameter.
-    return float(2 * np.linalg.norm(points - points.mean(axis=0), axis=1).max() * (1 + 1e-9))

@@ -4,8 +4,6 @@ Everything here sees public text only. So no choice costs privacy: which sentenc
 often each leaves at least.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from dptext.embeddings.text_pools import TextPool
+from dptext.embeddings.npy import TextPool
 from dptext.errors import ConfigError
 from dptext.frozen import read_only
 from dptext.neural.adept.decoding import Decoding

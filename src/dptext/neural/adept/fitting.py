@@ -50,16 +50,9 @@ class NetworkSettings:
 
     def architecture(self, tokens: Tokens, read_dim: int) -> Architecture:
         """Sizes of the network; `read_dim` coordinates read texts in the place of an LSTM, 0 where an LSTM does."""
-        return Architecture(
-            n_tokens=len(tokens),
-            length=tokens.length,
-            latent_dim=self.latent_dim,
-            hidden=self.hidden,
-            embedding=self.embedding,
-            clip_norm=self.clip_norm,
-            features=read_dim + len(self.labels) if read_dim else 0,
-            projected=self.projected,
-        )
+        features = read_dim + len(self.labels) if read_dim else 0
+        sizes = (len(tokens), tokens.length, self.latent_dim, self.hidden, self.embedding)
+        return Architecture(*sizes, self.clip_norm, features, self.projected)
 
 
 def fit_model(
@@ -77,15 +70,10 @@ def fit_model(
     require_device(device)
     if len(public) < 2:
         raise ConfigError(f"Expected at least 2 public records to fit on, found {len(public)}: give public=...")
-    seed = secrets.randbits(32) if seed is None else seed
-    tokens = Tokens.from_public(
-        [record.text for record in public],
-        labels=settings.labels,
-        max_tokens=settings.max_tokens,
-        min_count=settings.min_count,
-        max_words=settings.max_words,
-    )
-    reader = _reader(settings, [record.text for record in public], device=device)
+    seed, texts = secrets.randbits(32) if seed is None else seed, [record.text for record in public]
+    counts = {"min_count": settings.min_count, "max_words": settings.max_words}
+    tokens = Tokens.from_public(texts, labels=settings.labels, max_tokens=settings.max_tokens, **counts)
+    reader = _reader(settings, texts, device=device)
     with seeded_torch(seed):
         model = AutoEncoder(settings.architecture(tokens, reader.dim if reader else 0)).to(device)
         train(

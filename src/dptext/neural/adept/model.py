@@ -102,7 +102,7 @@ class AnnotatedModel(Frozen):
         self.model = model.eval()
         self.device = device
         self.reader = reader
-        self._encoding = Encoding(self.model, device=device)
+        self._encoding = Encoding(self.model)
         self._decoder = Decoder(model, tokens, device=device, dtype=getattr(torch, precision))
         self.digest = network_digest(model, json.dumps([tokens.words, tokens.labels, tokens.max_tokens]))
 

@@ -27,7 +27,7 @@ from dptext.neural.adept.model import AnnotatedModel
 from dptext.neural.adept.network import AutoEncoder, shifted
 from dptext.neural.adept.training import LatentNoise, noisy
 from dptext.neural.tokens import PAD, UNKNOWN
-from dptext.sampling.float_draws import normals
+from dptext.sampling.float_noise import normals
 from dptext.sampling.source import Randomness
 from dptext.text.records import Record
 from dptext.types import Booleans, Integers
@@ -71,7 +71,6 @@ class RecordLstm(nn.Module):
 
 
 def _recur(fed: Tensor, h: Tensor, c: Tensor, recurrent: Callable[[int, Tensor], Tensor]) -> tuple[Tensor, Tensor]:
-    """States of all steps `(n, steps, hidden)` and the last cell, from the inputs' part of the gates."""
     states = []
     for t, gates in enumerate(fed.unbind(dim=1)):  # not fed[:, t], whose gradient has the size of fed each time
         entered, kept, new, shown = (gates + recurrent(t, h)).chunk(4, dim=1)
@@ -137,7 +136,6 @@ def record_losses(
 
 
 def _renamed(name: str) -> str:
-    """The name in a model of `RecordLstm` of a parameter of the same model of `nn.LSTM`."""
     owner, _, last = name.rpartition(".")
     return f"{owner}.{_RENAMED[last]}" if last in _RENAMED else name
 
@@ -255,7 +253,6 @@ def hidden_words(n: int, length: int, randomness: Randomness) -> Booleans:
 
 
 def _shifts(model: AutoEncoder, read: Tensor, noise: LatentNoise | None) -> Tensor | None:
-    """What the noise adds to the latent of each record `(n, latent_dim)`, without a gradient."""
     if noise is None or not len(read):
         return None
     with torch.no_grad():
@@ -264,7 +261,6 @@ def _shifts(model: AutoEncoder, read: Tensor, noise: LatentNoise | None) -> Tens
 
 
 def _add_noise(total: list[Tensor], scale: float, randomness: Randomness) -> None:
-    """Independent normal noise of this standard deviation on each coordinate, in place."""
     drawn = normals(1, sum(tensor.numel() for tensor in total), randomness)[0]
     start = 0
     for tensor in total:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from dptext.errors import ConfigError
 from dptext.neural.adept.network import AutoEncoder, Encoding, shifted
-from dptext.neural.tokens import PAD, UNKNOWN
+from dptext.neural.tokens import PAD, UNKNOWN, batches
 from dptext.types import Floats, Integers
 
 #: What a mechanism does to clipped latents `(rows, dim)` before they are decoded: it adds its noise.
@@ -73,12 +73,13 @@ def train(
     order = source.permutation(len(targets))
     n_held = min(len(order) - 1, max(1, round(schedule.held_out * len(order)))) if len(order) > 1 else 0
     held, used = order[:n_held], order[n_held:]
+    lengths = (targets != PAD).sum(axis=1)
     optimizer = torch.optim.Adam(model.parameters(), lr=schedule.learning_rate)
     best, since, state = float("inf"), 0, copy.deepcopy(model.state_dict())
     for epoch in range(1, schedule.epochs + 1):
         model.train()
         total = 0.0
-        for rows in _batches(used, targets, schedule.batch_size, source):
+        for rows in batches(used, lengths, schedule.batch_size, source):
             read, wanted = _tensors(model, inputs[rows], targets[rows], device)
             latents = noisy(model.latent(read), noise)
             previous = _dropped(shifted(wanted), schedule.word_dropout, source)
@@ -130,7 +131,7 @@ def reconstruction_losses(
 ) -> Floats:
     """Mean cross-entropy per token of each text, `(n,)`, with teacher forcing: an auto-encoder's membership score."""
     found = np.empty(len(targets))
-    encode = Encoding(model, device=device)
+    encode = Encoding(model)
     for start in range(0, len(targets), rows):
         latents = encode(inputs[start : start + rows])
         if noise is not None:
@@ -152,17 +153,6 @@ def writing_losses(model: AutoEncoder, latents: Floats, targets: Integers, *, de
             wanted = torch.from_numpy(targets[block, : max(1, lengths[block[-1]])]).to(device)
             found[block] = model.losses(read, wanted).double().cpu().numpy()
     return found
-
-
-def _batches(rows: Integers, targets: Integers, size: int, source: np.random.Generator) -> list[Integers]:
-    """Batches of public texts of like length, in random order."""
-    shuffled = source.permutation(rows)
-    lengths = (targets[shuffled] != PAD).sum(axis=1)
-    # Sorted within windows of 16 batches: there is little padding, and a text has other neighbours in each epoch.
-    windows = np.arange(len(shuffled)) // (16 * size)
-    shuffled = shuffled[np.lexsort((lengths, windows))]
-    batches = [shuffled[start : start + size] for start in range(0, len(shuffled), size)]
-    return [batches[i] for i in source.permutation(len(batches))]
 
 
 def _tensors(model: AutoEncoder, inputs: NDArray[np.generic], targets: Integers, device: str) -> tuple[Tensor, Tensor]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, get_args
 
@@ -29,7 +29,8 @@ from dptext.embeddings.encoder_files import MINILM
 from dptext.embeddings.sentence_encoder import SentenceEncoder, model_folder
 from dptext.embeddings.torch_network import TorchNetwork, TorchPrecision, load_torch_model, word_pieces
 from dptext.errors import ConfigError
-from dptext.types import Booleans, Floats, Integers, Positions
+from dptext.neural.tokens import batches
+from dptext.types import Booleans, Floats
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -45,7 +46,6 @@ _WARM_UP: Final = 0.1
 _WEIGHT_DECAY: Final = 0.01
 #: The layer on top learns from scratch, and so faster than the encoder.
 _HEAD_FACTOR: Final = 20.0
-_WINDOW: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +109,6 @@ class FineTuned:
                 logits = logits_of(self.model, self.head, [pieces[i] for i in rows])
                 found[rows] = torch.log_softmax(logits.double(), dim=1).cpu().numpy()
         return found
-
-    def probabilities(self, texts: Sequence[str]) -> Floats:
-        """Softmax scores `(n_texts, n_labels)`; each row sums to 1."""
-        return np.exp(self.log_probabilities(texts))
 
     def encoder(self, name: str) -> SentenceEncoder:
         """The fine-tuned encoder as an `Embedder` of mean-pooled unit vectors, which reports call by this name."""
@@ -192,20 +188,44 @@ def fine_tune(
         targets = np.array([numbers[label] for label in labels], np.int64)
         pieces = piece_numbers(model, texts, schedule.max_tokens)
         model.train()
-        _train(model, head, learning, pieces, targets, schedule, np.random.default_rng(seed), on_epoch)
+        source = np.random.default_rng(seed)
+        rate = schedule.learning_rate
+        optimizer = torch.optim.AdamW(
+            [{"params": list(learning), "lr": rate}, {"params": list(head.parameters()), "lr": _HEAD_FACTOR * rate}],
+            weight_decay=_WEIGHT_DECAY,
+        )
+        steps = schedule.epochs * math.ceil(len(pieces) / schedule.batch_size)
+        warm = max(1, round(_WARM_UP * steps))
+        rates = torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda step: min((step + 1) / warm, (steps - step) / max(1, steps - warm))
+        )
+        every, lengths = [*learning, *head.parameters()], np.array([len(own) for own in pieces])
+        for epoch in range(1, schedule.epochs + 1):
+            total = 0.0
+            for rows in batches(np.arange(len(pieces)), lengths, schedule.batch_size, source):
+                with autocast(model, schedule):
+                    logits = logits_of(model, head, [pieces[i] for i in rows])
+                wanted = torch.from_numpy(targets[rows]).to(model.device)
+                loss = torch.nn.functional.cross_entropy(logits.float(), wanted)
+                optimizer.zero_grad(set_to_none=True)
+                loss.backward()  # type: ignore[no-untyped-call]
+                torch.nn.utils.clip_grad_norm_(every, _CLIP)
+                optimizer.step()
+                rates.step()
+                total += float(loss.detach()) * len(rows)
+            if not math.isfinite(total):
+                raise ConfigError(
+                    "Expected a loss that is a number: the training diverged. Choose a smaller learning_rate."
+                )
+            if on_epoch is not None:
+                on_epoch(epoch, schedule.epochs, total / len(pieces))
     return FineTuned(names, schedule, model.eval(), head)
 
 
 def train_transformer(schedule: FineTuning, *, name: str = MINILM, on_epoch: OnEpoch | None = None) -> TrainAttacker:
     """The transformer as an attacker that learns which of two sets a text is of; scores are log odds."""
 
-    def train(
-        texts: Sequence[str],
-        is_first: Booleans,
-        vectors: object,  # noqa: ARG001 (other attackers look at them)
-        seed: int,
-        /,
-    ) -> Attacker:
+    def train(texts: Sequence[str], is_first: Booleans, _vectors: object, seed: int, /) -> Attacker:
         labels = np.where(is_first, "first", "second").tolist()
         model = fine_tune(texts, labels, schedule=schedule, seed=seed, name=name, on_epoch=on_epoch)
 
@@ -219,7 +239,6 @@ def train_transformer(schedule: FineTuning, *, name: str = MINILM, on_epoch: OnE
 
 
 def _learning(model: SentenceTransformer, top_layers: int | None) -> list[torch.nn.Parameter]:
-    """The weights that learn; the others need no gradient any more."""
     if top_layers is None:
         return list(model.parameters())
     stacks = [part for part in model.modules() if isinstance(part, torch.nn.ModuleList)]
@@ -232,55 +251,3 @@ def _learning(model: SentenceTransformer, top_layers: int | None) -> list[torch.
     for weights in found:
         weights.requires_grad = True
     return found
-
-
-def _train(
-    model: SentenceTransformer,
-    head: torch.nn.Linear,
-    learning: Sequence[torch.nn.Parameter],
-    pieces: Sequence[Sequence[int]],
-    targets: Integers,
-    schedule: FineTuning,
-    source: np.random.Generator,
-    on_epoch: OnEpoch | None,
-) -> None:
-    rate = schedule.learning_rate
-    optimizer = torch.optim.AdamW(
-        [{"params": list(learning), "lr": rate}, {"params": list(head.parameters()), "lr": _HEAD_FACTOR * rate}],
-        weight_decay=_WEIGHT_DECAY,
-    )
-    steps = schedule.epochs * math.ceil(len(pieces) / schedule.batch_size)
-    warm = max(1, round(_WARM_UP * steps))
-    rates = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min((step + 1) / warm, (steps - step) / max(1, steps - warm))
-    )
-    every = [*learning, *head.parameters()]
-    for epoch in range(1, schedule.epochs + 1):
-        total = 0.0
-        for rows in _batches(pieces, schedule.batch_size, source):
-            with autocast(model, schedule):
-                logits = logits_of(model, head, [pieces[i] for i in rows])
-            wanted = torch.from_numpy(targets[rows]).to(model.device)
-            loss = torch.nn.functional.cross_entropy(logits.float(), wanted)
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(every, _CLIP)
-            optimizer.step()
-            rates.step()
-            total += float(loss.detach()) * len(rows)
-        if not math.isfinite(total):
-            raise ConfigError(
-                "Expected a loss that is a number: the training diverged. Choose a smaller learning_rate."
-            )
-        if on_epoch is not None:
-            on_epoch(epoch, schedule.epochs, total / len(pieces))
-
-
-def _batches(pieces: Sequence[Sequence[int]], size: int, source: np.random.Generator) -> Iterator[Positions]:
-    """Texts of like length in random order: sorted within windows of 16 batches, which leaves little padding."""
-    order = source.permutation(len(pieces))
-    lengths = np.array([len(pieces[i]) for i in order])
-    order = order[np.lexsort((lengths, np.arange(len(order)) // (_WINDOW * size)))]
-    batches = [order[start : start + size] for start in range(0, len(order), size)]
-    for place in source.permutation(len(batches)).tolist():
-        yield batches[place]

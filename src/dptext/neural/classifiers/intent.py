@@ -170,40 +170,27 @@ def train_intent_classifier(
     with seeded_torch(seed):
         network = _Network(len(vocabulary.words) + 1, len(vocabulary.characters) + 1, hidden, len(names))
         model = IntentClassifier(names, vocabulary, network)
-        if len(names) > 1:
-            numbers = {name: i for i, name in enumerate(names)}
-            targets = torch.tensor([numbers[label] for label in labels])
-            encoded = EncodedTexts(texts, vocabulary)
-            _train(network, encoded, targets, seed=seed, epochs=epochs, batch_size=batch_size, on_epoch=on_epoch)
+        if len(names) == 1:
+            return model
+        numbers = {name: i for i, name in enumerate(names)}
+        targets = torch.tensor([numbers[label] for label in labels])
+        encoded, order = EncodedTexts(texts, vocabulary), torch.Generator().manual_seed(seed)
+        optimizer = torch.optim.Adam(network.parameters(), lr=_LEARNING_RATE)
+        network.train()
+        for epoch in range(1, epochs + 1):
+            total = 0.0
+            for rows in encoded.batches(batch_size, order):
+                logits = network(*encoded.inputs(rows, order))
+                loss = nn.functional.cross_entropy(logits, targets[rows], reduction="sum")
+                optimizer.zero_grad()
+                # Divided by the full size, so that texts of rare lengths, in small batches, weigh as much as others.
+                (loss / batch_size).backward()  # type: ignore[no-untyped-call]
+                nn.utils.clip_grad_norm_(network.parameters(), _CLIP)
+                optimizer.step()
+                total += loss.item()
+            if on_epoch is not None:
+                on_epoch(epoch, total / len(targets))
     return model
-
-
-def _train(
-    network: "_Network",
-    encoded: EncodedTexts,
-    targets: Tensor,
-    *,
-    seed: int,
-    epochs: int,
-    batch_size: int,
-    on_epoch: Callable[[int, float], None] | None,
-) -> None:
-    order = torch.Generator().manual_seed(seed)
-    optimizer = torch.optim.Adam(network.parameters(), lr=_LEARNING_RATE)
-    network.train()
-    for epoch in range(1, epochs + 1):
-        total = 0.0
-        for rows in encoded.batches(batch_size, order):
-            logits = network(*encoded.inputs(rows, order))
-            loss = nn.functional.cross_entropy(logits, targets[rows], reduction="sum")
-            optimizer.zero_grad()
-            # Divided by the full size, so that texts of rare lengths, in small batches, weigh as much as others.
-            (loss / batch_size).backward()  # type: ignore[no-untyped-call]
-            nn.utils.clip_grad_norm_(network.parameters(), _CLIP)
-            optimizer.step()
-            total += loss.item()
-        if on_epoch is not None:
-            on_epoch(epoch, total / len(targets))
 
 
 class _Network(nn.Module):

@@ -200,16 +200,14 @@ def load_candidates(settings: CandidateSettings, folder: Path) -> FittedCandidat
         arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
         texts, labels = described["texts"], described["labels"]
         trained_on, given = described["trained_on"], described["pool"]
-        if not all(isinstance(text, str) for text in texts) or not {*labels} <= {None, *settings.labels}:
-            raise ValueError
-        if len(texts) != len(labels) or not all(isinstance(digest, str) for digest in (trained_on, given)):
-            raise ValueError
-        if (described["utility"], described["recoder"]) != (settings.utility, settings.recoder):
-            raise ValueError
-        # What the guarantee says of documents rests on there being no more candidates than the settings allow.
-        if not 2 <= len(texts) <= settings.candidates:
-            raise ValueError
-        if not all((np.abs(array) < _LARGEST).all() for array in arrays.values()):  # False for NaN too
+        if not (
+            all(isinstance(text, str) for text in (*texts, trained_on, given))
+            and {*labels} <= {None, *settings.labels}
+            and (described["utility"], described["recoder"]) == (settings.utility, settings.recoder)
+            # What the guarantee says of documents rests on there being no more candidates than the settings allow.
+            and 2 <= len(texts) == len(labels) <= settings.candidates
+            and all((np.abs(array) < _LARGEST).all() for array in arrays.values())  # False for NaN too
+        ):
             raise ValueError
         outputs = _shaped(arrays["outputs"], len(texts), encoder.dim).astype(np.float32)
         classes = np.array([settings.labels.index(label) if settings.labels else 0 for label in labels], np.int64)

@@ -273,12 +273,10 @@ def _from_pool(
 
 
 def _split(given: Sequence[Record]) -> _Split:
-    """The documents that have a sentence, each with its sentences."""
     return [(record, found) for record in given if (found := sentences(record.text))]
 
 
 def _long(settings: CandidateSettings, split: _Split, given: Sequence[Record], what: str, more: str) -> list[int]:
-    """Positions of the documents with at least `min_sentences` sentences."""
     long = [i for i, (_, found) in enumerate(split) if len(found) >= settings.min_sentences]
     if len(long) < _FEWEST:
         raise ConfigError(
@@ -299,7 +297,6 @@ def _embedded(settings: CandidateSettings, encoder: Embedder, split: _Split) -> 
 def _fit(
     settings: CandidateSettings, pool: Documents, rest: Documents, tuning: Documents, *, seed: int
 ) -> DepthScores | LikenessScores:
-    """The utility of the settings, fitted to `rest` and tuned on `tuning`."""
     if settings.utility not in DEPTHS:
         return fit_likeness(pool, rest, tuning, utility=settings.utility, epsilon=settings.epsilon)
     recoder = None
@@ -308,12 +305,7 @@ def _fit(
         recoder = fit_recoder_for(
             rest, targets=settings.recoder, clusters=settings.clusters, schedule=schedule, seed=seed
         )
+    statistic, projections, epsilon = DEPTHS[settings.utility], settings.projections, settings.epsilon
     return fit_depth(
-        pool,
-        tuning,
-        statistic=DEPTHS[settings.utility],
-        recoder=recoder,
-        projections=settings.projections,
-        epsilon=settings.epsilon,
-        seed=seed,
+        pool, tuning, statistic=statistic, recoder=recoder, projections=projections, epsilon=epsilon, seed=seed
     )

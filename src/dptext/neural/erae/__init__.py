@@ -4,4 +4,3 @@ from dptext.neural.erae.model import ErAeModel as ErAeModel
 from dptext.neural.erae.model import ErAeSettings as ErAeSettings
 from dptext.neural.erae.model import fit_erae as fit_erae
 from dptext.neural.erae.model import load_erae as load_erae
-from dptext.neural.erae.training import StepProgress as StepProgress

@@ -4,24 +4,18 @@ All products are tiles (see `dptext.embeddings.bert.tiles`), in which a row goes
 and beside any other row. What stands between the products treats a row alone.
 """
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Final, TypeVar
+from typing import Final
 
 import numpy as np
 
 from dptext.embeddings.bert import tiles
-from dptext.embeddings.bert.loops import Array, F, compiled, exp_minus, products
-from dptext.embeddings.bert.network import Linear, room
-from dptext.embeddings.processors import threads
+from dptext.embeddings.bert.loops import Array, F, compiled, exp_minus
+from dptext.embeddings.bert.network import Linear, product, rows_for
+from dptext.embeddings.processors import each
 from dptext.errors import ConfigError
-from dptext.neural.erae.network import FIRST_OPTION, ErAeNetwork
-from dptext.neural.erae.writing import LARGEST_LOGIT, LOGIT_GRID
+from dptext.neural.erae.network import FIRST_OPTION, LARGEST_LOGIT, LOGIT_GRID, ErAeNetwork
 from dptext.neural.tokens import BEGIN
 from dptext.types import Int32s, Integers, Singles
-
-Part = TypeVar("Part")
-Found = TypeVar("Found")
 
 _ROWS: Final = 64  # texts of a part, which a thread computes
 _ZERO, _ONE, _TWO = F(0.0), F(1.0), F(2.0)
@@ -43,7 +37,6 @@ def _step(of_inputs: Array, inputs: Array, gates: Array, n: int, units: int, h: 
 
 @compiled
 def _tanh(x: Array, n: int) -> None:
-    """In place."""
     for i in range(n):
         for k in range(x.shape[1]):
             x[i, k] = _TWO / (_ONE + exp_minus(_TWO * x[i, k])) - _ONE
@@ -51,7 +44,6 @@ def _tanh(x: Array, n: int) -> None:
 
 @compiled
 def _elu(x: Array, n: int) -> None:
-    """In place."""
     for i in range(n):
         for k in range(x.shape[1]):
             x[i, k] = max(x[i, k], _ZERO) + exp_minus(max(-x[i, k], _ZERO)) - _ONE
@@ -72,7 +64,6 @@ def _means(x: Array, n: int, out: Array) -> None:
 
 @compiled
 def _on_grid(scores: Array, n: int, out: Array) -> None:
-    """Whole steps of the logits' grid."""
     for i in range(n):
         for k in range(out.shape[1]):
             out[i, k] = np.int32(min(max(np.rint(scores[i, k] * _PER_UNIT), -_MOST), _MOST))
@@ -108,16 +99,16 @@ class ExactNetwork:
         (n, length), half = ids.shape, self.sizes.hidden // 2
         known, inputs = np.unique(ids, return_inverse=True)
         inputs = inputs.reshape(ids.shape)
-        words, states = _rows(len(known), self.words.shape[1]), _rows(n * length, 2 * half)
+        words, states = rows_for(len(known), self.words.shape[1]), rows_for(n * length, 2 * half)
         words[: len(known)] = self.words[known]
         by_text = states[: n * length].reshape(n, length, 2 * half)
         for way, (inner, outer) in enumerate(self.reader):
-            of_words, h = product(words, len(known), inner), _rows(n, half)
+            of_words, h = product(words, len(known), inner), rows_for(n, half)
             for t in range(length)[:: 1 - 2 * way]:
                 _step(of_words, np.ascontiguousarray(inputs[:, t]), product(h, n, outer), n, half, h)
                 by_text[:, t, way * half : (way + 1) * half] = h[:n]
         if self.sizes.latent == "text":
-            last = _rows(n, 2 * half)
+            last = rows_for(n, 2 * half)
             last[:n, :half], last[:n, half:] = by_text[:, -1, :half], by_text[:, 0, half:]
             whole = product(last, n, self.to_latent)
             _tanh(whole, n)
@@ -151,15 +142,15 @@ class ExactWriting:
 
     def __init__(self, network: ExactNetwork, targets: Integers, *, public: bool) -> None:
         starts = range(0, len(targets), _ROWS)
-        self._parts = _each(lambda start: _Part(network, targets[start : start + _ROWS], public=public), starts)
+        self._parts = each(lambda start: _Part(network, targets[start : start + _ROWS], public=public), starts)
 
     def scores(self) -> list[Singles]:
         """Logits of the options at this position, `(n_texts, options)` each: private, then public if there are any."""
-        return [np.concatenate(sides) for sides in zip(*_each(_Part.scores, self._parts), strict=True)]
+        return [np.concatenate(sides) for sides in zip(*each(_Part.scores, self._parts), strict=True)]
 
     def logits(self) -> list[Int32s]:
         """The same in steps of `LOGIT_GRID`."""
-        return [np.concatenate(sides) for sides in zip(*_each(_Part.logits, self._parts), strict=True)]
+        return [np.concatenate(sides) for sides in zip(*each(_Part.logits, self._parts), strict=True)]
 
     def wrote(self, options: Integers) -> None:
         """Go on to the next position: these options `(n_texts,)` were released at this one."""
@@ -175,12 +166,12 @@ class _Part:
         self._n = n = len(targets)
         self._step = 0
         self._before = np.full(n, BEGIN)
-        self._found = _rows(n, len(network.choose.bias))
-        latents, means = network.latents(targets), _rows(n, network.sizes.latent_dim)
+        self._found = rows_for(n, len(network.choose.bias))
+        latents, means = network.latents(targets), rows_for(n, network.sizes.latent_dim)
         self._sides = []
         for given in (latents, np.zeros_like(latents))[: 1 + public]:
             _means(given, n, means)
-            first, seen = product(means, n, network.start), _rows(n, network.sizes.hidden + given.shape[2])
+            first, seen = product(means, n, network.start), rows_for(n, network.sizes.hidden + given.shape[2])
             _tanh(first, n)
             seen[:, : network.sizes.hidden] = first[:, : network.sizes.hidden]
             self._sides.append((given, seen))
@@ -204,7 +195,7 @@ class _Part:
         """The scores of a side, in the room for them. What it has `seen` is its state and the latent beside it."""
         network, n, units = self._network, self._n, self._network.sizes.hidden
         width = network.sizes.embedding
-        inputs = _rows(n, width + latents.shape[2])
+        inputs = rows_for(n, width + latents.shape[2])
         inputs[:n, :width] = network.words[self._before] + network.places[self._step]
         inputs[:n, width:] = seen[:n, units:] = latents[:, self._step]
         inner, outer = network.writer
@@ -217,22 +208,3 @@ class _Part:
         """As `ExactWriting.wrote`."""
         self._before = options + FIRST_OPTION
         self._step += 1
-
-
-def product(rows: Singles, n: int, layer: Linear, out: Singles | None = None) -> Singles:
-    """What a layer makes of the first `n` rows, of which it reads as many columns as it has inputs."""
-    out = _rows(n, len(layer.bias)) if out is None else out
-    products(rows, n, layer.panels, layer.bias, room(tiles.ROWS, tiles.COLUMNS), out)
-    return out
-
-
-def _rows(n: int, width: int) -> Singles:
-    """Room for n rows, and for a whole tile after them."""
-    return room(n + tiles.ROWS, width)
-
-
-def _each(work: Callable[[Part], Found], parts: Sequence[Part]) -> list[Found]:
-    if len(parts) < 2 or threads() < 2:
-        return [*map(work, parts)]
-    with ThreadPoolExecutor(threads()) as pool:
-        return [*pool.map(work, parts)]

@@ -3,9 +3,8 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from safetensors.torch import save
@@ -15,18 +14,15 @@ from dptext.embeddings.encoders import load_encoder
 from dptext.embeddings.vector_files import load_glove
 from dptext.errors import ConfigError
 from dptext.frozen import Frozen
-from dptext.neural.erae.network import FIRST_OPTION, ErAeNetwork, Sizes, targets_of
-from dptext.neural.erae.training import ErAeSchedule, StepProgress, train
-from dptext.neural.erae.writing import ROWS, Writing
+from dptext.neural.erae.exact import ExactNetwork, ExactWriting
+from dptext.neural.erae.network import FIRST_OPTION, ROWS, ErAeNetwork, Sizes, Writing, targets_of
+from dptext.neural.erae.training import ErAeSchedule, train
 from dptext.neural.tokens import Tokens
 from dptext.neural.weights import network_digest, read_weights, weights_of
 from dptext.text.files import create_private
 from dptext.text.records import Record, records_digest
 from dptext.text.saved import reading_saved
 from dptext.types import Integers, Singles
-
-if TYPE_CHECKING:
-    from dptext.neural.erae.exact import ExactNetwork, ExactWriting
 
 _WEIGHTS, _DESCRIBED = "weights.safetensors", "erae.json"
 FORMAT, VERSION = "dptext er-ae", 1
@@ -57,21 +53,19 @@ class ErAeModel(Frozen):
     """Network and vocabulary; immutable once fitted.
 
     On a processor nothing but a text and its own released words decides a bit of its logits: `exact` computes them.
-    Where numba is not installed, torch computes one text after the other, which takes many times as long.
-
-    Attributes:
-        rows: texts at once.
     """
 
-    __slots__ = ("_device", "_exact", "_network", "_tokens", "_trained_on", "rows")
+    __slots__ = ("_device", "_exact", "_network", "_tokens", "_trained_on")
+
+    #: Texts at once.
+    rows: ClassVar[int] = ROWS
 
     def __init__(self, network: ErAeNetwork, tokens: Tokens, *, device: str, trained_on: str) -> None:
         self._network = network.eval()
         self._tokens = tokens
         self._device = device
         self._trained_on = trained_on
-        self._exact = _exact(network) if device == "cpu" else None
-        self.rows = 1 if device == "cpu" and self._exact is None else ROWS
+        self._exact = ExactNetwork(network) if device == "cpu" else None
 
     def __repr__(self) -> str:
         return f"ErAeModel(n_tokens={len(self._tokens)})"
@@ -87,12 +81,12 @@ class ErAeModel(Frozen):
         described = json.dumps([asdict(self._network.sizes), self._tokens.words, self._tokens.max_tokens])
         return {"model": network_digest(self._network, described), "public": self._trained_on}
 
-    def begin(self, records: Sequence[Record], *, public: bool) -> "Writing | ExactWriting":
+    def begin(self, records: Sequence[Record], *, public: bool) -> Writing | ExactWriting:
         """Begin to write texts, at most `rows`; with `public`, the public language model writes along."""
         targets = targets_of(self._tokens, records)
         if self._exact is not None:
             return self._exact.begin(targets, public=public)
-        return Writing(self._network, targets, device=self._device, public=public, rows=self.rows)
+        return Writing(self._network, targets, device=self._device, public=public)
 
     def options_of(self, record: Record) -> list[int]:
         """The options that spell a text; an unknown word is the end."""
@@ -117,21 +111,12 @@ class ErAeModel(Frozen):
                 file.write(data)
 
 
-def _exact(network: ErAeNetwork) -> "ExactNetwork | None":
-    """The network by tiles; None where numba is not installed."""
-    if find_spec("numba") is None:
-        return None
-    from dptext.neural.erae.exact import ExactNetwork  # noqa: PLC0415 (numba is an extra, slow to load)
-
-    return ExactNetwork(network)
-
-
 def fit_erae(
     settings: ErAeSettings,
     public: Sequence[Record],
     *,
     seed: int,
-    on_progress: Callable[[StepProgress], None] | None = None,
+    on_progress: Callable[[int, int, float], None] | None = None,
 ) -> ErAeModel:
     """Vocabulary and weights from these records alone.
 
@@ -139,13 +124,8 @@ def fit_erae(
     the reward are not installed.
     """
     require_device(settings.device)
-    tokens = Tokens.from_public(
-        [record.text for record in public],
-        labels=(),
-        max_tokens=settings.max_tokens,
-        min_count=1,
-        max_words=settings.max_words,
-    )
+    texts, most = [record.text for record in public], settings.max_words
+    tokens = Tokens.from_public(texts, labels=(), max_tokens=settings.max_tokens, min_count=1, max_words=most)
     if len(tokens.words) != settings.max_words:
         raise ConfigError(
             f"Expected public text with max_words={settings.max_words} different words, found {len(tokens.words)} in "

@@ -6,16 +6,118 @@ The reward spreads the probability over words of similar meaning.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from dptext.errors import ConfigError
-from dptext.neural.erae.losses import Reward, losses_of
 from dptext.neural.erae.network import FIRST_OPTION, ErAeNetwork
 from dptext.neural.tokens import BEGIN, END, PAD
 from dptext.types import Integers, Singles
+
+#: Positions at once. Fewer make the products slow, more leave the cache.
+_ROWS = 256
+_LOWEST, _HIGHEST = 1e-5, 0.85  # of rewards and of rewarded probabilities, as in the authors' code
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reward:
+    """The embedding reward, as a loss: words near the wanted one gain probability.
+
+    A word v costs -log p(v) * cosine(wanted, v), with p and the cosine cut to [1e-5, .85], so that a word above .85
+    gains nothing more. The loss is the mean over the most probable words plus the mean over as many random ones.
+
+    Attributes:
+        vectors: unit vectors of the options, `(options, dim)`, zero where there is none.
+        weight: against the reconstruction.
+        drawn: random words of each position, `(n, words)`. As many of the most probable words are rewarded.
+        read: which positions are rewarded, `(n,)`.
+    """
+
+    vectors: Tensor
+    weight: float
+    drawn: Tensor
+    read: Tensor
+
+    def near(self, chosen: Tensor, wanted: Tensor) -> Tensor:
+        """Cosines of the chosen words to the wanted ones, cut: `(n, chosen)`."""
+        near = torch.bmm(self.vectors[chosen], self.vectors[wanted][:, :, None])[:, :, 0]
+        return near.clamp_(_LOWEST, _HIGHEST)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Losses:
+    """Losses of some positions: the `total` is minimized and has a gradient.
+
+    The `reconstruction` is the mean cross-entropy of the wanted words, the `reward` the mean loss of the rewarded
+    positions, without its weight; 0 where none is rewarded.
+    """
+
+    total: Tensor
+    reconstruction: float
+    reward: float
+
+
+def losses_of(choose: nn.Linear, hidden: Tensor, wanted: Tensor, reward: Reward | None = None) -> Losses:
+    """Losses of positions `(n,)`.
+
+    The output layer sees `hidden`, `(n, dim)`. The `wanted` are options of the text, `(n,)`. The reward is of the same
+    positions; without it there is the reconstruction alone.
+    """
+    total, parts = _Losses.apply(hidden, choose.weight, choose.bias, wanted, reward)  # type: ignore[no-untyped-call]
+    reconstruction, rewarded = parts.tolist()
+    return Losses(total, reconstruction, rewarded)
+
+
+class _Losses(torch.autograd.Function):
+    """The loss with its gradient, which is computed on the way forward, a block of positions at a time.
+
+    So a block stays in the processor's cache, and all logits, one for every word at every position, are never in memory
+    together.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, wanted: Tensor, reward: Reward | None
+    ) -> tuple[Tensor, Tensor]:
+        of_hidden, of_weight, of_bias = torch.empty_like(hidden), torch.zeros_like(weight), torch.zeros_like(bias)
+        parts = torch.zeros(2, dtype=torch.float64, device=hidden.device)
+        read = 1.0 / max(int(reward.read.sum()), 1) if reward else 0.0
+        for start in range(0, len(hidden), _ROWS):
+            rows = slice(start, start + _ROWS)
+            logs = torch.addmm(bias, hidden[rows], weight.T)
+            torch.log_softmax(logs, dim=1, out=logs)
+            options, costs = wanted[rows, None], logs.new_full((len(logs), 1), 1.0 / len(hidden))
+            parts[0] -= (logs.gather(1, options) * costs).sum()
+            if reward is not None:
+                chosen, slopes, rewarded = _rewarded(logs, reward, rows, wanted[rows])
+                parts[1] += rewarded * read
+                options = torch.cat([options, chosen], dim=1)
+                costs = torch.cat([costs, slopes * (reward.weight * read)], dim=1)
+            # A cost of -log p(v) has the gradient p(w) for every word w, less 1 for v.
+            slope = logs.exp_().mul_(costs.sum(dim=1, keepdim=True)).scatter_add_(1, options, -costs)
+            of_weight.addmm_(slope.T, hidden[rows])
+            of_bias += slope.sum(dim=0)
+            torch.mm(slope, weight, out=of_hidden[rows])
+        ctx.save_for_backward(of_hidden, of_weight, of_bias)
+        ctx.mark_non_differentiable(parts)
+        return parts[0] + (reward.weight if reward else 0.0) * parts[1], parts
+
+    @staticmethod
+    def backward(ctx: Any, of_total: Tensor, _of_parts: Tensor) -> tuple[Tensor | None, ...]:
+        return *(of_total.to(found.dtype) * found for found in ctx.saved_tensors), None, None
+
+
+def _rewarded(logs: Tensor, reward: Reward, rows: slice, wanted: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Rewarded words, what each costs for -log p of it, and the sum of the positions' losses."""
+    n_words = reward.drawn.shape[1]
+    chosen = torch.cat([logs.topk(n_words, dim=1).indices, reward.drawn[rows]], dim=1)
+    found = logs.gather(1, chosen)
+    kept = found.clamp(math.log(_LOWEST), math.log(_HIGHEST))
+    costs = reward.near(chosen, wanted) * reward.read[rows, None] / n_words
+    return chosen, costs * (kept == found), -(kept * costs).sum()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +147,6 @@ class ErAeSchedule:
     learning_rate: float = 2e-3
 
 
-@dataclass(frozen=True, slots=True)
-class StepProgress:
-    """A part of the training: steps done, how many there are, and mean losses per token since the last report."""
-
-    step: int
-    steps: int
-    loss: float
-    reward_loss: float
-
-
 def train(
     network: ErAeNetwork,
     targets: Integers,
@@ -63,12 +155,13 @@ def train(
     schedule: ErAeSchedule,
     seed: int,
     device: str = "cpu",
-    on_progress: Callable[[StepProgress], None] | None = None,
+    on_progress: Callable[[int, int, float], None] | None = None,
 ) -> None:
     """Fit the network in place on public texts; ConfigError where that diverges.
 
     The `targets` are what `targets_of` gives. The vectors of the options are public and of length 1, for the reward.
-    The seed draws the order, the hidden words and the random words. `on_progress` is called some twenty times.
+    The seed draws the order, the hidden words and the random words. `on_progress` is told some twenty
+    times the steps done, all steps, and the mean reconstruction loss per token since.
     """
     source = np.random.default_rng(seed)
     drawn = torch.Generator(device=device).manual_seed(seed)
@@ -80,7 +173,7 @@ def train(
         optimizer, schedule.learning_rate, total_steps=max(steps, 11), pct_start=0.1
     )  # with 10 steps or fewer the rise, a tenth of them, would have none
     network.train()
-    sums, since = np.zeros(2), 0
+    total, since = 0.0, 0
     order: Integers = np.empty(0, np.int64)
     for step in range(1, steps + 1):
         if len(order) < size:
@@ -104,13 +197,13 @@ def train(
         nn.utils.clip_grad_norm_(network.parameters(), 5.0)
         optimizer.step()
         slower.step()
-        sums += losses.reconstruction, losses.reward
+        total += losses.reconstruction
         since += 1
-        if not math.isfinite(sums[0]):
+        if not math.isfinite(total):
             raise ConfigError("Expected a loss that is a number: the training diverged. Lower learning_rate.")
         if on_progress is not None and (step % max(1, steps // 20) == 0 or step == steps):
-            on_progress(StepProgress(step, steps, float(sums[0]) / since, float(sums[1]) / since))
-            sums, since = np.zeros(2), 0
+            on_progress(step, steps, total / since)
+            total, since = 0.0, 0
     network.eval()
 
 

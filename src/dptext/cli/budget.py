@@ -1,0 +1,231 @@
+"""`dptext budget`: accounts, balances and charges as tables or JSON."""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from typer import Argument, Option
+
+from dptext._wording import plural
+from dptext.cli.options import JsonOption, LedgerOption, SubjectKeyOption, member
+from dptext.cli.paying import default_key, opened
+from dptext.cli.terminal import plain_console
+from dptext.errors import ConfigError, DataError
+from dptext.ledger.entries import Balance, Charge
+from dptext.ledger.spending import format_left
+from dptext.ledger.subjects import create_subject_key
+from dptext.privacy import accounting
+from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event, event_to_dict
+from dptext.privacy.guarantee import Guarantee, Relation, Unit, format_delta, format_epsilon
+from dptext.types import Json, fields_as_json
+
+if TYPE_CHECKING:  # slow to load
+    from rich.table import Table
+
+    from dptext.ledger.books import Ledger
+
+NameArgument = Annotated[str, Argument(metavar="NAME", help="The account.")]
+OptionalName = Annotated[str | None, Argument(metavar="[NAME]", help="The account; all without it.")]
+
+
+def _accounts(ledger: Ledger, name: str | None) -> list[str]:
+    return [name] if name is not None else [account.name for account in ledger.accounts()]
+
+
+def _table(caption: str) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    return Table(box=SIMPLE_HEAD, caption=caption)
+
+
+def open_account(
+    name: NameArgument,
+    epsilon: Annotated[float, Option(help="What all releases together may cost one subject.")],
+    unit: Annotated[str, Option(help="Who the subject is: document or author.")],
+    ledger: LedgerOption,
+    delta: Annotated[float, Option(help="The delta of that limit.")] = 0.0,
+    relation: Annotated[str, Option(help="replace_one, add_or_remove_one or replace_special.")] = "replace_one",
+    dataset: Annotated[str | None, Option(help="Whose texts; default: NAME.")] = None,
+    by_subject: Annotated[
+        bool, Option("--by-subject", help="Allow charges to named subjects; makes the key where there is none.")
+    ] = False,
+    subject_key: SubjectKeyOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Open an account and show it."""
+    from dptext.ledger.books import Ledger
+    from dptext.ledger.entries import require_openable
+
+    if unit not in ("document", "author"):
+        raise ConfigError(f"Expected --unit {unit!r} to be document or author: whose loss the account adds up.")
+    if not 0 < epsilon < float("inf"):
+        raise ConfigError(f"Expected --epsilon {epsilon!r} > 0 and finite.")
+    if not 0 <= delta <= MAX_MEANINGFUL_DELTA:
+        raise ConfigError(
+            f"Expected --delta {delta!r} from 0 to {MAX_MEANINGFUL_DELTA:g}: above, a limit protects nobody."
+        )
+    limit = Guarantee(epsilon, delta, Unit(unit), member(Relation, "--relation", relation))
+    require_openable(name, limit, name if dataset is None else dataset)
+    key_path = subject_key or default_key(opened(ledger))
+    key = None
+    if by_subject:
+        if key_path is None:
+            raise ConfigError("Expected --subject-key FILE: the key must not lie in the database.")
+        key = create_subject_key(key_path)
+    books = Ledger.create(ledger, key=key)
+    account = books.open_account(name, limit, dataset=dataset, by_subject=by_subject)
+    if as_json:
+        print(json.dumps(_balance(books.balance(name)), indent=2))
+        return
+    print(
+        f"Opened {account.name!r} in {books.name}: epsilon = {format_epsilon(epsilon)}"
+        f"{', delta = ' + format_delta(delta) if delta else ''} per {unit}, {relation.replace('_', ' ')}, for the "
+        f"dataset {account.dataset!r}."
+    )
+    if by_subject:
+        print(
+            f"The subject key is {key_path}: keep it apart from the books, and keep it. Without it no subject that was "
+            "charged can be told from a new one, and the account refuses charges by name."
+        )
+
+
+def show(
+    ledger: LedgerOption,
+    name: OptionalName = None,
+    tight: Annotated[
+        bool, Option("--tight", help="Also what the charges cost by the tightest known bound; takes seconds.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Print one account, or all; with --tight also what the tightest known bound makes of the charges."""
+    books = opened(ledger)
+    balances = [books.balance(each) for each in _accounts(books, name)]
+    if as_json:
+        listed: list[Json] = [
+            {**_balance(balance), **({"tighter": balance.tighter().to_dict()} if tight else {})} for balance in balances
+        ]
+        print(json.dumps(listed[0] if name is not None else listed, indent=2))
+        return
+    table = _table("spent is rounded up, left is rounded down; each for the worst subject")
+    for heading in ("account", "per", "limit", "spent", "left", "charges", "to"):
+        side: Literal["right", "left"] = "right" if heading in ("limit", "spent", "left", "charges") else "left"
+        table.add_column(heading, justify=side, overflow="fold", no_wrap=heading in ("per", "to"))
+    for balance in balances:
+        account, limit = balance.account, balance.account.limit
+        named = account.name if account.dataset == account.name else f"{account.name}\nof {account.dataset}"
+        table.add_row(
+            named,
+            f"{limit.unit.value}\n{limit.relation.value.replace('_', ' ')}",
+            format_epsilon(limit.epsilon) + (f"\ndelta {format_delta(limit.delta)}" if limit.delta else ""),
+            format_epsilon(balance.spent.epsilon)
+            + (f"\nat delta {format_delta(balance.spent.delta)}" if balance.spent.delta else ""),
+            format_left(balance.left),
+            f"{balance.charges:,}",
+            f"{balance.subjects:,} named" if balance.subjects else "everyone",
+        )
+    plain_console().print(table)
+    for balance in balances if tight else []:
+        found = balance.tighter()
+        print(
+            f"The charges of {balance.account.name!r} are known to cost at most epsilon = "
+            f"{format_epsilon(found.epsilon)} at delta = {format_delta(found.delta)}, by the tightest bound. What is "
+            "left goes by what is spent, which adds up quickly.\n"
+        )
+    if name is not None:
+        (balance,) = balances
+        per = balance.account.limit.unit
+        lead = f"All releases that were charged here, taken together, for the {per} that they say most about:\n"
+        print(f"{lead}{balance.spent.explain()}" if balance.charges else "Nothing was charged yet.")
+
+
+def _balance(balance: Balance) -> dict[str, Json]:
+    account = balance.account
+    return {
+        "account": account.name,
+        "dataset": account.dataset,
+        "opened": account.opened,
+        "by_subject": account.by_subject,
+        "limit": account.limit.to_dict(),
+        "spent": balance.spent.to_dict(),
+        "left": balance.left,
+        "charges": balance.charges,
+        "subjects": balance.subjects,
+    }
+
+
+def log(
+    name: NameArgument,
+    ledger: LedgerOption,
+    last: Annotated[int | None, Option(help="Only the newest so many charges.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the charges of an account."""
+    books = opened(ledger)
+    limit = books.account(name).limit
+
+    @functools.cache
+    def cost(events: tuple[Event, ...]) -> float:
+        return accounting.quick_epsilon(events, limit.delta, relation=limit.relation)
+
+    charges = books.log(name, last=last)
+    if as_json:
+        # One charge a line, so that a long log takes no more memory than a short one.
+        print("[", end="")
+        for position, charge in enumerate(charges):
+            print("," if position else "", json.dumps(_charge(charge, cost(charge.request.events))), sep="\n", end="")
+        print("\n]")
+        return
+    at = f" at delta = {format_delta(limit.delta)}" if limit.delta else ""
+    table = _table(f"epsilon is that of each charge alone{at}; --json shows events and keys")
+    for heading in ("charge", "when (UTC)", "to", "mechanism", "epsilon", "released"):
+        table.add_column(heading, overflow="fold")
+    for charge in charges:
+        table.add_row(
+            str(charge.number),
+            charge.at.replace("T", " ").rstrip("Z"),
+            "everyone" if charge.subjects is None else f"{charge.subjects:,} named",
+            str(charge.request.settings.get("kind", "")),
+            format_epsilon(cost(charge.request.events)),
+            "not yet" if charge.release is None else charge.release[:8],
+        )
+    plain_console().print(table)
+
+
+def _charge(charge: Charge, epsilon: float) -> dict[str, Json]:
+    return {
+        "charge": charge.number,
+        "at": charge.at,
+        "key": charge.key,
+        "subjects": charge.subjects,
+        "settings": dict(charge.request.settings),
+        "unit": charge.request.unit.value,
+        "relation": charge.request.relation.value,
+        "units_per_subject": charge.request.units_per_subject,
+        "events": [event_to_dict(event) for event in charge.request.events],
+        "epsilon": epsilon,
+        "release": charge.release,
+    }
+
+
+def verify(ledger: LedgerOption, name: OptionalName = None, as_json: JsonOption = False) -> None:
+    """Recompute one account, or all."""
+    books = opened(ledger)
+    found = [books.verify(each) for each in _accounts(books, name)]
+    if as_json:
+        print(json.dumps([fields_as_json(one) for one in found], indent=2))
+    else:
+        for one in found:
+            verdict = "; ".join(one.problems) or "the balance follows from the charges"
+            print(f"{one.account}: {plural(one.charges, 'charge')}, {plural(one.subjects, 'subject')}: {verdict}")
+    if broken := [one.account for one in found if one.problems]:
+        raise DataError(f"The books of {', '.join(map(repr, broken))} do not add up: somebody changed them.")
+
+
+def upgrade(ledger: LedgerOption) -> None:
+    """Bring the books to the newest schema."""
+    books = opened(ledger)
+    done = books.upgrade()
+    print(f"{books.name} has the newest schema{' now' if done else ' already'}.")

@@ -1,0 +1,145 @@
+"""`dptext serve` and `dptext keys`: the gateway on one address, and who may use it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option
+
+from dptext.cli import options
+from dptext.cli.progress import say
+from dptext.errors import ConfigError, needing
+
+if TYPE_CHECKING:  # an extra
+    from dptext.service.keys import Keys
+
+
+def key_file_of(ledger: str, given: Path | None) -> Path:
+    """Where the secret of a gateway lies: beside a ledger in a file, unless it is named."""
+    if given is not None:
+        return given
+    if "://" in ledger and not ledger.startswith("sqlite:"):
+        raise ConfigError("Expected --key-file FILE with a ledger on a server: the secret of the gateway lies there.")
+    path = Path(ledger.removeprefix("sqlite:///"))
+    return path.with_name(path.name + ".gateway.key")
+
+
+def serve(
+    models: Annotated[Path, options.folder_option(help="Folder of models, each a folder of `dptext fit`.")],
+    ledger: options.LedgerOption,
+    host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Option(help="Port to listen on.")] = 8000,
+    key_file: Annotated[
+        Path | None, options.output_option(help="Secret of the gateway; default: beside the ledger.")
+    ] = None,
+    spool: Annotated[
+        Path | None, options.folder_option(help="Folder for files of jobs; default: beside the secret.")
+    ] = None,
+    max_records: Annotated[int, Option(help="Of one call; more are a job.")] = 1_000,
+    requests_a_minute: Annotated[int, Option(help="Of one key.")] = 600,
+    kept_hours: Annotated[float, Option(help="How long answers and results are kept.")] = 72.0,
+    pad_bytes: Annotated[int, Option(help="Pad answers to multiples of it; 0: no.")] = 0,
+    step_seconds: Annotated[float, Option(help="Answers leave at multiples of it after the request; 0: no.")] = 0.0,
+    threads: Annotated[int, Option(help="Calls that are computed at once.")] = 2,
+) -> None:
+    """Serve models over HTTP, and the page at /."""
+    with needing("`dptext serve`", "service"):
+        import uvicorn
+
+        from dptext.service.app import create_app
+        from dptext.service.settings import Settings
+    secret = key_file_of(ledger, key_file)
+    settings = Settings(
+        models,
+        ledger,
+        spool or secret.with_name(secret.name.removesuffix(".key") + ".spool"),
+        secret,
+        max_records=max_records,
+        requests_a_minute=requests_a_minute,
+        kept_hours=kept_hours,
+        pad_bytes=pad_bytes,
+        step_seconds=step_seconds,
+        threads=threads,
+    )
+    app = create_app(settings)
+    sys.setswitchinterval(0.0005)  # an encoder gives way often, and should not wait long for its turn
+    say(f"Serving {models} at http://{host}:{port}. TLS is a proxy's: put one before it.")
+    uvicorn.run(
+        app,
+        host=host,
+        port=port,
+        access_log=False,  # a path may hold a name
+        server_header=False,
+        log_level="warning",
+        timeout_keep_alive=5,
+        h11_max_incomplete_event_size=16_384,
+        limit_concurrency=256,
+    )
+
+
+KeyFileOption = Annotated[
+    Path | None, options.output_option("--key-file", help="Secret of the gateway, as of `dptext serve`.")
+]
+PrefixArgument = Annotated[str, Argument(metavar="PREFIX", help="The key, by its prefix.")]
+_OnceOnly = "Shown once: keep it now."
+
+
+def _keys(ledger: str, key_file: Path | None) -> Keys:
+    with needing("`dptext keys`", "service"):
+        from dptext.service.keys import Keys
+        from dptext.service.settings import Secret
+        from dptext.service.store import Store
+    return Keys(Store(ledger), Secret.at(key_file_of(ledger, key_file)))
+
+
+def create(
+    name: Annotated[str, Argument(metavar="NAME", help="Whose key it is.")],
+    ledger: options.LedgerOption,
+    scope: Annotated[list[str], Option(help="privatize, jobs, synthesize, accounts, metrics, admin. Repeatable.")],
+    account: Annotated[str | None, Option(help="The account that pays for its releases.")] = None,
+    model: Annotated[list[str] | None, Option(help="A model that it may use; default: all.")] = None,
+    days: Annotated[float | None, Option(help="After which it expires.")] = None,
+    key_file: KeyFileOption = None,
+) -> None:
+    """Print a new key."""
+    if account is not None:
+        from dptext.ledger.books import Ledger
+
+        Ledger.at(ledger).account(account)
+    found = _keys(ledger, key_file).create(
+        name, account=account, scopes=tuple(scope), models=tuple(model or ()), days=days
+    )
+    print(f"{found}\n{_OnceOnly}")
+
+
+def listed(ledger: options.LedgerOption, key_file: KeyFileOption = None, as_json: options.JsonOption = False) -> None:
+    """Print the keys."""
+    found = _keys(ledger, key_file).listed()
+    if as_json:
+        print(json.dumps(found, indent=2))
+        return
+    for each in found:
+        ends = each["revoked"] or each["expires"]
+        day = datetime.fromtimestamp(float(str(ends or 0)), UTC)
+        end = f", {'revoked' if each['revoked'] else 'until'} {day:%Y-%m-%d}" if ends else ""
+        print(f"{each['prefix']}  {each['name']}: {each['scopes']}, account {each['account'] or 'none'}{end}")
+
+
+def revoke(prefix: PrefixArgument, ledger: options.LedgerOption, key_file: KeyFileOption = None) -> None:
+    """End a key."""
+    _keys(ledger, key_file).revoke(prefix)
+    print(f"{prefix} is revoked.")
+
+
+def rotate(
+    prefix: PrefixArgument,
+    ledger: options.LedgerOption,
+    days: Annotated[float, Option(help="How long the old key holds still.")] = 7.0,
+    key_file: KeyFileOption = None,
+) -> None:
+    """Print a key in the place of an old one."""
+    print(f"{_keys(ledger, key_file).rotate(prefix, days=days)}\n{_OnceOnly}")
