@@ -75,8 +75,8 @@ class Answers:
         mac = self.secret.mac("payload", account, payload)
         own, now = secrets.token_hex(16), time.time()
         lease = now + self.seconds
-        values = {"payload": mac, "owner": own, "lease": lease, "answer": None, "expires": now + self.kept}
-        if self.store.insert(ANSWERS, id=name, certificate=None, **values):
+        values: dict[str, Any] = {"payload": mac, "owner": own, "lease": lease, "expires": now + self.kept}
+        if self.store.insert(ANSWERS, id=name, answer=None, certificate=None, **values):
             return Attempt(self, name, own)
         row = self.store.one(sa.select(ANSWERS).where(ANSWERS.c.id == name))
         if row is None:

@@ -199,7 +199,8 @@ class Jobs:
         """
         over = JOBS.update().where(JOBS.c.expires < now)
         self.store.write(over.where(JOBS.c.state.not_in((*OPEN, "expired"))).values(state="expired", problem=_EXPIRED))
-        for row in self.store.rows(sa.select(JOBS).where(JOBS.c.state.in_(OPEN))):
+        soon = now + self.settings.kept / 2
+        for row in self.store.rows(sa.select(JOBS).where(JOBS.c.state.in_(OPEN), JOBS.c.expires < soon)):
             mine = JOBS.update().where(JOBS.c.id == row.id, JOBS.c.state == row.state)
             if self.folder(row).is_dir():
                 self.store.write(mine.values(expires=now + self.settings.kept))

@@ -157,7 +157,8 @@ class Worker:
             heart.join()
         if certificate:
             (self._jobs.folder(row) / "input").unlink(missing_ok=True)
-            if self._ended(row, "running", "done", None, certificate):
+            paid = certificate.charged.number if certificate.charged else None
+            if self._ended(row, "running", "done", None, paid, certificate.sha256):
                 return
         number, charge = self._jobs.charge_of(row)
         problem = f"{problem or 'Cancelled.'} {charge}"
@@ -166,12 +167,11 @@ class Worker:
         ):
             self._jobs.delete(row)
 
-    def _ended(self, row: Any, before: str, state: str, problem: str | None, paid: Certificate | int | None) -> bool:
-        """End a job of this process that was in the state `before`; whether it was. `paid` says by which charge."""
+    def _ended(
+        self, row: Any, before: str, state: str, problem: str | None, charge: int | None, sha256: str | None = None
+    ) -> bool:
+        """End a job of this process that was in the state `before`; whether it was."""
         mine = JOBS.update().where(JOBS.c.id == row.id, JOBS.c.owner == self._own, JOBS.c.state == before)
-        sha256, charge = None, paid
-        if isinstance(paid, Certificate):
-            sha256, charge = paid.sha256, paid.charged.number if paid.charged else None
         named = self._store.one(sa.select(KEYS.c.name).where(KEYS.c.prefix == row.prefix))
         who = f"{named.name if named else 'server'} ({row.prefix})"
         said = Event(who, f"job {state}", row.account, row.model, charge, sha256)
