@@ -18,6 +18,7 @@ from dptext.text import parquet_pages
 from dptext.text.formats import Format
 from dptext.text.lines import Broken
 from dptext.text.reading import read_batches
+from dptext.text.records import Fields
 from dptext.text.rows import file_chunks
 
 # Each is written in a process that ends, and read in one whose memory is measured.
@@ -127,6 +128,10 @@ def test_a_large_page_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.Monkey
     assert sum(map(len, read_batches(path))) == 9
     monkeypatch.setattr(parquet_pages, limit, 4_000)
     assert parquet_pages.LARGE in fault(path)
+    pq.write_table(pa.table({"text": ["a"], "a.b": ["a" * 5_000]}), path, use_dictionary=limit != "_MOST_PAGE")
+    assert sum(map(len, read_batches(path))) == 1
+    with pytest.raises(BrokenFileError, match=parquet_pages.LARGE):
+        list(read_batches(path, Fields(label="a.b")))
 
 
 def test_one_row_may_hold_all_of_a_nested_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,7 +104,8 @@ def rows_at_once(raw: io.BufferedReader, schema: Any, groups: list[list[Chunk]],
     _require(all(len(group) == len(schema) for group in groups))
     for place in range(len(schema)):
         column = schema.column(place)
-        if names and column.path.split(".")[0] not in names:
+        # A path has dots between names, and names may have dots.
+        if names and not any(f"{column.path}.".startswith(f"{name}.") for name in names):
             continue
         texts = column.physical_type == "BYTE_ARRAY"
         for group in groups:
