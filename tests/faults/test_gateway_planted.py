@@ -190,7 +190,7 @@ FAULTS = {
         "test_jobs.py::test_it_expires_some_time_after_its_end",
     ),
     "a wrong field is charged": (
-        "worker", "            _require_fields(source, wish)\n", "",
+        "worker", "            next(batches, None)  # before", "            pass  # before",
         "test_jobs.py::test_a_wrong_name_of_a_field_is_not_charged",
     ),
     "a job may end its process for ever": (

@@ -3,13 +3,14 @@
 import importlib.resources
 import json
 import math
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
-from typer import Option
+from typer import Option, prompt
 
 from dptext.cli.options import DetailsOption, ForceOption, JsonOption, any_path, member, output_option
 from dptext.cli.progress import say
@@ -36,8 +37,9 @@ _SCOPE: Final = (
 
 #: What the splits of experiments/synthesis.py say: one row for each, way and epsilon.
 _SYNTHESIS: Final = "measured_synthesis.json"
-_EACH: Final = (
-    "For each text. Where readers need what all of them say, and no single one: dptext recommend --of corpus."
+_ASKED: Final = "Do readers need each text, or a corpus that says what all of them say?"
+_BOTH: Final = (
+    f"{_ASKED}\n--of corpus costs least: one epsilon is for all of them, and one party sees them. Of each text:"
 )
 
 
@@ -50,8 +52,9 @@ class Of(StrEnum):
 
 def recommend(
     of: Annotated[
-        str, Option(help="texts (each of them), or corpus (what all of them say, under one epsilon).")
-    ] = "texts",
+        str | None,
+        Option(help="texts (each of them), or corpus (what all of them say, under one epsilon); default: it is asked."),
+    ] = None,
     unit: Annotated[str, Option(help="token, sentence, document or author.")] = "document",
     epsilon: Annotated[float, Option(help="The most that a release may cost.")] = 10.0,
     task: Annotated[
@@ -70,7 +73,10 @@ def recommend(
     as_json: JsonOption = False,
 ) -> None:
     """Print the answer for every corpus of the table; with --reduce also write the rows that it rests on."""
-    if member(Of, "--of", of) is Of.CORPUS:
+    asks = of is None and table is None and not as_json
+    if asks and sys.stdin.isatty():
+        of = str(prompt(f"{_ASKED} (texts, corpus)", err=True))
+    if member(Of, "--of", of or Of.TEXTS) is Of.CORPUS:
         if table is not None or reduce is not None:
             raise ConfigError("Expected no --table with --of corpus: `dptext compare` measures what answers each text.")
         _corpus(epsilon, as_json)
@@ -86,7 +92,7 @@ def recommend(
     if as_json:
         print(json.dumps(_data(measured, asked, answers), indent=2))
         return
-    print("\n".join([_EACH, *_answer(answers, asked)]))
+    print("\n".join([*([_BOTH] if asks and of is None else []), *_answer(answers, asked)]))
     if left := measured.about.cells.left:
         print(f"Warning: {left} cells of the table are not done yet; run `dptext compare` again to go on.")
     if not details:

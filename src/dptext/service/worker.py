@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from dptext.errors import DataError, DPTextError, LedgerError, PrivacyError
+from dptext.errors import DPTextError, LedgerError, PrivacyError
 from dptext.runs.certificate import Certificate, certificate_path, stream_mark
 from dptext.runs.files import privatize_file
 from dptext.runs.payment import Payment
@@ -191,10 +191,8 @@ class Worker:
         payment = Payment(self._jobs.ledger, row.account, charge_key(row.id))
         # A kill came after it.
         whole = certificate_path(out).is_file() and not state_path(out).exists() and out.exists()
-        if not whole:
-            if row.starts >= _STARTS:
-                raise PrivacyError(f"The gateway died each time in {_STARTS} starts of this job: it is given up.")
-            _require_fields(source, wish)
+        if not whole and row.starts >= _STARTS:
+            raise PrivacyError(f"The gateway died each time in {_STARTS} starts of this job: it is given up.")
         if wish.kind == "synthesize":
             if not whole:
                 self._synthesize(row, wish, source, out, payment)
@@ -217,6 +215,8 @@ class Worker:
                 raise LedgerError("The gateway is stopping.")
             self._go_on(row)
 
+        with contextlib.closing(read_batches(source, wish.fields, format=wish.format)) as batches:
+            next(batches, None)  # before anything is charged: a wrong name of a column costs nothing
         plan = Plan(
             wish.fields,
             input_format=wish.format,
@@ -243,25 +243,6 @@ class Worker:
             Private(source, wish.fields, {"format": wish.format}), spec.fit(public=pool), payment=payment, settled=False
         )
         found.write(out, force=True)
-
-
-def _require_fields(source: Path, wish: Wish) -> None:
-    """Read the first records, before anything is charged: a wrong name of a column costs nothing.
-
-    DataError: they cannot be read; of a synthesis it does not say more of them than which fields were wanted.
-    """
-    with contextlib.closing(read_batches(source, wish.fields, format=wish.format)) as batches:
-        fault: DataError
-        try:
-            next(batches, None)
-            return
-        except DataError as error:
-            fault = error
-    if wish.kind == "synthesize":
-        named = {name: getattr(wish, name) for name in ("text_field", "label_field", "author_field")}
-        wanted = ", ".join(f"{name}={value!r}" for name, value in named.items() if value is not None)
-        fault = DataError(f"Expected a file of {wish.format} with {wanted} that can be read: its beginning cannot.")
-    raise fault  # outside of `except`: nothing is chained to it
 
 
 def _whose(row: Any) -> tuple[str, str]:

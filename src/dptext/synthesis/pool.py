@@ -13,7 +13,7 @@ from dptext.frozen import Frozen
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.source import Randomness
 from dptext.synthesis.report import PoolFit
-from dptext.synthesis.space import UNLIKE, Corpus, PublicSpace, fit_space, readings
+from dptext.synthesis.space import UNLIKE, Corpus, PublicSpace, fit_space, readings, says_something
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.synthesis.sums import PrivateSum
 from dptext.synthesis.topics import TopicMap, fit_topics
@@ -55,7 +55,7 @@ class TopicCounts:
 
 def pool_texts(public: Iterable[Record]) -> tuple[str, ...]:
     """The different texts of public records that hold something."""
-    return tuple(dict.fromkeys(record.text for record in as_records(public) if record.text.strip()))
+    return tuple(dict.fromkeys(record.text for record in as_records(public) if says_something(record.text)))
 
 
 def fit_pool(texts: tuple[str, ...], spec: SynthesisSpec, *, dim: int, seed: int | None) -> Pool:

@@ -10,6 +10,9 @@ from typing import Final
 from dptext.types import Floats, Json
 
 _SURE: Final = 3.0  # deviations beyond which a pool is said not to fit
+_NOTHING: Final = (
+    "There is hardly more than noise: is the corpus empty, or are its fields named otherwise? See dptext check."
+)
 _NORMAL: Final = 1.959964  # a normal variable is within so many deviations in 95%
 
 
@@ -119,8 +122,10 @@ class Topics:
     def sentences(self) -> tuple[str, ...]:
         """The largest labels and topics in plain words; before them, that the pool does not fit."""
         said = [] if self.fit is None or self.fit.fits else [self.fit.sentence]
+        numbers, margin = self.by_label
+        if sum(numbers) < margin * math.sqrt(len(numbers)):
+            said.insert(0, _NOTHING)
         if self.labels:
-            numbers, margin = self.by_label
             named = ", ".join(f"{name} {max(n, 0):,.0f}" for name, n in _largest(self.labels, numbers))
             said.append(f"Labels, in {self.unit}s, each within {margin:,.0f} at 95%: {named}.")
         if self.topics:

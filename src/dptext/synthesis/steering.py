@@ -20,7 +20,7 @@ from dptext.frozen import Frozen
 from dptext.language.model import LanguageModel
 from dptext.language.reading import load_language_model
 from dptext.sampling.source import Randomness, seeded
-from dptext.synthesis.space import Corpus
+from dptext.synthesis.space import Corpus, says_something
 from dptext.synthesis.spec import Synthetic
 from dptext.synthesis.sums import PrivateSum
 from dptext.synthesis.votes import apportioned
@@ -71,7 +71,7 @@ class Steering(WritingSpec):
 
     def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedSteering:
         """Choose public examples, and write public drafts."""
-        records = [record for record in as_records(public) if record.text.strip()]
+        records = [record for record in as_records(public) if says_something(record.text)]
         return FittedSteering(self, load_language_model(self.model), self.examples_of(records, seed or 0), seed or 0)
 
     @classmethod

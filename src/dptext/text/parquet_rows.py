@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from dptext.errors import needing
-from dptext.text.lines import Bad, Broken, Chunk, no_column
+from dptext.text.lines import Bad, BadHeader, Broken, Chunk, no_column
 from dptext.text.parquet_pages import LARGE, UnreadableError, chunks_of, most_bytes, rows_at_once
 from dptext.text.plain_texts import PlainTexts
 
@@ -72,7 +72,7 @@ def _found(raw: io.BufferedReader, names: Sequence[str]) -> Iterator[Chunk]:
     with file:
         for name in names:
             if known.count(name) != 1:
-                yield [Broken(f"the file has {no_column(name, names, known)}")]
+                yield [BadHeader(f"the file has {no_column(name, names, known)}")]
                 return
         batches: Iterator[Any] = iter([_FAILED])
         rows, left = min(_MOST_ROWS, rows_at_once(raw, file.schema, groups, names)), most_bytes(raw)

@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
 
-from dptext import sample_records
 from dptext.errors import LedgerError
 from dptext.service import worker
 from dptext.service.problems import in_words_of_the_api
@@ -165,14 +164,12 @@ def test_a_wrong_name_of_a_field_is_not_charged(fresh: Served) -> None:
     assert fresh.charges() == []
 
 
-def test_a_wrong_name_of_a_field_of_a_synthesis_is_not_charged(fresh: Served) -> None:
-    data = "".join(json.dumps({"text": e.text, "label": e.label}) + "\n" for e in sample_records(30)).encode()
-    given = {"path": "/v1/synthesize", "model": "topics", "label_field": "nothing"}
-    failed = fresh.ended(fresh.job(data, **given).json()["id"])
-    assert failed["problem"] == (
-        "Expected a file of jsonl with text_field='text', label_field='nothing' that can be read: its beginning "
-        "cannot. Nothing was charged."
-    )
+def test_a_header_without_a_column_of_a_synthesis_is_not_charged(fresh: Served) -> None:
+    """Of a record nothing is told: one that has not the fields adds nothing."""
+    given = {"path": "/v1/synthesize", "model": "topics", "label_field": "nothing", "format": "csv"}
+    problem = fresh.ended(fresh.job(b"text,label\nsecret,travel\n", **given).json()["id"])["problem"]
+    assert problem.startswith("The header of the private corpus lacks a column that was named")
+    assert problem.endswith("Nothing was charged.")
     assert fresh.charges() == []
 
 
