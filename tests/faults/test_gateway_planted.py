@@ -39,7 +39,7 @@ FAULTS = {
         "test_in_flight_and_taken_over",
     ),
     "the slower attempt answers with its own draw": (
-        "answers", "if answers.store.write(ANSWERS.update().where(mine).values(**values)):", "if True:",
+        "answers", "if answers.store.change(ANSWERS.update().where(mine).values(**values), event):", "if True:",
         "test_in_flight_and_taken_over",
     ),
     "answers are stored as they are": (
@@ -80,22 +80,22 @@ FAULTS = {
         "test_validation_never_shows_the_input",
     ),
     "the private file stays": (
-        "jobs", '(self._folder(row.id, row.answer) / "input").unlink(missing_ok=True)', "pass",
+        "worker", '(self._jobs.folder(row) / "input").unlink(missing_ok=True)', "pass",
         "test_a_file_is_a_job",
     ),
     "others may read the spool": (
         "jobs", "folder.mkdir(mode=0o700)", "folder.mkdir(mode=0o755)", "test_a_file_is_a_job",
     ),
     "a failed job leaves its file": (
-        "jobs", "            ):\n                self._delete(row.id)", "            ):\n                pass",
+        "worker", "        ):\n            self._jobs.delete(row)", "        ):\n            pass",
         "test_a_job_that_fails_says_what_became_of_its_charge",
     ),
     "a synthesis is settled before it is whole": (
-        "jobs", "payment=payment, settled=False)", "payment=payment)",
+        "worker", "payment=payment, settled=False", "payment=payment",
         "test_a_synthesis_that_dies_beside_its_settling_is_seen_once",
     ),
     "a draw that a kill cut stays": (
-        "jobs", "            each.unlink()  # drawn", "            pass  # drawn",
+        "worker", "            each.unlink()  # drawn", "            pass  # drawn",
         "test_a_draw_that_a_kill_cut_is_not_left_in_the_spool",
     ),
     "no policy of content": (
@@ -153,12 +153,49 @@ FAULTS = {
         "test_the_input_of_a_job_is_its_owners",
     ),
     "a cancelled synthesis is shown": (
-        "jobs", "            self._go_on(row)\n            found", "            found",
+        "worker", "            self._go_on(row)\n            found", "            found",
         "test_what_was_cancelled_is_not_shown",
     ),
     "a blink of the database undoes a cancelling": (
-        "jobs", 'again.where(JOBS.c.state == "running").values(state="queued")', 'again.values(state="queued")',
+        "worker", 'again.where(JOBS.c.state == "running").values(state="queued")', 'again.values(state="queued")',
         "test_what_was_cancelled_is_not_shown",
+    ),
+    "an answer is seen before its line of the audit log": (
+        "store", "            if changed:\n                connection.execute(_line(event))\n",
+        "        if changed:\n            self.note(event)\n",
+        "test_a_line_of_the_audit_log_is_written_with_the_answer",
+    ),
+    "a job is seen before its line of the audit log": (
+        "store", "            if changed:\n                connection.execute(_line(event))\n",
+        "        if changed:\n            self.note(event)\n",
+        "test_a_line_of_the_audit_log_is_written_with_the_end_of_a_job",
+    ),
+    "first come, first served": (
+        "worker", "self._turns.get(each, 0)", "0", "test_accounts_and_keys_take_turns",
+    ),
+    "nobody sweeps beside a job": (
+        "worker", "for each in (self._serve, self._tidy)]", "for each in (self._serve,)]",
+        "test_what_expires_does_so_beside_a_long_job",
+    ),
+    "an expired answer is given": (
+        "answers", "if row.expires < now:", "if False:",
+        "test_an_expired_answer_is_not_given_before_the_sweep",
+    ),
+    "an expired result is given": (
+        "jobs", 'return "expired" if row.state not in OPEN and row.expires < time.time() else str(row.state)',
+        "return str(row.state)", "test_it_expires_some_time_after_its_end",
+    ),
+    "the time of a job begins with it": (
+        "jobs", '            "expires": time.time() + self.settings.kept,\n', "",
+        "test_it_expires_some_time_after_its_end",
+    ),
+    "a wrong field is charged": (
+        "worker", "            next(batches, None)  # before", "            pass  # before",
+        "test_a_wrong_name_of_a_field_is_not_charged",
+    ),
+    "a job may end its process for ever": (
+        "worker", "if row.starts >= _STARTS:", "if False:",
+        "test_a_job_that_ends_its_process_is_given_up",
     ),
     "an unexpected error is logged": (
         "guarding", "        except Exception as error:", "        except ZeroDivisionError as error:",
@@ -235,7 +272,7 @@ def outcome(module: str, old: str | tuple[str, ...], new: str | tuple[str, ...],
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
     )
     return f"{done.returncode}\n{done.stdout[-3000:]}{done.stderr[-1000:]}"
 

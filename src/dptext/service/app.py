@@ -57,9 +57,9 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def living(_: FastAPI) -> AsyncIterator[None]:
-        gate.jobs.start()
+        gate.worker.start()
         yield
-        gate.jobs.close()
+        gate.worker.close()
         gate.store.close()
         gate.ledger.close()
 
@@ -144,7 +144,7 @@ def _releases(app: FastAPI, gate: Gateway) -> None:
                     settled(gate.ledger, key, found)
                     return found, True
                 own = gate.models.loaded(name)
-                return released(gate.ledger, gate.store, key, name, own, wanted, found, gate.turns), False
+                return released(gate.ledger, key, name, own, wanted, found, gate.turns), False
 
         usable(idempotency_key)
         stored, again = await run_in_threadpool(release)

@@ -16,6 +16,7 @@ from dptext.service.problems import Problem
 from dptext.service.settings import Secret, Settings
 from dptext.service.store import Store
 from dptext.service.work import Models
+from dptext.service.worker import Worker
 
 #: Named in the description of the routes; `Guard` reads the header itself.
 _BEARER: Final = HTTPBearer(auto_error=False, description="A key of `dptext keys create`.")
@@ -30,9 +31,10 @@ class Gateway:
         self.ledger = Ledger.at(settings.ledger)
         self.store = Store(settings.ledger)
         self.keys = Keys(self.store, secret)
-        self.answers = Answers(self.store, secret, settings.seconds, settings.kept_hours * 3_600)
+        self.answers = Answers(self.store, secret, settings.seconds, settings.kept)
         self.models = Models(settings.models)
-        self.jobs = Jobs(settings, self.store, secret, self.ledger, self.models, self.answers)
+        self.jobs = Jobs(settings, self.store, secret, self.ledger, self.models)
+        self.worker = Worker(self.jobs, self.answers)
         self.rates = Rates(settings.requests_a_minute, settings.bytes_a_minute)
         self.space = Space(settings, self.store)
         self.counts = Counts()

@@ -53,6 +53,7 @@ async def _queued(gate: Gateway, request: Request, key: Key, idempotency_key: st
                 digest.update(block)
                 file.write(block)
         job, new = await run_in_threadpool(gate.jobs.queue, key, name, wish, folder, digest.hexdigest())
+        gate.worker.wake()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return JSONResponse(gate.jobs.told(job, key), 202 if new else 200, {"Location": f"/v1/jobs/{job}"})

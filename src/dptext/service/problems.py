@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -32,6 +33,15 @@ TITLES: Final = {
 }
 
 
+#: What the command line and Python offer and requests do not.
+_WORDS: Final = (
+    (re.compile(", or read them as empty texts: --empty-nulls on the command line, empty_nulls=True in Python"), ""),
+    (re.compile(", or skip such records: --on-error skip"), " or take it out"),
+    (re.compile(", --author-field, --subject-field or --keep"), " or --author-field"),
+    (re.compile(" on the command line, [^:;()]* in Python"), ""),
+)
+
+
 class Problem(Exception):  # noqa: N818  # the word of RFC 9457
     """A refusal with a type, such as "budget-exhausted", and what a client may need besides."""
 
@@ -55,8 +65,16 @@ def response_of(
     return JSONResponse({**body, **(more or {})}, status, dict(headers or {}), "application/problem+json")
 
 
+def in_words_of_the_api(said: str) -> str:
+    """A message of the library, with fields and settings named as requests name them."""
+    for found, instead in _WORDS:
+        said = found.sub(instead, said)
+    return re.sub("--([a-z-]+)", lambda option: option[1].replace("-", "_"), said)
+
+
 def problem_of(error: DPTextError) -> Problem:
     """The refusal of an error of ours, whose messages hold no private text."""
+    said = in_words_of_the_api(str(error))
     match error:
         case BudgetExceededError():
             numbers: dict[str, Json] = {
@@ -68,11 +86,11 @@ def problem_of(error: DPTextError) -> Problem:
         case LedgerError():
             return Problem(503, "ledger", "The ledger cannot be used now: try again.", retry_after=5)
         case DataError():
-            return Problem(422, "data", str(error))
+            return Problem(422, "data", said)
         case ConfigError():
-            return Problem(422, "settings", str(error))
+            return Problem(422, "settings", said)
         case PrivacyError():
-            return Problem(422, "privacy", str(error))
+            return Problem(422, "privacy", said)
         case _:
             return Problem(503, "failed", "It failed. Nothing of it is released.", retry_after=5)
 

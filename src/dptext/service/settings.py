@@ -39,7 +39,7 @@ class Settings:
             whole body must come, and each part of a file; the whole file within `upload_seconds`.
         spool_bytes, spool_bytes_of_key: of all files that wait or are kept, and of those of one key.
         origins: of pages that browsers let ask, such as "https://portal.example"; none but the own page by default.
-        kept_hours: how long answers and finished jobs are kept.
+        kept_hours: how long answers and jobs are kept after they ended.
         pad_bytes, step_seconds: answers are padded to a multiple of so many bytes, and leave at a multiple of so many
             seconds after the request came; 0 does neither. Results of jobs are not padded.
         threads: calls that are computed at once.
@@ -89,6 +89,11 @@ class Settings:
                 )
         if not self.models.is_dir():
             raise ConfigError(f"Expected a folder of models, found none at {self.models}: dptext fit --out makes them.")
+
+    @property
+    def kept(self) -> float:
+        """`kept_hours` in seconds."""
+        return self.kept_hours * 3_600
 
 
 @dataclass(frozen=True, slots=True)

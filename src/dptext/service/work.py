@@ -29,7 +29,7 @@ from dptext.service.answers import Attempt, Stored
 from dptext.service.keys import Key
 from dptext.service.metrics import Turns
 from dptext.service.problems import Problem
-from dptext.service.store import Event, Store
+from dptext.service.store import Event
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.batches import Batch
 from dptext.text.reading import read_records
@@ -148,7 +148,6 @@ def _terms(wanted: Wanted) -> dict[str, Any]:
 
 def released(
     ledger: Ledger,
-    store: Store,
     key: Key,
     model: str,
     mechanism: Mechanism[str],
@@ -195,12 +194,12 @@ def released(
             **in_words(certificate, mechanism.spec),
             "left": payment.left(),
         }
-        stored = attempt.store(json.dumps(answer).encode(), certificate.sha256)
+        event = Event(key.who, "released", key.account, model, charge.number, certificate.sha256)
+        stored = attempt.store(json.dumps(answer).encode(), certificate.sha256, event)
     except Exception:
         attempt.free()  # it is paid for, and nobody saw anything: the next attempt draws under the same charge
         raise
     settled(ledger, key, stored)
-    store.note(Event(key.who, "released", key.account, model, charge.number, stored.certificate))
     return stored
 
 

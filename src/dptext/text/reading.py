@@ -81,7 +81,8 @@ def read_records(
     - CSV: comma (tab in TSV) or `delimiter`, double quotes, a header; every row has the columns of the header. Empty
       lines as in JSON Lines. There is no null: an empty field is the empty string (which names no id or author).
     - XLSX: the first sheet, with a header; formulas as their values, empty cells as in CSV. Needs ``dptext[files]``.
-    - Parquet: needs the extra ``dptext[parquet]``.
+    - Parquet: pages of at most 128 MiB, dictionaries of 32 MiB, texts in plain or dictionary encoding; all of it
+      unpacks to at most 1 GiB or 1,000 times the file. Needs the extra ``dptext[parquet]``.
     - Plain text: every line is a document, and an empty line an empty one.
 
     Ids are "0", "1", ... in the order of the records that could be read, unless ``fields.id`` names a field. Then they

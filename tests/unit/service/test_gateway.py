@@ -21,7 +21,7 @@ from dptext.ledger.books import Ledger
 from dptext.runs.payment import Payment
 from dptext.runs.synthesizing import Synthesized
 from dptext.runs.verification import verify
-from dptext.service import jobs
+from dptext.service import worker
 from dptext.service.answers import Attempt
 from dptext.service.keys import SCOPES
 from dptext.service.store import ANSWERS, EVENTS, JOBS, KEYS
@@ -98,13 +98,13 @@ def test_in_flight_and_taken_over(fresh: Served, monkeypatch: pytest.MonkeyPatch
     """Others hear 409; an attempt whose time is over is taken over; it gets the stored answer when it comes late."""
     store, seen = Attempt.store, []
 
-    def slow(self, answer, certificate):
+    def slow(self, *given):
         if not seen:
             seen.append("first")
             assert told(fresh.privatize(FEW))["type"] == "urn:dptext:in-flight"
             fresh.gate.store.write(ANSWERS.update().values(lease=0.0))  # its time is over
             seen.append(fresh.privatize(FEW))
-        return store(self, answer, certificate)
+        return store(self, *given)
 
     monkeypatch.setattr(Attempt, "store", slow)
     late = fresh.privatize(FEW)
@@ -257,7 +257,7 @@ def test_a_file_is_a_job(fresh: Served, tmp_path: Path) -> None:
         other = fresh.gate.keys.create("else", account=account, scopes=("jobs",), models=models)
         assert told(fresh.client.get(f"/v1/jobs/{name}", headers=fresh.headers(other)))["type"] == "urn:dptext:no-job"
     fresh.gate.store.write(JOBS.update().values(expires=0.0))
-    fresh.gate.jobs.sweep()
+    fresh.gate.worker.sweep()
     assert list((tmp_path / "spool").glob("*-*")) == []
     assert fresh.ended(name)["state"] == "expired"
 
@@ -272,12 +272,10 @@ def test_a_job_that_fails_says_what_became_of_its_charge(fresh: Served, tmp_path
     assert "Charge 1 stays charged; nothing became visible." in failed["problem"]
     assert list((tmp_path / "spool").glob("*-*")) == []
     assert told(fresh.client.get(f"/v1/jobs/{name}/result", headers=fresh.headers()))["type"] == "urn:dptext:not-done"
-    name = fresh.job(good.encode(), "second-job", label_field="nothing").json()["id"]
-    assert fresh.ended(name)["state"] == "failed"
 
 
 def test_a_job_is_cancelled(fresh: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = jobs.privatize_file
+    run = worker.privatize_file
 
     def slow(*given, on_progress, **more):
         def told(done):
@@ -286,7 +284,7 @@ def test_a_job_is_cancelled(fresh: Served, tmp_path: Path, monkeypatch: pytest.M
 
         return run(*given, on_progress=told, **more)
 
-    monkeypatch.setattr(jobs, "privatize_file", slow)
+    monkeypatch.setattr(worker, "privatize_file", slow)
     data = "".join(json.dumps(row) + "\n" for row in rows(5_000)).encode()
     name = fresh.job(data).json()["id"]
     while not fresh.charges():
@@ -374,13 +372,13 @@ def test_scopes_of_files(gateway: Served) -> None:
 
 def test_the_input_of_a_job_is_its_owners(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     modes = []
-    run = jobs.privatize_file
+    run = worker.privatize_file
 
     def seen(source: Path, *given: object, **more: object) -> object:
         modes.append(stat.S_IMODE(source.stat().st_mode))
         return run(source, *given, **more)
 
-    monkeypatch.setattr(jobs, "privatize_file", seen)
+    monkeypatch.setattr(worker, "privatize_file", seen)
     assert fresh.ended(fresh.job(b'{"text": "secret", "label": "travel"}\n').json()["id"])["state"] == "done"
     assert modes == [0o600]
 
@@ -404,7 +402,7 @@ def test_what_was_cancelled_is_not_shown(fresh: Served, monkeypatch: pytest.Monk
         return whole
 
     monkeypatch.setattr(Synthesized, "write", cancelled)
-    monkeypatch.setattr(jobs, "_AGAIN", 0.1)
+    monkeypatch.setattr(worker, "_AGAIN", 0.1)
     data = "".join(json.dumps({"text": e.text, "label": e.label}) + "\n" for e in sample_records(300)).encode()
     name = fresh.job(data, path="/v1/synthesize", model="topics").json()["id"]
     assert fresh.ended(name)["state"] == "cancelled"
@@ -414,7 +412,7 @@ def test_what_was_cancelled_is_not_shown(fresh: Served, monkeypatch: pytest.Monk
         fresh.client.delete(f"/v1/jobs/{source.parent.name.split('-')[1]}", headers=fresh.headers())
         raise LedgerError("The database went away.")
 
-    monkeypatch.setattr(jobs, "privatize_file", blinks)
+    monkeypatch.setattr(worker, "privatize_file", blinks)
     name = fresh.job(b'{"text": "secret", "label": "travel"}\n', "second-job").json()["id"]
     assert fresh.ended(name)["state"] == "cancelled"
     fresh.job(b'{"text": "secret", "label": "travel"}\n', "second-job")  # of a job that ended no file is kept
@@ -423,14 +421,14 @@ def test_what_was_cancelled_is_not_shown(fresh: Served, monkeypatch: pytest.Monk
 
 def test_a_sweep_leaves_what_may_become_a_job(fresh: Served) -> None:
     """An upload that takes longer than a pause may, and a folder whose row is just being written."""
-    fresh.gate.jobs.close()
+    fresh.gate.worker.close()
     spool, long_ago = fresh.folder / "spool", time.time() - 10_000
     for name, file_age in (("upload-going-on", time.time()), ("upload-dead", long_ago), ("job-new", time.time())):
         (spool / name).mkdir()
         (spool / name / "input").write_bytes(b"secret")
         os.utime(spool / name / "input", (file_age, file_age))
         os.utime(spool / name, (long_ago, long_ago))
-    fresh.gate.jobs.sweep()
+    fresh.gate.worker.sweep()
     assert {path.name for path in spool.glob("*-*")} == {"upload-going-on", "job-new"}
 
 
@@ -441,9 +439,9 @@ def test_a_job_that_waits_for_its_database_is_not_called_unpaid(fresh: Served, m
 
     assert fresh.privatize(FEW).status_code == 200
     request = fresh.charges()[0].request
-    monkeypatch.setattr(jobs, "privatize_file", away)
+    monkeypatch.setattr(worker, "privatize_file", away)
     name = fresh.job(b'{"text": "secret", "label": "travel"}\n').json()["id"]
-    while len(fresh.charges()) < 2 or fresh.gate.jobs._row(name).state != "queued":
+    while len(fresh.charges()) < 2 or fresh.gate.jobs.row(name).state != "queued":
         time.sleep(0.01)
     fresh.client.delete(f"/v1/jobs/{name}", headers=fresh.headers())
     assert fresh.ended(name)["problem"] == "Cancelled. Charge 2 stays charged; nothing became visible."
@@ -478,7 +476,7 @@ def test_a_synthesis_that_dies_beside_its_settling_is_seen_once(
             raise LedgerError("The database went away.")
 
     monkeypatch.setattr(Ledger, "settle", dying)
-    monkeypatch.setattr(jobs, "_AGAIN", 0.1)
+    monkeypatch.setattr(worker, "_AGAIN", 0.1)
     data = "".join(json.dumps({"text": e.text, "label": e.label}) + "\n" for e in sample_records(300)).encode()
     name = fresh.job(data, path="/v1/synthesize", model="topics").json()["id"]
     assert fresh.ended(name)["state"] == "done"
@@ -501,7 +499,7 @@ def test_a_draw_that_a_kill_cut_is_not_left_in_the_spool(fresh: Served, monkeypa
         return write(found, path, **given)
 
     monkeypatch.setattr(Synthesized, "write", killed)
-    monkeypatch.setattr(jobs, "_AGAIN", 0.1)
+    monkeypatch.setattr(worker, "_AGAIN", 0.1)
     data = "".join(json.dumps({"text": e.text, "label": e.label}) + "\n" for e in sample_records(300)).encode()
     assert fresh.ended(fresh.job(data, path="/v1/synthesize", model="topics").json()["id"])["state"] == "done"
     assert {each.suffix for each in cut[0].parent.iterdir()} == {".json", ".html"}
