@@ -191,7 +191,7 @@ def test_room_in_the_spool(tmp_path: Path, chunked: bool) -> None:
         assert int(answer.headers["Retry-After"]) > 0
         assert list((tmp_path / "spool").glob("upload-*")) == []
         gateway.gate.store.write(JOBS.update().values(expires=0.0))
-        gateway.gate.jobs.sweep()
+        gateway.gate.worker.sweep()
         assert send(keys[0], "after-all-have-expired").status_code == 202
 
 
