@@ -210,7 +210,7 @@ def test_a_ledger_that_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     with served(tmp_path) as gateway:
         with monkeypatch.context() as silent:
             silent.setattr(app, "_PROBE", 0.1)
-            silent.setattr(gateway.gate.ledger, "accounts", lambda: over.wait(PATIENT))
+            silent.setattr(gateway.gate.ledger, "accounts", lambda: over.wait(3))
             assert kind(gateway.client.get("/readyz")) == "ledger"
             over.set()
         gateway.gate.ledger.close()
