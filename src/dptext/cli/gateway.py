@@ -94,10 +94,13 @@ _OnceOnly = "Shown once: keep it now."
 
 def _keys(ledger: str, key_file: Path | None) -> Keys:
     with needing("`dptext keys`", "service"):
+        from dptext.ledger.books import Ledger
         from dptext.service.keys import Keys
         from dptext.service.settings import Secret
         from dptext.service.store import Store
-    return Keys(Store(ledger), Secret.at(key_file_of(ledger, key_file)))
+    Ledger.at(ledger).close()  # what is no ledger gets no secret beside it, and what has no secret no tables
+    secret = Secret.at(key_file_of(ledger, key_file))
+    return Keys(Store(ledger), secret)
 
 
 def create(

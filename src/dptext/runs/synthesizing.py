@@ -192,7 +192,10 @@ def refuse_same(private: object, public: object) -> None:
         among = glob(str(private), recursive=True)  # noqa: PTH207  # a pattern may be absolute
         same = same or any(Path(each).resolve() == pool for each in among)
     if same:
-        raise ConfigError("Expected a public pool beside the private corpus: texts of the pool leave as they are.")
+        found = f" Found both in {str(private)!r}." if isinstance(private, str | PathLike) else ""
+        raise ConfigError(
+            f"Expected a public pool beside the private corpus: texts of the pool leave as they are.{found}"
+        )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
