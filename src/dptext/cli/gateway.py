@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -98,7 +98,8 @@ def _keys(ledger: str, key_file: Path | None) -> Keys:
         from dptext.service.keys import Keys
         from dptext.service.settings import Secret
         from dptext.service.store import Store
-    Ledger.at(ledger).close()  # what is no ledger gets no secret beside it, and what has no secret no tables
+    with closing(Ledger.at(ledger)) as books:
+        books.accounts()  # what is no ledger gets no secret beside it, and what has no secret no tables
     secret = Secret.at(key_file_of(ledger, key_file))
     return Keys(Store(ledger), secret)
 
