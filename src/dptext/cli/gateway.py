@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import sys
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -94,12 +94,10 @@ _OnceOnly = "Shown once: keep it now."
 
 def _keys(ledger: str, key_file: Path | None) -> Keys:
     with needing("`dptext keys`", "service"):
-        from dptext.ledger.books import Ledger
         from dptext.service.keys import Keys
-        from dptext.service.settings import Secret
+        from dptext.service.settings import Secret, require_ledger
         from dptext.service.store import Store
-    with closing(Ledger.at(ledger)) as books:
-        books.accounts()  # what is no ledger gets no secret beside it, and what has no secret no tables
+    require_ledger(ledger)  # before a secret is made beside it; what has no secret gets no tables
     secret = Secret.at(key_file_of(ledger, key_file))
     return Keys(Store(ledger), secret)
 

@@ -13,7 +13,7 @@ from dptext.service.keys import Key, Keys
 from dptext.service.limits import Rates, Space
 from dptext.service.metrics import Counts, Turns
 from dptext.service.problems import Problem
-from dptext.service.settings import Secret, Settings
+from dptext.service.settings import Secret, Settings, require_ledger
 from dptext.service.store import Store
 from dptext.service.work import Models
 from dptext.service.worker import Worker
@@ -26,8 +26,9 @@ class Gateway:
     """What the routes share. LedgerError: there is no ledger; ConfigError: a setting cannot be used."""
 
     def __init__(self, settings: Settings) -> None:
-        secret = Secret.at(settings.key_file)
         self.settings = settings
+        require_ledger(settings.ledger)
+        secret = Secret.at(settings.key_file)
         self.ledger = Ledger.at(settings.ledger)
         self.store = Store(settings.ledger)
         self.keys = Keys(self.store, secret)

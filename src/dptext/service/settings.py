@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import re
@@ -14,6 +15,7 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from dptext import _validate
 from dptext.errors import ConfigError
+from dptext.ledger.books import Ledger
 from dptext.text.files import write_first
 
 _BYTES: Final = 32
@@ -94,6 +96,12 @@ class Settings:
     def kept(self) -> float:
         """`kept_hours` in seconds."""
         return self.kept_hours * 3_600
+
+
+def require_ledger(location: str) -> None:
+    """LedgerError where no ledger answers: nothing is written beside what is none."""
+    with contextlib.closing(Ledger.at(location)) as books:
+        books.accounts()
 
 
 @dataclass(frozen=True, slots=True)
