@@ -21,10 +21,11 @@ from synthesis import SEED, SPLITS
 
 KEPT = Path(__file__).parents[1] / "docs/results/certificates"
 RUNS = {
-    "newsgroups.jsonl": ("20 Newsgroups", ("epsilon=1", "about=5000", "topics=20", "encoder=glove"), True),
+    "flights.jsonl": ("ATIS", ("epsilon=1", "about=2000", "encoder=glove", "topics=16"), True),
     "bloggers.jsonl": ("blogs, author", ("epsilon=1", "about=60", "unit=author", "encoder=glove"), True),
     "requests.jsonl": ("SNIPS", ("epsilon=1", "about=4000", "encoder=glove"), False),
-    "subjects.json": ("20 Newsgroups", ("epsilon=1", "about=5000", "topics=64", "encoder=glove"), False),
+    "subjects.json": ("SNIPS", ("epsilon=1", "about=4000", "encoder=glove"), False),
+    "newsgroups.jsonl": ("20 Newsgroups", ("epsilon=1", "about=5000", "topics=20", "encoder=glove"), True),
 }
 WAYS = {"requests.jsonl": "votes", "subjects.json": "topics"}
 
