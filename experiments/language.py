@@ -38,7 +38,7 @@ from dptext.synthesis.steering import Steering
 from dptext.synthesis.votes import Votes
 from dptext.text.batches import Batch
 from dptext.text.records import Record
-from synthesis import ATIS, SNIPS, cut, read
+from synthesis_splits import ATIS, SNIPS, cut, read
 
 SEED = 20261125
 KNOWN = ("BookRestaurant", "GetWeather", "PlayMusic", "SearchScreeningEvent")

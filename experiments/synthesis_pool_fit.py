@@ -1,6 +1,6 @@
 """Does a synthesis say that its pool does not fit where it does not, and only there?
 
-    python experiments/synthesis_pool_fit.py
+    python experiments/synthesis_pool_fit.py OUT.csv
 
 For each split of experiments/synthesis.py: the share of the private texts that are unlike the pool, where one in ten is
 usual, and how often in 100 draws of noise a topic report at epsilon .5, 1 and 4 says that the pool does not fit. The
@@ -10,36 +10,41 @@ encoder is GloVe, and the topics are 2, as neither they nor words decide.
 from __future__ import annotations
 
 import random
+import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from dptext.sampling.source import seeded
+from dptext.synthesis.pool import UNLIKE_PART
 from dptext.synthesis.topic_report import TopicReport
-from synthesis import SEED, SPLITS, as_records
+from synthesis import SEED, as_records, kept
+from synthesis_splits import SPLITS
 
-RUNS = 100
+RUNS, EPSILONS = 100, (0.5, 1.0, 4.0)
 
 
 def main() -> None:
-    """Print a row a split."""
-    print("| split | unlike | .5 | 1 | 4 |\n|---|--:|--:|--:|--:|")
-    for name, split in SPLITS.items():
-        if split.settings.get("unit") == "author":
-            continue
-        pool, private, _ = map(as_records, split.rows(random.Random(SEED)))  # noqa: S311
-        fitted = TopicReport(encoder="glove", words=0, topics=2, dim=8).fit(public=pool)
-        unlike = float(fitted.pool.space.unlike(fitted.pool.space.features([each.text for each in private])).sum())
-        units = np.array([[len(private), 0.0]])
-        told = []
-        for epsilon in (0.5, 1.0, 4.0):
-            noise = TopicReport(epsilon=epsilon).noise()
-            said = 0
-            for run in range(RUNS):
-                drawn = noise.draw(3, seeded(run)) / noise.sigma * noise.scale
-                noisy = fitted.pool_fit(unlike * 0.1 + drawn[0], noise.scale, units + drawn[1:], noise.scale)
-                said += not noisy.fits
-            told.append(f"{said / RUNS:.0%}")
-        print(f"| {name} | {unlike / len(private):.3f} | {' | '.join(told)} |", flush=True)
+    """Write a row a split."""
+    names = [name for name, split in SPLITS.items() if split.settings.get("unit") != "author"]
+    kept(Path(sys.argv[1]), map(told, names), ("split", "unlike", *map(str, EPSILONS)))
+
+
+def told(name: str) -> dict[str, Any]:
+    """The share that is unlike the pool, and of how many reports at each epsilon say that it does not fit."""
+    pool, private, _ = map(as_records, SPLITS[name].rows(random.Random(SEED)))  # noqa: S311
+    fitted = TopicReport(encoder="glove", words=0, topics=2, dim=8).fit(public=pool)
+    unlike = float(fitted.pool.space.unlike(fitted.pool.space.features([each.text for each in private])).sum())
+    units, found = np.array([[len(private), 0.0]]), dict[str, Any]()
+    for epsilon in EPSILONS:
+        noise, said = TopicReport(epsilon=epsilon).noise(), 0
+        for run in range(RUNS):
+            drawn = noise.draw(3, seeded(run)) / noise.sigma * noise.scale
+            noisy = fitted.pool_fit(unlike * UNLIKE_PART + drawn[0], noise.scale, units + drawn[1:], noise.scale)
+            said += not noisy.fits
+        found[str(epsilon)] = said
+    return {"split": name, "unlike": unlike / len(private), **found}
 
 
 if __name__ == "__main__":

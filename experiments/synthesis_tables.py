@@ -18,55 +18,70 @@ from dptext.text.files import Target
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, math.inf)
 WAYS = ("prototypes", "votes")
+EXACT = ("original", "public-only")  # rows without noise
 BESIDE = ("original", "public-only", "random", "label_only", "candidates")
 Rows = list[dict[str, str]]
 
 
 def mean(rows: Rows, split: str, row: str, column: str, epsilon: float | None = None) -> tuple[float, float]:
-    """The mean over seeds and its spread (the largest distance from it); NaN where nothing was measured."""
-    found = [
-        float(each[column])
+    """The mean over seeds and its spread (the largest distance from it); NaN where nothing was measured.
+
+    Of a row without noise: what all test texts say, and its distance from what draws of test texts say.
+    """
+    found = {
+        int(each["seed"]): float(each[column])
         for each in rows
         if (each["split"], each["row"]) == (split, row)
         and each.get(column)
         and epsilon in (None, float(each["epsilon"]))
-    ]
-    middle = float(np.mean(found)) if found else math.nan
-    return middle, max((abs(each - middle) for each in found), default=math.nan)
+    }
+    exact = row in EXACT or (epsilon is not None and math.isinf(epsilon))
+    middle = found[0] if exact and found else float(np.mean(list(found.values()))) if found else math.nan
+    return middle, max((abs(each - middle) for each in found.values()), default=math.nan)
+
+
+def number(value: float, spread: float = 0.0) -> str:
+    """Three digits, and the spread if there is any."""
+    shown = "" if math.isnan(value) else f"{value:.3f}".lstrip("0")
+    return f"{shown} ±{spread:.3f}".replace("±0", "±") if shown and spread else shown
+
+
+def table(columns: str, lines: list[list[str]]) -> str:
+    """A table of Markdown, the first column on the left."""
+    rule = "|---|" + "--:|" * columns.count("|")
+    return "\n".join([f"| {columns} |", rule, *(f"| {' | '.join(cells)} |" for cells in lines)])
 
 
 def accuracies(rows: Rows) -> str:
-    """Accuracy by split, spread over seeds, and the share of the gap that is closed."""
-    lines = [
-        "| split | original | public-only | random | label_only | candidates | way | .5 | 1 | 2 | 4 | ceiling |",
-        "|---|--:|--:|--:|--:|--:|---|--:|--:|--:|--:|--:|",
-    ]
+    """Accuracy by split, with its spread."""
+    lines = []
     for split in dict.fromkeys(row["split"] for row in rows):
-        high, low, *others = (mean(rows, split, name, "accuracy")[0] for name in BESIDE)
-        for way in WAYS:
-            cells = []
-            for epsilon in EPSILONS:
-                value, spread = mean(rows, split, way, "accuracy", epsilon)
-                share = f", {(value - low) / (high - low):.0%}" if high - low >= 0.02 else ""
-                cells.append(f"{value:.3f}{f' ±{spread:.3f}' if spread else ''}{share}")
-            head = [split, *("" if math.isnan(each) else f"{each:.3f}" for each in (high, low, *others))]
-            lines.append("| " + " | ".join([*(head if way == WAYS[0] else [""] * len(head)), way, *cells]) + " |")
-    return "\n".join(lines)
+        cells = [number(*mean(rows, split, name, "accuracy")) for name in BESIDE]
+        cells += [number(*mean(rows, split, "prototypes", "accuracy", epsilon)) for epsilon in EPSILONS]
+        lines.append([split, *cells, number(*mean(rows, split, "votes", "accuracy", 1.0))])
+    return table(f"split | {' | '.join(BESIDE)} | .5 | 1 | 2 | 4 | ceiling | votes, 1", lines)
+
+
+def closed(rows: Rows) -> str:
+    """The share of the gap that prototypes close, and how much that is of what they close without noise."""
+    lines = []
+    for split in dict.fromkeys(row["split"] for row in rows):
+        high, low = (mean(rows, split, name, "accuracy")[0] for name in BESIDE[:2])
+        gained = [mean(rows, split, "prototypes", "accuracy", epsilon)[0] - low for epsilon in EPSILONS]
+        shares = [f"{each / (high - low):.0%}" if high - low >= 0.02 else "" for each in gained]
+        of_ceiling = [f"{gained[i] / gained[-1]:.0%}" if gained[-1] >= 0.02 else "" for i in (1, 3)]
+        lines.append([split, number(high - low), *shares, *of_ceiling])
+    return table("split | gap | .5 | 1 | 2 | 4 | ceiling | of the ceiling, 1 | 4", lines)
 
 
 def others(rows: Rows, epsilon: float) -> str:
-    """What else is kept at one epsilon: macro-F1, own labels, the mix of labels, topics."""
-    lines = [
-        f"| split (epsilon {epsilon:g}) | way | macro-F1 | own label | mix, L1 | reported mix, L1 | topics, TV |",
-        "|---|---|--:|--:|--:|--:|--:|",
-    ]
+    """What else prototypes keep at one epsilon, and how far reported topics are from true ones."""
     columns = ("macro_f1", "own_label", "mix_l1", "reported_l1", "topics_tv")
+    lines = []
     for split in dict.fromkeys(row["split"] for row in rows):
-        for way in (*WAYS, "topics"):
-            found = [mean(rows, split, way, column, epsilon)[0] for column in columns]
-            cells = ["" if math.isnan(each) else f"{each:.3f}" for each in found]
-            lines.append("| " + " | ".join([split if way == WAYS[0] else "", way, *cells]) + " |")
-    return "\n".join(lines)
+        cells = [number(*mean(rows, split, "prototypes", column, epsilon)) for column in columns]
+        lines.append([split, *cells, number(*mean(rows, split, "topics", "topics_tv", epsilon))])
+    return table("split | macro-F1 | own label | mix, L1 | reported mix, L1 | topics, TV | reported topics, TV", lines)
 
 
 def figure(rows: Rows, path: Path) -> None:
@@ -125,7 +140,7 @@ def main() -> None:
     for path in given.files:
         with path.open(encoding="utf-8") as file:
             rows += csv.DictReader(file)
-    print(accuracies(rows), others(rows, 1.0), sep="\n\n")
+    print(accuracies(rows), closed(rows), others(rows, 1.0), sep="\n\n")
     if given.figure:
         figure(rows, given.figure)
     if given.reduce:

@@ -44,7 +44,8 @@ from dptext.synthesis.space import readings
 from dptext.synthesis.sums import Noise, PrivateSum
 from dptext.text.batches import Batch
 from dptext.utility.zero_shot import learnt, zero_shot
-from synthesis import SEED, SEEDS, SPLITS, Judge, Remembered, as_records
+from synthesis import SEED, SEEDS, Judge, Remembered, as_records
+from synthesis_splits import SPLITS
 
 EPSILONS = (0.5, 1.0, 4.0, math.inf)
 NAMES = ("20 Newsgroups", "OHSUMED", "ATIS", "IMDB", "peer reviews", "abstracts, another source")

@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from dptext.errors import needing
-from dptext.text.lines import Bad, Broken, Chunk, no_column
+from dptext.text.lines import Bad, BadHeader, Broken, Chunk, no_column
 from dptext.text.plain_texts import PlainTexts
 
 #: Bytes of a chunk, about, and its rows at most: equal texts may take a file no bytes.
@@ -56,7 +56,7 @@ def parquet_chunks(raw: io.BufferedReader, names: Sequence[str]) -> Iterator[Chu
     with file:
         for name in names:
             if known.count(name) != 1:
-                yield [Broken(f"the file has {no_column(name, names, known)}")]
+                yield [BadHeader(f"the file has {no_column(name, names, known)}")]
                 return
         batches: Iterator[Any] = iter([_FAILED])
         with contextlib.suppress(*errors):

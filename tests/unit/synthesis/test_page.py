@@ -1,0 +1,59 @@
+"""The page of a topic report: what stands in which cell, and that who hears it can tell."""
+
+import xml.etree.ElementTree as ET
+
+import numpy as np
+
+from dptext.synthesis.page import topics_page
+from dptext.synthesis.report import Topics
+
+COUNTS = np.array([[10.0, 500.0, -4.0], [20.0, 7.0, 300.4]])
+TOPICS = tuple(((word, "and", "more", "words"), (f"<b>{word}</b> & so on",)) for word in ("pay", "pain", "trip"))
+
+
+def page(labels: tuple[str, ...] = ("<health>", "money")) -> ET.Element:
+    """The page as a tree, which it is only if all is escaped and closed."""
+    counts = COUNTS[: max(1, len(labels))]
+    found = topics_page(Topics.of(labels, counts, 10.0, TOPICS, "author", None), ["<said>"])
+    head, _, body = found.partition("<main>")
+    assert "lang='en'" in head
+    return ET.fromstring("<main>" + body.removesuffix("</html>\n"))  # noqa: S314 (our own)
+
+
+def heads(table: ET.Element, scope: str) -> list[str]:
+    """Words of the headings of columns or rows."""
+    return [each.text or "" for each in table.iter("th") if each.get("scope") == scope]
+
+
+def test_a_cell_has_the_number_of_its_label_and_topic_with_its_interval() -> None:
+    *_, cells = page().iter("table")
+    assert heads(cells, "col") == ["topic", "<health>", "money"]
+    assert heads(cells, "row") == ["pain, and, more", "trip, and, more", "pay, and, more"]  # largest first
+    rows = [[td.text for td in row.iter("td")] for row in cells.iter("tr")]
+    assert rows == [[], ["500", "7"], ["0", "300"], ["10", "20"]]
+    shown = ["480 to 520", "0 to 27", "0 to 16", "281 to 320", "0 to 30", "0 to 40"]
+    assert [small.text for small in cells.iter("small")] == shown
+
+
+def test_a_number_that_may_be_none_has_no_colour() -> None:
+    *_, cells = page().iter("table")
+    shades = [float((td.get("style") or "").rsplit(",", 1)[1].rstrip(")")) for td in cells.iter("td")]
+    assert [shade > 0 for shade in shades] == [True, False, False, True, False, True]
+
+
+def test_every_table_has_a_caption_and_headings_and_no_picture_stands_alone() -> None:
+    tree = page()
+    assert [table.findtext("caption") for table in tree.iter("table")] == [
+        "Labels",
+        "Topics, largest first",
+        "Topics by label",
+    ]
+    for table in tree.iter("table"):
+        assert len(heads(table, "row")) == len(list(table.iter("tr"))) - 1
+    assert all(svg.get("aria-hidden") == "true" for svg in tree.iter("svg"))  # its number stands beside it
+    (scrolled,) = (each for each in tree.iter("div") if each.get("role") == "region")
+    assert (scrolled.get("tabindex"), scrolled.get("aria-label")) == ("0", "Topics by label")
+
+
+def test_without_labels_there_are_topics_alone() -> None:
+    assert [table.findtext("caption") for table in page(()).iter("table")] == ["Topics, largest first"]
