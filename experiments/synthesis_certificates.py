@@ -2,9 +2,9 @@
 
     python experiments/synthesis_certificates.py [NAME ...]
 
-Pool and private corpus are those of the splits of synthesis.py. The command of each run is kept beside its certificate,
-and of its report all but the public texts that show what a topic is, which are passages of the corpora. The corpora
-that leave are such passages as well, and are not kept.
+Pool and private corpus are those of synthesis_splits.py, drawn as synthesis.py does. The command of each run is kept
+beside its certificate, and of its report all but the public texts that show what a topic is, which are passages of the
+corpora. The corpora that leave are such passages as well, and are not kept.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from synthesis import SEED, SPLITS
+from synthesis_splits import SPLITS
 
 KEPT = Path(__file__).parents[1] / "docs/results/certificates"
 RUNS = {
@@ -36,7 +36,7 @@ def main() -> None:
     for name in sys.argv[1:] or RUNS:
         of, settings, labelled = RUNS[name]
         split = SPLITS[of]
-        pool, private, _ = split.rows(random.Random(SEED))  # noqa: S311 (as synthesis.py)
+        pool, private, _ = split.rows(random.Random(20261124))  # noqa: S311 (as synthesis.py)
         given = ["dptext", "synthesize", "private.jsonl", name, "--public", "pool.jsonl"]
         given += ["--mechanism", WAYS.get(name, "prototypes")]
         for setting in settings:
