@@ -37,7 +37,7 @@ import numpy as np
 import dptext as dp
 from common import Remembering
 from dptext.embeddings import sentence_encoder
-from dptext.embeddings.tfidf_svd import fit_tfidf_svd
+from dptext.embeddings.tfidf import fit_tfidf_svd
 from dptext.privacy.guarantee import Relation
 from dptext.sampling.source import seeded
 from dptext.synthesis import space

@@ -1,6 +1,8 @@
 """A canary in or out of the corpus: the noisy sums tell it as well as the stated Gaussian, and no better."""
 
+import csv
 import math
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -91,3 +93,19 @@ def test_the_canary_refutes_an_exact_count_beside_the_sum() -> None:
         without, there = (int((each > 40).sum()) for each in left)
         found = epsilon_from_rates(there, RUNS, false_positives=without, negatives=RUNS, delta=1e-5).epsilon
         assert (found > stated) == refuted
+
+
+def test_the_kept_table_has_what_is_wanted() -> None:
+    """mu within 15% of what is stated and not above it beyond chance; no bound above epsilon."""
+    path = Path(__file__).parents[2] / "docs/results/tables/synthesis_attack.csv"
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    on_sums = [row for row in rows if row["mu"]]
+    assert len({(row["way"], row["unit"], row["relation"], row["epsilon"]) for row in on_sums}) == 3 * 2 * 2 * 2
+    for row in on_sums:
+        assert abs(float(row["mu"]) / float(row["stated_mu"]) - 1) < 0.15
+        assert float(row["mu_low"]) <= float(row["stated_mu"])
+        assert int(row["runs"]) >= 10_000
+    for row in rows:
+        shown = max(float(row["epsilon_by_sums"] or 0), float(row["epsilon_by_what_leaves"]))
+        assert shown <= float(row["epsilon"])
