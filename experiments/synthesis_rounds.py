@@ -6,8 +6,8 @@ Splits, judge and pools are those of experiments/synthesis.py; all that a way re
 
 - *prototypes*, *votes*: as they are. *prototypes, topics*: with 64 topics, for a tenth of rho.
 - *prototypes, votes* and *prototypes, topics, votes*: half of rho is for prototypes. Then every unit votes for the text
-  that is most like it among some of those that were given its label. A text with votes counts so often; what is left of
-  a label's number goes to all of its texts alike.
+  that is most like it among some of those that were given its label, and its votes are shared by all texts of the label
+  that are most like it.
 - *neighbours, n rounds*: topics by label, then n - 1 rounds of votes for texts, by label. Before each and at the end,
   the pool texts that are nearest to texts with votes come in: public paraphrases.
 - *sentences, n rounds*: what comes in is made of the first half of the sentences of a text with votes, and of the
@@ -20,7 +20,6 @@ import math
 import random
 import re
 import sys
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,13 +144,16 @@ class Case:
         mix = np.maximum(np.array(made.report.by_label[0]), 1.0)
         source = seeded(SEED + self.seed + SEEDS)
         voted = evolved(Given(fitted.pool), fitted.pool.space, fitted.spec, own, mix, self.corpus, source)
+        points = dict(zip(fitted.pool.texts, fitted.pool.points, strict=True))
         texts, names, weights = list[str](), list[str](), list[float]()
         for name, before, after, number in zip(labels, own, voted, mix.tolist(), strict=True):
-            votes = defaultdict(float, zip(after.texts, after.chances.tolist(), strict=True))
-            left = max(number - sum(votes.values()), 0.0) / max(len(before.texts), 1)
-            texts += before.texts
-            names += [name] * len(before.texts)
-            weights += [votes[text] + left for text in before.texts]
+            if before.texts:
+                theirs, chosen = (np.stack([points[text] for text in each.texts]) for each in (before, after))
+                near = np.stack([np.square(theirs - point).sum(axis=1) for point in chosen]).argmin(axis=0)
+                each = after.chances / np.maximum(np.bincount(near, minlength=len(chosen)), 1)
+                texts += before.texts
+                names += [name] * len(before.texts)
+                weights += (number * each[near] / each[near].sum()).tolist()
         copies = apportioned(np.array(weights), len(made.texts)).tolist()
         rows = [i for i, n in enumerate(copies) for _ in range(n)]
         return [texts[i] for i in rows], [names[i] for i in rows]
