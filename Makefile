@@ -54,15 +54,10 @@ demo: $(STAMPS)/demo
 test: $(STAMPS)/dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal  # one thread a worker: two workers fill two cores
 
-# the gateway on 127.0.0.1:8000 with a model of built-in texts; the first time it prints a key
-GATEWAY := build/gateway
+# the gateway on 127.0.0.1:8000 with models of built-in texts; each start prints new keys
 serve: $(STAMPS)/dev
-	@test -f $(GATEWAY)/ready || { rm -rf $(GATEWAY) && mkdir -p $(GATEWAY)/models && $(BIN)/python -c "import json, dptext as dp; \
-	  open('$(GATEWAY)/pool.jsonl', 'w').writelines(json.dumps({'text': r.text}) + '\n' for r in dp.sample_records(2000))" && \
-	  $(BIN)/dptext fit --mechanism candidates --set epsilon=10 --public $(GATEWAY)/pool.jsonl --out $(GATEWAY)/models/requests && \
-	  $(BIN)/dptext budget open demo --epsilon 100 --unit document --ledger $(GATEWAY)/books.db && \
-	  $(BIN)/dptext keys create you --account demo --scope privatize --scope jobs --scope accounts --ledger $(GATEWAY)/books.db && touch $(GATEWAY)/ready; }
-	OMP_NUM_THREADS=1 $(BIN)/dptext serve --models $(GATEWAY)/models --ledger $(GATEWAY)/books.db
+	$(BIN)/python experiments/gateway_demo.py build/gateway
+	OMP_NUM_THREADS=1 $(BIN)/dptext serve --models build/gateway/models --ledger build/gateway/books.db
 
 # -- the rest
 

@@ -10,7 +10,8 @@ texts, and each other seed draws as many of them with replacement. Rows beside t
 
 - *original*: the private texts. *random*: random labels on the pool.
 - *public-only*: the pool labelled by the likeness of texts to the names of labels, as it is or after two rounds of a
-  classifier of its own surest labels, whichever is better on the test. Nothing private is read.
+  classifier of its own surest labels, or by the pool's own labels where they mean the same, whichever is better on the
+  test. Nothing private is read.
 - *ceiling*: the synthesis without noise (epsilon infinity), which is no release.
 - `label_only` and `candidates`: local, epsilon 10 for each text, on the pool labelled as in public-only.
 
@@ -196,12 +197,15 @@ class Measuring:
         for seed in self.left("random", 0.0):
             rng = random.Random(SEED + seed)  # noqa: S311
             yield self.row("random", 0.0, seed, **judge(texts, [rng.choice(labels) for _ in pool]))
-        yield from self.public_only(split, mine, texts, judge)
+        yield from self.public_only(split, mine, pool, judge)
         yield from self.synthesis(split, pool, private, judge)
 
-    def public_only(self, split: Any, mine: list[dp.Record], texts: list[str], judge: Judge) -> Iterator[Row]:
+    def public_only(self, split: Any, mine: list[dp.Record], pool: list[dp.Record], judge: Judge) -> Iterator[Row]:
         """What public text teaches, and local mechanisms on it."""
-        guessed = best_zero_shot(texts, split.names, self.encoder, judge.test)
+        guessed = best_zero_shot([record.text for record in pool], split.names, self.encoder, judge.test)
+        if own := [(record.text, split.public[record.label]) for record in pool if record.label in split.public]:
+            labelled = tuple(map(list, zip(*own, strict=True)))
+            guessed = max(guessed, labelled, key=lambda given: judge(*given)["accuracy"])
         if left := self.left("public-only", 0.0, range(SEEDS + 1)):
             found = judge.predicted(*guessed)
             yield from (self.row("public-only", 0.0, seed, **judge.scored(found, seed)) for seed in left)

@@ -58,11 +58,12 @@ AGE = {"under 25": "written by a student in the early twenties", "25 to 29": "wr
 
 @dataclass(frozen=True)
 class Split:
-    """Names of the labels; how to find pool, private and test rows; what the user states."""
+    """Names of the labels; how to find pool, private and test rows; what the user states; public labels that mean one."""
 
     names: dict[str, str]
     rows: Callable[[random.Random], tuple[list[Row], list[Row], list[Row]]]
     settings: dict[str, Any] = field(default_factory=dict)
+    public: dict[str, str] = field(default_factory=dict)
 
 
 def read(corpus: str, keep: Callable[[Row], bool] = lambda _: True) -> list[Row]:
@@ -145,6 +146,8 @@ def skewed(rng: random.Random) -> Any:
     return pool, private, test
 
 
+OHSUMED = {"C04": "neoplasms", "C06": "digestive", "C14": "cardiovascular", "C10": "nervous", "C23": "general"}
+INTENTS = dict(zip(SNIPS, SNIPS, strict=True))
 SPLITS = {
     "20 Newsgroups": Split(NEWS, of("20newsgroups", NEWS, 9_000, 4_800, 3_000), {"about": 5_000}),
     "OHSUMED": Split(DISEASES, lambda rng: cut(read("medical_abstracts", lambda row: row["source"] == "ohsumed"), rng,
@@ -153,12 +156,12 @@ SPLITS = {
     "IMDB": Split(TASTE, of("imdb", TASTE, 6_000, 5_000, 3_000), {"about": 5_000}),
     "peer reviews": Split(VERDICT, reviews, {"about": 2_500}),
     "SNIPS": Split(SNIPS, of("snips", SNIPS, 7_000, 3_700, 3_000), {"about": 4_000}),
-    "SNIPS, another mix": Split(SNIPS, skewed, {"about": 2_000}),
-    "abstracts, another source": Split(SYSTEMS, abstracts_by_source, {"about": 1_200}),
+    "SNIPS, another mix": Split(SNIPS, skewed, {"about": 2_000}, INTENTS),
+    "abstracts, another source": Split(SYSTEMS, abstracts_by_source, {"about": 1_200}, OHSUMED),
     "20 Newsgroups, pool of films and blogs": Split(NEWS, news_by_films, {"about": 5_000}),
     "blogs, document": Split(GENDER, bloggers(lambda row: row["gender"]), {"about": 10_000}),
     "blogs, author": Split(GENDER, bloggers(lambda row: row["gender"]), {"about": 60, "unit": "author"}),
     "blogs by age, document": Split(AGE, bloggers(age_group), {"about": 10_000}),
     "blogs by age, author": Split(AGE, bloggers(age_group), {"about": 60, "unit": "author"}),
-    "SNIPS, intents missing in public": Split(SNIPS, lacking, {"about": 4_000}),
+    "SNIPS, intents missing in public": Split(SNIPS, lacking, {"about": 4_000}, INTENTS),
 }  # fmt: skip

@@ -1,17 +1,21 @@
 """A gateway over a tiny model, and keys for it."""
 
 import json
+import logging
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 import dptext as dp
 from dptext.ledger.books import Ledger
 from dptext.service.app import Gateway, create_app
+from dptext.service.server import server
 from dptext.service.settings import Settings
 from many_files import mechanism
 
@@ -63,15 +67,20 @@ class Served:
         return list(self.ledger.log("reviews"))
 
 
-def prepare(folder: Path, location: str, epsilon: float = 50.0, **settings: Any) -> tuple[Settings, Ledger]:
-    """Models, books with an account, and settings of a gateway."""
-    models = folder / "models"
-    models.mkdir()
+def save_models(models: Path) -> None:
+    """A model and a synthesis."""
     dp.save_model(mechanism(), models / "labels")
     (models / "topics").mkdir()
     (models / "topics" / "synthesis.toml").write_text(SPEC)
     pool = "".join(json.dumps({"text": each.text}) + "\n" for each in dp.sample_records(200))
     (models / "topics" / "pool.jsonl").write_text(pool)
+
+
+def prepare(folder: Path, location: str, epsilon: float = 50.0, **settings: Any) -> tuple[Settings, Ledger]:
+    """Models, books with an account, and settings of a gateway."""
+    models = folder / "models"
+    models.mkdir()
+    save_models(models)
     ledger = Ledger.create(location)
     limit = dp.Guarantee(epsilon, 1e-5, dp.Unit.DOCUMENT, dp.Relation.REPLACE_ONE)
     ledger.open_account("reviews", limit)
@@ -86,3 +95,36 @@ def served(folder: Path, location: str | None = None, **settings: Any) -> Iterat
     with TestClient(app, raise_server_exceptions=False) as client:
         yield Served(folder, client, app.state.gate, ledger)
     ledger.close()
+
+
+@contextmanager
+def live(app: FastAPI) -> Iterator[str]:
+    """The address of a server over an application that lives already."""
+    running = server(app, "127.0.0.1", 0)
+    running.config.lifespan = "off"
+    thread = threading.Thread(target=running.run, daemon=True)
+    thread.start()
+    while not running.started:
+        assert thread.is_alive()
+        time.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{running.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        running.should_exit = True
+        thread.join()
+
+
+@contextmanager
+def logged() -> Iterator[list[str]]:
+    """Every line that anybody logs meanwhile."""
+    lines: list[str] = []
+    handler = logging.Handler(logging.DEBUG)
+    handler.emit = lambda record: lines.append(f"{record.getMessage()} {record.exc_info}")  # type: ignore[method-assign]
+    loggers = [logging.getLogger(name) for name in (None, "dptext", "uvicorn", "fastapi", "starlette", "sqlalchemy")]
+    for each in loggers:
+        each.addHandler(handler)
+    try:
+        yield lines
+    finally:
+        for each in loggers:
+            each.removeHandler(handler)

@@ -7,11 +7,13 @@ The tree::
         LedgerError                 the ledger cannot be used: unreachable, locked, read-only, of another schema
       DataError(ValueError)         record N of FILE cannot be read
         BrokenFileError             nothing after it can be read: a truncated gzip, an open quote
+          HeaderError               its header has not the columns that were named
       PrivacyError                  going on would break or misstate a guarantee
         BudgetExceededError         the release asks for more than what is left
         IncomparableError           guarantees of different meaning were mixed
         NoGuaranteeError            the mechanism guarantees nothing and nobody said that is fine
       MissingExtraError(ImportError)  names the exact pip install line
+      GatewayError                    a gateway gave no answer (dptext.service.client)
 
 Messages name settings, files and record numbers. They never hold private text.
 """
@@ -46,6 +48,10 @@ class DataError(DPTextError, ValueError):
 
 class BrokenFileError(DataError):
     """Nothing after this record can be read either, so that skipping records cannot help."""
+
+
+class HeaderError(BrokenFileError):
+    """The header of a file lacks a column that was named, or has it several times."""
 
 
 class PrivacyError(DPTextError):

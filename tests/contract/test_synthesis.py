@@ -1,12 +1,16 @@
 """Every synthesis keeps the contract, and each planted defect breaks the check that is named for it."""
 
 import math
+import os
 import pkgutil
+import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -24,6 +28,7 @@ from dptext.synthesis.sums import STEPS, Noise, PrivateSum
 from dptext.synthesis.topic_report import TopicReport
 from dptext.synthesis.votes import Votes
 from dptext.testing import CORPUS_CHECKS, ContractError, check_synthesis
+from dptext.text.reading import OnError, read_batches
 
 POOL = dp.sample_records(300, seed=2)
 SPECS = [spec for cls in SYNTHESES.values() for spec in cls.tiny()]
@@ -68,6 +73,32 @@ def clean_histogram_on_disk(found: Synthetic, records: list[Any], _: Randomness)
     return found
 
 
+def counts_in_a_database(found: Synthetic, records: list[Any], _: Randomness) -> Synthetic:
+    with tempfile.NamedTemporaryFile(prefix=str(len(records))) as file, closing(sqlite3.connect(file.name)) as database:
+        database.execute("create table counts (n)")
+    return found
+
+
+def count_in_the_name_of_a_folder(found: Synthetic, records: list[Any], _: Randomness) -> Synthetic:
+    Path(tempfile.gettempdir(), f"{len(records)} records").mkdir(exist_ok=True)
+    Path(tempfile.gettempdir(), f"{len(records)} records").rmdir()
+    return found
+
+
+def count_told_by_a_child(found: Synthetic, records: list[Any], _: Randomness) -> Synthetic:
+    os.system(f"exit {len(records) % 100}")  # noqa: S605
+    return found
+
+
+def count_past_python(found: Synthetic, records: list[Any], _: Randomness) -> Synthetic:
+    """As code does that is not Python's: no `open` of Python is seen."""
+    ends = os.pipe()
+    os.write(ends[1], bytes(len(records)))
+    for end in ends:
+        os.close(end)
+    return found
+
+
 def best_round_by_private_data(found: Synthetic, records: list[Any], _: Randomness) -> Synthetic:
     """One of seven drafts, by a score that reads the private texts."""
     best = sum(len(record.text) for record in records) % 7
@@ -84,6 +115,13 @@ def own_float_noise(found: Synthetic, records: list[Any], _: Randomness) -> Synt
     return replace(found, sentences=(f"about {noisy:.3f}",))
 
 
+def telling(found: Iterator[Any]) -> Iterator[Any]:
+    """Says how much was read."""
+    for batch in found:
+        print(len(batch))
+        yield batch
+
+
 @pytest.mark.parametrize(
     ("defect", "check", "message"),
     [
@@ -91,7 +129,16 @@ def own_float_noise(found: Synthetic, records: list[Any], _: Randomness) -> Synt
         (best_round_by_private_data, "neighbours", "follows the noisy sums alone"),
         (printed_number, "neighbours", "printed or logged"),
         (own_float_noise, "neighbours", "follows the noisy sums alone"),
-        (clean_histogram_on_disk, "silence", "no file is written"),
+        *(
+            (defect, "silence", "no file is written, and nothing sent")
+            for defect in (
+                clean_histogram_on_disk,
+                counts_in_a_database,
+                count_in_the_name_of_a_folder,
+                count_told_by_a_child,
+                count_past_python,
+            )
+        ),
     ],
 )
 def test_a_defect_in_what_is_written_is_caught(
@@ -100,6 +147,35 @@ def test_a_defect_in_what_is_written_is_caught(
     planted = Around(fitted[repr(SPECS[0])], defect)
     with pytest.raises(ContractError, match=message):
         check_synthesis(planted, checks=[check])
+
+
+def refusing_empty(*given: Any, allow_empty: bool, **how: Any) -> Iterator[Any]:
+    assert allow_empty
+    return read_batches(*given, **how)
+
+
+@pytest.mark.parametrize(
+    ("where", "defect", "check", "message"),
+    [
+        ("synthesizing.OnError", Mock(SKIP=OnError.STOP), "reading", "ends no run"),
+        (
+            "synthesizing.read_batches",
+            refusing_empty,
+            "reading",
+            "ends no",
+        ),
+        ("synthesizing.untold", telling, "reading", "is not told"),
+        ("space.says_something", str.strip, "nothing", "counts as none changes no sum"),
+    ],
+    ids=["stops", "an empty file is an error", "is printed", "zero width"],
+)
+def test_a_defect_in_what_is_read_is_caught(
+    where: str, defect: Any, check: str, message: str, fitted: dict[str, Fitted], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = "synthesis" if where.startswith("space") else "runs"
+    monkeypatch.setattr(f"dptext.{room}.{where}", defect)
+    with pytest.raises(ContractError, match=message):
+        check_synthesis(fitted[repr(SPECS[0])], checks=[check])
 
 
 def test_float_noise_is_caught(monkeypatch: pytest.MonkeyPatch, fitted: dict[str, Fitted]) -> None:
@@ -133,6 +209,18 @@ def test_votes_without_clipping_an_author_are_caught(
 ) -> None:
     monkeypatch.setattr("dptext.synthesis.sums.clipped", lambda steps: steps)
     spec = next(spec for spec in SPECS if spec.kind == "votes" and spec.unit == "author")
+    with pytest.raises(ContractError, match="moves by its sensitivity"):
+        check_synthesis(fitted[repr(spec)], checks=["neighbours"])
+
+
+@pytest.mark.parametrize("kind", ["prototypes", "votes", "topics"])
+def test_a_vote_a_record_where_authors_are_promised_is_caught(
+    kind: str, monkeypatch: pytest.MonkeyPatch, fitted: dict[str, Fitted]
+) -> None:
+    """No unit of authors, as published code has none."""
+    made = PrivateSum.__init__
+    monkeypatch.setattr(PrivateSum, "__init__", lambda self, cells, noise, **_: made(self, cells, noise))
+    spec = next(spec for spec in SPECS if spec.kind == kind and spec.unit == "author")
     with pytest.raises(ContractError, match="moves by its sensitivity"):
         check_synthesis(fitted[repr(spec)], checks=["neighbours"])
 

@@ -3,6 +3,7 @@
 import json
 import shlex
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -10,6 +11,7 @@ import dptext as dp
 from commands import dptext
 from dptext.cli import COMMANDS, SECTIONS
 from dptext.cli import GROUPS as BELOW
+from dptext.cli.recommend import recommend
 from dptext.mechanisms.registry import SPECS
 
 SCREEN = 24
@@ -96,8 +98,10 @@ def test_an_unknown_mechanism_is_refused_with_those_that_are_there() -> None:
 
 @pytest.mark.parametrize("options", [(), ("--epsilon", "2", "--task", "meaning"), ("--epsilon", "0.01")])
 def test_a_recommendation_fits_ten_lines_and_begins_with_its_answer(options: tuple[str, ...]) -> None:
-    asked, *lines = dptext("recommend", *options).stdout.splitlines()
-    assert asked.startswith("For each text. Where readers need what all of them say")
+    asked, both, *lines = dptext("recommend", *options).stdout.splitlines()
+    assert asked == "Do readers need each text, or a corpus that says what all of them say?"
+    assert both.startswith("--of corpus: one epsilon for all of them")
+    assert dptext("recommend", *options, "--of", "texts").stdout.splitlines() == lines
     assert len(lines) <= 12
     assert lines[0].startswith(("Take ", "None: "))
     found = json.loads(dptext("recommend", *options, "--json").stdout)["corpora"]
@@ -109,6 +113,28 @@ def test_a_recommendation_fits_ten_lines_and_begins_with_its_answer(options: tup
     else:
         assert lines[0].startswith("None: ")
     assert "more rows do not have the guarantee" in dptext("recommend", *options, "--details").stdout
+
+
+def test_a_recommendation_of_a_corpus_is_per_its_unit() -> None:
+    document, author = (dptext("recommend", "--of", "corpus", "--unit", unit) for unit in ("document", "author"))
+    assert " per document for the whole corpus " in document.stdout
+    assert " author: accuracy" not in document.stdout
+    first, *lines = author.stdout.splitlines()
+    assert " per author for the whole corpus " in first
+    assert first.startswith("None: ") or (lines and "--author-field" in author.stdout)
+    assert dptext("recommend", "--of", "corpus", "--delta", "1e-9").stdout.startswith("None: ")
+    for given in (("--unit", "token"), ("--task", "meaning")):
+        assert dptext("recommend", "--of", "corpus", *given).returncode == 2
+
+
+@pytest.mark.parametrize(("answer", "said"), [("corpus", "for the whole corpus"), ("texts", "per document")])
+def test_who_sits_there_is_asked_what_leaves(
+    answer: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", Mock(isatty=lambda: True))
+    monkeypatch.setattr("dptext.cli.recommend.prompt", lambda *_, **__: answer)
+    recommend()
+    assert said in capsys.readouterr().out.splitlines()[0]
 
 
 # ------------------------------------------------------------------ dptext.toml

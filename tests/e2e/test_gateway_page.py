@@ -45,6 +45,23 @@ class Page:
     def text(self, name: str) -> str:
         return str(self.shown.value(f"document.getElementById({name!r}).innerText"))
 
+    def choose(self, name: str, value: str) -> None:
+        self.type(name, value)
+        self.shown.value(f"document.getElementById({name!r}).dispatchEvent(new Event('change')), 0")
+
+    def drop(self, text: str) -> None:
+        """Choose a file of this content."""
+        self.shown.value(f"""(() => {{ const all = new DataTransfer();
+            all.items.add(new File([{json.dumps(text)}], "mine.jsonl", {{ lastModified: 1 }}));
+            document.getElementById("file").files = all.files; }})(), 0""")
+
+    def until(self, name: str, part: str) -> None:
+        """Wait until an element says so."""
+        self.shown.until(f"document.getElementById({name!r}).innerText.includes({part!r})")
+
+    def seen(self, name: str) -> bool:
+        return bool(self.shown.value(f"document.getElementById({name!r}).checkVisibility()"))
+
     def downloaded(self, name: str) -> bytes:
         path, end = self.folder / "downloads" / name, time.monotonic() + 30
         while not path.exists() and time.monotonic() < end:
@@ -103,10 +120,7 @@ def test_a_visit(page: Page, tmp_path: Path) -> None:
 
     # A file, with a reload in the middle.
     lines = "".join(json.dumps(row) + "\n" for row in rows(400))
-    script = f"""(() => {{ const all = new DataTransfer();
-        all.items.add(new File([{json.dumps(lines)}], "mine.jsonl"));
-        document.getElementById("file").files = all.files; }})(), 0"""
-    shown.value(script)
+    page.drop(lines)
     page.type("label-field", "label")
     page.press("#file-form button")
     shown.until("location.hash.length > 10")
@@ -125,19 +139,24 @@ def test_a_visit(page: Page, tmp_path: Path) -> None:
     shown.screenshot(PICTURES / "light.png")
 
     # The topics of a corpus.
-    shown.value("document.getElementById('model').value = 'topics', 0")
-    shown.value("document.getElementById('model').dispatchEvent(new Event('change')), 0")
-    corpus = "".join(json.dumps({"text": e.text, "label": e.label}) + "\n" for e in dp.sample_records(300))
-    shown.value(script.replace(json.dumps(lines), json.dumps(corpus)))
+    page.choose("model", "topics")
+    page.drop("".join(json.dumps({"text": e.text, "label": e.label}) + "\n" for e in dp.sample_records(300)))
     page.type("label-field", "label")
     page.press("#file-form button")
     shown.until("!document.getElementById('topics').hidden", 60)
-    assert shown.value("document.querySelectorAll('.bar').length") == 4
+    page.status("The job is done")
+    assert shown.value("document.querySelectorAll('#bars .bar').length") == 4
+    assert {line for line in page.text("labels").split("\n") if line.isalpha()} >= {
+        "health",
+        "travel",
+        "money",
+        "leisure",
+    }
+    assert "records so far" not in page.text("job-state")  # how many there are is private here
     shown.screenshot(PICTURES / "topics.png")
 
     # What is left pays for two more.
-    shown.value("document.getElementById('model').value = 'labels', 0")
-    shown.value("document.getElementById('model').dispatchEvent(new Event('change')), 0")
+    page.choose("model", "labels")
     for _ in range(5):
         shown.until("!document.querySelector('#texts-form button').disabled")
         page.type("texts", "again")
@@ -146,6 +165,125 @@ def test_a_visit(page: Page, tmp_path: Path) -> None:
         shown.until("document.getElementById('status').textContent.match(/Released|missing/)")
     page.status("missing")
     assert len(list(page.ledger.log("reviews"))) == 5
+    rows_of = (
+        "[...document.querySelectorAll('#charges tr')].map((row) => [...row.cells].map((each) => each.textContent))"
+    )
+    history = shown.value(rows_of)
+    assert [(row[0], row[2], row[3], row[4]) for row in history] == [
+        ("5", "label_only", "2", "released"),
+        ("4", "label_only", "2", "released"),
+        ("3", "topics", "1", "released"),
+        ("2", "label_only", "2", "released"),
+        ("1", "label_only", "2", "released"),
+    ]
+
+
+KEYS = [  # scopes, what they see, and models
+    (("privatize",), {"few"}, ["labels"]),
+    (("jobs",), {"whole"}, ["labels"]),
+    (("synthesize",), {"whole"}, ["topics"]),
+    (("accounts",), {"history"}, []),
+    (("admin",), {"history", "account-box"}, []),
+    (("admin", "privatize"), {"few", "history", "account-box"}, ["labels"]),
+    (("metrics",), set(), []),
+]
+
+
+def test_a_key_sees_what_it_may(page: Page) -> None:
+    limit = dp.Guarantee(3.0, 0.0, dp.Unit.DOCUMENT, dp.Relation.REPLACE_ONE)
+    page.ledger.open_account("before it by name", limit)
+    for scopes, parts, models in KEYS:
+        account = None if scopes == ("admin",) else "reviews"
+        page.sign_in(page.gate.keys.create("one", account=account, scopes=scopes))
+        page.status(f"Signed in. {len(models)} model")
+        page.until("budget", f"Account {account or 'before it by name'},")
+        assert page.shown.value("[...document.getElementById('model').options].map((each) => each.value)") == models
+        assert page.seen("use") is bool(models)
+        page.shown.until("document.getElementById('account').options.length > 1" if "account-box" in parts else "true")
+        assert {each for each in ("few", "whole", "history", "account-box") if page.seen(each)} == parts
+        if models:
+            page.until("cost", "left 9")
+        if "account-box" in parts:
+            page.choose("account", "reviews")
+            page.until("budget", "of 9 spent")
+        page.shown.loaded = False
+        page.press("#sign-out")
+        page.shown.until("document.readyState === 'complete' && !document.getElementById('sign-in').hidden")
+
+
+def test_a_proxy_gives_the_key(page: Page) -> None:
+    page.shown.call("Network.setExtraHTTPHeaders", headers={"Authorization": f"Bearer {page.key}"})
+    page.shown.visit(page.url)
+    page.status("Signed in. 2 models")
+    page.until("budget", "of 9 spent")
+    page.type("texts", "my secret trip")
+    page.press("#texts-form button")
+    page.status("Released 1 text")
+
+
+def test_jobs_by_a_key_for_jobs_alone(page: Page) -> None:
+    page.sign_in(page.gate.keys.create("one", account="reviews", scopes=("synthesize",)))
+    page.status("Signed in. 1 model")
+    page.drop("".join(json.dumps({"text": e.text, "label": e.label}) + "\n" for e in dp.sample_records(50)))
+    page.type("label-field", "label")
+    page.press("#file-form button")
+    page.status("The job is done")
+    assert page.seen("topics")
+
+
+def test_an_account_per_author(page: Page) -> None:
+    page.ledger.open_account("people", dp.Guarantee(20.0, 0.0, dp.Unit.AUTHOR, dp.Relation.REPLACE_ONE))
+    scopes = ("privatize", "jobs", "accounts")
+    page.sign_in(page.gate.keys.create("one", account="people", scopes=scopes, models=("labels",)))
+    page.status("Signed in")
+    page.until("cost", "costs epsilon 2,")
+    page.choose("most", "3")
+    page.until("cost", "costs epsilon 6,")
+    page.type("texts", "my secret trip\nanother one")
+    page.type("author", "Ann")
+    page.press("#texts-form button")
+    page.status("Released 2 texts")
+    page.until("budget", "per author: epsilon 6 of 20 spent")
+    page.drop("".join(json.dumps({**row, "author": f"author {i // 3}"}) + "\n" for i, row in enumerate(rows(30))))
+    page.type("label-field", "label")
+    page.press("#file-form button")
+    page.status("The job is done")
+    page.until("job-words", "no author has more than 3 records")
+    page.until("budget", "12 of 20 spent")
+
+
+LOSING = """(() => { const real = window.fetch; window.keys = []; window.lost = 1e9;
+    window.fetch = async (path, options) => { const found = await real(path, options);
+        if (options.method !== "POST") return found;
+        window.keys.push(options.headers["Idempotency-Key"]);
+        if (window.keys.length <= window.lost) throw new TypeError("The network went away.");
+        return found; }; })(), 0"""
+
+
+@pytest.mark.parametrize("what", ["texts", "file"])
+def test_answers_that_are_lost_on_the_way(page: Page, what: str) -> None:
+    shown = page.shown
+    page.sign_in(page.key)
+    page.status("Signed in")
+    shown.value(LOSING)
+    shown.value("patience = 0")
+    page.type("texts", "my secret trip")
+    page.drop("".join(json.dumps(row) + "\n" for row in rows(5)))
+    page.type("label-field", "label")
+    page.press(f"#{what}-form button")
+    page.status("it is charged once")
+    shown.value("window.lost = 2, patience = 60")  # the second loss is made good by the page itself
+    page.press(f"#{what}-form button")
+    page.status("Released 1 text" if what == "texts" else "The job is done")
+    asked = shown.value("window.keys")
+    assert len(asked) == 3
+    assert len(set(asked)) == 1
+    assert len(list(page.ledger.log("reviews"))) == 1
+    page.type("texts", "my secret trip")
+    page.press(f"#{what}-form button")  # after an answer the same again is a release of its own
+    shown.until("window.keys.length === 4")
+    assert len(set(shown.value("window.keys"))) == 2
+    shown.until("!sending")
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(400, "light"), (400, "dark"), (1200, "dark")])

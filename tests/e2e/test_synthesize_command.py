@@ -72,7 +72,7 @@ def test_a_record_that_adds_nothing_moves_no_byte(folder: Path) -> None:
         done = dptext(
             "synthesize", "private.jsonl", "out.csv", "--public", "../pool.jsonl", *SMALL, "--set", LABELS,
             "--label-field", "label", "--set", "unit=author", "--author-field", "who", "--seed", 1,
-            "--on-error", "skip", cwd=folder / name,
+            cwd=folder / name,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         (folder / name / "private.jsonl").unlink()
@@ -167,4 +167,5 @@ def test_books_pay_before_anything_is_drawn(folder: Path) -> None:
         done = dptext("synthesize", "private.jsonl", name, *given, "--ledger", "books.db", cwd=folder)
         assert done.returncode == code, done.stderr
         assert (folder / name).exists() == (code == 0)
+        assert "go on with --charge-key " in done.stderr
     assert dptext("explain", "paid.json", "--ledger", "books.db", cwd=folder).returncode == 0

@@ -4,9 +4,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-import uvicorn
-
 from dptext.service.app import create_app
+from dptext.service.server import server
 from dptext.service.settings import Settings
 
 
@@ -17,4 +16,4 @@ def serve(given: dict[str, Any]) -> None:
     os.dup2(quiet, 2)
     paths = {name: Path(given.pop(name)) for name in ("models", "spool", "key_file")}
     port = given.pop("port")
-    uvicorn.run(create_app(Settings(**paths, **given)), port=port, log_level="error", access_log=False)
+    server(create_app(Settings(**paths, **given)), "127.0.0.1", port).run()

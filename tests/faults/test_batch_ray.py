@@ -1,5 +1,7 @@
 """A real Ray cluster of several nodes on this computer, with kills of workers, nodes and drivers."""
 
+import json
+import pickle
 import random
 import signal
 import time
@@ -8,6 +10,10 @@ from pathlib import Path
 
 import pytest
 from test_batch_kills import HERE, Rig
+
+import dptext as dp
+from dptext.batch.corpora import synthesize_dataset
+from dptext.runs.specs import synthesis_from_settings
 
 
 @pytest.fixture
@@ -61,3 +67,48 @@ def test_workers_nodes_and_drivers_are_killed_on_a_cluster(rig: Rig) -> None:
     rig.check()
     assert kills >= 2
     print(f"{kills} nodes and drivers and {20 - len(list(rig.kills.iterdir()))} workers were killed")
+
+
+def test_the_object_store_holds_no_name_and_no_count_of_a_synthesis(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """The same corpus leaves as from one process; names of tasks follow nothing."""
+    ray = pytest.importorskip("ray")
+    request.addfinalizer(ray.shutdown)
+    monkeypatch.setattr("dptext.batch.corpora._TOGETHER", 64)
+    kept: list[bytes] = []
+    names: list[str] = []
+    put, get, options = ray.put, ray.get, ray.actor.ActorMethod.options
+
+    def recorded(each: object) -> object:
+        kept.append(pickle.dumps(each))
+        return each
+
+    def named(method: object, **given: str) -> object:
+        names.append(given["name"])
+        return options(method, **given)
+
+    for number in range(3):
+        (tmp_path / f"{number}.jsonl").write_text(
+            "".join(
+                json.dumps({"text": each.text, "label": each.label, "who": f"zqcanary{i % 40}"}) + "\n"
+                for i, each in enumerate(dp.sample_records(100, seed=number))
+            )
+        )
+    spec = synthesis_from_settings(
+        {"kind": "topics", "encoder": "glove", "words": 8, "topics": 4, "dim": 8, "unit": "author"}
+    )
+    fitted = spec.fit(public=dp.sample_records(200))
+    found = []
+    for workers in (dp.Workers(n=1), dp.Workers("ray", 1)):
+        if workers.engine == "ray":
+            monkeypatch.setattr(ray, "put", lambda each: put(recorded(each)))
+            monkeypatch.setattr(ray, "get", lambda each: recorded(get(each)))
+            monkeypatch.setattr(ray.actor.ActorMethod, "options", named)
+        plan = dp.Plan(dp.Fields(author="who"))
+        seeded = dp.randomness.seeded(4)
+        found.append(synthesize_dataset(tmp_path, fitted, plan=plan, workers=workers, randomness=seeded).certificate)
+    assert found[0] == found[1]
+    assert names == ["count"] * 3 + ["read"] * 6
+    assert len(kept) == 2 + 9
+    assert not any(b"zqcanary" in each for each in kept)

@@ -29,6 +29,7 @@ from gateways import prepare
 from many_files import rows
 from postgres import require, running
 
+PATIENCE = 300  # seconds: beside other work a gateway takes a minute to start
 #: Gateways are forked from one process that has imported what they need, which costs more than all else that they do.
 STARTED = multiprocessing.get_context("forkserver")
 STARTED.set_forkserver_preload(["uvicorn", "dptext.service.app", "dptext.mechanisms.candidates.label_only"])
@@ -74,7 +75,7 @@ class Killed:
 
     def up(self) -> None:
         """Wait until it answers."""
-        end = time.monotonic() + 60
+        end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             with contextlib.suppress(httpx.TransportError):
                 self.client.get("/healthz", timeout=5)
@@ -85,9 +86,9 @@ class Killed:
     def ask(self, method: str, path: str, key: str, **more: object) -> httpx.Response:
         """Ask until there is an answer."""
         headers = {"Authorization": f"Bearer {self.key}", "Idempotency-Key": key}
-        end = time.monotonic() + 60
+        end = time.monotonic() + PATIENCE
         while True:
-            assert time.monotonic() < end
+            assert time.monotonic() < end, (self.process.exitcode, self.busy[-1:])
             try:
                 found = self.client.request(method, path, headers=headers, **more)
             except httpx.TransportError:
@@ -100,9 +101,9 @@ class Killed:
 
     def ended(self, name: str, key: str) -> dict:
         """Where a job stands when it is over, which must be done."""
-        end = time.monotonic() + 120
+        end = time.monotonic() + PATIENCE
         while (found := self.ask("GET", f"/v1/jobs/{name}", key).json())["state"] in ("queued", "running"):
-            assert time.monotonic() < end
+            assert time.monotonic() < end, found
             time.sleep(0.1)
         assert (found["state"], found["problem"]) == ("done", None)
         return found
@@ -144,7 +145,7 @@ def released_under_kills(gateway: Killed, kills: int, kill: Callable[[], None]) 
         gateway.up()
         time.sleep(rng.uniform(0.0, 0.5))
         kill()
-    end = time.monotonic() + 60
+    end = time.monotonic() + PATIENCE
     while len(seen) < before + 3 and time.monotonic() < end:
         time.sleep(0.1)
     over.set()

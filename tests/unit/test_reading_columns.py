@@ -362,7 +362,7 @@ def test_texts_of_parquet_that_are_not_utf8_are_told_one_by_one(values: list[byt
 def test_a_huge_row_group_is_read_in_small_parts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet_rows, "_MOST_ROWS", 2**13)
     path = folder / "long.parquet"
-    for size, most in ((20_000, 60), (1, 2**13)):
+    for size, most in ((20_000, 80), (1, 2**13)):
         texts = [f"{number}" * size for number in range(100, 100 + 20_000 // size * 10 + 400)][:12_000]
         pq.write_table(pa.table({"text": texts}), path)
         assert max(map(len, read_batches(path))) <= most

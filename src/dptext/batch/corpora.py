@@ -2,15 +2,18 @@
 
 A worker reads its records and answers with what a sum needs of them. No order, and no worker, shows in a sum of whole
 numbers, so that the synthetic corpus is that of one process. Each record is in one answer that counts: where a worker
-dies, its task is done again, and what it said before is not there. Answers are sealed under a key of the run, as a
-cluster may write them to its disks.
+dies, its task is done again, and what it said before is not there.
+
+Answers, the numbers of records among them, are sealed to a key pair of the run, as a cluster keeps them and may write
+them to its disks; what is asked names files and places in them alone. Whoever watches the workers still sees how much
+they do: a task for each 16,384 records of a file, the lengths of answers as powers of two, and their time.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
-import secrets
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,16 +21,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from dptext.batch.engines import Engine, Here
 from dptext.batch.plans import Workers
+from dptext.batch.sealing import Recipient, sealed
 from dptext.batch.shards import Shard, read, shards_of
 from dptext.batch.work import Rest
+from dptext.errors import DPTextError
 from dptext.runs.plan import Plan
 from dptext.runs.synthesizing import Private, Synthesized, run, untold
 from dptext.synthesis.space import Corpus, PublicSpace, Reading, readings
 from dptext.text.batches import Batch
+from dptext.text.reading import OnError
+from dptext.text.samples import sample_records
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.runs.payment import Payment
@@ -36,7 +42,7 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
 
 #: Records of a task: what is answered of them is in memory at once.
 _TOGETHER: Final = 16_384
-_NONCE: Final = 12  # bytes
+_PROBED: Final = 32  # public texts whose points tell how a computer rounds
 _ARRAYS: Final = ("labels", "points", "unlike")  # of a reading, in its order
 
 
@@ -49,21 +55,31 @@ class PrivateShards(Private):
         plan: how they are read.
         options: of fsspec.
         engine: who reads them.
+        counts: the number of records of each file, once it was read.
     """
 
     shards: tuple[Shard, ...]
     plan: Plan
     options: Mapping[str, Any] = field(default_factory=dict)
     engine: Engine = field(default_factory=Here)
+    counts: tuple[int, ...] = ()
 
     def found(self) -> Iterator[Batch]:
-        """The records of all files, one after the other."""
+        """The records of all files that can be read, one file after the other."""
         for shard in self.shards:
-            yield from read(shard, self.plan, self.options, {})
+            yield from read(shard, replace(self.plan, on_error=OnError.SKIP), self.options, {}, allow_empty=True)
 
-    def kept(self) -> Private:
-        """Files can be read more than once."""
-        return self
+    def kept(self) -> PrivateShards:
+        """The same, after each file was read to its end."""
+        to, tasks = Recipient(), [("count", (number,)) for number in range(len(self.shards))]
+        answers = untold(self.engine.answers(Counting(self.apart, to.public), tasks))
+        counts = {number: int.from_bytes(to.opened(answer, _about(number)), "big") for number, answer in answers}
+        return replace(self, counts=tuple(counts[number] for number in range(len(self.shards))))
+
+    @property
+    def apart(self) -> PrivateShards:
+        """What a worker is told of it."""
+        return replace(self, engine=Here(), counts=())
 
     @property
     def corpus(self) -> Corpus:
@@ -80,45 +96,73 @@ class _Corpus:
 
     def readings(self, space: PublicSpace, labels: Sequence[str]) -> Iterator[Reading]:
         """See `ReadsItself`."""
-        return untold(self._found(space, labels))
-
-    def _found(self, space: PublicSpace, labels: Sequence[str]) -> Iterator[Reading]:
-        private, key = self.private, secrets.token_bytes(32)
-        reader = Reader(replace(private, engine=Here()), space, tuple(labels), key)
-        tasks = []
-        for number, n in private.engine.answers(reader, [("count", (i,)) for i in range(len(private.shards))]):
-            tasks += [("read", (number, start, start + _TOGETHER)) for start in range(0, n, _TOGETHER)]
-        for _, sealed in private.engine.answers(reader, tasks):
-            yield from _unpacked(_opened(sealed, key))
+        private, to = self.private, Recipient()
+        reader = Reader(private.apart, to.public, space, tuple(labels), _rounding(space))
+        places = [
+            (number, start, start + _TOGETHER)
+            for number, n in enumerate(private.counts)
+            for start in range(0, n, _TOGETHER)
+        ]
+        for i, answer in untold(private.engine.answers(reader, [("read", place) for place in places])):
+            yield from _unpacked(to.opened(answer, _about(*places[i])))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Reader:
-    """What every worker knows."""
+class Counting:
+    """Counts the records of files. Every worker knows its fields, and whoever keeps it between them does.
+
+    Attributes:
+        to: the public key that answers are sealed to.
+    """
 
     private: PrivateShards
+    to: bytes
+
+    def count(self, number: int) -> bytes:
+        """How many records of a file can be read, sealed."""
+        n = sum(map(len, self._one(number).batches()))
+        return sealed(n.to_bytes(8, "big"), self.to, _about(number))
+
+    def _one(self, number: int) -> PrivateShards:
+        return replace(self.private, shards=self.private.shards[number : number + 1])
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Reader(Counting):
+    """Reads the records of files."""
+
     space: PublicSpace
     labels: tuple[str, ...]
-    key: bytes
-
-    def count(self, number: int) -> int:
-        """How many records a file has."""
-        return sum(map(len, self._one(number).found()))
+    rounding: str
 
     def read(self, number: int, start: int, stop: int) -> bytes:
-        """What the sums need of the records of a file from one place to another, sealed."""
+        """What the sums need of the records of a file from one place to another, sealed.
+
+        DPTextError: this computer rounds vectors otherwise. A record more would then move others to another computer,
+        and so move a sum by more than its own vector.
+        """
+        if _rounding(self.space) != self.rounding:
+            raise DPTextError(
+                "A worker's processor computes other vectors than the one that read the pool. Take computers of one "
+                "kind. Nothing is released."
+            )
 
         def corpus() -> Generator[Batch, None, None]:
             rest = Rest(self._one(number).batches())
             deque(rest.take(start), 0)
             yield from rest.take(stop - start)
 
-        found = list(readings(corpus, self.space, self.labels))
-        nonce = secrets.token_bytes(_NONCE)
-        return nonce + ChaCha20Poly1305(self.key).encrypt(nonce, _packed(found), None)
+        return sealed(_packed(list(readings(corpus, self.space, self.labels))), self.to, _about(number, start, stop))
 
-    def _one(self, number: int) -> PrivateShards:
-        return replace(self.private, shards=self.private.shards[number : number + 1])
+
+def _rounding(space: PublicSpace) -> str:
+    """sha256 of the points of some public texts on this computer."""
+    points = space.points([record.text for record in sample_records(_PROBED, seed=0)])
+    return hashlib.sha256(points.tobytes()).hexdigest()
+
+
+def _about(*task: int) -> bytes:
+    return repr(task).encode()
 
 
 def _packed(found: Sequence[Reading]) -> bytes:
@@ -137,10 +181,6 @@ def _unpacked(data: bytes) -> Iterator[Reading]:
             yield Reading(labels, points, unlike, authors)
 
 
-def _opened(sealed: bytes, key: bytes) -> bytes:
-    return ChaCha20Poly1305(key).decrypt(sealed[:_NONCE], sealed[_NONCE:], None)
-
-
 def synthesize_dataset(
     source: str | Path,
     fitted: Fitted,
@@ -150,6 +190,7 @@ def synthesize_dataset(
     storage_options: Mapping[str, Any] | None = None,
     payment: Payment | None = None,
     randomness: Randomness | None = None,
+    settled: bool = True,
 ) -> Synthesized:
     """A synthetic corpus and its certificate, of a private corpus of many files.
 
@@ -161,6 +202,7 @@ def synthesize_dataset(
         storage_options: of fsspec.
         payment: the account that is charged.
         randomness: secure by default.
+        settled: False where `Synthesized.settle` is to settle the charge.
 
     As `dptext.synthesize`; DPTextError also where workers die again and again: nothing is released.
     """
@@ -175,4 +217,4 @@ def synthesize_dataset(
         options=options,
         engine=engine,
     )
-    return run(private, fitted, payment=payment, randomness=randomness)
+    return run(private, fitted, payment=payment, randomness=randomness, settled=settled)

@@ -18,7 +18,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any, Final
 
-from dptext.errors import ConfigError, DataError, DPTextError, PrivacyError, needing
+from dptext.errors import ConfigError, DataError, DPTextError, HeaderError, PrivacyError, needing
 
 #: How often a task is given to another worker where one died at it.
 RETRIES: Final = 3
@@ -34,7 +34,10 @@ def answered(job: object, task: Task) -> Any:
     try:
         return getattr(job, name)(*given)
     except DPTextError as error:
-        kind = next((each for each in (ConfigError, DataError, PrivacyError) if isinstance(error, each)), DPTextError)
+        kind = next(
+            (each for each in (ConfigError, HeaderError, DataError, PrivacyError) if isinstance(error, each)),
+            DPTextError,
+        )
         return kind(str(error))  # of those with fields of their own not all can be sent
     except Exception as error:  # noqa: BLE001  # of whatever reads a text: its message could hold it
         return DPTextError(f"A worker failed with {type(error).__name__}. Nothing of this part is released.")
@@ -122,7 +125,7 @@ class Ray:
                 return one
 
             def ask(one: Any, number: int) -> Any:
-                name = f"{tasks[number][0]} {number + 1} of {len(tasks)}"  # as the dashboard shows it
+                name = tasks[number][0]  # as the dashboard shows it; how many there are can be private
                 return one.do.options(name=name).remote(tasks[number])
 
             def answer(_: Any, ref: Any) -> Any:
@@ -165,8 +168,7 @@ def _shared_out(
             died[number] += 1
             if died[number] > RETRIES:
                 raise DPTextError(
-                    f"{RETRIES + 1} workers died at one task, as where memory runs out: run fewer --workers, or "
-                    "smaller --part-size. What is done stays: --resume goes on."
+                    f"{RETRIES + 1} workers died at one task, as where memory runs out: run fewer --workers."
                 )
             todo.append(number)
 

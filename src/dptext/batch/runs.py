@@ -206,8 +206,10 @@ class _Run:
                     state = self._work(state, on_progress, on_skip)
                 return self._publish(state)
             except DPTextError as error:
-                if isinstance(error, ConfigError) or type(error) is DPTextError:
-                    raise  # a full disk can be mended, workers be given more memory, and the run resumed
+                if type(error) is DPTextError:  # workers can be given more memory
+                    raise DPTextError(f"{error} What is done stays: --resume goes on.") from None
+                if isinstance(error, ConfigError):
+                    raise  # a full disk can be mended
                 self._throw_away(state)
                 raise
 

@@ -125,8 +125,10 @@ def _remote(url: str, options: Mapping[str, Any]) -> list[Shard]:
     return [Shard(str(path).removeprefix(prefix), fs.unstrip_protocol(path)) for path in paths]
 
 
-def read(shard: Shard, plan: Plan, options: Mapping[str, Any], skipped: dict[str, int]) -> Generator[Batch, None, None]:
-    """The records of a shard; how many were skipped for which reason is counted in `skipped`."""
+def read(
+    shard: Shard, plan: Plan, options: Mapping[str, Any], skipped: dict[str, int], *, allow_empty: bool = False
+) -> Generator[Batch, None, None]:
+    """The records of a shard; how many were skipped for which reason is counted in `skipped`. See `read_batches`."""
 
     def skip(_: int, reason: str) -> None:
         skipped[reason] = skipped.get(reason, 0) + 1
@@ -141,7 +143,8 @@ def read(shard: Shard, plan: Plan, options: Mapping[str, Any], skipped: dict[str
         source = Path(shard.name)
     else:
         source = Path(shard.where)
-    yield from read_batches(source, plan.fields, format=plan.input_format, **settings, **plan.reading)
+    settings.update(plan.reading, format=plan.input_format, allow_empty=allow_empty)
+    yield from read_batches(source, plan.fields, **settings)
 
 
 def _opened(fs: Any, path: str, url: str) -> io.BufferedReader:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import sys
+from contextlib import suppress
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 from typer import Argument, Option
 
@@ -16,6 +19,8 @@ from dptext.errors import ConfigError, needing
 
 if TYPE_CHECKING:  # an extra
     from dptext.service.keys import Keys
+
+_ARENA_MAX: Final = -8  # M_ARENA_MAX of malloc.h
 
 
 def key_file_of(ledger: str, given: Path | None) -> Path:
@@ -40,45 +45,44 @@ def serve(
         Path | None, options.folder_option(help="Folder for files of jobs; default: beside the secret.")
     ] = None,
     max_records: Annotated[int, Option(help="Of one call; more are a job.")] = 1_000,
+    max_body: Annotated[int, Option(help="Bytes of one call.")] = 4_000_000,
+    max_file: Annotated[int, Option(help="Bytes of the file of a job.")] = 2_000_000_000,
     requests_a_minute: Annotated[int, Option(help="Of one key.")] = 600,
+    bytes_a_minute: Annotated[int, Option(help="Of one key.")] = 2_000_000_000,
+    requests_at_once: Annotated[int, Option(help="Of one key.")] = 16,
+    connections: Annotated[int, Option(help="At once; one more ends an idle one.")] = 512,
+    seconds: Annotated[float, Option(help="That a call may take.")] = 60.0,
+    upload_seconds: Annotated[float, Option(help="That a file may take to come.")] = 600.0,
     kept_hours: Annotated[float, Option(help="How long answers and results are kept.")] = 72.0,
-    pad_bytes: Annotated[int, Option(help="Pad answers to multiples of it; 0: no.")] = 0,
-    step_seconds: Annotated[float, Option(help="Answers leave at multiples of it after the request; 0: no.")] = 0.0,
+    spool_bytes: Annotated[int, Option(help="Of all files together.")] = 20_000_000_000,
+    spool_bytes_of_key: Annotated[int, Option(help="Of the files of one key.")] = 10_000_000_000,
+    pad_bytes: Annotated[int, Option(help="Pad answers of privatize to multiples of it; 0: no.")] = 0,
+    step_seconds: Annotated[float, Option(help="Answers of privatize leave at multiples of it; 0: no.")] = 0.0,
     threads: Annotated[int, Option(help="Calls that are computed at once.")] = 2,
+    origins: Annotated[
+        list[str] | None, Option("--origin", help="Of pages elsewhere that may ask; give it again for more.")
+    ] = None,
 ) -> None:
     """Serve models over HTTP, and the page at /."""
+    given = locals()
     with needing("`dptext serve`", "service"):
-        import uvicorn
-
         from dptext.service.app import create_app
+        from dptext.service.server import server
         from dptext.service.settings import Settings
     secret = key_file_of(ledger, key_file)
-    settings = Settings(
-        models,
-        ledger,
-        spool or secret.with_name(secret.name.removesuffix(".key") + ".spool"),
-        secret,
-        max_records=max_records,
-        requests_a_minute=requests_a_minute,
-        kept_hours=kept_hours,
-        pad_bytes=pad_bytes,
-        step_seconds=step_seconds,
-        threads=threads,
-    )
-    app = create_app(settings)
+    named = {
+        **{each.name: given[each.name] for each in fields(Settings)},
+        "spool": spool or secret.with_name(secret.name.removesuffix(".key") + ".spool"),
+        "key_file": secret,
+        "origins": tuple(origins or ()),
+    }
+    with suppress(AttributeError, OSError):  # glibc alone: each thread's own heap keeps what was freed in it
+        ctypes.CDLL(None).mallopt(_ARENA_MAX, 2)
+    app = create_app(Settings(**named))
     sys.setswitchinterval(0.0005)  # an encoder gives way often, and should not wait long for its turn
     say(f"Serving {models} at http://{host}:{port}. TLS is a proxy's: put one before it.")
-    uvicorn.run(
-        app,
-        host=host,
-        port=port,
-        access_log=False,  # a path may hold a name
-        server_header=False,
-        log_level="warning",
-        timeout_keep_alive=5,
-        h11_max_incomplete_event_size=16_384,
-        limit_concurrency=256,
-    )
+    with suppress(KeyboardInterrupt):
+        server(app, host, port).run()
 
 
 KeyFileOption = Annotated[
@@ -91,9 +95,11 @@ _OnceOnly = "Shown once: keep it now."
 def _keys(ledger: str, key_file: Path | None) -> Keys:
     with needing("`dptext keys`", "service"):
         from dptext.service.keys import Keys
-        from dptext.service.settings import Secret
+        from dptext.service.settings import Secret, require_ledger
         from dptext.service.store import Store
-    return Keys(Store(ledger), Secret.at(key_file_of(ledger, key_file)))
+    require_ledger(ledger)  # before a secret is made beside it; what has no secret gets no tables
+    secret = Secret.at(key_file_of(ledger, key_file))
+    return Keys(Store(ledger), secret)
 
 
 def create(

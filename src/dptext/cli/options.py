@@ -179,9 +179,7 @@ class Form:
     input_format: FormatOption = None
     delimiter: DelimiterOption = None
     encoding: EncodingOption = None
-    empty_nulls: Annotated[
-        bool, typer.Option("--empty-nulls", help="Read null texts as empty ones, which are texts like others.")
-    ] = False
+    empty_nulls: Annotated[bool, typer.Option("--empty-nulls", help="Read null texts as empty ones.")] = False
     strip_html: Annotated[
         bool, typer.Option("--strip-html", help="Take HTML tags out of the texts first, and decode entities.")
     ] = False

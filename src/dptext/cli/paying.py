@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
 from dptext.cli.options import PayingLedgerOption, SubjectKeyOption
+from dptext.cli.progress import say
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import format_epsilon
 from dptext.text.files import refuse_inputs
@@ -61,6 +63,15 @@ class Paying:
             read += [payment.ledger.path, default_key(payment.ledger) or payment.ledger.path]
         for path in written:
             refuse_inputs(path, read)
+
+
+def said_key(payment: Payment | None) -> Payment | None:
+    """The payment under a key that was said: whoever is stopped goes on under it."""
+    if payment is None:
+        return None
+    payment = replace(payment, key=payment.key or secrets.token_hex(16))
+    say(f"Where the corpus is not read to its end, go on with --charge-key {payment.key}: it is charged once.")
+    return payment
 
 
 def opened(location: str) -> Ledger:

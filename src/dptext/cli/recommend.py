@@ -3,13 +3,14 @@
 import importlib.resources
 import json
 import math
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
-from typer import Option
+from typer import Option, prompt
 
 from dptext.cli.options import DetailsOption, ForceOption, JsonOption, any_path, member, output_option
 from dptext.cli.progress import say
@@ -36,9 +37,11 @@ _SCOPE: Final = (
 
 #: What the splits of experiments/synthesis.py say: one row for each, way and epsilon.
 _SYNTHESIS: Final = "measured_synthesis.json"
-_EACH: Final = (
-    "For each text. Where readers need what all of them say, and no single one: dptext recommend --of corpus."
+_ASKED: Final = "Do readers need each text, or a corpus that says what all of them say?"
+_BOTH: Final = (
+    f"{_ASKED}\n--of corpus: one epsilon for all of them, and one party sees them; not to be compared. Of each text:"
 )
+_DELTA: Final = 1e-5  # of the measured splits
 
 
 class Of(StrEnum):
@@ -50,8 +53,9 @@ class Of(StrEnum):
 
 def recommend(
     of: Annotated[
-        str, Option(help="texts (each of them), or corpus (what all of them say, under one epsilon).")
-    ] = "texts",
+        str | None,
+        Option(help="texts (each of them), or corpus (what all of them say, under one epsilon); default: it is asked."),
+    ] = None,
     unit: Annotated[str, Option(help="token, sentence, document or author.")] = "document",
     epsilon: Annotated[float, Option(help="The most that a release may cost.")] = 10.0,
     task: Annotated[
@@ -70,10 +74,15 @@ def recommend(
     as_json: JsonOption = False,
 ) -> None:
     """Print the answer for every corpus of the table; with --reduce also write the rows that it rests on."""
-    if member(Of, "--of", of) is Of.CORPUS:
+    asks = of is None and table is None and not as_json
+    if asks and sys.stdin.isatty():
+        of = str(prompt(f"{_ASKED} (texts, corpus)", err=True))
+    if member(Of, "--of", of or Of.TEXTS) is Of.CORPUS:
         if table is not None or reduce is not None:
             raise ConfigError("Expected no --table with --of corpus: `dptext compare` measures what answers each text.")
-        _corpus(epsilon, as_json)
+        if task != "classification":
+            raise ConfigError("Expected --task classification with --of corpus: nothing else was measured of one.")
+        _corpus(member(Unit, "--unit", unit), epsilon, delta, as_json)
         return
     measured = read_measured(table)
     if reduce is not None:
@@ -86,7 +95,7 @@ def recommend(
     if as_json:
         print(json.dumps(_data(measured, asked, answers), indent=2))
         return
-    print("\n".join([_EACH, *_answer(answers, asked)]))
+    print("\n".join([*([_BOTH] if asks and of is None else []), *_answer(answers, asked)]))
     if left := measured.about.cells.left:
         print(f"Warning: {left} cells of the table are not done yet; run `dptext compare` again to go on.")
     if not details:
@@ -100,9 +109,13 @@ def recommend(
     print(f"\n{_SCOPE}")
 
 
-def _corpus(epsilon: float, as_json: bool) -> None:
-    """Print what measured best for a whole corpus, at the largest measured epsilon that is allowed."""
+def _corpus(unit: Unit, epsilon: float, delta: float, as_json: bool) -> None:
+    """Print what measured best for a whole corpus per this unit, at the largest measured epsilon that is allowed."""
     rows = parse_json(importlib.resources.files("dptext.compare").joinpath(_SYNTHESIS).read_bytes())["rows"]
+    by_author = unit is Unit.AUTHOR
+    rows = [row for row in rows if row["split"].endswith(" author") == by_author and delta >= _DELTA]
+    if unit not in (Unit.DOCUMENT, Unit.AUTHOR):
+        raise ConfigError(f"Expected --unit document or author with --of corpus, found {unit.value}.")
     allowed = {row["epsilon"] for row in rows if row["epsilon"] <= epsilon}
     found = [row for row in rows if allowed and row["epsilon"] == max(allowed)]
     best = [max((row for row in found if row["split"] == name), key=lambda row: row["accuracy"]) for name in
@@ -112,16 +125,21 @@ def _corpus(epsilon: float, as_json: bool) -> None:
         return
     worth = [row for row in best if row["accuracy"] > row["public_only"] + _BETTER]
     if not worth:
-        print(f"None: at epsilon {epsilon:g} for the whole corpus nothing that was measured beats public text.")
+        price = f"epsilon {epsilon:g} and delta {delta:g} per {unit.value}"
+        print(f"None: at {price} for the whole corpus nothing that was measured beats public text.")
         return
     kind, n = Counter(row["way"] for row in worth).most_common(1)[0]
     price = f"epsilon {max(allowed):g}"
-    print(f"Take {kind}: at {price} for the whole corpus it beats public text on {n} of {len(best)} splits.")
+    print(
+        f"Take {kind}: at {price} per {unit.value} for the whole corpus it beats public text on {n} of {len(best)} "
+        f"{'split' if len(best) == 1 else 'splits'}."
+    )
     print("Without labels take votes, and where numbers are all that is asked for, topics.\n")
     for row in best:
         beside = f"public text {row['public_only']:.3f}, originals {row['original']:.3f}"
         print(f"  {row['split']}: accuracy of a classifier {row['accuracy']:.3f} ({beside})")
     settings = f'--set {price.replace(" ", "=")} --set \'labels=["a", "b"]\' --label-field LABEL'
+    settings += " --set unit=author --author-field AUTHOR" if by_author else ""
     print(f"\nNext: dptext synthesize PRIVATE OUT --public POOL --mechanism {kind} {settings}")
     print("Its epsilon is of all texts together, and one party sees them: it is no epsilon of each text.")
 

@@ -10,7 +10,7 @@ from typer import Argument, Option
 from dptext.batch.corpora import synthesize_dataset
 from dptext.cli import options
 from dptext.cli.chosen import set_values
-from dptext.cli.paying import Paying, cost
+from dptext.cli.paying import Paying, cost, said_key
 from dptext.cli.privatize_folder import Who, is_dataset, refuse_for_a_file
 from dptext.cli.progress import say
 from dptext.errors import ConfigError
@@ -28,7 +28,12 @@ from dptext.text.records import Fields
 @options.spread
 def synthesize(
     source: Annotated[
-        str, Argument(metavar="PRIVATE", parser=options.place, help="The private corpus: file, folder, glob or URL.")
+        str,
+        Argument(
+            metavar="PRIVATE",
+            parser=options.place,
+            help="The private corpus: file, folder, glob or URL. A record that cannot be read adds nothing.",
+        ),
     ],
     target: Annotated[
         Path,
@@ -41,7 +46,7 @@ def synthesize(
     *,
     public: Annotated[Path, options.file_option(help="The pool: public texts, of which some leave.")],
     mechanism: Annotated[
-        str | None, Option("--mechanism", "-m", help="prototypes (default), votes, topics or prediction.")
+        str | None, Option("--mechanism", "-m", help="prototypes (default), votes, topics, prediction or steering.")
     ] = None,
     assignments: options.SetOption = None,
     spec: options.SpecOption = None,
@@ -71,6 +76,8 @@ def synthesize(
         )
     if wanted.unit == "author" and author_field is None:
         raise ConfigError('Expected --author-field NAME, as unit="author": whose records are added up.')
+    if wanted.kind == "votes" and wanted.labels:
+        say("votes with labels measured worse than public text on most corpora: prototypes is the way with labels.")
     payment = paying.payment()
     dataset = is_dataset(source)
     if not dataset:
@@ -91,19 +98,25 @@ def synthesize(
         if due is not None and payment is not None:
             print(f"{cost(due)} {payment.left()}")
         return
-    pool = layout.read_public(public)
+    payment, pool = said_key(payment), layout.read_public(public)
     say(f"Reading the pool of {len(pool):,} public texts.")
     fitted = wanted.fit(public=pool, seed=seed)
     say("Summing up the private corpus. How far that is shows its size, and is not told.")
     plan = Plan(fields, **layout.settings())
     if dataset:
         found = synthesize_dataset(
-            source, fitted, plan=plan, workers=who.made(), payment=payment, randomness=randomness
+            source,
+            fitted,
+            plan=plan,
+            workers=who.made(),
+            payment=payment,
+            randomness=randomness,
+            settled=False,
         )
     else:
-        reading = {"format": plan.input_format, "on_error": plan.on_error, **plan.reading}
-        found = run(Private(Path(source), fields, reading), fitted, payment=payment, randomness=randomness)
-    certificate = found.write(target, force=force)
+        private = Private(Path(source), fields, {"format": plan.input_format, **plan.reading})
+        found = run(private, fitted, payment=payment, randomness=randomness, settled=False)
+    certificate = found.write(target, force=force, settle=found.settle)
     if as_json:
         told = {"certificate": str(certificate_path(target)), **json.loads(certificate.to_json())}
         print(json.dumps({**told, "report": found.report.to_dict()}, indent=2))

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import fields, replace
 from functools import lru_cache
@@ -15,7 +16,8 @@ DAMAGED = "The balances of the ledger are damaged: `dptext budget verify` says w
 #: What reading raises where dptext did not write the JSON text.
 UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 _COUNT = '{"count":'  # begins the text of every run length
-_MOST_KEPT = 1 << 15  # run lengths in memory
+_PLAIN = re.compile(r'\{"count":([1-9][0-9]{0,11}),')
+_MOST_KEPT = 1 << 15  # settings of events in memory; without the count, which every charge makes another
 
 
 def canonical(data: Json) -> str:
@@ -54,7 +56,7 @@ def with_events(text: str, events: Iterable[Event]) -> str:
     listed = _listed(text)
     listed += "," * (listed != "")  # each ends with one
     for event in accounting.compose(events):
-        settings = event_to_text(replace(event, count=1)).removeprefix(_COUNT + "1") + ","
+        settings = _settings_text(replace(event, count=1)) + ","
         count, found = event.count, listed.find(settings)
         if found >= 0:
             start = listed.rfind("{", 0, found)
@@ -75,12 +77,17 @@ def with_events(text: str, events: Iterable[Event]) -> str:
     return f"[{listed[:-1]}]"
 
 
-@lru_cache(maxsize=_MOST_KEPT)  # a charge changes one of many run lengths
 def event_to_text(event: Event) -> str:
     """One run length as JSON text, the same for equal events."""
+    return f"{_COUNT}{event.count}{_settings_text(replace(event, count=1))}"
+
+
+@lru_cache(maxsize=_MOST_KEPT)  # a charge changes one of many run lengths
+def _settings_text(event: Event) -> str:
     # 3 and 3.0 make equal events, and so do 0.0 and -0.0. Equal events must have equal texts.
     numbers = {f.name: float(getattr(event, f.name)) + 0.0 for f in fields(event) if f.type == "float"}
-    return canonical(event_to_dict(replace(event, **numbers)))  # type: ignore[arg-type]  # floats for floats
+    text = canonical(event_to_dict(replace(event, **numbers)))  # type: ignore[arg-type]  # floats for floats
+    return text.removeprefix(_COUNT + "1")
 
 
 def events_from_text(text: str) -> tuple[Event, ...]:
@@ -88,9 +95,16 @@ def events_from_text(text: str) -> tuple[Event, ...]:
     return tuple(map(event_from_text, entries(text)))
 
 
-@lru_cache(maxsize=_MOST_KEPT)
 def event_from_text(text: str) -> Event:
     """The event that `event_to_text` wrote; LedgerError where it is damaged."""
+    plain = _PLAIN.match(text)
+    if plain is None:
+        return _event(text)
+    return replace(_event(f"{_COUNT}1,{text[plain.end() :]}"), count=int(plain[1]))
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def _event(text: str) -> Event:
     try:
         return event_from_dict(json.loads(text))
     except UNREADABLE:

@@ -36,6 +36,9 @@ ONE_SPELLING = "the name of an author is spelled alike in all of the author's re
 #: A statement about a sum per author assumes this, too: two who are clipped as one are not two.
 ONE_PERSON = "no two authors go by one name"
 
+#: A statement about a corpus assumes this: one record that damages a file would keep all others from being added up.
+WHOLE_FILES = "the private files can be read to their end (a record that cannot be read, or says nothing, adds nothing)"
+
 
 class Unit(StrEnum):
     """What is protected: two inputs are neighbours when they differ in one such thing."""

@@ -5,17 +5,19 @@ Nothing of the private corpus is on a disk at any time: sums are in memory, and 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import secrets
-from collections.abc import Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from glob import glob
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
-from dptext.errors import BrokenFileError, ConfigError, DataError, IncomparableError, NoGuaranteeError
+from dptext.errors import BrokenFileError, ConfigError, DataError, HeaderError, IncomparableError, NoGuaranteeError
 from dptext.mechanism import settings
 from dptext.notebook import html_text
 from dptext.privacy.guarantee import ONE_SPELLING, Basis, Guarantee, Unit
@@ -31,10 +33,10 @@ from dptext.synthesis.space import Corpus
 from dptext.synthesis.spec import Fitted, SynthesisSpec
 from dptext.text.batches import Batch
 from dptext.text.columns import Columns
-from dptext.text.files import Target, sha256_of
+from dptext.text.files import Target, sha256_of, writing
 from dptext.text.formats import Format, output_format
 from dptext.text.parquet_rows import load_pyarrow
-from dptext.text.reading import as_records, read_batches, read_records
+from dptext.text.reading import OnError, as_records, read_batches, read_records
 from dptext.text.records import TEXT_FIELD, Fields, Record, Release
 from dptext.text.releases import write_all
 from dptext.text.tables import Texts
@@ -49,8 +51,12 @@ Item = TypeVar("Item")
 #: What the names of the topic report end with, which lies beside an output file: as JSON, and as a page.
 REPORT_SUFFIXES: Final = (".topics.json", ".topics.html")
 _UNREADABLE: Final = (
-    "A record of the private corpus cannot be read, so nothing is released. Which one, and how many there are, is "
-    "private here: `dptext check` shows it."
+    "The private corpus cannot be read to its end, so nothing is released. What is at fault is private here: "
+    "`dptext check` shows it."
+)
+_NO_COLUMN: Final = (
+    "The header of the private corpus lacks a column that was named, or has it several times, so nothing is released: "
+    "`dptext check` shows its columns."
 )
 _SEVERAL: Final = (
     "A subject has several records, so nothing is released: where unit='document' a subject is one record, which is "
@@ -69,6 +75,7 @@ class Synthesized:
         certificate: of the releases as JSON Lines; `write` gives the one of a file.
         left: what the account has left in words, where one paid.
         inputs: the files that it was made from, which `write` never replaces.
+        settle: of a run with settled=False, settles the charge: before anybody sees what was drawn.
     """
 
     releases: tuple[Release[str], ...]
@@ -77,32 +84,44 @@ class Synthesized:
     certificate: Certificate
     left: str = ""
     inputs: tuple[Path, ...] = ()
+    settle: Callable[[], None] | None = field(default=None, repr=False, compare=False)
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
         """What the whole of it guarantees."""
         return self.certificate.guarantees
 
-    def write(self, path: str | PathLike[str], *, format: Format | None = None, force: bool = False) -> Certificate:
+    def write(
+        self,
+        path: str | PathLike[str],
+        *,
+        format: Format | None = None,
+        force: bool = False,
+        settle: Callable[[], None] | None = None,
+    ) -> Certificate:
         """Write the corpus (a report alone: as JSON), its certificate, and a topic report where there is one.
 
-        ConfigError: a path cannot be used.
+        All are whole before any has its name; `settle` is called in between. ConfigError: a path cannot be used.
         """
         target, beside, *reports = (Target(each, force, self.inputs, private=False) for each in paths_of(Path(path)))
         for each in (target, beside, *reports):
             each.check()
         kind, columns = file_columns(target.path, format, self.certificate.settings)
-        with target.opened() as file:
+        page = topics_page(self.report, [self.guarantees[-1].sentence(), *self.sentences]).encode()
+        with contextlib.ExitStack() as whole:  # left in the other order: the certificate has its name first
+            file = whole.enter_context(target.opened())
             if self.releases:
                 write_all(file, target.path, [self.releases], kind, lambda _: columns)
             else:
-                file.write(_as_json(self.report))
+                _put(target, file, _as_json(self.report))
             file.flush()
             named = replace(self.certificate, output=target.path.name, sha256=sha256_of(Path(file.name)))
-            beside.write(named.to_json().encode())  # first: nothing without its certificate
-            data, page = reports
-            data.write(_as_json(self.report))
-            page.write(topics_page(self.report, [self.guarantees[-1].sentence(), *self.sentences]).encode())
+            for each, data in zip(
+                (*reports, beside), (_as_json(self.report), page, named.to_json().encode()), strict=True
+            ):
+                _put(each, whole.enter_context(each.opened()), data)
+            if settle is not None:
+                settle()
         return named
 
     def to_dict(self) -> dict[str, list[str | None]]:
@@ -126,7 +145,6 @@ def synthesize(
     label: str | None = None,
     author: str | None = None,
     public_text: str | None = None,
-    empty_nulls: bool = False,
     payment: Payment | None = None,
     randomness: Randomness | None = None,
     seed: int | None = None,
@@ -134,15 +152,17 @@ def synthesize(
 ) -> Synthesized:
     """A synthetic corpus that says what a private one says, under one epsilon for all of it.
 
+    A private record that cannot be read, or says nothing, adds nothing, and nobody is told: an error would tell that it
+    is there. Fields that no JSON object or row has give noise alone, too: look with `dptext check` first.
+
     Args:
-        private: texts, rows, records, a data frame, a Dataset, or the path of a file.
+        private: texts, rows, records, a data frame, a Dataset, or the path of a file, which may have no records.
         public: the pool, of which texts leave; its labels are not looked at.
         kind: the way: "prototypes" (labels wanted), "votes", or "topics" (a report alone).
         text: column of the texts.
         label: column of the labels, where the settings have some.
         author: column of the authors, wanted where unit="author".
         public_text: column of the pool's texts, where it has another name.
-        empty_nulls: whether null texts are read as empty ones, which add nothing. Otherwise they are an error.
         payment: the account that is charged, for everyone in it, before any noise is drawn.
         randomness: `randomness.secure()` by default; a seeded one voids the guarantee.
         seed: of clusters and directions of the pool, which are public.
@@ -150,7 +170,9 @@ def synthesize(
 
     Raises:
         ConfigError: settings that cannot be used, or a column that is needed.
-        DataError: a record cannot be read.
+        BrokenFileError: the file cannot be read to its end; HeaderError, where its header lacks a column. Before the
+            account is charged.
+        DataError: a subject has several records.
         BudgetExceededError: the account cannot pay.
         MissingExtraError: a package is not installed.
     """
@@ -158,7 +180,7 @@ def synthesize(
     refuse_same(private, public)
     fitted = spec.fit(public=as_records(public, text=public_text or text), seed=seed)
     fields = Fields(text=text, label=label, author=author)
-    return run(Private(private, fields, {"empty_nulls": empty_nulls}), fitted, payment=payment, randomness=randomness)
+    return run(Private(private, fields, {}), fitted, payment=payment, randomness=randomness)
 
 
 def refuse_same(private: object, public: object) -> None:
@@ -170,7 +192,10 @@ def refuse_same(private: object, public: object) -> None:
         among = glob(str(private), recursive=True)  # noqa: PTH207  # a pattern may be absolute
         same = same or any(Path(each).resolve() == pool for each in among)
     if same:
-        raise ConfigError("Expected a public pool beside the private corpus: texts of the pool leave as they are.")
+        found = f" Found both in {str(private)!r}." if isinstance(private, str | PathLike) else ""
+        raise ConfigError(
+            f"Expected a public pool beside the private corpus: texts of the pool leave as they are.{found}"
+        )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -179,7 +204,7 @@ class Private:
 
     Attributes:
         source: read from its beginning at each pass; what can be read once only is kept in memory.
-        reading: keywords of `read_batches`.
+        reading: keywords of `read_batches`, but for what is done with records that cannot be read: they add nothing.
     """
 
     source: Texts
@@ -191,10 +216,11 @@ class Private:
         return untold(split(map(_named, self.found()), BATCH_SIZE))
 
     def found(self) -> Iterator[Batch]:
-        """The records as they are read."""
+        """The records that can be read, of a file that may be empty."""
+        reading: dict[str, Any] = {**self.reading, "on_error": OnError.SKIP}
         if isinstance(self.source, str | PathLike):
-            return read_batches(self.source, self.fields, **self.reading)  # type: ignore[arg-type]
-        records = read_records(self.source, self.fields, **self.reading)  # type: ignore[arg-type]
+            return read_batches(self.source, self.fields, **reading, allow_empty=True)
+        records = read_records(self.source, self.fields, **reading)
         return (Batch.of([record]) for record in records)
 
     @property
@@ -209,21 +235,27 @@ class Private:
         return isinstance(source, list | tuple) and all(isinstance(each, Record) for each in source[:1])
 
     def kept(self) -> Private:
-        """The same, readable more than once."""
+        """The same, readable more than once. A file is read to its end: errors come before anything is paid."""
         if isinstance(self.source, Iterator):
             return replace(self, source=list(self.source))
+        found = self.batches()  # refuses a frame that lacks a column
+        if isinstance(self.source, str | PathLike):
+            if Path(self.source).is_fifo():
+                return replace(self, source=[record for batch in found for record in batch])
+            for _ in found:
+                pass
         return self
 
 
 def untold(found: Iterable[Item]) -> Generator[Item, None, None]:
-    """The same; what is said of a private record becomes an error that does not say which, or of how many."""
+    """The same; an error of a file becomes one that does not say where, or of how many records."""
     fault: DataError | None = None
     try:
         yield from found
-    except BrokenFileError:
-        fault = BrokenFileError(_UNREADABLE)
+    except HeaderError:
+        fault = HeaderError(_NO_COLUMN)
     except DataError:
-        fault = DataError(_UNREADABLE)
+        fault = BrokenFileError(_UNREADABLE)
     if fault is not None:
         raise fault  # outside of `except`: nothing of the record is chained to it
 
@@ -257,16 +289,24 @@ def run(
     if due is not None and payment is not None:
         key = payment.key or secrets.token_hex(16)
         charged, left = _charge(due, key, private), payment.left()
-    found = fitted.synthesize(private.corpus, randomness)
+    try:
+        found = fitted.synthesize(private.corpus, randomness)
+    except BaseException as error:
+        if charged is not None:
+            error.add_note(f"Charge key {key!r} was charged and released nothing: a run under it is not charged again.")
+        raise
     releases = tuple(
         Release(str(i), text, label) for i, (text, label) in enumerate(zip(found.texts, found.labels, strict=True))
     )
     columns = Columns(label=bool(releases) and releases[0].label is not None)
     data = encode_batch(releases, Format.JSONL, columns) if releases else _as_json(found.report)
+    settle = None
     if due is not None and charged is not None:
         stream = secrets.token_hex(32)
+        settle = partial(due.settle, key, stream_mark(stream))
         if settled:
-            due.settle(key, stream_mark(stream))
+            settle()
+            settle = None
         charged = replace(charged, stream=stream)
     certificate = Certificate(
         settings=settings(spec),
@@ -285,7 +325,7 @@ def run(
         reading=tuple(name for name in READING if private.reading.get(name)),
     )
     inputs = (Path(private.source),) if isinstance(private.source, str | PathLike) else ()
-    return Synthesized(releases, found.report, found.sentences, certificate, left, inputs)
+    return Synthesized(releases, found.report, found.sentences, certificate, left, inputs, settle)
 
 
 def paths_of(target: Path) -> tuple[Path, ...]:
@@ -306,6 +346,12 @@ def file_columns(target: Path, format: Format | None, spec: Mapping[str, Json]) 
     if kind is Format.PARQUET:
         load_pyarrow()
     return kind, columns
+
+
+def _put(target: Target, file: BinaryIO, data: bytes) -> None:
+    with writing(target.path):
+        file.write(data)
+        file.flush()
 
 
 def _as_json(report: Topics) -> bytes:
@@ -332,7 +378,7 @@ def _charge(due: Due, key: str, private: Private) -> Charged:
         named = None if private.fields.subject is None else _subjects(private, due)
         return due.charged(due.charge(key, named))
     except DataError as error:
-        fault = error if str(error) == _UNREADABLE else DataError(_SEVERAL)
+        fault = error if isinstance(error, BrokenFileError) else DataError(_SEVERAL)
     raise fault
 
 

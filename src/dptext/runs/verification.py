@@ -19,7 +19,16 @@ from dptext.mechanism import Promise
 from dptext.privacy import accounting
 from dptext.privacy.composition import earlier_epsilon, is_numerical
 from dptext.privacy.events import ApproximateEvent, Event, MetricEvent
-from dptext.privacy.guarantee import ONE_PERSON, ONE_RECORD, ONE_SPELLING, RECORD_COUNT, Basis, Guarantee, Unit
+from dptext.privacy.guarantee import (
+    ONE_PERSON,
+    ONE_RECORD,
+    ONE_SPELLING,
+    RECORD_COUNT,
+    WHOLE_FILES,
+    Basis,
+    Guarantee,
+    Unit,
+)
 from dptext.privacy.names import COMPARED
 from dptext.runs.certificate import SCHEMA, SCHEMA_OF_EVENTS, Certificate, stream_mark
 from dptext.runs.dataset import MANIFEST, Manifest, Part
@@ -95,15 +104,17 @@ def verify(path: str | PathLike[str], *, ledger: Ledger | None = None) -> Verifi
     if ledger is not None:
         _look_up(certificate, ledger)
     more = (ONE_RECORD, ONE_SPELLING) if certificate.schema < SCHEMA_OF_EVENTS else ()
-    return Verified(certificate, spec, (ONE_PERSON,) if _before_one_person(certificate) else more)
+    return Verified(certificate, spec, _left_out(certificate) or more)
 
 
-def _before_one_person(certificate: Certificate) -> bool:
-    """Whether it speaks of a corpus per author and leaves out that no two have one name, as was done at first."""
-    return is_synthesis(certificate.settings) and any(
-        each.unit is Unit.AUTHOR and each.basis is not Basis.NONE and ONE_PERSON not in each.assumptions
-        for each in certificate.guarantees
-    )
+def _left_out(certificate: Certificate) -> tuple[str, ...]:
+    """What a certificate of a corpus assumes without saying so, as was done at first."""
+    if not is_synthesis(certificate.settings):
+        return ()
+    stated = [each for each in certificate.guarantees if each.basis is not Basis.NONE]
+    by_author = any(each.unit is Unit.AUTHOR for each in stated)
+    assumed = (WHOLE_FILES, ONE_PERSON) if by_author else (WHOLE_FILES,)
+    return tuple(text for text in assumed if any(text not in each.assumptions for each in stated))
 
 
 def _look_up(certificate: Certificate, books: Ledger) -> None:
@@ -161,9 +172,9 @@ def _recompute(certificate: Certificate) -> Promise:
         derived = tuple(_as_in_batches(each, certificate.settings) for each in derived)
     if certificate.schema < SCHEMA_OF_EVENTS:
         derived = tuple(map(_as_in_schema_2, derived))
-    if _before_one_person(certificate):  # `Verified.also_assumed` says it
+    if left_out := _left_out(certificate):  # `Verified.also_assumed` says it
         derived = tuple(
-            replace(each, assumptions=tuple(text for text in each.assumptions if text != ONE_PERSON))
+            replace(each, assumptions=tuple(text for text in each.assumptions if text not in left_out))
             for each in derived
         )
 

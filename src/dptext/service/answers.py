@@ -19,7 +19,7 @@ from cryptography.exceptions import InvalidTag
 from dptext.service.keys import Key
 from dptext.service.problems import Problem
 from dptext.service.settings import Secret
-from dptext.service.store import ANSWERS, Store
+from dptext.service.store import ANSWERS, Event, Store
 
 _FORM: Final = re.compile(r"[\x21-\x7e]{8,255}")
 
@@ -56,7 +56,7 @@ class Answers:
 
     Attributes:
         seconds: after which an attempt that says nothing counts as dead.
-        kept: seconds until an answer expires.
+        kept: seconds after which an answer expires.
     """
 
     store: Store
@@ -75,12 +75,15 @@ class Answers:
         mac = self.secret.mac("payload", account, payload)
         own, now = secrets.token_hex(16), time.time()
         lease = now + self.seconds
-        values = {"payload": mac, "owner": own, "lease": lease, "answer": None, "expires": now + self.kept}
-        if self.store.insert(ANSWERS, id=name, certificate=None, **values):
+        values: dict[str, Any] = {"payload": mac, "owner": own, "lease": lease, "expires": now + self.kept}
+        if self.store.insert(ANSWERS, id=name, answer=None, certificate=None, **values):
             return Attempt(self, name, own)
         row = self.store.one(sa.select(ANSWERS).where(ANSWERS.c.id == name))
         if row is None:
             raise Problem(409, "in-flight", "Another attempt has just ended: try again.", retry_after=1)
+        if row.expires < now:
+            self.forget(ANSWERS.c.id == name)
+            return self.attempt(key, idempotency_key, payload)
         if row.payload != mac:
             raise Problem(422, "idempotency-key-reused", "This Idempotency-Key was used for another payload.")
         if row.answer is not None:
@@ -100,7 +103,11 @@ class Answers:
 
     def sweep(self) -> None:
         """Forget answers that have expired; the charge of an attempt stays."""
-        self.store.write(ANSWERS.delete().where(ANSWERS.c.expires < time.time()))
+        self.forget(sa.true())
+
+    def forget(self, which: sa.ColumnElement[bool]) -> None:
+        """Forget those of these answers that have expired."""
+        self.store.write(ANSWERS.delete().where(which, ANSWERS.c.expires < time.time()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +128,13 @@ class Attempt:
         """Of the charge that pays for it."""
         return charge_key(self.name)
 
-    def store(self, answer: bytes, certificate: str) -> Stored:
-        """Store the answer, and say what may leave once it is settled: this answer, or the one that was faster."""
+    def store(self, answer: bytes, certificate: str, event: Event) -> Stored:
+        """Store the answer with its line of the audit log; what may leave once it is settled, it or a faster one."""
         answers = self.answers
         mine = (ANSWERS.c.id == self.name) & (ANSWERS.c.owner == self.own) & ANSWERS.c.answer.is_(None)
-        values = {"answer": answers.secret.seal(answer, self.name), "certificate": certificate}
-        if answers.store.write(ANSWERS.update().where(mine).values(**values)):
+        sealed, expires = answers.secret.seal(answer, self.name), time.time() + answers.kept
+        values = {"answer": sealed, "certificate": certificate, "expires": expires}
+        if answers.store.change(ANSWERS.update().where(mine).values(**values), event):
             return Stored(self.name, answer, certificate)
         row = answers.store.one(sa.select(ANSWERS).where(ANSWERS.c.id == self.name))
         if row is None or row.answer is None:

@@ -1,27 +1,45 @@
 """The routes of the gateway: `create_app(settings)` is an ASGI application."""
 
+import asyncio
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 from fastapi import FastAPI, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
+from fastapi.middleware.cors import CORSMiddleware
+from fastapi.responses import PlainTextResponse
 from fastapi.staticfiles import StaticFiles
-from opentelemetry import trace
 from prometheus_client import generate_latest
-from pydantic import BaseModel, ConfigDict, Field
 
 from dptext.errors import DPTextError
-from dptext.ledger.spending import format_left
+from dptext.ledger.spending import format_left, spent_epsilon
 from dptext.privacy.guarantee import Guarantee, Relation, Unit, format_epsilon
 from dptext.service import problems
 from dptext.service.answers import Stored, usable
 from dptext.service.gateway import Gateway, asking
 from dptext.service.guarding import Guard
 from dptext.service.job_routes import add_asking, add_jobs
-from dptext.service.keys import Key
+from dptext.service.keys import SCOPES, Key
+from dptext.service.metrics import span
 from dptext.service.problems import Problem
+from dptext.service.schemas import (
+    KEYED,
+    NAMED,
+    Answer,
+    Balance,
+    Cost,
+    KeyTold,
+    Log,
+    ModelTold,
+    Noted,
+    Opening,
+    Question,
+    Records,
+    refusals,
+)
 from dptext.service.settings import Settings
 from dptext.service.store import Event
 from dptext.service.work import Wanted, cost, released, settled
@@ -29,52 +47,8 @@ from dptext.types import Json
 from dptext.version import __version__
 
 PAGE: Final = Path(__file__).parent / "page"
-_TRACER: Final = trace.get_tracer("dptext.service")
-_LONGEST: Final = 200
-
-
-class Row(BaseModel):
-    """A private record."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-    text: str
-    id: str | None = None
-    label: str | None = None
-    author: str | None = None
-
-
-class Records(BaseModel):
-    """A few private records."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-    records: list[Row] = Field(min_length=1)
-    max_per_author: int | None = Field(None, ge=1, le=1_000_000)
-    delta: float = Field(0.0, ge=0, lt=1)
-
-    def wanted(self) -> Wanted:
-        """The same without what was left out."""
-        rows = [each.model_dump(exclude_none=True) for each in self.records]
-        return Wanted(rows, self.max_per_author, self.delta)
-
-
-class Question(BaseModel):
-    """Of which unit, at which delta."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-    unit: str | None = None
-    delta: float = Field(0.0, ge=0, lt=1)
-
-
-class Opening(BaseModel):
-    """A new account."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-    name: str = Field(min_length=1, max_length=_LONGEST)
-    epsilon: float = Field(gt=0, le=1e6)
-    delta: float = Field(0.0, ge=0, lt=1)
-    unit: str = "document"
-    relation: str = "replace_one"
-    dataset: str | None = Field(None, min_length=1, max_length=_LONGEST)
+_RELEASING: Final = ("privatize", "jobs", "synthesize")
+_PROBE: Final = 5.0  # seconds until a ledger that says nothing counts as away
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -83,9 +57,9 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def living(_: FastAPI) -> AsyncIterator[None]:
-        gate.jobs.start()
+        gate.worker.start()
         yield
-        gate.jobs.close()
+        gate.worker.close()
         gate.store.close()
         gate.ledger.close()
 
@@ -99,24 +73,38 @@ def create_app(settings: Settings) -> FastAPI:
     _accounts(app, gate)
     _health(app, gate)
     app.mount("/", StaticFiles(directory=PAGE, html=True))
-    app.add_middleware(Guard, settings=settings, counts=gate.counts)
+    app.add_middleware(Guard, gate=gate)
+    if settings.origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.origins,
+            allow_methods=("GET", "POST", "DELETE"),
+            allow_headers=("Authorization", "Content-Type", "Idempotency-Key"),
+            expose_headers=("Idempotent-Replayed", "Location", "Retry-After"),
+        )
     return app
 
 
 def _models(app: FastAPI, gate: Gateway) -> None:
-    @app.get("/v1/models")
-    def models(key: Annotated[Key, asking(gate, "privatize")]) -> list[dict[str, Any]]:
+    @app.get("/v1/key", response_model=KeyTold, responses=KEYED)
+    def own(key: Annotated[Key, asking(*SCOPES)]) -> dict[str, Any]:
+        """What this key is and may; the unit is that of its account."""
+        unit = None if key.account is None else gate.ledger.account(key.account).limit.unit.value
+        return {"name": key.name, "account": key.account, "unit": unit, "scopes": sorted(key.scopes)}
+
+    @app.get("/v1/models", response_model=list[ModelTold], responses=KEYED)
+    def models(key: Annotated[Key, asking(*_RELEASING)]) -> list[dict[str, Any]]:
         """The models that this key may use, in words and data."""
         names = [name for name in gate.models.names() if not key.models or name in key.models]
         return [gate.models.told(name) for name in names]
 
-    @app.get("/v1/models/{name}")
-    def model(name: str, key: Annotated[Key, asking(gate, "privatize")]) -> dict[str, Any]:
+    @app.get("/v1/models/{name}", response_model=ModelTold, responses=NAMED)
+    def model(name: str, key: Annotated[Key, asking(*_RELEASING)]) -> dict[str, Any]:
         """One model."""
         return gate.models.told(gate.allowed(key, name))
 
-    @app.post("/v1/models/{name}/explain")
-    def explain(name: str, question: Question, key: Annotated[Key, asking(gate, "privatize")]) -> dict[str, Any]:
+    @app.post("/v1/models/{name}/explain", response_model=ModelTold, responses=NAMED)
+    def explain(name: str, question: Question, key: Annotated[Key, asking(*_RELEASING)]) -> dict[str, Any]:
         """What one model guarantees for a unit, at a delta."""
         return gate.models.told(gate.allowed(key, name), unit=question.unit, delta=question.delta)
 
@@ -128,21 +116,21 @@ def _releases(app: FastAPI, gate: Gateway) -> None:
             raise Problem(413, "too-many", f"Expected at most {gate.settings.max_records:,} records; more are a job.")
         return body.wanted()
 
-    @app.get("/v1/models/{name}/cost")
+    @app.get("/v1/models/{name}/cost", response_model=Cost, responses=NAMED)
     def price(
         name: str,
-        key: Annotated[Key, asking(gate, "privatize")],
+        key: Annotated[Key, asking(*_RELEASING)],
         max_per_author: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
     ) -> dict[str, Any]:
         """What one release by a model would cost, of a few records or of a file; nothing is charged or drawn."""
         return cost(gate.ledger, key, gate.models.spec(gate.allowed(key, name)), max_per_author)
 
-    @app.post("/v1/models/{name}/privatize")
+    @app.post("/v1/models/{name}/privatize", response_model=Answer, responses={**NAMED, **refusals(400, 409)})
     async def privatize(
         name: str,
         body: Records,
         request: Request,
-        key: Annotated[Key, asking(gate, "privatize")],
+        key: Annotated[Key, asking("privatize")],
         idempotency_key: Annotated[str | None, Header()] = None,
     ) -> Response:
         """Privatize a few records at once. The same key and payload give the same answer again."""
@@ -150,18 +138,13 @@ def _releases(app: FastAPI, gate: Gateway) -> None:
         payload = name.encode() + b"\0" + await request.body()
 
         def release() -> tuple[Stored, bool]:
-            with _TRACER.start_as_current_span(
-                "privatize",
-                attributes={"model": name},
-                record_exception=False,  # its message may hold a text
-                set_status_on_exception=False,
-            ):
+            with span("privatize", model=name):
                 found = gate.answers.attempt(key, idempotency_key, payload)
                 if isinstance(found, Stored):
                     settled(gate.ledger, key, found)
                     return found, True
                 own = gate.models.loaded(name)
-                return released(gate.ledger, gate.store, key, name, own, wanted, found, gate.computing), False
+                return released(gate.ledger, key, name, own, wanted, found, gate.turns), False
 
         usable(idempotency_key)
         stored, again = await run_in_threadpool(release)
@@ -194,33 +177,35 @@ def _accounts(app: FastAPI, gate: Gateway) -> None:
             raise Problem(404, "no-account", "There is no such account, or this key may not see it.")
         return name
 
-    @app.get("/v1/accounts")
-    def accounts(key: Annotated[Key, asking(gate, "accounts")]) -> list[dict[str, Any]]:
+    @app.get("/v1/accounts", response_model=list[Balance], responses=KEYED)
+    def accounts(key: Annotated[Key, asking("accounts")]) -> list[dict[str, Any]]:
         """The accounts that this key may see: administrators all, others the one that they charge."""
         names = [each.name for each in gate.ledger.accounts()]
         return [told(name) for name in names if "admin" in key.scopes or name == key.account]
 
-    @app.get("/v1/accounts/{name}")
-    def account(name: str, key: Annotated[Key, asking(gate, "accounts")]) -> dict[str, Any]:
+    @app.get("/v1/accounts/{name}", response_model=Log, responses=NAMED)
+    def account(name: str, key: Annotated[Key, asking("accounts")]) -> dict[str, Any]:
         """One account, with its last charges."""
+        limit = gate.ledger.account(own(key, name)).limit
         log: list[Json] = [
             {
                 "number": each.number,
                 "at": each.at,
                 "kind": str(each.request.settings.get("kind")),
+                "epsilon": format_epsilon(spent_epsilon(each.request.events, limit)),
                 "release": each.release,
             }
-            for each in gate.ledger.log(own(key, name), last=100)
+            for each in gate.ledger.log(name, last=100)
         ]
         return {**told(name), "log": log[::-1]}
 
-    @app.get("/v1/events")
-    def events(key: Annotated[Key, asking(gate, "accounts")], last: Annotated[int, Query(ge=1, le=1000)] = 100) -> Any:
+    @app.get("/v1/events", response_model=list[Noted], responses=KEYED)
+    def events(key: Annotated[Key, asking("accounts")], last: Annotated[int, Query(ge=1, le=1000)] = 100) -> Any:
         """The audit log, the newest first."""
         return gate.store.events(None if "admin" in key.scopes else key.account or "", last)
 
-    @app.post("/v1/accounts", status_code=201)
-    def open_account(body: Opening, key: Annotated[Key, asking(gate, "admin")]) -> dict[str, Any]:
+    @app.post("/v1/accounts", status_code=201, response_model=Balance, responses=KEYED)
+    def open_account(body: Opening, key: Annotated[Key, asking("admin")]) -> dict[str, Any]:
         """Open an account. Its limit never changes."""
         if body.unit not in ("document", "author") or body.relation not in ("replace_one", "add_or_remove_one"):
             raise Problem(422, "unit", "Expected unit document or author, relation replace_one or add_or_remove_one.")
@@ -236,16 +221,19 @@ def _health(app: FastAPI, gate: Gateway) -> None:
         """Whether the process answers."""
         return {"status": "ok"}
 
-    @app.get("/readyz")
-    def ready() -> dict[str, str]:
+    probing = ThreadPoolExecutor(1, "probe")  # whoever asks, and needs no key, holds no other thread
+
+    @app.get("/readyz", responses=refusals(503))
+    async def ready() -> dict[str, str]:
         """Whether the ledger answers, too."""
+        asked = asyncio.get_running_loop().run_in_executor(probing, gate.ledger.accounts)
         try:
-            gate.ledger.accounts()
-        except DPTextError:
+            await asyncio.wait_for(asked, _PROBE)
+        except (DPTextError, TimeoutError):
             raise Problem(503, "ledger", "The ledger does not answer.", retry_after=5) from None
         return {"status": "ok"}
 
-    @app.get("/metrics")
-    def metrics(_: Annotated[Key, asking(gate, "metrics")]) -> Response:
+    @app.get("/metrics", response_class=PlainTextResponse, responses=KEYED)
+    def metrics(_: Annotated[Key, asking("metrics")]) -> Response:
         """Counts for Prometheus."""
         return Response(generate_latest(gate.counts.registry), media_type="text/plain; version=0.0.4")

@@ -5,15 +5,40 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import httpx
 
-_AGAIN = (409, 429, 503)
+from dptext.errors import DPTextError
+
+_AGAIN: Final = (408, 409, 429, 502, 503, 504)  # in flight, too much, or a gateway that comes back; some are a proxy's
+_LONGEST: Final = 30.0  # seconds between two tries where the gateway names none
+
+
+class GatewayError(DPTextError):
+    """There is no answer.
+
+    Attributes:
+        idempotency_key: asks for the same answer again, which is charged once.
+        status: of HTTP; None where nobody answered.
+        problem: what the gateway says, such as "type", "detail", "left".
+    """
+
+    def __init__(self, idempotency_key: str, status: int | None, problem: dict[str, Any]) -> None:
+        said = problem.get("detail") or (f"HTTP {status}." if status else "Nobody answered.")
+        super().__init__(f"{said} idempotency_key={idempotency_key!r} asks for the same answer again.")
+        self.idempotency_key, self.status, self.problem = idempotency_key, status, problem
 
 
 def privatize(
-    url: str, key: str, model: str, records: Sequence[dict[str, str]], *, tries: int = 6, **settings: Any
+    url: str,
+    key: str,
+    model: str,
+    records: Sequence[dict[str, str]],
+    *,
+    idempotency_key: str | None = None,
+    patience: float = 600.0,
+    **settings: Any,
 ) -> dict[str, Any]:
     """The answer to a few records: "releases" as JSON Lines, and "certificate" as JSON text.
 
@@ -22,26 +47,29 @@ def privatize(
         key: an API key with the scope "privatize".
         model: its name.
         records: with "text", and "id", "label", "author" where there are any.
-        tries: how often the network or the gateway may fail.
+        idempotency_key: of an earlier call whose answer was lost; a new one charges anew.
+        patience: seconds after which no further try begins; an attempt that died blocks the next for one minute.
         settings: `max_per_author`, `delta`.
 
     Raises:
-        httpx.HTTPError: it was refused, or failed each time.
+        GatewayError: it was refused, or nobody answered for so long. It holds no record.
     """
-    headers = {"Authorization": f"Bearer {key}", "Idempotency-Key": str(uuid.uuid4())}
-    for left in reversed(range(tries)):
+    name = idempotency_key or str(uuid.uuid4())
+    headers = {"Authorization": f"Bearer {key}", "Idempotency-Key": name}
+    body, end, pause = {"records": list(records), **settings}, time.monotonic() + patience, 1.0
+    while True:
+        status, problem, wait = None, {}, pause
         try:
-            answer = httpx.post(
-                f"{url}/v1/models/{model}/privatize",
-                json={"records": list(records), **settings},
-                headers=headers,
-                timeout=120,
-            )
-            if answer.status_code not in _AGAIN or not left:
-                return dict(answer.raise_for_status().json())
-            time.sleep(min(float(answer.headers.get("Retry-After", 1)), 5.0))
+            answer = httpx.post(f"{url}/v1/models/{model}/privatize", json=body, headers=headers, timeout=120)
+            if answer.is_success:
+                return dict(answer.json())
+            status, said = answer.status_code, answer.headers.get("Retry-After", "")
+            if answer.headers.get("Content-Type") == "application/problem+json":
+                problem = answer.json()
+            wait = float(said) if said.isdigit() else pause
         except httpx.TransportError:
-            if not left:
-                raise
-            time.sleep(1)
-    raise AssertionError("the last try returns or raises")
+            pass
+        if status not in (None, *_AGAIN) or time.monotonic() + wait > end:
+            raise GatewayError(name, status, problem)
+        time.sleep(wait)
+        pause = min(2 * pause, _LONGEST)

@@ -1,20 +1,27 @@
-"""What stands between the network and the routes: sizes, rates, headers, padding, and counts without content."""
+"""What stands between the network and the routes: keys, sizes, rates, headers, padding, and counts without content.
+
+The key is looked for before any byte of a body is taken. An answer to a body that was not taken ends the connection.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import math
-import threading
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dptext.service.problems import failed, response_of
+from dptext.errors import DPTextError
+from dptext.service.gateway import Gateway
+from dptext.service.problems import Problem, failed, problem_of, response_to
 from dptext.service.settings import Settings
 
 HEADERS: Final = {
@@ -30,127 +37,167 @@ HEADERS: Final = {
 }
 _LOG: Final = logging.getLogger("dptext.service")
 _UPLOADS: Final = ("/v1/jobs", "/v1/synthesize")
-
-
-@dataclass(slots=True)
-class Rates:
-    """How much each key may ask in a minute: a bucket that refills. It forgets at a restart."""
-
-    requests: int
-    size: int
-    _left: dict[str, tuple[float, float, float]] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def wait(self, who: str, size: int) -> int:
-        """Take a request of so many bytes; 0, or the seconds to wait."""
-        with self._lock:
-            now = time.monotonic()
-            before, requests, left = self._left.get(who, (now, float(self.requests), float(self.size)))
-            share = (now - before) / 60
-            requests = min(self.requests, requests + share * self.requests)
-            left = min(self.size, left + share * self.size)
-            enough = requests >= 1 and left >= min(size, self.size)
-            if enough:
-                requests, left = requests - 1, left - size
-            self._left[who] = now, requests, left
-            return (
-                0 if enough else max(1, math.ceil(60 * max((1 - requests) / self.requests, (size - left) / self.size)))
-            )
-
-
-class Counts:
-    """Metrics: how many requests of which route ended how, and how long they took. No text, length of one, or name."""
-
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self.requests = Counter(
-            "dptext_requests", "Requests, by route and status", ["route", "status"], registry=self.registry
-        )
-        self.seconds = Histogram("dptext_seconds", "Seconds of a request", ["route"], registry=self.registry)
-        self.released = Counter("dptext_released", "Answers that were released", ["model"], registry=self.registry)
+_LOOKERS: Final = 4  # threads that look for keys, so that calls which wait for their turn hold none of them
 
 
 class Guard:
     """The outermost layer."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, counts: Counts) -> None:
-        self._app, self._settings, self._counts = app, settings, counts
+    def __init__(self, app: ASGIApp, gate: Gateway) -> None:
+        self._app, self._gate = app, gate
+        self._busy: Counter[str] = Counter()
+        self._lookers = ThreadPoolExecutor(_LOOKERS, "keys")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        settings, counts = self._gate.settings, self._gate.counts
         began = time.monotonic()
-        headers = dict(scope["headers"])
         upload = scope["path"] in _UPLOADS and scope["method"] == "POST"
-        most = self._settings.max_file if upload else self._settings.max_body
-        fault = self._fault(headers, most)
-        if fault is not None:
-            await response_of(*fault)(scope, receive, self._adding(send, {}))
-            return
-        seen, whole = 0, False
-
-        async def limited() -> Message:
-            nonlocal seen, whole
-            if whole:  # now it waits for the client to leave
-                return await receive()
-            message = await asyncio.wait_for(receive(), self._settings.seconds)
-            seen += len(message.get("body", b""))
-            whole = not message.get("more_body", False)
-            if seen > most:
-                raise TooLargeError
-            return message
-
-        state: dict[str, Any] = {"status": 500}
-        adding = self._adding(send, state)
-        padded = _Padding(adding, self._settings, began) if scope["path"].endswith("/privatize") else adding
+        body = _Body(dict(scope["headers"]), receive, settings, began, upload=upload)
+        answer = _Answer(send, body)
+        out = _Padding(answer, settings, began) if scope["path"].endswith("/privatize") else answer
         try:
-            await self._app(scope, limited, padded)
-        except TooLargeError:
-            if state["status"] == 500:
-                await response_of(413, "too-large", f"Expected at most {most:,} bytes.")(scope, receive, adding)
-        except TimeoutError:
-            if state["status"] == 500:
-                await response_of(408, "slow", "The body came too slowly.")(scope, receive, adding)
+            body.check()
+            async with self._admitted(scope, body, upload=upload):
+                await self._app(scope, body.receive, out)
+        except ClientDisconnect:
+            pass
+        except (Problem, DPTextError) as error:
+            if not answer.status:
+                await response_to(error if isinstance(error, Problem) else problem_of(error))(scope, receive, out)
         except Exception as error:  # noqa: BLE001  # its message may hold a text: no log of the server gets it
             _LOG.error("A request failed with %s.", type(error).__name__)
-            if state["status"] == 500:
-                await failed()(scope, receive, adding)
+            if not answer.status:
+                await failed()(scope, receive, out)
         route = getattr(scope.get("route"), "path", "other")
-        self._counts.requests.labels(route, state["status"]).inc()
-        self._counts.seconds.labels(route).observe(time.monotonic() - began)
+        counts.requests.labels(route, answer.status or 499).inc()
+        counts.seconds.labels(route).observe(time.monotonic() - began)
 
-    def _fault(self, headers: dict[bytes, bytes], most: int) -> tuple[int, str, str] | None:
-        if headers.get(b"content-encoding", b"identity").lower() != b"identity":
-            return 415, "encoding", "Expected no Content-Encoding: a packed body could unpack to any size."
+    @asynccontextmanager
+    async def _admitted(self, scope: Scope, body: _Body, *, upload: bool) -> AsyncIterator[None]:
+        """Let a request in whose key holds and asks no more than it may; what needs no key gets no body."""
+        if not scope["path"].startswith("/v1/") and scope["path"] != "/metrics":
+            yield
+            return
+        gate, loop = self._gate, asyncio.get_running_loop()
+        key = await loop.run_in_executor(self._lookers, gate.key, body.headers.get(b"authorization", b""))
+        who, taken = key.prefix, 0
+        if self._busy[who] >= gate.settings.requests_at_once:
+            raise Problem(429, "busy", "This key has too many requests in flight.", retry_after=1)
+
+        def take(size: int, *, requests: int = 0) -> None:
+            nonlocal taken
+            gate.rates.take(who, size, requests=requests)
+            if upload:
+                gate.space.take(who, size)
+                taken += size
+
+        self._busy[who] += 1
+        try:
+            if upload:
+                await run_in_threadpool(gate.space.measure)
+            take(body.declared, requests=1)
+            body.take = take
+            scope.setdefault("state", {})["key"] = key
+            if not upload:
+                await body.read()
+            yield
+        finally:
+            self._busy[who] -= 1
+            if taken:
+                await asyncio.shield(self._freed(who, taken))
+
+    async def _freed(self, who: str, taken: int) -> None:
+        with suppress(DPTextError):  # the next upload looks again
+            await run_in_threadpool(self._gate.space.measure)
+        self._gate.space.free(who, taken)
+
+
+class _Body:
+    """A body as it comes: counted, and within one deadline for the whole of it."""
+
+    def __init__(
+        self, headers: dict[bytes, bytes], receive: Receive, settings: Settings, began: float, *, upload: bool
+    ) -> None:
+        self.headers, self._receive = headers, receive
+        self._most = settings.max_file if upload else settings.max_body
+        self._pause, self._end = settings.seconds, began + (settings.upload_seconds if upload else settings.seconds)
+        self._seen, self._kept = 0, b""
+        self._read = False
         length = headers.get(b"content-length")
-        if length is not None and (not length.isdigit() or int(length) > most):
-            return 413, "too-large", f"Expected at most {most:,} bytes."
-        return None
+        self._chunked = b"transfer-encoding" in headers
+        self._fine = length is None or (length.isdigit() and len(length) < len(str(2**63)))
+        self.declared = int(length) if length and self._fine else 0
+        self.whole = not (self._chunked or self.declared)
+        self.take: Callable[[int], None] = lambda _: None
 
-    def _adding(self, send: Send, state: dict[str, Any]) -> Send:
-        async def add(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                state["status"] = message["status"]
-                there = {name for name, _ in message["headers"]}
-                message["headers"] = [
-                    *((name, value) for name, value in message["headers"] if name != b"server"),
-                    *((name, value) for name, value in HEADERS.items() if name not in there),
-                ]
-            await send(message)
+    def check(self) -> None:
+        """Refuse what the headers tell already."""
+        if self.headers.get(b"content-encoding", b"identity").lower() != b"identity":
+            raise Problem(415, "encoding", "Expected no Content-Encoding: a packed body could unpack to any size.")
+        if not self._fine or self.declared > self._most:
+            raise self._too_large()
 
-        return add
+    async def read(self) -> None:
+        """Take the whole body, which `receive` gives then at once."""
+        parts = []
+        while not self.whole:
+            parts.append((await self.receive()).get("body", b""))
+        self._kept, self._read = b"".join(parts), True
+
+    async def receive(self) -> Message:
+        """The next message, as of ASGI."""
+        if self._read:
+            self._read = False
+            return {"type": "http.request", "body": self._kept, "more_body": False}
+        if self.whole:  # now it waits for the client to leave
+            return await self._receive()
+        try:
+            message = await asyncio.wait_for(self._receive(), min(self._pause, self._end - time.monotonic()))
+        except TimeoutError:
+            raise Problem(408, "slow", "The body came too slowly.") from None
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        size = len(message.get("body", b""))
+        self._seen += size
+        if self._seen > self._most:
+            raise self._too_large()
+        if self._chunked:
+            self.take(size)
+        self.whole = not message.get("more_body", False)
+        return message
+
+    def _too_large(self) -> Problem:
+        return Problem(413, "too-large", f"Expected at most {self._most:,} bytes.")
 
 
-class TooLargeError(Exception):
-    """The body is larger than its kind may be."""
+class _Answer:
+    """An answer with the headers that each has."""
+
+    def __init__(self, send: Send, body: _Body) -> None:
+        self._send, self._body = send, body
+        self.status = 0
+
+    async def __call__(self, message: Message) -> None:
+        """One message of the answer."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            there = {name for name, _ in message["headers"]}
+            message["headers"] = [
+                *((name, value) for name, value in message["headers"] if name != b"server"),
+                *((name, value) for name, value in HEADERS.items() if name not in there),
+                *([] if self._body.whole else [(b"connection", b"close")]),
+            ]
+        await self._send(message)
 
 
 class _Padding:
     """Holds an answer until a step of time, and fills it up to a step of length: blanks after JSON mean nothing."""
 
-    def __init__(self, send: Callable[[Message], Awaitable[None]], settings: Settings, began: float) -> None:
+    def __init__(self, send: Send, settings: Settings, began: float) -> None:
         self._send, self._settings, self._began = send, settings, began
         self._start: Message | None = None
         self._body = bytearray()

@@ -18,6 +18,7 @@ from dptext.service.gateway import Gateway, asking
 from dptext.service.jobs import FORMATS, Wish
 from dptext.service.keys import Key
 from dptext.service.problems import Problem
+from dptext.service.schemas import NAMED, JobTold, Words, file_of, refusals
 from dptext.service.work import in_words
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.files import create_private
@@ -29,6 +30,11 @@ _KINDS: Final = {
     Format.CSV: "text/csv",
     Format.PARQUET: "application/vnd.apache.parquet",
 }
+_JSON: Final = {"content": {"application/json": {"schema": {"type": "object"}}}}
+_STREAM: Final = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
+_FILE: Final = {"requestBody": {**file_of("The file", *_KINDS.values()), "required": True}}
+_TAKEN: Final = {**NAMED, **refusals(400), 200: {"model": JobTold, "description": "The job was there already"}}
+_READY: Final = {**NAMED, **refusals(409)}
 _Name = Annotated[str | None, Query(min_length=1, max_length=_LONGEST)]
 
 
@@ -47,6 +53,7 @@ async def _queued(gate: Gateway, request: Request, key: Key, idempotency_key: st
                 digest.update(block)
                 file.write(block)
         job, new = await run_in_threadpool(gate.jobs.queue, key, name, wish, folder, digest.hexdigest())
+        gate.worker.wake()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return JSONResponse(gate.jobs.told(job, key), 202 if new else 200, {"Location": f"/v1/jobs/{job}"})
@@ -64,11 +71,11 @@ def _wish_of(kind: str, given: Mapping[str, Any]) -> Wish:
 def add_asking(app: FastAPI, gate: Gateway) -> None:
     """Take files."""
 
-    @app.post("/v1/jobs", status_code=202)
+    @app.post("/v1/jobs", status_code=202, response_model=JobTold, responses=_TAKEN, openapi_extra=_FILE)
     async def job(
         request: Request,
         model: str,
-        key: Annotated[Key, asking(gate, "jobs")],
+        key: Annotated[Key, asking("jobs")],
         format: str = "jsonl",
         text_field: Annotated[str, Query(min_length=1, max_length=_LONGEST)] = "text",
         id_field: _Name = None,
@@ -81,11 +88,11 @@ def add_asking(app: FastAPI, gate: Gateway) -> None:
         """Privatize a file, which is the body. It is done later: ask for the job."""
         return await _queued(gate, request, key, idempotency_key, _wish_of("privatize", locals()))
 
-    @app.post("/v1/synthesize", status_code=202)
+    @app.post("/v1/synthesize", status_code=202, response_model=JobTold, responses=_TAKEN, openapi_extra=_FILE)
     async def synthesize(
         request: Request,
         model: str,
-        key: Annotated[Key, asking(gate, "synthesize")],
+        key: Annotated[Key, asking("synthesize")],
         format: str = "jsonl",
         text_field: Annotated[str, Query(min_length=1, max_length=_LONGEST)] = "text",
         label_field: _Name = None,
@@ -99,13 +106,13 @@ def add_asking(app: FastAPI, gate: Gateway) -> None:
 def add_jobs(app: FastAPI, gate: Gateway) -> None:
     """Tell of jobs."""
 
-    @app.get("/v1/jobs/{name}")
-    def one(name: str, key: Annotated[Key, asking(gate, "jobs", "synthesize")]) -> dict[str, Any]:
+    @app.get("/v1/jobs/{name}", response_model=JobTold, responses=NAMED)
+    def one(name: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> dict[str, Any]:
         """Where a job stands."""
         return gate.jobs.told(name, key)
 
-    @app.get("/v1/jobs/{name}/events")
-    async def events(name: str, key: Annotated[Key, asking(gate, "jobs", "synthesize")]) -> StreamingResponse:
+    @app.get("/v1/jobs/{name}/events", response_class=StreamingResponse, responses={**NAMED, 200: _STREAM})
+    async def events(name: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> StreamingResponse:
         """The same as server-sent events, until it ends."""
         await run_in_threadpool(gate.jobs.told, name, key)
 
@@ -119,32 +126,36 @@ def add_jobs(app: FastAPI, gate: Gateway) -> None:
 
         return StreamingResponse(told(), media_type="text/event-stream")
 
-    @app.get("/v1/jobs/{name}/result")
-    def result(name: str, key: Annotated[Key, asking(gate, "jobs", "synthesize")]) -> FileResponse:
+    @app.get(
+        "/v1/jobs/{name}/result",
+        response_class=FileResponse,
+        responses={**_READY, 200: file_of("The released file", *_KINDS.values())},
+    )
+    def result(name: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> FileResponse:
         """The released file."""
         path = gate.jobs.file(name, key)
         kinds = {suffix: _KINDS[kind] for kind, suffix in FORMATS.items()}
         return FileResponse(path, media_type=kinds.get(path.suffix, "application/json"), filename=path.name)
 
-    @app.get("/v1/jobs/{name}/certificate")
-    def certificate(name: str, key: Annotated[Key, asking(gate, "jobs", "synthesize")]) -> FileResponse:
+    @app.get("/v1/jobs/{name}/certificate", response_class=FileResponse, responses={**_READY, 200: _JSON})
+    def certificate(name: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> FileResponse:
         """Its certificate."""
         path = gate.jobs.file(name, key, "certificate")
         return FileResponse(path, media_type="application/json", filename=path.name)
 
-    @app.get("/v1/jobs/{name}/words")
-    def words(name: str, key: Annotated[Key, asking(gate, "jobs", "synthesize")]) -> dict[str, Any]:
+    @app.get("/v1/jobs/{name}/words", response_model=Words, responses=_READY)
+    def words(name: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> dict[str, Any]:
         """Its certificate in plain words, and for whoever answers for the release."""
         found = read_certificate(gate.jobs.file(name, key, "certificate"))
         return in_words(found, gate.models.spec(str(gate.jobs.told(name, key)["model"])))
 
-    @app.get("/v1/topics/{name}")
-    def topics(name: str, key: Annotated[Key, asking(gate, "synthesize")]) -> FileResponse:
+    @app.get("/v1/topics/{name}", response_class=FileResponse, responses={**_READY, 200: _JSON})
+    def topics(name: str, key: Annotated[Key, asking("synthesize")]) -> FileResponse:
         """The noisy topics of a synthesis."""
         return FileResponse(gate.jobs.file(name, key, "topics"), media_type="application/json")
 
-    @app.delete("/v1/jobs/{name}", status_code=202)
-    def cancel(name: str, key: Annotated[Key, asking(gate, "jobs", "synthesize")]) -> dict[str, Any]:
+    @app.delete("/v1/jobs/{name}", status_code=202, response_model=JobTold, responses=NAMED)
+    def cancel(name: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> dict[str, Any]:
         """Stop a job."""
         gate.jobs.cancel(name, key)
         return gate.jobs.told(name, key)

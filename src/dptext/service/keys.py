@@ -71,6 +71,7 @@ class Keys:
         now = time.time()
         self._store.insert(
             KEYS,
+            Event("administrator", "key created", account),
             prefix=prefix,
             hash=self._secret.mac("key", random.encode()),
             name=name,
@@ -81,7 +82,6 @@ class Keys:
             expires=None if days is None else now + days * 86_400,
             revoked=None,
         )
-        self._store.note(Event("administrator", "key created", account))
         return f"dptext_{prefix}_{random}"
 
     def find(self, given: str) -> Key | None:
@@ -108,9 +108,8 @@ class Keys:
     def revoke(self, prefix: str) -> None:
         """End a key now; ConfigError where there is none."""
         change = KEYS.update().where(KEYS.c.prefix == prefix, KEYS.c.revoked.is_(None)).values(revoked=time.time())
-        if not self._store.write(change):
+        if not self._store.change(change, Event("administrator", "key revoked")):
             raise ConfigError(f"There is no key {prefix!r} that could be revoked: see dptext keys list.")
-        self._store.note(Event("administrator", "key revoked"))
 
     def rotate(self, prefix: str, *, days: float) -> str:
         """A new key that may the same; the old one ends after so many days."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from dptext.ledger.spending import format_left
 from dptext.privacy.guarantee import format_epsilon
 from dptext.types import Json
 
-_TITLES: Final = {
+TITLES: Final = {
     400: "The request cannot be read",
     401: "A key is needed",
     403: "The key does not allow this",
@@ -30,6 +31,15 @@ _TITLES: Final = {
     429: "Too many requests",
     503: "Not now",
 }
+
+
+#: What the command line and Python offer and requests do not.
+_WORDS: Final = (
+    (re.compile(", or read them as empty texts: --empty-nulls on the command line, empty_nulls=True in Python"), ""),
+    (re.compile(", or skip such records: --on-error skip"), " or take it out"),
+    (re.compile(", --author-field, --subject-field or --keep"), " or --author-field"),
+    (re.compile(" on the command line, [^:;()]* in Python"), ""),
+)
 
 
 class Problem(Exception):  # noqa: N818  # the word of RFC 9457
@@ -51,12 +61,20 @@ def response_of(
     headers: Mapping[str, str] | None = None,
 ) -> JSONResponse:
     """A problem as an answer."""
-    body = {"type": f"urn:dptext:{kind}", "title": _TITLES.get(status, "Refused"), "status": status, "detail": detail}
+    body = {"type": f"urn:dptext:{kind}", "title": TITLES.get(status, "Refused"), "status": status, "detail": detail}
     return JSONResponse({**body, **(more or {})}, status, dict(headers or {}), "application/problem+json")
+
+
+def in_words_of_the_api(said: str) -> str:
+    """A message of the library, with fields and settings named as requests name them."""
+    for found, instead in _WORDS:
+        said = found.sub(instead, said)
+    return re.sub("--([a-z-]+)", lambda option: option[1].replace("-", "_"), said)
 
 
 def problem_of(error: DPTextError) -> Problem:
     """The refusal of an error of ours, whose messages hold no private text."""
+    said = in_words_of_the_api(str(error))
     match error:
         case BudgetExceededError():
             numbers: dict[str, Json] = {
@@ -68,13 +86,18 @@ def problem_of(error: DPTextError) -> Problem:
         case LedgerError():
             return Problem(503, "ledger", "The ledger cannot be used now: try again.", retry_after=5)
         case DataError():
-            return Problem(422, "data", str(error))
+            return Problem(422, "data", said)
         case ConfigError():
-            return Problem(422, "settings", str(error))
+            return Problem(422, "settings", said)
         case PrivacyError():
-            return Problem(422, "privacy", str(error))
+            return Problem(422, "privacy", said)
         case _:
             return Problem(503, "failed", "It failed. Nothing of it is released.", retry_after=5)
+
+
+def response_to(problem: Problem) -> JSONResponse:
+    """The answer that refuses."""
+    return response_of(problem.status, problem.kind, problem.detail, problem.more, problem.headers)
 
 
 def failed() -> JSONResponse:
@@ -86,14 +109,13 @@ def install(app: FastAPI) -> None:
     """Answer every error as a problem."""
 
     async def problem(_: Request, error: Any) -> JSONResponse:
-        return response_of(error.status, error.kind, error.detail, error.more, error.headers)
+        return response_to(error)
 
     async def ours(_: Request, error: Any) -> JSONResponse:
-        found = problem_of(error)
-        return response_of(found.status, found.kind, found.detail, found.more, found.headers)
+        return response_to(problem_of(error))
 
     async def http(_: Request, error: Any) -> JSONResponse:
-        return response_of(error.status_code, "http", _TITLES.get(error.status_code, "Refused."), headers=error.headers)
+        return response_of(error.status_code, "http", TITLES.get(error.status_code, "Refused."), headers=error.headers)
 
     async def invalid(_: Request, error: Any) -> JSONResponse:
         # Only where and of which kind: the library's own errors quote the input.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
+import re
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,11 +15,14 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from dptext import _validate
 from dptext.errors import ConfigError
+from dptext.ledger.books import Ledger
 from dptext.text.files import write_first
 
 _BYTES: Final = 32
 _NONCE: Final = 12
 _MODES: Final = 0o077
+_MOST_PADDING: Final = 2**30
+_ORIGIN: Final = re.compile(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +35,15 @@ class Settings:
         spool: folder for files of jobs, readable by its owner only.
         key_file: the secret of this gateway.
         max_records, max_body: of one call that is answered at once; `max_file` bytes of a job.
-        requests_a_minute, bytes_a_minute: of one key.
-        seconds: that a call may take; then another attempt with the same idempotency key may begin.
-        kept_hours: how long answers and finished jobs are kept.
+        requests_a_minute, bytes_a_minute, requests_at_once: of one key.
+        connections: held at once; one more ends the oldest that waits for no answer to a key.
+        seconds: that a call may take; then another attempt with the same idempotency key may begin. Within them its
+            whole body must come, and each part of a file; the whole file within `upload_seconds`.
+        spool_bytes, spool_bytes_of_key: of all files that wait or are kept, and of those of one key.
+        origins: of pages that browsers let ask, such as "https://portal.example"; none but the own page by default.
+        kept_hours: how long answers and jobs are kept after they ended.
         pad_bytes, step_seconds: answers are padded to a multiple of so many bytes, and leave at a multiple of so many
-            seconds after the request came; 0 does neither.
+            seconds after the request came; 0 does neither. Results of jobs are not padded.
         threads: calls that are computed at once.
     """
 
@@ -47,7 +56,13 @@ class Settings:
     max_file: int = 2_000_000_000
     requests_a_minute: int = 600
     bytes_a_minute: int = 2_000_000_000
+    requests_at_once: int = 16
+    connections: int = 512
     seconds: float = 60.0
+    upload_seconds: float = 600.0
+    spool_bytes: int = 20_000_000_000
+    spool_bytes_of_key: int = 10_000_000_000
+    origins: tuple[str, ...] = ()
     kept_hours: float = 72.0
     pad_bytes: int = 0
     step_seconds: float = 0.0
@@ -60,11 +75,33 @@ class Settings:
             max_file=self.max_file,
             requests_a_minute=self.requests_a_minute,
             bytes_a_minute=self.bytes_a_minute,
+            requests_at_once=self.requests_at_once,
+            connections=self.connections,
+            spool_bytes=self.spool_bytes,
+            spool_bytes_of_key=self.spool_bytes_of_key,
             threads=self.threads,
         )
-        _validate.positive(seconds=self.seconds, kept_hours=self.kept_hours)
+        _validate.positive(seconds=self.seconds, upload_seconds=self.upload_seconds, kept_hours=self.kept_hours)
+        _validate.within(0, _MOST_PADDING, pad_bytes=self.pad_bytes)
+        _validate.not_negative(step_seconds=self.step_seconds)
+        for origin in self.origins:
+            if not _ORIGIN.fullmatch(origin):
+                raise ConfigError(
+                    f"Expected an origin as https://portal.example or http://host:8080, found {origin!r}."
+                )
         if not self.models.is_dir():
             raise ConfigError(f"Expected a folder of models, found none at {self.models}: dptext fit --out makes them.")
+
+    @property
+    def kept(self) -> float:
+        """`kept_hours` in seconds."""
+        return self.kept_hours * 3_600
+
+
+def require_ledger(location: str) -> None:
+    """LedgerError where no ledger answers: nothing is written beside what is none."""
+    with contextlib.closing(Ledger.at(location)) as books:
+        books.accounts()
 
 
 @dataclass(frozen=True, slots=True)

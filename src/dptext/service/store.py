@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -59,6 +59,7 @@ JOBS: Final = sa.Table(
     sa.Column("certificate", _Text),
     sa.Column("created", sa.Float, nullable=False),
     sa.Column("expires", sa.Float, nullable=False),
+    sa.Column("starts", sa.Integer, nullable=False, server_default="0"),
 )
 EVENTS: Final = sa.Table(
     "gateway_events",
@@ -100,6 +101,9 @@ class Store:
         self._database = Database(location)
         with self._database.writing() as connection:
             _METADATA.create_all(connection)
+            columns = {each["name"] for each in sa.inspect(connection).get_columns(JOBS.name)}
+            if "starts" not in columns:  # an older table
+                connection.execute(sa.text("ALTER TABLE gateway_jobs ADD COLUMN starts INTEGER NOT NULL DEFAULT 0"))
 
     def close(self) -> None:
         """Close the connections."""
@@ -121,8 +125,16 @@ class Store:
             found = [connection.execute(each).rowcount for each in statements]
         return int(found[-1])
 
-    def insert(self, table: sa.Table, **values: Any) -> bool:
-        """Add a row, unless one with its key is there."""
+    def change(self, statement: Any, event: Event) -> bool:
+        """Do this and write its line of the audit log, in one transaction; neither where it touches no row."""
+        with self._database.writing() as connection:
+            changed = connection.execute(statement).rowcount > 0
+            if changed:
+                connection.execute(_line(event))
+        return changed
+
+    def insert(self, table: sa.Table, event: Event | None = None, **values: Any) -> bool:
+        """Add a row, unless one with its key is there, and a line of the audit log with it."""
         key = next(iter(table.primary_key)).name
         with self._database.writing() as connection:
             if connection.execute(sa.select(table.c[key]).where(table.c[key] == values[key])).first() is not None:
@@ -132,12 +144,13 @@ class Store:
                     connection.execute(table.insert().values(**values))
             except sa.exc.IntegrityError:
                 return False  # another process was faster
+            if event is not None:
+                connection.execute(_line(event))
         return True
 
     def note(self, event: Event) -> None:
         """Write a line of the audit log."""
-        values = {name: getattr(event, name) for name in event.__dataclass_fields__}
-        self.write(EVENTS.insert().values(at=time.time(), **values))
+        self.write(_line(event))
 
     def events(self, account: str | None, last: int) -> list[dict[str, Json]]:
         """The last lines of the audit log, of an account or of all, the newest first."""
@@ -145,3 +158,7 @@ class Store:
         if account is not None:
             query = query.where(EVENTS.c.account == account)
         return [dict(row._mapping) for row in self.rows(query)]  # noqa: SLF001  # the public name of a row as a mapping
+
+
+def _line(event: Event) -> sa.Insert:
+    return EVENTS.insert().values(at=time.time(), **asdict(event))

@@ -27,8 +27,9 @@ from dptext.runs.verification import Verified
 from dptext.sampling.source import secure
 from dptext.service.answers import Attempt, Stored
 from dptext.service.keys import Key
+from dptext.service.metrics import Turns
 from dptext.service.problems import Problem
-from dptext.service.store import Event, Store
+from dptext.service.store import Event
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.batches import Batch
 from dptext.text.reading import read_records
@@ -147,17 +148,16 @@ def _terms(wanted: Wanted) -> dict[str, Any]:
 
 def released(
     ledger: Ledger,
-    store: Store,
     key: Key,
     model: str,
     mechanism: Mechanism[str],
     wanted: Wanted,
     attempt: Attempt,
-    computing: threading.Semaphore,
+    turns: Turns,
 ) -> Stored:
     """Charge, draw, store and settle; what may leave. An attempt that charged nothing is given up.
 
-    So many draw at once as `computing` lets; others wait for it, and not for the books.
+    So many draw at once as `turns` lets; others wait for theirs, and not for the books.
     """
     fields = wanted.fields
     try:
@@ -184,7 +184,7 @@ def released(
             max_per_author=wanted.max_per_author,
             randomness=secure(),
         )
-        with computing:
+        with turns():
             found.to_records()
         certificate = replace(found.certificate, charged=due.charged(charge))
         answer: dict[str, Json] = {
@@ -194,12 +194,12 @@ def released(
             **in_words(certificate, mechanism.spec),
             "left": payment.left(),
         }
-        stored = attempt.store(json.dumps(answer).encode(), certificate.sha256)
+        event = Event(key.who, "released", key.account, model, charge.number, certificate.sha256)
+        stored = attempt.store(json.dumps(answer).encode(), certificate.sha256, event)
     except Exception:
         attempt.free()  # it is paid for, and nobody saw anything: the next attempt draws under the same charge
         raise
     settled(ledger, key, stored)
-    store.note(Event(key.who, "released", key.account, model, charge.number, stored.certificate))
     return stored
 
 

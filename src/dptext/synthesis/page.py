@@ -22,7 +22,7 @@ _DARKEST: Final = 0.6  # of the colour behind a number: the text on it stays rea
 
 def topics_page(found: Topics, said: Sequence[str]) -> str:
     """What a report says; then labels, topics and their cells, each number with its interval; all names are public."""
-    unit, parts = f"{found.unit}s", [f"<p>{escape(line)}</p>" for line in said]
+    unit, parts = found.measure, [f"<p>{escape(line)}</p>" for line in said]
     if found.labels:
         numbers, margin = found.by_label
         named = [(escape(name), n) for name, n in zip(found.labels, numbers, strict=True)]
@@ -37,7 +37,7 @@ def topics_page(found: Topics, said: Sequence[str]) -> str:
         parts.append(_table("Topics, largest first", "topic", [(shown[i], numbers[i]) for i in order], margin, unit))
         if found.labels:
             parts.append(_cells(found, order))
-    note = f"Numbers of {unit} with noise; intervals hold the true number in 95%. Words and examples are public."
+    note = f"{found.note} Each interval holds the number without noise in 95%. Words and examples are public."
     head = "<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
     head += f"<title>What the corpus is about</title><style>{_STYLE}</style>"
     return f"{head}<main><h1>What the corpus is about</h1>{''.join(parts)}<p>{note}</p></main></html>\n"

@@ -13,9 +13,9 @@ from dptext.frozen import Frozen
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.source import Randomness
 from dptext.synthesis.report import PoolFit
-from dptext.synthesis.space import UNLIKE, Corpus, PublicSpace, fit_space, readings
+from dptext.synthesis.space import UNLIKE, Corpus, PublicSpace, fit_space, readings, says_something
 from dptext.synthesis.spec import SynthesisSpec
-from dptext.synthesis.sums import PrivateSum
+from dptext.synthesis.sums import PrivateSum, in_steps
 from dptext.synthesis.topics import TopicMap, fit_topics
 from dptext.text.reading import as_records
 from dptext.text.records import Record, records_digest
@@ -23,8 +23,8 @@ from dptext.types import Floats, Integers
 
 #: The part of rho that tells whether the pool fits, and the two parts of a vector of length at most 1.
 FIT_SHARE: Final = 0.01
-UNLIKE_PART: Final = math.sqrt(FIT_SHARE) * (1 - 2.0**-30)
-TOPIC_PART: Final = math.sqrt(1 - FIT_SHARE) * (1 - 2.0**-30)
+UNLIKE_PART: Final = in_steps(math.sqrt(FIT_SHARE))
+TOPIC_PART: Final = in_steps(math.sqrt(1 - FIT_SHARE))
 
 Settings = TypeVar("Settings", bound=SynthesisSpec)
 
@@ -55,7 +55,7 @@ class TopicCounts:
 
 def pool_texts(public: Iterable[Record]) -> tuple[str, ...]:
     """The different texts of public records that hold something."""
-    return tuple(dict.fromkeys(record.text for record in as_records(public) if record.text.strip()))
+    return tuple(dict.fromkeys(record.text for record in as_records(public) if says_something(record.text)))
 
 
 def fit_pool(texts: tuple[str, ...], spec: SynthesisSpec, *, dim: int, seed: int | None) -> Pool:

@@ -24,7 +24,7 @@ from dptext.sampling.source import Randomness
 from dptext.synthesis import groups_of_units
 from dptext.synthesis.evolution import MOST_ROUNDS, Kept, evolved
 from dptext.synthesis.pool import pool_texts
-from dptext.synthesis.space import Corpus, PublicSpace, fit_space
+from dptext.synthesis.space import Corpus, PublicSpace, fit_space, says_something
 from dptext.synthesis.spec import Synthetic
 from dptext.synthesis.sums import PrivateSum
 from dptext.synthesis.votes import apportioned
@@ -89,7 +89,7 @@ class Prediction(WritingSpec):
 
     def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedPrediction:
         """Choose public examples; ConfigError where there are votes and too few public texts."""
-        records = [record for record in as_records(public) if record.text.strip()]
+        records = [record for record in as_records(public) if says_something(record.text)]
         writer, examples = load_language_model(self.model), self.examples_of(records, seed or 0)
         if not self.rounds:
             return FittedPrediction(self, writer, examples)

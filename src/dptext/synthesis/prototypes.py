@@ -18,7 +18,7 @@ from dptext.synthesis.pool import FIT_SHARE, UNLIKE_PART, OnPool, Pool, fit_pool
 from dptext.synthesis.report import Topics
 from dptext.synthesis.space import Corpus, readings
 from dptext.synthesis.spec import SynthesisSpec, Synthetic
-from dptext.synthesis.sums import PrivateSum
+from dptext.synthesis.sums import PrivateSum, in_steps
 from dptext.text.records import Record
 from dptext.types import Floats
 
@@ -119,8 +119,7 @@ class FittedPrototypes(OnPool[Prototypes]):
         last = classes * (row + spec.topics)
         summed = PrivateSum(last + 1, spec.noise(), by_author=spec.unit == "author")
         part = spec.point_length
-        count = part * _COUNT
-        topic = math.sqrt(spec.topic_share) * (1 - 2.0**-30)
+        count, topic = in_steps(part * _COUNT), in_steps(math.sqrt(spec.topic_share))
         for read in readings(corpus, self.pool.space, spec.labels):
             one = (len(read.points), 1)
             cells = [read.labels[:, None] * row + np.arange(row), np.full(one, last)]

@@ -10,6 +10,9 @@ from typing import Final
 from dptext.types import Floats, Json
 
 _SURE: Final = 3.0  # deviations beyond which a pool is said not to fit
+_NOTHING: Final = (
+    "There is hardly more than noise: is the corpus empty, or are its fields named otherwise? See dptext check."
+)
 _NORMAL: Final = 1.959964  # a normal variable is within so many deviations in 95%
 
 
@@ -74,6 +77,21 @@ class Topics:
     fit: PoolFit | None = None
 
     @property
+    def measure(self) -> str:
+        """What the numbers are of; records of an author are clipped together, so that authors are not counted."""
+        return "documents" if self.unit == "document" else "weight of authors"
+
+    @property
+    def note(self) -> str:
+        """What the numbers are."""
+        if self.unit == "document":
+            return "Numbers of documents with noise."
+        return (
+            "Weights of authors with noise, not how many there are: the records of an author count together with "
+            "length 1 at most, spread over labels and topics."
+        )
+
+    @property
     def by_label(self) -> tuple[list[float], float]:
         """Noisy numbers by label, and half of the interval of each."""
         if self.counted is not None:
@@ -113,16 +131,18 @@ class Topics:
             "confidence": 0.95,
             "unlike_pool": None if self.fit is None else asdict(self.fit),
             "topics": [{"words": list(words), "examples": list(texts)} for words, texts in self.topics],
-            "note": "numbers with noise: all names, words and examples are public",
+            "note": f"{self.note} All names, words and examples are public.",
         }
 
     def sentences(self) -> tuple[str, ...]:
         """The largest labels and topics in plain words; before them, that the pool does not fit."""
         said = [] if self.fit is None or self.fit.fits else [self.fit.sentence]
+        numbers, margin = self.by_label
+        if sum(numbers) < margin * math.sqrt(len(numbers)):
+            said.insert(0, _NOTHING)
         if self.labels:
-            numbers, margin = self.by_label
             named = ", ".join(f"{name} {max(n, 0):,.0f}" for name, n in _largest(self.labels, numbers))
-            said.append(f"Labels, in {self.unit}s, each within {margin:,.0f} at 95%: {named}.")
+            said.append(f"Labels, in {self.measure}, each within {margin:,.0f} at 95%: {named}.")
         if self.topics:
             numbers, margin = self.by_topic
             names = [" ".join(words[:3]) for words, _ in self.topics]

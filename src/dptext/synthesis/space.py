@@ -7,6 +7,7 @@ that every product is exact and no batch changes a sum.
 from __future__ import annotations
 
 import hashlib
+import unicodedata
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ _ANCHORS: Final = 1000  # pool texts that others are compared with, at most
 UNLIKE: Final = 0.1
 LEAST_TEXTS: Final = 20
 MOST_WORDS: Final = 512
+
+_UNSEEN: Final = ("Cc", "Cf", "Zl", "Zp", "Zs")  # categories of Unicode: controls, formats (zero-width), separators
 
 #: Reads the private corpus from its beginning, in batches. It may be called more than once.
 Corpus = Callable[[], Generator[Batch, None, None]]
@@ -94,6 +97,11 @@ def features_of(readers: Sequence[Embedder], texts: Sequence[str]) -> Floats:
     """Vectors `(n, features)` of texts, side by side, on a grid."""
     found = [np.asarray(reader.embed(list(texts)), np.float64) for reader in readers]
     return np.asarray(np.rint(np.concatenate(found, axis=1) / _GRID) * _GRID)
+
+
+def says_something(text: str) -> bool:
+    """Whether a text has a character that can be seen: others add nothing, and leave from no pool."""
+    return any(unicodedata.category(each) not in _UNSEEN for each in text)
 
 
 def nearest(features: Floats, anchors: Floats) -> Floats:
@@ -163,7 +171,7 @@ def readings(corpus: Corpus, space: PublicSpace, labels: Sequence[str]) -> Itera
     with closing(corpus()) as batches:
         for batch in batches:
             known = [number.get(name or "", -1) if number else 0 for name in batch.labels]
-            rows = [i for i, text in enumerate(batch.texts) if known[i] >= 0 and text.strip()]
+            rows = [i for i, text in enumerate(batch.texts) if known[i] >= 0 and says_something(text)]
             if rows:
                 features = space.features([batch.texts[i] for i in rows])
                 yield Reading(

@@ -15,7 +15,7 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanism import Traits
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, ZcdpEvent
-from dptext.privacy.guarantee import ONE_PERSON, Basis, Guarantee, Relation, Trust, Unit
+from dptext.privacy.guarantee import ONE_PERSON, WHOLE_FILES, Basis, Guarantee, Relation, Trust, Unit
 from dptext.sampling.source import Randomness
 from dptext.synthesis.report import Topics
 from dptext.synthesis.space import MOST_WORDS, Corpus
@@ -170,6 +170,7 @@ class SynthesisSpec:
             assumptions=(
                 *self.assumptions,
                 *read_alone(self.encoder, "cpu"),
+                WHOLE_FILES,
                 *([ONE_PERSON] if self.unit == "author" else []),
             ),
         )

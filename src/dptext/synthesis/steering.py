@@ -20,9 +20,9 @@ from dptext.frozen import Frozen
 from dptext.language.model import LanguageModel
 from dptext.language.reading import load_language_model
 from dptext.sampling.source import Randomness, seeded
-from dptext.synthesis.space import Corpus
+from dptext.synthesis.space import Corpus, says_something
 from dptext.synthesis.spec import Synthetic
-from dptext.synthesis.sums import PrivateSum
+from dptext.synthesis.sums import PrivateSum, in_steps
 from dptext.synthesis.votes import apportioned
 from dptext.synthesis.writer import Writer, WritingSpec
 from dptext.text.reading import as_records
@@ -71,7 +71,7 @@ class Steering(WritingSpec):
 
     def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedSteering:
         """Choose public examples, and write public drafts."""
-        records = [record for record in as_records(public) if record.text.strip()]
+        records = [record for record in as_records(public) if says_something(record.text)]
         return FittedSteering(self, load_language_model(self.model), self.examples_of(records, seed or 0), seed or 0)
 
     @classmethod
@@ -151,8 +151,8 @@ class FittedSteering(Frozen):
         """Noisy numbers of units `(labels or 1,)` and marks `(labels or 1, vocabulary)`, and their deviations."""
         spec, width = self.spec, len(self.tokens)
         labels, noise = len(spec.names), spec.noise()
-        counted = math.sqrt(spec.count_share) * (1 - 2.0**-30)
-        mark = math.sqrt((1 - spec.count_share) / spec.marks) * (1 - 2.0**-30)
+        counted = in_steps(math.sqrt(spec.count_share))
+        mark = in_steps(math.sqrt((1 - spec.count_share) / spec.marks))
         spare = labels * (width + 1)  # cells where marks that a text lacks stand as 0
         summed = PrivateSum(spare + spec.marks, noise, by_author=spec.unit == "author")
         for label, texts, authors in spec.read_units(corpus):

@@ -24,6 +24,11 @@ STEPS = 1 << 14
 _MOST_SIGMA = 1 << 24  # of `discrete_gaussian`
 
 
+def in_steps(length: float) -> float:
+    """The longest length of whole steps that is no longer: as a part of a vector it loses nothing by rounding."""
+    return math.floor(length * STEPS) / STEPS
+
+
 @dataclass(frozen=True, slots=True)
 class Noise:
     """Discrete Gaussian noise that makes a sum rho-zCDP.

@@ -19,7 +19,7 @@ from dptext.sampling.source import Randomness
 from dptext.sampling.weights import draw_by_weight
 from dptext.synthesis.pool import shuffled
 from dptext.synthesis.report import Topics
-from dptext.synthesis.space import Corpus
+from dptext.synthesis.space import Corpus, says_something
 from dptext.synthesis.spec import SynthesisSpec, Synthetic
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
@@ -86,7 +86,7 @@ class WritingSpec(SynthesisSpec):
         with closing(corpus()) as batches:
             for batch in batches:
                 known = [number.get(name or "", -1) if number else 0 for name in batch.labels]
-                rows = [i for i, text in enumerate(batch.texts) if known[i] >= 0 and text.strip()]
+                rows = [i for i, text in enumerate(batch.texts) if known[i] >= 0 and says_something(text)]
                 if rows:
                     yield (
                         np.array([known[i] for i in rows], np.int64),

@@ -11,6 +11,7 @@ follows private records by another way (an exact count, a choice, a length) show
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import os
 import sys
@@ -18,23 +19,29 @@ import zlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 from unittest import mock
 
 import numpy as np
 
+from dptext.errors import DataError
 from dptext.mechanism import settings
 from dptext.privacy.guarantee import Relation, Trust
+from dptext.runs.synthesizing import Private
 from dptext.sampling.hub import STEPS as UNIT_STEPS
 from dptext.sampling.hub import Nudged
 from dptext.sampling.source import Randomness, secure, seeded
 from dptext.synthesis import groups_of_units
+from dptext.synthesis.space import Corpus
 from dptext.synthesis.spec import Fitted, SynthesisSpec, Synthetic
 from dptext.synthesis.sums import STEPS, Noise, PrivateSum
-from dptext.testing.case import require, run_checks
+from dptext.testing.case import ContractError, require, run_checks
 from dptext.testing.silence_checks import listening
 from dptext.text.batches import Batch
-from dptext.text.records import Record
+from dptext.text.files import create_private
+from dptext.text.records import Fields, Record
 from dptext.text.samples import sample_records
 from dptext.types import Floats, Integers
 
@@ -83,13 +90,13 @@ class CorpusCase:
 
     def run(
         self,
-        records: Sequence[Record],
+        records: Sequence[Record] | Corpus,
         *,
         replay: Run | None = None,
         batch: int = 64,
         randomness: Randomness | None = None,
     ) -> Run:
-        """A seeded run on these records, whose noisy sums and choices are those of `replay` where there is one."""
+        """A seeded run on records, or what reads them, whose noisy sums and choices are those of `replay`, if any."""
         rounds: list[Round] = []
         choices: list[Choices] = []
         release, choose = PrivateSum.release, Nudged.choose
@@ -109,6 +116,7 @@ class CorpusCase:
             return tokens[place].chosen if same else drawn
 
         def corpus() -> Generator[Batch, None, None]:
+            assert not callable(records)  # noqa: S101
             yield from (Batch.of(records[start : start + batch]) for start in range(0, len(records), batch))
 
         with (
@@ -119,7 +127,8 @@ class CorpusCase:
             listening() as told,
             _writes() as written,
         ):
-            found = self.fitted.synthesize(corpus, randomness or seeded(self.seed))
+            given = records if callable(records) else corpus
+            found = self.fitted.synthesize(given, randomness or seeded(self.seed))
         return Run(tuple(rounds), tuple(choices), found, told(), tuple(written))
 
     @property
@@ -147,7 +156,8 @@ class CorpusCase:
     def nothing(self) -> list[Record]:
         """Records that add nothing: without text, with a label that is not public, of nobody."""
         label, author = (self.fitted.spec.labels or (None,))[0], self.records[0].author
-        found = [Record("blank", " \n", label=label, author=author), Record("empty", "", label=label, author=author)]
+        blank = ("", " \n", "\u200b\u2060\ufeff")  # the last has width zero
+        found = [Record(f"blank{i}", text, label=label, author=author) for i, text in enumerate(blank)]
         if self.fitted.spec.labels:
             found += [Record(f"odd{i}", _CANARY, label=odd, author=author) for i, odd in enumerate((_CANARY, None))]
         if self.fitted.spec.unit == "author":
@@ -228,12 +238,39 @@ def check_nothing(case: CorpusCase) -> None:
         ("the size of batches", case.records, 7),
         ("a record that counts as none", (*case.nothing, *case.records), 64),
     ):
-        second = case.run(records, replay=first, batch=batch)
-        for one, two in zip(first.rounds, second.rounds, strict=True):
-            require(np.array_equal(one.clean, two.clean), f"{what} changes no sum")
-        same = [np.array_equal(one.total, two.total) for one, two in zip(first.choices, second.choices, strict=True)]
-        require(all(same), f"{what} changes no choice")
+        _require_same(first, case.run(records, replay=first, batch=batch), what)
     case.run(())  # nothing to sum up is a corpus like any other
+
+
+def _require_same(first: Run, second: Run, what: str) -> None:
+    for one, two in zip(first.rounds, second.rounds, strict=True):
+        require(np.array_equal(one.clean, two.clean), f"{what} changes no sum")
+    same = [np.array_equal(one.total, two.total) for one, two in zip(first.choices, second.choices, strict=True)]
+    require(all(same), f"{what} changes no choice")
+    require(first.told == second.told, f"{what} is not told")
+
+
+def check_reading(case: CorpusCase) -> None:
+    """Of rows and of files: what cannot be read changes no sum and is not told, and no records are a corpus, too."""
+    spec, first = case.fitted.spec, case.run(case.records)
+    fields = Fields(label="label" if spec.labels else None, author="author" if spec.unit == "author" else None)
+    rows = [{"text": each.text, "label": each.label, "author": each.author} for each in case.records]
+    odd = [{**rows[0], "text": text} for text in (None, 3, f"{_CANARY}\0", "\ud800")] + [{"label": rows[0]["label"]}]
+    lines = [json.dumps(row) for row in (*odd, *rows)]
+    with TemporaryDirectory() as folder:
+        whole, empty = Path(folder, "whole.jsonl"), Path(folder, "empty.jsonl")
+        for path, held in ((whole, "\n".join([*lines[:40], "{", *lines[40:], _CANARY])), (empty, "")):
+            with create_private(path) as file:
+                file.write(held.encode())
+        try:
+            for source in ([*odd, *rows, *odd], whole):
+                second = case.run(Private(source, fields, {}).kept().corpus, replay=first)
+                _require_same(first, second, "a record that cannot be read")
+            for source in ([], empty):
+                second = case.run(Private(source, fields, {}).kept().corpus, replay=first)
+                require(first.found == second.found, "a corpus without records leaves what others do")
+        except DataError:
+            raise ContractError("a record that cannot be read, or none at all, ends no run") from None
 
 
 def check_noise(case: CorpusCase) -> None:
@@ -252,7 +289,7 @@ def check_noise(case: CorpusCase) -> None:
 
 
 def check_silence(case: CorpusCase) -> None:
-    """No private text, label or author leaves, is printed, logged, or shown; no file is written."""
+    """No private text, label or author leaves, is printed, logged, or shown; nothing is written, by whatever code."""
     canaries = [
         Record(f"{_CANARY}{i}", f"{record.text} {_CANARY}", label=record.label, author=f"{_CANARY} {i % 3}")
         for i, record in enumerate(case.records)
@@ -260,7 +297,7 @@ def check_silence(case: CorpusCase) -> None:
     run = case.run([*canaries, *case.nothing])
     shown = [repr(run.found), run.told, repr(case.fitted), repr(case.fitted.spec), *map(str, case.fitted.digests)]
     require(not any(_CANARY in each.lower() for each in shown), "no private text, label or author shows")
-    require(not run.written, "no file is written: no sum without noise ever lies on a disk")
+    require(not run.written, "no file is written, and nothing sent: no sum without noise ever lies on a disk")
 
 
 #: Every check by name, in the order in which they run.
@@ -268,6 +305,7 @@ CORPUS_CHECKS: Final[dict[str, Callable[[CorpusCase], None]]] = {
     "statement": check_statement,
     "neighbours": check_neighbours,
     "nothing": check_nothing,
+    "reading": check_reading,
     "noise": check_noise,
     "silence": check_silence,
 }
@@ -293,25 +331,49 @@ def check_synthesis(
 _watching: list[list[str]] = []
 
 
+#: By what else Python puts something where others can see it.
+_OUTWARD: Final = (
+    *("sqlite3.connect", "os.mkdir", "os.rename", "os.link", "os.symlink", "os.system", "os.exec", "os.fork"),
+    *("os.posix_spawn", "os.spawn", "subprocess.Popen", "socket.connect", "socket.sendto", "socket.sendmsg"),
+    *("shutil.copyfile", "syslog.syslog"),
+)
+
+
 @cache
 def _install() -> None:
     """Add a hook, once: it stays for the life of the process."""
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        if _watching and event == "open":
+        if not _watching:
+            return
+        if event == "open":
             path, mode, flags = arguments
             if set(mode or "") & set("wax+") or (flags or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
                 _watching[-1].append(str(path))
+        elif event in _OUTWARD:
+            _watching[-1].append(event)
 
     sys.addaudithook(hook)
 
 
 @contextlib.contextmanager
 def _writes() -> Iterator[list[str]]:
-    """The files that are opened to be written."""
+    """The files that are opened to be written, and what else goes out, also by code that is not Python's."""
     _install()
     _watching.append([])
+    before = _bytes_written()
     try:
         yield _watching[-1]
+        if _bytes_written() != before:
+            _watching[-1].append("bytes")
     finally:
         _watching.pop()
+
+
+def _bytes_written() -> int:
+    """How many bytes this thread has written, where the system counts them (Linux)."""
+    try:
+        counted = Path("/proc/thread-self/io").read_bytes()
+    except OSError:
+        return 0
+    return int(counted.split(b"wchar: ")[1].split()[0])

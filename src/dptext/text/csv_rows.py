@@ -9,7 +9,7 @@ from typing import Final
 
 from dptext._wording import plural
 from dptext.text.formats import string_fault
-from dptext.text.lines import Bad, Broken, Chunk, RawLine, Row, Table, no_column
+from dptext.text.lines import Bad, BadHeader, Broken, Chunk, RawLine, Row, Table, no_column
 
 #: What parts the columns of files that people have.
 DELIMITERS: Final = (",", ";", "\t", "|")
@@ -193,19 +193,19 @@ def _csv_row(reader: Iterator[list[str]], source: _CsvLines) -> list[str] | Brok
     return row if reason is None else Broken(reason)
 
 
-def _header_fault(header: list[str], names: Sequence[str], delimiter: str) -> Broken | None:
+def _header_fault(header: list[str], names: Sequence[str], delimiter: str) -> BadHeader | None:
     if not header:
-        return Broken("the first line is empty and should be the header")
+        return BadHeader("the first line is empty and should be the header")
     if any(string_fault(name) is not None for name in header):
-        return Broken("the header is not UTF-8 or holds a NUL character")
+        return BadHeader("the header is not UTF-8 or holds a NUL character")
     for name in names:
         if header.count(name) != 1:
             others = [each for each in DELIMITERS if each != delimiter and len(header) == 1 and each in header[0]]
             if others:
                 other = others[0].replace("\t", r"\t")
-                return Broken(
+                return BadHeader(
                     f"the header has no column {name!r} or several, but one that holds '{other}', which may part "
                     f"columns: --delimiter '{other}'"
                 )
-            return Broken(f"the header has {no_column(name, names, header)}")
+            return BadHeader(f"the header has {no_column(name, names, header)}")
     return None

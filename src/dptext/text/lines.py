@@ -35,6 +35,11 @@ class Broken:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class BadHeader(Broken):
+    """No record can be read, as the header has not the columns that were named."""
+
+
 RawLine = bytes | Bad | Broken
 Row = Mapping[str, object] | Bad | Broken
 #: Rows that lie side by side: whole columns by their names, all of one length, or one after the other.

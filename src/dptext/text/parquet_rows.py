@@ -7,12 +7,13 @@ from types import ModuleType
 from typing import Any, Final
 
 from dptext.errors import needing
-from dptext.text.lines import Bad, Broken, Chunk, no_column
+from dptext.text.lines import Bad, BadHeader, Broken, Chunk, no_column
+from dptext.text.parquet_pages import LARGE, UnreadableError, chunks_of, most_bytes, rows_at_once
 from dptext.text.plain_texts import PlainTexts
 
-#: Bytes of a chunk, about, and its rows at most: equal texts may take a file no bytes.
-_CHUNK_BYTES: Final = 2**20
+#: Rows of a chunk at most: equal texts may take a file no bytes.
 _MOST_ROWS: Final = 2**13
+_BUFFER: Final = 2**20  # bytes that are read ahead of a column, which else is read whole
 _FAILED: Final[Any] = object()
 
 
@@ -38,17 +39,32 @@ def values_of(column: Any) -> Sequence[object]:
 
 
 def parquet_chunks(raw: io.BufferedReader, names: Sequence[str]) -> Iterator[Chunk]:
-    """The rows of an open Parquet file, or their faults; nothing follows a `Broken`."""
+    """The rows of an open Parquet file, or their faults; nothing follows a `Broken`.
+
+    What is in memory at once has a bound, and what all of it unpacks to.
+    """
+    fault = ""
+    try:
+        yield from _found(raw, names)
+    except UnreadableError as error:
+        fault = str(error)
+    if fault:
+        yield [Broken(fault)]
+
+
+def _found(raw: io.BufferedReader, names: Sequence[str]) -> Iterator[Chunk]:
+    """As `parquet_chunks`; an UnreadableError is one `Broken`."""
     arrow, parquet = load_pyarrow()
     if not raw.peek(1):
         return
     # pyarrow quotes values in its messages.
-    errors = (arrow.ArrowException, OSError, ValueError)
+    errors = (arrow.ArrowException, OSError, ValueError, MemoryError)
+    groups = chunks_of(raw)
     file = known = None
     with contextlib.suppress(*errors):
         # Without read-ahead: its threads call `raw` and outlive a failed read. A thread that calls into a Python that
         # is ending aborts the process.
-        file = parquet.ParquetFile(raw, pre_buffer=False)
+        file = parquet.ParquetFile(raw, pre_buffer=False, buffer_size=_BUFFER)
         known = file.schema_arrow.names
     if file is None or known is None:
         yield [Broken("the file is not Parquet, or it is truncated or damaged")]
@@ -56,11 +72,12 @@ def parquet_chunks(raw: io.BufferedReader, names: Sequence[str]) -> Iterator[Chu
     with file:
         for name in names:
             if known.count(name) != 1:
-                yield [Broken(f"the file has {no_column(name, names, known)}")]
+                yield [BadHeader(f"the file has {no_column(name, names, known)}")]
                 return
         batches: Iterator[Any] = iter([_FAILED])
+        rows, left = min(_MOST_ROWS, rows_at_once(raw, file.schema, groups, names)), most_bytes(raw)
         with contextlib.suppress(*errors):
-            batches = file.iter_batches(_rows(file.metadata), columns=list(names) or None, use_threads=False)
+            batches = file.iter_batches(rows, columns=list(names) or None, use_threads=False)
         batch = None
         while batch is not _FAILED:
             batch = _FAILED
@@ -69,14 +86,11 @@ def parquet_chunks(raw: io.BufferedReader, names: Sequence[str]) -> Iterator[Chu
             if batch is None:
                 return
             if batch is not _FAILED and batch.num_rows:
+                left -= batch.nbytes
+                if left < 0:
+                    raise UnreadableError(LARGE)
                 yield from _chunks(batch, set(names or known), errors)
         yield [Broken("the Parquet data is truncated or damaged")]
-
-
-def _rows(metadata: Any) -> int:
-    groups = map(metadata.row_group, range(metadata.num_row_groups))
-    size: int = max([0, *(group.total_byte_size // max(1, group.num_rows) for group in groups)])
-    return min(_MOST_ROWS, _CHUNK_BYTES // (size + 1) + 1)
 
 
 def _chunks(batch: Any, names: set[str], errors: tuple[type[Exception], ...]) -> Iterator[Chunk]:

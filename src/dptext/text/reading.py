@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 
 from dptext._validate import count
-from dptext.errors import BrokenFileError, ConfigError, DataError
+from dptext.errors import BrokenFileError, ConfigError, DataError, HeaderError
 from dptext.text.batches import Batch
 from dptext.text.charsets import advice as advice_on_encoding
 from dptext.text.charsets import is_utf8
@@ -30,7 +30,7 @@ from dptext.text.formats import DELIMITED, PACKED, Format, file_format
 from dptext.text.html import without_tags
 from dptext.text.ids import Ids, key_of
 from dptext.text.inputs import file_error, open_input
-from dptext.text.lines import Bad, Broken, Chunk, Row, rows_of
+from dptext.text.lines import Bad, BadHeader, Broken, Chunk, Row, rows_of
 from dptext.text.parquet_rows import load_pyarrow
 from dptext.text.records import TEXT_FIELD, Fields, Record
 from dptext.text.row_checks import Checks, batch_of, needed
@@ -81,7 +81,8 @@ def read_records(
     - CSV: comma (tab in TSV) or `delimiter`, double quotes, a header; every row has the columns of the header. Empty
       lines as in JSON Lines. There is no null: an empty field is the empty string (which names no id or author).
     - XLSX: the first sheet, with a header; formulas as their values, empty cells as in CSV. Needs ``dptext[files]``.
-    - Parquet: needs the extra ``dptext[parquet]``.
+    - Parquet: pages of at most 128 MiB, dictionaries of 32 MiB, texts in plain or dictionary encoding; all of it
+      unpacks to at most 1 GiB or 1,000 times the file. Needs the extra ``dptext[parquet]``.
     - Plain text: every line is a document, and an empty line an empty one.
 
     Ids are "0", "1", ... in the order of the records that could be read, unless ``fields.id`` names a field. Then they
@@ -113,7 +114,7 @@ def read_records(
         DataError: If a record cannot be read: not UTF-8, malformed, a field missing or of the wrong type, a NUL
             character or a lone surrogate in a string, a text that is too long, an id used twice.
         BrokenFileError: If nothing more can be read, with any ``on_error``: damaged gzip or Parquet, CSV with broken
-            quotes or a bad header, a file without records. (An iterable may be empty.)
+            quotes, a file without records. (An iterable may be empty.) HeaderError, where its header is at fault.
         MissingExtraError: If Parquet is to be read and pyarrow is not installed.
     """
     if not isinstance(source, str | os.PathLike):
@@ -166,12 +167,14 @@ def read_batches(
     strip_html: bool = False,
     advice: str = "Repair it or take it out.",
     opener: Opener | None = None,
+    allow_empty: bool = False,
 ) -> Generator[Batch, None, None]:
     """Stream the records of a file as columns, in batches of at least one: `read_records` without an object a record.
 
     Where a batch ends follows from how the file was read. What comes before a fault is yielded before the fault is
     raised, or told to `on_skip`. Closing the generator closes the file, as its end does. An `opener` opens what the
-    system has no path to; the name is then a name alone, of which the extension tells the format.
+    system has no path to; the name is then a name alone, of which the extension tells the format. `allow_empty` reads
+    a file without records as none, which is an error otherwise.
     """
     count(max_characters=max_characters)
     path = _path(source)
@@ -190,7 +193,7 @@ def read_batches(
     reading = _Reading(str(path), Checks(fields, max_characters, empty_nulls), on_error, on_skip, advice)
     if encoding is None and kind not in PACKED and opener is None and path.is_file():  # a pipe is read once
         reading.unnamed = path
-    found = _file_batches(path, kind, reading, delimiter, encoding, opener or open_input)
+    found = _file_batches(path, kind, reading, delimiter, encoding, opener or open_input, allow_empty)
     return _without_tags(found) if strip_html else found
 
 
@@ -218,13 +221,19 @@ def _records(batches: Generator[Batch, None, None]) -> Generator[Record, None, N
 
 
 def _file_batches(
-    path: Path, kind: Format, reading: "_Reading", delimiter: str | None, encoding: str | None, opener: Opener
+    path: Path,
+    kind: Format,
+    reading: "_Reading",
+    delimiter: str | None,
+    encoding: str | None,
+    opener: Opener,
+    allow_empty: bool,
 ) -> Generator[Batch, None, None]:
     names = needed(reading.check.fields)
     most = reading.check.max_line
     found = file_chunks(path, kind, names, max_line=most, delimiter=delimiter, encoding=encoding, opener=opener)
     with contextlib.closing(found) as chunks:
-        empty: Chunk = [Broken("the file holds no records")]
+        empty: Chunk = [] if allow_empty else [Broken("the file holds no records")]
         yield from reading.batches(itertools.chain([next(chunks, empty)], chunks))
 
 
@@ -301,7 +310,8 @@ class _Reading:
         if self.unnamed is not None and odd and (isinstance(fault, Broken) or self.on_error is OnError.STOP):
             where += advice_on_encoding(self.unnamed)
         if isinstance(fault, Broken):
-            raise BrokenFileError(f"{where} Nothing from here on can be read.")
+            kind = HeaderError if isinstance(fault, BadHeader) else BrokenFileError
+            raise kind(f"{where} Nothing from here on can be read.")
         if self.on_error is OnError.STOP:
             raise DataError(f"{where} {self.advice}")
         if self.on_skip is not None:

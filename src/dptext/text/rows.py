@@ -129,6 +129,8 @@ def _json_array(blocks: Iterator[RawLine]) -> list[Row]:
             reason = f"a JSON array is read whole, and this one has more than {MAX_JSON} bytes: write JSON Lines"
             return [Broken(block.reason if isinstance(block, Broken) else reason)]
         read.append(block)
+    if not read:
+        return []
     try:
         found: object = _JSON.decode(b"".join(read).decode())
     except UnicodeDecodeError:

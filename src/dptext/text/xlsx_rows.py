@@ -9,7 +9,7 @@ from typing import Any, Final
 from dptext._wording import plural
 from dptext.errors import needing
 from dptext.text.formats import as_scalar, as_string
-from dptext.text.lines import Bad, Broken, Chunk, Row, no_column
+from dptext.text.lines import Bad, BadHeader, Broken, Chunk, Row, no_column
 
 _CHUNK: Final = 1024
 _FAILED: Final[Any] = object()
@@ -43,7 +43,7 @@ def xlsx_chunks(raw: io.BufferedReader, names: Sequence[str]) -> Iterator[Chunk]
     header = [as_string(_cell(name)) for name in _trimmed(first)]
     for name in names:
         if header.count(name) != 1:
-            yield [Broken(f"the first sheet has {no_column(name, names, header)}")]
+            yield [BadHeader(f"the first sheet has {no_column(name, names, header)}")]
             return
     found = _rows(rows, header, names[0] if names else None)
     yield from iter(lambda: list(itertools.islice(found, _CHUNK)), [])

@@ -1,20 +1,36 @@
 """A private corpus of many files is summed up as one of a single file, by however many workers."""
 
+import contextlib
+import dataclasses
+import gzip
 import json
+import pickle
+import secrets
 from pathlib import Path
 
 import pytest
 from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 import dptext as dp
-from dptext.batch.corpora import PrivateShards, Reader, _opened, _unpacked, synthesize_dataset
+from dptext.batch import sealing
+from dptext.batch.corpora import PrivateShards, Reader, _rounding, _unpacked, synthesize_dataset
+from dptext.batch.engines import _DIED, Here, _shared_out, answered
+from dptext.batch.sealing import Recipient
 from dptext.batch.shards import shards_of
-from dptext.errors import DataError
+from dptext.errors import BrokenFileError, DPTextError, HeaderError
 from dptext.runs.synthesizing import run
 from dptext.sampling.source import seeded
 from dptext.synthesis.registry import SYNTHESES
 
+OPENED = Recipient.opened
 SPECS = [cls.tiny()[-1] for kind, cls in sorted(SYNTHESES.items()) if kind in ("prototypes", "votes", "topics")]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return SPECS[0].fit(public=list(dp.sample_records(200)), seed=0)
 
 
 def corpus(folder: Path, n: int = 300) -> tuple[list[dict], Path]:
@@ -33,7 +49,7 @@ def test_the_same_corpus_leaves(spec, tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr("dptext.batch.corpora._TOGETHER", 64)
     rows, folder = corpus(tmp_path / "in")
     fitted = spec.fit(public=list(dp.sample_records(200)), seed=0)
-    fields = dp.Fields(label="label" if spec.labels else None, author="who" if spec.unit == "author" else None)
+    fields = fields_of(spec)
     found = [
         synthesize_dataset(folder, fitted, plan=dp.Plan(fields), workers=dp.Workers(n=n), randomness=seeded(4))
         for n in (1, 2)
@@ -46,41 +62,191 @@ def test_the_same_corpus_leaves(spec, tmp_path: Path, monkeypatch: pytest.Monkey
     assert sorted(each.name for each in tmp_path.iterdir()) == ["in", "one.jsonl"]
 
 
-def test_no_error_says_which_record_or_how_many(tmp_path: Path) -> None:
+def fields_of(spec) -> dp.Fields:
+    return dp.Fields(label="label" if spec.labels else None, author="who" if spec.unit == "author" else None)
+
+
+def test_no_error_says_where_or_of_how_many(tmp_path: Path, fitted) -> None:
+    """A record that cannot be read adds nothing, nor does a file without records; a damaged file ends the run."""
     _, folder = corpus(tmp_path / "in")
+    plan = dp.Plan(fields_of(SPECS[0]))
+    clean = synthesize_dataset(folder, fitted, plan=plan, workers=dp.Workers(n=1), randomness=seeded(4))
     with (folder / "1.jsonl").open("a") as file:
         file.write("{secret\n")
-    spec = SPECS[0]
-    fitted = spec.fit(public=list(dp.sample_records(200)), seed=0)
-    fields = dp.Fields(label="label" if spec.labels else None, author="who" if spec.unit == "author" else None)
-    for n in (1, 2):
-        with pytest.raises(DataError) as caught:
-            synthesize_dataset(folder, fitted, plan=dp.Plan(fields), workers=dp.Workers(n=n))
-        for word in ("secret", "1.jsonl", "181"):
+    (folder / "3.jsonl").write_bytes(b"")
+    found = synthesize_dataset(folder, fitted, plan=plan, workers=dp.Workers(n=2), randomness=seeded(4))
+    assert found.certificate == clean.certificate
+    (folder / "4.jsonl.gz").write_bytes(gzip.compress(b'{"text": "secret"}\n' * 181)[:-9])
+    (folder / "5.csv").write_text("text,other\na,b\n")
+    for name, n, kind in (("4.jsonl.gz", 1, BrokenFileError), ("5.csv", 1, HeaderError), ("5.csv", 2, HeaderError)):
+        with pytest.raises(kind) as caught:
+            synthesize_dataset(folder / name, fitted, plan=plan, workers=dp.Workers(n=n))
+        for word in ("secret", name, "181", "other"):
             assert word not in str(caught.value)
 
 
-def test_what_a_worker_answers_is_sealed_and_each_record_is_in_one_answer(tmp_path: Path) -> None:
+class Recording:
+    """One process that keeps all that a cluster would."""
+
+    def __init__(self) -> None:
+        self.jobs: list = []
+        self.tasks: list = []
+        self.answers_: list = []
+
+    def answers(self, job, tasks):
+        self.jobs.append(job)
+        self.tasks.append(list(tasks))
+        for number, task in enumerate(tasks):
+            self.answers_.append(answered(job, task))
+            yield number, self.answers_[-1]
+
+    @property
+    def sizes(self) -> list[int]:
+        return [len(pickle.dumps(each)) for each in self.answers_]
+
+    @property
+    def told(self) -> list[bytes]:
+        """The jobs without the keys, which are drawn for each run."""
+        return [pickle.dumps(dataclasses.replace(job, to=b"")) for job in self.jobs]
+
+
+def recorded(folder: Path, fitted) -> Recording:
+    engine, plan = Recording(), dp.Plan(dp.Fields(label="label", author="who"))
+    shards = shards_of(folder, options={})
+    run(PrivateShards(str(folder), plan.fields, {}, shards=shards, plan=plan, engine=engine), fitted)
+    return engine
+
+
+def require_silent(folder: Path, fitted) -> None:
+    """Whoever keeps all that lies between the workers reads no answer, and sees nothing that follows one record."""
+    first = recorded(folder, fitted)
+    kept = b"".join((*map(pickle.dumps, first.jobs), *first.answers_))
+    assert b"u10" not in kept, "a name lies there"
+    keys = [each for job in first.jobs for each in vars_of(job) if isinstance(each, bytes)]
+    assert keys
+    for key in keys:
+        for answer in first.answers_:
+            assert not opens(key, answer), "a key that lies there opens an answer"
+    path = folder / "1.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[1:]))
+    second = recorded(folder, fitted)
+    assert first.tasks == second.tasks, "tasks follow a record"
+    assert first.sizes == second.sizes, "lengths of answers follow a record"
+    assert first.told == second.told, "jobs follow a record"
+
+
+def vars_of(job) -> list:
+    return [getattr(job, each.name) for each in dataclasses.fields(job)]
+
+
+def opens(key: bytes, answer: bytes) -> bool:
+    """Whether it is the private or the shared key of the answer."""
+    with contextlib.suppress(DPTextError):
+        OPENED(Recipient(X25519PrivateKey.from_private_bytes(key)), answer, b"(0,)")
+        return True
+    with contextlib.suppress(InvalidTag):
+        shared_opened(answer, key)
+        return True
+    return False
+
+
+def shared_opened(answer: bytes, key: bytes) -> bytes:
+    return ChaCha20Poly1305(key).decrypt(answer[:12], answer[12:], None).rstrip(b" ")
+
+
+def shared(data: bytes, key: bytes, _: object) -> bytes:
+    """As it was: one key for all, which each worker knows."""
+    nonce = secrets.token_bytes(12)
+    return nonce + ChaCha20Poly1305(key).encrypt(nonce, data.ljust(1 << 16, b" "), None)
+
+
+def test_nothing_that_lies_between_workers_tells(tmp_path: Path, fitted) -> None:
+    require_silent(corpus(tmp_path / "in")[1], fitted)
+
+
+DEFECTS: dict[str, tuple[str, dict]] = {
+    "clear": ("a name", {"sealed": lambda data, *_: data, "Recipient.opened": lambda _, data, __: data}),
+    "a key that is in the job": (
+        "a key",
+        {"sealed": shared, "Recipient.opened": lambda to, data, _: shared_opened(data, to.public)},
+    ),
+    "exact lengths": (
+        "lengths of answers follow",
+        {
+            "sealed": lambda data, *to: sealing.sealed(data, *to) + data[:0].ljust(len(data)),
+            "Recipient.opened": lambda to, data, about: OPENED(to, data[: 32 + 16 + padded(data)], about),
+        },
+    ),
+    "counts in the job": (
+        "jobs follow",
+        {"PrivateShards.apart": property(lambda own: dataclasses.replace(own, engine=Here(), source=str(own.counts)))},
+    ),
+    "smaller tasks": ("tasks follow", {"_TOGETHER": 179}),
+}
+
+
+def padded(data: bytes) -> int:
+    """The largest power of two that fits."""
+    return 1 << ((len(data) - 48).bit_length() - 1)
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_what_tells_is_caught(defect: str, tmp_path: Path, fitted, monkeypatch: pytest.MonkeyPatch) -> None:
+    said, changes = DEFECTS[defect]
+    for name, changed in changes.items():
+        monkeypatch.setattr(f"dptext.batch.corpora.{name}", changed)
+    with pytest.raises(AssertionError, match=said):
+        require_silent(corpus(tmp_path / "in")[1], fitted)
+
+
+def test_an_answer_is_opened_by_its_run_and_for_its_task_alone() -> None:
+    to = Recipient()
+    for data in (b"", b"x", b"y" * 4088, b"z" * 4089):
+        found = sealing.sealed(data, to.public, b"(1,)")
+        assert to.opened(found, b"(1,)") == data
+        assert len(found) - 48 == (8192 if len(data) > 4088 else 4096)
+        for other, about in ((to, b"(2,)"), (Recipient(), b"(1,)")):
+            with pytest.raises(DPTextError, match="not asked for"):
+                other.opened(found, about)
+    assert sealing.sealed(b"x", to.public, b"") != sealing.sealed(b"x", to.public, b"")
+    assert "X25519" not in repr(to)
+    with pytest.raises(TypeError):
+        pickle.dumps(to)
+
+
+def test_each_record_is_in_one_answer(tmp_path: Path, fitted) -> None:
     rows, folder = corpus(tmp_path / "in")
-    fitted = SPECS[0].fit(public=list(dp.sample_records(200)), seed=0)
     plan = dp.Plan(dp.Fields(label="label", author="who"))
     private = PrivateShards(str(folder), plan.fields, {}, shards=shards_of(folder, options={}), plan=plan, options={})
-    reader = Reader(private, fitted.pool.space, (), bytes(32))
-    sealed = reader.read(1, 0, 180)
-    assert b"u10" not in sealed
-    with pytest.raises(InvalidTag):
-        _opened(sealed, b"x" * 32)
-
-    def authors(answer: bytes) -> list[str]:
-        return [author for each in _unpacked(_opened(answer, bytes(32))) for author in each.authors]
-
-    found = authors(sealed)
+    to = Recipient()
+    reader = Reader(private, to.public, fitted.pool.space, (), _rounding(fitted.pool.space))
+    found = [
+        author
+        for start in range(0, 180, 50)
+        for each in _unpacked(to.opened(reader.read(1, start, start + 50), repr((1, start, start + 50)).encode()))
+        for author in each.authors
+    ]
     assert found == [row["who"] for row in rows[10:190]]
-    parts = [reader.read(1, start, start + 50) for start in range(0, 180, 50)]
-    assert [author for part in parts for author in authors(part)] == found
 
 
-def test_a_worker_that_dies_adds_nothing_twice(tmp_path: Path) -> None:
+def test_a_computer_that_rounds_otherwise_is_refused(tmp_path: Path, fitted, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a record more moves others to it, a sum would move by more than one vector."""
+    _, folder = corpus(tmp_path / "in")
+    mine = iter(["one", "two"])
+    monkeypatch.setattr("dptext.batch.corpora._rounding", lambda _: next(mine))
+    with pytest.raises(DPTextError, match="computers of one kind"):
+        synthesize_dataset(folder, fitted, plan=dp.Plan(dp.Fields(label="label", author="who")))
+
+
+def test_where_workers_die_nothing_is_advised_that_a_synthesis_lacks() -> None:
+    tried = _shared_out(1, 1, lambda: 0, lambda *_: 0, lambda handles: handles, lambda *_: _DIED)
+    with pytest.raises(DPTextError, match="--workers") as caught:
+        list(tried)
+    assert "--resume" not in str(caught.value)
+
+
+def test_a_worker_that_dies_adds_nothing_twice(tmp_path: Path, fitted) -> None:
     """The answer of a task counts when it is whole; one that never came is asked again."""
     rows, folder = corpus(tmp_path / "in")
     assert len(rows) == 300
@@ -95,9 +261,7 @@ def test_a_worker_that_dies_adds_nothing_twice(tmp_path: Path) -> None:
                 getattr(job, name)(*given)  # whose answer is lost
                 yield number, getattr(job, name)(*given)
 
-    spec = SPECS[0]
-    fitted = spec.fit(public=list(dp.sample_records(200)), seed=0)
-    plan = dp.Plan(dp.Fields(label="label" if spec.labels else None, author="who" if spec.unit == "author" else None))
+    plan = dp.Plan(fields_of(SPECS[0]))
     shards = shards_of(folder, options={})
     found = [
         run(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ledger_tools import Raw, limit, opened, request
 
 from dptext.errors import BudgetExceededError, LedgerError
-from dptext.ledger import spending, standings
+from dptext.ledger import spending, standings, texts
 from dptext.ledger.books import Ledger
 from dptext.ledger.spending import after_charge, fits, in_order, is_within, spent_epsilon
 from dptext.ledger.texts import events_from_text, events_to_text, with_events
@@ -47,6 +47,18 @@ def test_a_text_after_more_events_is_the_text_of_all(before: list[Event], more: 
     text = events_to_text(before)
     assert with_events(text, more) == events_to_text([*before, *more])
     assert events_to_text(events_from_text(text)) == text
+
+
+def test_one_more_charge_of_a_kind_leaves_nothing_in_memory() -> None:
+    text = events_to_text([PureEvent(0.125)])
+    before = None
+    for _ in range(20):
+        text = after_charge(text, [PureEvent(0.125)])
+        events_from_text(text)
+        kept = [each.cache_info().currsize for each in (texts._settings_text, texts._event)]
+        before = before or kept
+        assert kept == before
+    assert events_from_text(text) == (PureEvent(0.125, 21),)
 
 
 @pytest.mark.parametrize("text", ["nothing", "[]]", "7", "", "[", "[[]]", '({"count":1,"epsilon":1.0,"kind":"pure"}]'])

@@ -1,22 +1,21 @@
 """The container and the compose file: no root, nothing writable but what is mounted; the steps work elsewhere."""
 
+import json
 import os
 import re
-import shlex
+import shutil
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import httpx
 import pytest
 
+import dptext as dp
 from dptext.service.client import privatize
-from dptext.service.keys import Keys
-from dptext.service.settings import Secret
-from dptext.service.store import Store
-from gateways import prepare
+from gateways import save_models
+from postgres import Server
 
 ROOT = Path(__file__).parents[3]
 
@@ -47,9 +46,14 @@ def test_the_container_runs_as_nobody_and_knows_no_secret() -> None:
 def test_the_compose_file_opens_nothing_to_the_world() -> None:
     yaml = pytest.importorskip("yaml")
     services = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
-    gateway, books = services["gateway"], services["books"]
-    assert gateway["read_only"] is True
-    assert gateway["cap_drop"] == ["ALL"]
+    gateway, books, setup = services["gateway"], services["books"], services["setup"]
+    for each in (gateway, setup):
+        assert each["read_only"] is True
+        assert each["cap_drop"] == ["ALL"]
+        assert each["security_opt"] == ["no-new-privileges:true"]
+        assert "user" not in each  # that of the container, who is nobody
+    assert setup["profiles"] == ["setup"]  # `up` prints no key into a log
+    assert "ports" not in setup
     assert all(port.startswith("127.0.0.1:") for port in gateway["ports"])
     assert "ports" not in books
     assert ":?" in books["environment"]["POSTGRES_PASSWORD"]  # no default
@@ -60,48 +64,56 @@ def test_the_compose_file_opens_nothing_to_the_world() -> None:
 
 
 @pytest.mark.slow
-def test_the_steps_in_a_clean_environment(tmp_path: Path) -> None:
-    """What the first stage installs, without torch, then the entry point as the container starts it."""
+def test_the_steps_in_a_clean_environment(tmp_path: Path, postgres: Server) -> None:
+    """What the container copies and installs but torch, what `setup` does, and what it starts, on PostgreSQL."""
+    yaml = pytest.importorskip("yaml")
     install = next(value for what, value in steps("Containerfile") if what == "RUN" and "pip install" in value)
-    assert ".[service,sbert,parquet]" in install
-    python = tmp_path / "venv" / "bin" / "python"
-    clean = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
-    clean |= {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+    extras = re.search(r"'\.\[(.*)\]'", install)[1].split(",")
+    assert set(extras) >= {"service", "sbert", "glove", "audit", "parquet"}
+    setup = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]["setup"]
+    entry = json.loads(next(value for what, value in steps("Containerfile") if what == "ENTRYPOINT"))
+    source, python, data = tmp_path / "source", tmp_path / "venv" / "bin" / "python", tmp_path / "data"
+    for what, value in steps("Containerfile"):
+        if what == "COPY" and not value.startswith("--from"):
+            *names, target = value.split()
+            for name in names:
+                place = source / target / name if target == "./" else source / target
+                copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+                place.parent.mkdir(parents=True, exist_ok=True)
+                copy(ROOT / name, place)
+    clean = {"PATH": f"{python.parent}:/usr/bin:/bin", "HOME": "/", "PYTHONDONTWRITEBYTECODE": "1"}
+    pip = clean | {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
-    pip = [python, "-m", "pip", "install", "--quiet", f"{ROOT}[service,parquet]"]
-    subprocess.run(pip, check=True, env=clean, capture_output=True)
-    settings, ledger = prepare(tmp_path, str(tmp_path / "books.db"))
-    key = Keys(Store(settings.ledger), Secret.at(settings.key_file)).create(
-        "team", account="reviews", scopes=("privatize",)
-    )
+    wanted = f"{source}[{','.join(each for each in extras if each != 'sbert')}]"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", wanted], check=True, env=pip, capture_output=True)
+    data.mkdir(mode=0o700)
+    (tmp_path / "models").mkdir()
+    save_models(tmp_path / "models")
+    url = postgres.create_database().replace(f":{postgres.password}@", "@")
+    given = clean | {"DPTEXT_LEDGER": url, "PGPASSWORD": postgres.password}
+
+    def here(text: str) -> str:
+        places = {"/data": str(data), "/models": str(tmp_path / "models"), "0.0.0.0": "127.0.0.1"}  # noqa: S104
+        return re.sub("|".join(places), lambda found: places[found[0]], text)
+
+    command = [*setup["entrypoint"], *(here(each) for each in setup["command"])]
+    told = subprocess.run(command, check=True, capture_output=True, text=True, env=given, cwd="/").stdout
+    key = re.search(r"dptext_[0-9a-f]{12}_\S{43}", told)[0]
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-    entry = next(value for what, value in steps("Containerfile") if what == "ENTRYPOINT")
-    command = [each.strip(",") for each in shlex.split(entry.strip("[]"))]
-    given = {
-        "--models": str(settings.models),
-        "--host": "127.0.0.1",
-        "--key-file": str(settings.key_file),
-        "--spool": str(settings.spool),
-    }
-    for name, value in given.items():
-        command[command.index(name) + 1] = value
-    command[0] = str(python.with_name("dptext"))
-    process = subprocess.Popen([*command, "--port", str(port), "--ledger", settings.ledger], env=clean, cwd="/")
+    process = subprocess.Popen([*(here(each) for each in entry), "--port", str(port)], env=given, cwd="/")
     try:
-        end = time.monotonic() + 60
-        while True:
-            assert time.monotonic() < end
-            try:
-                httpx.get(f"http://127.0.0.1:{port}/readyz").raise_for_status()
-                break
-            except httpx.TransportError:
-                time.sleep(0.2)
         records = [{"text": "secret", "label": "travel"}]
-        found = privatize(f"http://127.0.0.1:{port}", key, "labels", records)
+        found = privatize(f"http://127.0.0.1:{port}", key, "labels", records, patience=120)
         assert "secret" not in found["releases"]
+        assert "'reviews': spent 2 of 100" in found["left"]
+        corpus = "".join(json.dumps({"text": e.text, "label": e.label}) + "\n" for e in dp.sample_records(50))
+        headers = {"Authorization": f"Bearer {key}", "Idempotency-Key": "first-corpus"}
+        asked = {"model": "topics", "label_field": "label"}
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=300) as client:
+            job = client.post("/v1/synthesize", params=asked, content=corpus).headers["Location"]
+            assert '"state": "done"' in client.get(f"{job}/events").text  # until it has ended
     finally:
         process.terminate()
         process.wait()
-        ledger.close()

@@ -15,7 +15,7 @@ from dptext.sampling.source import seeded
 from dptext.synthesis.pool import FIT_SHARE
 from dptext.synthesis.prototypes import Prototypes
 from dptext.synthesis.registry import SYNTHESES
-from dptext.synthesis.report import PoolFit
+from dptext.synthesis.report import PoolFit, Topics
 from dptext.synthesis.spec import Fitted
 from dptext.synthesis.sums import STEPS, Noise, PrivateSum
 from dptext.synthesis.topic_report import TopicReport
@@ -59,9 +59,29 @@ def test_a_text_adds_a_vector_of_length_1_at_most_whether_it_is_like_the_pool_or
             length = float((vector.astype(float) ** 2).sum()) / STEPS**2
             assert 0 < length <= 1
             if vector[-1]:
-                assert vector[-1] == int(math.sqrt(FIT_SHARE) * (1 - 2.0**-30) * STEPS)
+                assert vector[-1] == int(math.sqrt(FIT_SHARE) * STEPS)
                 assert spec.kind == "prototypes" or length > least  # no part of the length is left unused
     assert added(fitted, ODD)[-1] > 0.9 * len(ODD) * math.sqrt(FIT_SHARE) * STEPS
+
+
+@pytest.mark.parametrize("spec", POOLED, ids=lambda spec: spec.kind)
+def test_numbers_of_documents_without_noise_are_whole(spec: Prototypes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What rounding takes from each of a million documents would be larger than the interval."""
+    monkeypatch.setattr(Noise, "draw", lambda _, size, __: np.zeros(size, np.int64))
+    report = spec.fit(public=POOL).synthesize(partial(each, [Batch.of(SAME)]), seeded(0)).report
+    known = sum(record.label in spec.labels for record in SAME) if spec.labels else len(SAME)
+    for numbers in (*report.counts, report.by_label[0]):
+        assert all(abs(n - round(n)) < 1e-9 for n in numbers)
+        assert sum(numbers)
+    assert round(sum(map(sum, report.counts)), 6) == known == round(sum(report.by_label[0]), 6)
+
+
+def test_intervals_hold_the_number_without_noise_in_95_percent() -> None:
+    noise = TopicReport(epsilon=1.0).noise()
+    report = Topics.of((), noise.draw(20_000, seeded(3))[None] / STEPS, noise.scale, (), "document", None)
+    held = np.mean(np.abs(report.counts[0]) <= report.margin)
+    assert 0.944 < held < 0.956  # four deviations
+    assert np.mean(np.abs(report.counts[0]) <= 0.9 * report.margin) < 0.944
 
 
 def test_a_part_that_is_not_paid_adds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,7 +53,7 @@ def test_no_text_adds_more_than_a_unit(fitted: FittedSteering, monkeypatch: pyte
     for where, what in zip(cells, values, strict=True):
         assert len(set(where.tolist())) == len(where)
         assert int((np.trunc(what * STEPS) ** 2).sum()) <= STEPS**2
-    assert math.isclose(np.linalg.norm(values[1]), 1.0, abs_tol=1e-6)  # all marks
+    assert math.isclose(np.linalg.norm(values[1]), 1.0, abs_tol=1e-3)  # all marks
     assert values[0].tolist().count(0.0) == SPEC.marks - 2  # a space and a letter
     assert set(cells[1][values[1] > 0][1:] // len(fitted.tokens)) == {1}  # in the row of its label
 

@@ -1,19 +1,36 @@
 """From records or a file to a synthetic corpus: certificate, books, columns, and what no error says."""
 
+import errno
+import gzip
 import json
+import os
+import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import dptext as dp
 from dptext.cli.explain import explain_certificate
-from dptext.errors import BudgetExceededError, ConfigError, DataError, IncomparableError, NoGuaranteeError, PrivacyError
+from dptext.errors import (
+    BrokenFileError,
+    BudgetExceededError,
+    ConfigError,
+    DataError,
+    IncomparableError,
+    NoGuaranteeError,
+    PrivacyError,
+)
+from dptext.ledger.spending import spent_epsilon
 from dptext.ledger.subjects import SubjectKey
-from dptext.privacy.guarantee import ONE_PERSON, ONE_SPELLING
+from dptext.privacy.guarantee import ONE_PERSON, ONE_SPELLING, WHOLE_FILES
 from dptext.runs.certificate import certificate_path
 from dptext.runs.specs import spec_from_settings, synthesis_from_settings
 from dptext.runs.synthesizing import Private, run
+from dptext.synthesis.page import topics_page
+from dptext.synthesis.spec import Fitted
 from dptext.text.records import Fields
 
 LABELS = ["health", "travel", "money", "leisure"]
@@ -117,13 +134,18 @@ def test_by_author_nobody_shares_a_name_and_certificates_from_before_that_was_sa
     assert dp.verify(path).also_assumed == ()
     assert ONE_PERSON not in dp.synthesize(RECORDS, POOL, **TOPICS).guarantees[0].assumptions  # type: ignore[arg-type]
     data = json.loads(path.read_text("utf-8"))
-    for left_out, holds in ((ONE_PERSON, True), (ONE_SPELLING, False), (promised.assumptions[0], False)):
+    for left_out, holds in (
+        (ONE_PERSON, True),
+        (WHOLE_FILES, True),
+        (ONE_SPELLING, False),
+        (promised.assumptions[0], False),
+    ):
         stated = {**data["guarantees"][0], "assumptions": [a for a in promised.assumptions if a != left_out]}
         path.write_text(json.dumps({**data, "guarantees": [stated]}), "utf-8")
         if holds:
-            assert dp.verify(path).also_assumed == (ONE_PERSON,)
+            assert dp.verify(path).also_assumed == (left_out,)
             explain_certificate(path, None, as_json=False)
-            assert f"without saying so: {ONE_PERSON}." in capsys.readouterr().out
+            assert f"without saying so: {left_out}." in capsys.readouterr().out
         else:
             with pytest.raises(DataError, match="does not follow from its settings"):
                 dp.verify(path)
@@ -207,16 +229,185 @@ def test_the_private_file_is_never_replaced(tmp_path: Path) -> None:
         dp.synthesize(path, POOL, **TOPICS).write(tmp_path / "report.csv")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("fault", ["{", '{"text": 3}', '{"text": "zqunreadable \\u0000"}'])
-def test_no_error_tells_which_record_or_how_many(fault: str, tmp_path: Path) -> None:
-    path = written(tmp_path / "in.jsonl", [{"text": record.text} for record in RECORDS])
-    path.write_text(path.read_text("utf-8") + fault + "\n", "utf-8")
-    with pytest.raises(DataError) as found:
-        dp.synthesize(path, POOL, **TOPICS)  # type: ignore[arg-type]
+@pytest.fixture(scope="module")
+def topics() -> Fitted:
+    """The cheapest way, by document."""
+    return synthesis_from_settings(TOPICS).fit(public=POOL)  # type: ignore[arg-type]
+
+
+#: Rows of which none can be read, or says something.
+NOTHING: list[Any] = [
+    {"text": 3},
+    {"other": f"{CANARY} so"},
+    {"text": None},
+    {"text": f"{CANARY}\0"},
+    {"text": "\ud800"},
+    {"text": "a" * 5_000_001},
+    {"text": "\u200b\u2060\ufeff\u00ad \t"},
+    {"text": ""},
+    [CANARY],
+    None,
+]
+
+
+def test_what_cannot_be_read_adds_nothing_and_nobody_is_told(
+    topics: Fitted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Under one seed the noise is the same: what told of such a record would show."""
+    rows: list[Any] = [{"text": record.text} for record in RECORDS[:50]]
+    lines = [json.dumps(row) + "\n" for row in rows]
+    odd = [*[json.dumps(row) + "\n" for row in NOTHING], "{\n", f"{CANARY}\n", "\n", '{"text": NaN}\n']
+    (tmp_path / "clean.jsonl").write_text("".join(lines), "utf-8")
+    with (tmp_path / "odd.jsonl").open("wb") as file:
+        file.write("".join([*odd, *lines, *odd]).encode("utf-8", "surrogatepass") + b'{"text": "\xff"}\n')
+    texts = [record.text for record in RECORDS[:50]]
+    (tmp_path / "odd.csv").write_text("text\n" + "".join(f'"{text}"\n' for text in texts) + "a,b\n \n\n c,d\n", "utf-8")
+    found = [
+        run(Private(source, Fields(), {"on_error": "stop"}), topics, randomness=dp.randomness.seeded(1)).certificate
+        for source in (
+            tmp_path / "clean.jsonl",
+            tmp_path / "odd.jsonl",
+            tmp_path / "odd.csv",
+            [*NOTHING, *rows, *NOTHING],
+            [*texts, dp.Record("x", CANARY + "\0")],
+            iter([*NOTHING, *rows]),
+        )
+    ]
+    assert found[1:] == found[:-1]
+    assert found[0] != run(Private(rows[1:], Fields(), {}), topics, randomness=dp.randomness.seeded(1)).certificate
+    assert capsys.readouterr() == ("", "")
+
+
+def test_an_empty_corpus_is_one_like_others(topics: Fitted, tmp_path: Path) -> None:
+    sources: list[Any] = [[], iter([])]
+    for name, held in (
+        ("e.jsonl", ""),
+        ("e.json", ""),
+        ("e.csv", "text\n"),
+        ("e.tsv", ""),
+        ("e.json", "[]"),
+        ("e.txt", ""),
+    ):
+        (tmp_path / name).write_text(held)
+        sources.append(tmp_path / name)
+    one = run(Private(["so"], Fields(), {}), topics)
+    for source in sources:
+        found = run(Private(source, Fields(), {}), topics)
+        assert [len(row) for row in found.report.counts] == [len(row) for row in one.report.counts]
+        assert replace(found.certificate, sha256=one.certificate.sha256) == one.certificate
+    assert WHOLE_FILES in one.guarantees[0].assumptions
+
+
+@pytest.mark.parametrize(
+    ("name", "held", "said"),
+    [
+        ("no.jsonl", None, "No such file"),
+        ("a.txt", b"so\n", "plain text has no fields"),
+        ("a.csv", f"text,{CANARY}\nso,b\n".encode(), "lacks a column"),
+        ("a.tsv", b"text\ttext\tlabel\n", "lacks a column"),
+        ("b.csv", f'text,label\nso,b\n"{CANARY},b\n'.encode(), "cannot be read to its end"),
+        ("a.json", b'[{"text": "so"', "cannot be read to its end"),
+        ("a.jsonl.gz", gzip.compress(b'{"text": "so"}\n' * 9)[:-9], "cannot be read to its end"),
+        ("frame", [{"text": "so", "other": CANARY}], "Expected the column 'label'"),
+    ],
+)
+def test_a_file_that_cannot_be_used_costs_nothing(name: str, held: Any, said: str, tmp_path: Path) -> None:
+    """What is public of a file, or keeps all that follows from being read, is an error before the charge."""
+    books = dp.Ledger.create(tmp_path / "books.db")
+    limit = dp.Guarantee(6.0, 1e-5, dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE, trust=dp.Trust.CENTRAL)
+    books.open_account("all", limit)
+    fitted = synthesis_from_settings({**TOPICS, "labels": LABELS}).fit(public=POOL)  # type: ignore[arg-type]
+    source: Any = tmp_path / name
+    if name == "frame":
+        source = pytest.importorskip("pyarrow").Table.from_pylist(held)
+    elif held is not None:
+        source.write_bytes(held)
+    with pytest.raises((ConfigError, BrokenFileError), match=said) as found:
+        run(Private(source, Fields(label="label"), {}), fitted, payment=dp.Payment(books, "all"))
     told = f"{found.value} {found.value.__cause__} {found.value.__context__}"
-    assert "nothing is released" in told
-    assert "401" not in told
-    assert CANARY not in told
+    assert CANARY not in told or name == "frame"  # whose columns are a schema
+    assert books.balance("all").spent.epsilon == 0
+
+
+def test_who_was_charged_for_nothing_is_told_how_to_go_on(
+    topics: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    books = dp.Ledger.create(tmp_path / "books.db")
+    limit = dp.Guarantee(6.0, 1e-5, dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE, trust=dp.Trust.CENTRAL)
+    books.open_account("all", limit)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(topics), "synthesize", raising(MemoryError))
+        with pytest.raises(MemoryError) as found:
+            run(Private(["so"], Fields(), {}), topics, payment=dp.Payment(books, "all"))
+    (note,) = found.value.__notes__
+    (charge,) = books.log("all")
+    assert repr(charge.key) in note
+    run(Private(["so"], Fields(), {}), topics, payment=dp.Payment(books, "all", charge.key))
+    assert len(list(books.log("all"))) == 1
+
+
+def test_a_charge_is_settled_when_all_files_are_whole_and_none_has_its_name(
+    topics: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    books = dp.Ledger.create(tmp_path / "books.db")
+    limit = dp.Guarantee(6.0, 1e-5, dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE, trust=dp.Trust.CENTRAL)
+    books.open_account("all", limit)
+    paid, out, seen = dp.Payment(books, "all", "k"), tmp_path / "out", []
+    out.mkdir()
+
+    def settle() -> None:
+        seen.extend((path.name, path.stat().st_size > 0) for path in out.iterdir())
+        assert found.settle is not None
+        found.settle()
+
+    found = run(Private(["so"], Fields(), {}), topics, payment=paid, settled=False)
+    with monkeypatch.context() as patch:
+        patch.setattr("dptext.runs.synthesizing.topics_page", raising(OSError(errno.ENOSPC, "full")))
+        with pytest.raises(OSError, match="full"):
+            found.write(out / "t.json", settle=settle)
+    assert not list(out.iterdir())
+    assert not seen  # so that the key still pays for another run
+    found = run(Private(["so"], Fields(), {}), topics, payment=paid, settled=False)
+    found.write(out / "t.json", settle=settle)
+    assert len(seen) == 4
+    assert all(name.endswith(".partial") and whole for name, whole in seen)
+    dp.verify(certificate_path(out / "t.json"), ledger=books)
+    with pytest.raises(PrivacyError, match="paid for"):
+        run(Private(["so"], Fields(), {}), topics, payment=paid)
+    assert len(list(books.log("all"))) == 1
+
+
+def test_a_report_by_author_does_not_call_its_weights_authors() -> None:
+    """Records of an author in k cells have length 1 together, and weigh sqrt(k)."""
+    labelled = {"labels": LABELS, "epsilon": 50, "unit": "author"}
+    found = dp.synthesize(RECORDS, POOL, **{**TOPICS, **labelled})  # type: ignore[arg-type]
+    weight, authors = sum(map(sum, found.report.counts)), len({record.author for record in RECORDS})
+    assert weight > authors + 4 * found.report.margin
+    assert found.sentences[0].startswith("Labels, in weight of authors, each within ")
+    assert "not how many there are" in str(found.report.to_dict()["note"])
+    page = topics_page(found.report, [])
+    assert "not how many there are" in page
+    assert ">authors<" not in page
+
+
+def raising(error: type[Exception]) -> Callable[..., Any]:
+    def fails(*_: object) -> None:
+        raise error
+
+    return fails
+
+
+def test_a_pipe_is_read_once(topics: Fitted, tmp_path: Path) -> None:
+    """It would be empty when it is read again."""
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    lines = "".join(json.dumps({"text": record.text}) + "\n" for record in RECORDS[:50])
+    thread = threading.Thread(target=(tmp_path / "pipe.jsonl").write_text, args=(lines,))
+    thread.start()
+    found = run(Private(tmp_path / "pipe.jsonl", Fields(), {}), topics, randomness=dp.randomness.seeded(1))
+    thread.join()
+    rows = [{"text": record.text} for record in RECORDS[:50]]
+    other = run(Private(rows, Fields(), {}), topics, randomness=dp.randomness.seeded(1))
+    assert found.certificate == other.certificate
 
 
 def test_columns_that_are_needed(tmp_path: Path) -> None:
@@ -231,6 +422,13 @@ def test_columns_that_are_needed(tmp_path: Path) -> None:
         synthesis_from_settings({"kind": "vote"})
     with pytest.raises(ConfigError, match="at least two"):
         synthesis_from_settings({"kind": "prototypes"})
+
+
+def test_what_the_guide_says_of_twelve_months() -> None:
+    events = [event for _ in range(12) for event in synthesis_from_settings({"kind": "votes"}).events(dp.Unit.DOCUMENT)]
+    limit = dp.Guarantee(4.0, 1e-5, dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE, trust=dp.Trust.CENTRAL)
+    guide = Path(__file__).parents[3] / "docs/guides/share-a-corpus.md"
+    assert f"at epsilon 1 cost {spent_epsilon(events, limit):.2f} together at delta 1e-5" in guide.read_text("utf-8")
 
 
 def test_a_stream_is_read_once_and_voted_on_twice() -> None:

@@ -1,155 +1,198 @@
 // The page of the gateway. The key and the originals are in variables of this tab and nowhere else.
 "use strict";
 
-const $ = (id) => document.getElementById(id);
-let key = "", models = [], account = "", answer = null, watching = "";
+const AGAIN = [408, 409, 429, 502, 503, 504]; // as the client in Python
+const pending = new Map(); // from what was sent to its idempotency key, until the answer is here
+let patience = 600; // seconds; an attempt that died blocks the next for one minute
+let key = "", me = {}, models = [], answer = null, watching = "", balance = null, price = null, sending = 0;
 
 function say(text, bad = false) {
   $("status").textContent = text;
   $("status").className = bad ? "bad" : "";
 }
 
+const may = (...scopes) => scopes.some((each) => me.scopes.includes(each));
+const chosen = () => models.find((each) => each.name === $("model").value);
+const number = (text) => Number(String(text).replaceAll(",", "")) || 0;
+const sleep = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
+const acting = (task) => (event) => task(event).catch((error) => say(error.message, true));
+
 async function ask(path, options = {}) {
-  const headers = { Authorization: `Bearer ${key}`, ...(options.headers || {}) };
+  const headers = { ...(key && { Authorization: `Bearer ${key}` }), ...options.headers };
   const found = await fetch(path, { ...options, headers, cache: "no-store", credentials: "omit" });
   if (found.ok) return found;
-  const told = await found.json().catch(() => ({ detail: "It failed." }));
-  const numbers = told.asked ? ` Asked ${told.asked}, left ${told.left}, missing ${told.missing}.` : "";
-  const error = new Error(told.detail + numbers);
-  error.status = found.status;
-  throw error;
+  const said = await found.json().catch(() => ({}));
+  const numbers = said.asked ? ` Asked ${said.asked}, left ${said.left}, missing ${said.missing}.` : "";
+  throw Object.assign(new Error((said.detail || `It failed (${found.status}).`) + numbers),
+    { status: found.status, kind: said.type, wait: number(found.headers.get("Retry-After")) });
 }
 
-// One key a release: when the network fails, the same release is asked for again, and is charged once.
-async function insist(path, options) {
-  const headers = { ...options.headers, "Idempotency-Key": crypto.randomUUID() };
-  for (let left = 5; ; left--) {
-    try {
-      return await ask(path, { ...options, headers });
-    } catch (error) {
-      if (left === 0 || (error.status && ![409, 429, 503].includes(error.status))) throw error;
-      await new Promise((done) => setTimeout(done, 1000));
+const told = async (path) => (await ask(path)).json();
+
+// Whatever fails between, the same thing is asked for again under its own key, and is charged once: by itself for
+// `patience` seconds, and after that whenever the button is pressed again.
+async function insist(path, payload, options) {
+  const what = `${path}\n${payload}`;
+  if (!pending.has(what)) {
+    const random = crypto.getRandomValues(new Uint8Array(16));
+    pending.set(what, Array.from(random, (each) => each.toString(16).padStart(2, "0")).join(""));
+  }
+  const headers = { ...options.headers, "Idempotency-Key": pending.get(what) };
+  const end = Date.now() + 1000 * patience;
+  sending++;
+  try {
+    for (let pause = 1; ; pause = Math.min(2 * pause, 30)) {
+      try {
+        const found = await (await ask(path, { ...options, method: "POST", headers })).json();
+        pending.delete(what);
+        return found;
+      } catch (error) {
+        if (error.kind === "urn:dptext:idempotency-key-reused") pending.delete(what); // another file of this name
+        if (error.status && !AGAIN.includes(error.status)) throw error;
+        const wait = error.wait || pause;
+        if (Date.now() + 1000 * wait > end) {
+          throw new Error(`${error.message} Press the button again, without a reload: it is charged once.`);
+        }
+        say(`${error.message} It is asked for again.`, true);
+        await sleep(wait);
+      }
     }
+  } finally {
+    sending--;
   }
 }
 
-function cell(row, text, kind = "td") {
-  const made = document.createElement(kind);
-  made.textContent = text;
-  row.append(made);
+window.addEventListener("beforeunload", (event) => { if (sending) event.preventDefault(); });
+
+function drawBudget() {
+  const whole = balance.epsilon, spent = number(balance.spent) / whole;
+  const next = price && balance.name === me.account ? number(price.epsilon) / whole : 0;
+  const text = document.createElement("p");
+  text.textContent = `Account ${balance.name}, per ${balance.unit}: epsilon ${balance.spent} of ${whole} spent, ` +
+    `${balance.left} left, in ${balance.charges} charge${balance.charges === 1 ? "" : "s"}.`;
+  const label = `Spent ${balance.spent} of ${whole}` + (next ? `; one release more costs ${price.epsilon}` : "");
+  $("budget").replaceChildren(bar(label, [[0, spent, "spent"], [spent, next, "next"]]), text);
 }
 
 async function showBudget() {
-  const found = (await (await ask("/v1/accounts")).json())[0];
-  if (!found) { $("budget").textContent = "This key has no account."; return; }
-  account = found.name;
-  const meter = document.createElement("meter");
-  meter.max = found.epsilon;
-  meter.value = Number(found.spent.replaceAll(",", "")) || 0;
-  meter.setAttribute("aria-label", `Spent ${found.spent} of ${found.epsilon}`);
-  const text = document.createElement("p");
-  text.textContent = `Account ${found.name}, per ${found.unit}: epsilon ${found.spent} of ${found.epsilon} spent, ` +
-    `${found.left} left, in ${found.charges} charges.`;
-  $("budget").replaceChildren(meter, text);
-  const log = (await (await ask(`/v1/accounts/${encodeURIComponent(account)}`)).json()).log;
-  const table = document.createElement("table");
-  for (const each of log) {
-    const row = table.insertRow();
-    cell(row, each.number); cell(row, each.at); cell(row, each.kind);
-    cell(row, each.release ? "released" : "nothing visible yet");
+  if (!may("accounts", "admin")) {
+    $("budget").textContent = me.account ? `Account ${me.account}, per ${me.unit}, pays.` : "This key has no account.";
+    $("history").hidden = true;
+    return;
   }
-  $("charges").replaceChildren(table);
+  const names = (await told("/v1/accounts")).map((each) => each.name);
+  const name = $("account").value || (names.includes(me.account) ? me.account : names[0]);
+  $("account-box").hidden = names.length < 2;
+  $("account").replaceChildren(...names.map((each) => new Option(each, each, false, each === name)));
+  $("history").hidden = !name;
+  if (!name) { $("budget").textContent = "There is no account yet."; return; }
+  balance = await told(`/v1/accounts/${encodeURIComponent(name)}`);
+  drawBudget();
+  $("charges").replaceChildren(...balance.log.map((each) => {
+    const row = document.createElement("tr");
+    const state = each.release ? "released" : "nothing visible";
+    for (const text of [each.number, `${each.at.slice(0, 16).replace("T", " ")} UTC`, each.kind, each.epsilon, state]) {
+      cell(row, text);
+    }
+    return row;
+  }));
 }
 
 async function showModel() {
-  const found = models.find((each) => each.name === $("model").value);
+  const found = chosen();
+  $("use").hidden = !found;
   if (!found) return;
+  const corpus = found.answers === "a corpus", author = me.unit === "author";
   $("sentence").textContent = found.sentence;
   $("words").textContent = found.words.join("\n\n");
-  const corpus = found.answers === "a corpus";
-  $("few").hidden = corpus;
+  $("few").hidden = corpus || !may("privatize");
+  $("whole").hidden = !may(corpus ? "synthesize" : "jobs");
   $("label-box").hidden = !found.labels.length;
   $("label").replaceChildren(...found.labels.map((each) => new Option(each, each)));
+  $("most-box").hidden = corpus || !author;
+  $("author-box").hidden = $("author-field-box").hidden = !author;
+  $("author").required = $("author-field").required = author;
+  price = null;
   try {
-    const cost = await (await ask(`/v1/models/${encodeURIComponent(found.name)}/cost`)).json();
-    $("cost").textContent = `A release costs epsilon ${cost.epsilon}, for a few texts as for a file. ${cost.left}`;
+    price = await told(`/v1/models/${encodeURIComponent(found.name)}/cost?${new URLSearchParams(most(found))}`);
+    $("cost").textContent = `A release costs epsilon ${price.epsilon}, however many texts it has. ${price.left}`;
   } catch (error) {
     $("cost").textContent = error.message;
   }
+  if (balance) drawBudget();
 }
 
-$("sign-in").addEventListener("submit", async (event) => {
-  event.preventDefault();
-  key = $("key").value.trim();
-  try {
-    models = await (await ask("/v1/models")).json();
-  } catch (error) {
-    key = "";
-    say(error.message, true);
-    return;
-  }
+// What an account per author asks for: a public maximum, which multiplies the cost.
+function most(model) {
+  const asked = me.unit === "author" && model.answers !== "a corpus";
+  return asked ? { max_per_author: $("most").valueAsNumber } : {};
+}
+
+async function signIn() {
+  me = await told("/v1/key");
+  models = may("privatize", "jobs", "synthesize") ? await told("/v1/models") : [];
+  models = models.filter((each) => each.answers === "a corpus" ? may("synthesize") : may("privatize", "jobs"));
   $("key").value = "";
   $("sign-in").hidden = true;
   $("signed-in").hidden = $("sign-out").hidden = false;
+  $("who").textContent = `${me.name}: ${me.scopes.join(", ")}`;
   $("model").replaceChildren(...models.map((each) => new Option(`${each.name} (answers ${each.answers})`, each.name)));
   say(`Signed in. ${models.length} model${models.length === 1 ? "" : "s"} can be used.`);
-  $("model").focus();
+  await showModel();
+  (models.length ? $("model") : $("sign-out")).focus();
   const before = location.hash.slice(1);
-  if (before) follow(before);
-  await Promise.all([showModel(), showBudget().catch((error) => { $("budget").textContent = error.message; })]);
-});
+  if (before && may("jobs", "synthesize")) follow(before).catch((error) => say(error.message, true));
+  await showBudget();
+}
+
+$("sign-in").addEventListener("submit", acting((event) => {
+  event.preventDefault();
+  key = $("key").value.trim();
+  return signIn();
+}));
+signIn().catch(() => {}); // a proxy with single sign-on may give the key
 
 $("sign-out").addEventListener("click", () => { location.hash = ""; location.reload(); });
-$("model").addEventListener("change", showModel);
+$("model").addEventListener("change", acting(showModel));
+$("most").addEventListener("change", acting(showModel));
+$("account").addEventListener("change", acting(showBudget));
 
-$("texts-form").addEventListener("submit", async (event) => {
+$("texts-form").addEventListener("submit", acting(async (event) => {
   event.preventDefault();
-  const lines = $("texts").value.split("\n").filter((line) => line.trim());
-  if (!lines.length) { say("Expected a text.", true); return; }
-  const model = models.find((each) => each.name === $("model").value);
-  const label = model.labels.length ? { label: $("label").value } : {};
+  const lines = $("texts").value.split("\n").filter((line) => line.trim()), model = chosen();
+  if (!lines.length) throw new Error("Expected a text.");
+  const own = { ...(model.labels.length && { label: $("label").value }),
+    ...(me.unit === "author" && { author: $("author").value }) };
+  const body = JSON.stringify({ records: lines.map((text) => ({ text, ...own })), ...most(model) });
   const button = event.submitter;
   button.disabled = true;
   say("Privatizing.");
   try {
-    const found = await insist(`/v1/models/${encodeURIComponent($("model").value)}/privatize`, {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ records: lines.map((text) => ({ text, ...label })) }),
-    });
-    answer = await found.json();
-    const rows = answer.releases.split("\n").filter(Boolean).map((line) => JSON.parse(line));
-    $("pairs").replaceChildren(...rows.map((each, i) => {
-      const row = document.createElement("tr");
-      cell(row, lines[i]);
-      cell(row, each.label === undefined ? each.text : `${each.text} (${each.label})`);
-      return row;
-    }));
-    $("certificate").textContent = `${answer.sentence}\n\n${answer.words}`;
-    $("legal").textContent = answer.legal;
-    $("result").hidden = false;
-    say(`Released ${rows.length} text${rows.length === 1 ? "" : "s"}. ${answer.left}`);
-    await showBudget();
-    await showModel();
-  } catch (error) {
-    say(error.message, true);
+    answer = await insist(`/v1/models/${encodeURIComponent(model.name)}/privatize`, body,
+      { headers: { "Content-Type": "application/json" }, body });
+  } finally {
+    button.disabled = false;
   }
-  button.disabled = false;
-});
-
-function save(name, blob) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-}
+  const rows = answer.releases.split("\n").filter(Boolean).map((line) => JSON.parse(line));
+  $("pairs").replaceChildren(...rows.map((each, i) => {
+    const row = document.createElement("tr");
+    cell(row, lines[i]);
+    cell(row, each.label === undefined ? each.text : `${each.text} (${each.label})`);
+    return row;
+  }));
+  $("certificate").textContent = `${answer.sentence}\n\n${answer.words}`;
+  $("legal").textContent = answer.legal;
+  $("result").hidden = false;
+  say(`Released ${rows.length} text${rows.length === 1 ? "" : "s"}. ${answer.left}`);
+  await showBudget();
+  await showModel();
+}));
 
 $("save-releases").addEventListener("click", () => save("releases.jsonl", new Blob([answer.releases])));
 $("save-certificate").addEventListener("click", () =>
   save("releases.jsonl.guarantee.json", new Blob([answer.certificate])));
 
-for (const name of ["dragover", "drop"]) {
+for (const name of ["dragover", "dragleave", "drop"]) {
   $("file-form").addEventListener(name, (event) => {
     event.preventDefault();
     $("file-form").classList.toggle("drag", name === "dragover");
@@ -157,82 +200,64 @@ for (const name of ["dragover", "drop"]) {
   });
 }
 
-$("file-form").addEventListener("submit", async (event) => {
+$("file-form").addEventListener("submit", acting(async (event) => {
   event.preventDefault();
-  const file = $("file").files[0], found = models.find((each) => each.name === $("model").value);
-  const query = new URLSearchParams({
-    model: found.name, format: file.name.split(".").pop().toLowerCase(), text_field: $("text-field").value,
-  });
+  const file = $("file").files[0], model = chosen(), button = event.submitter;
+  const query = new URLSearchParams({ model: model.name, format: file.name.split(".").pop().toLowerCase(),
+    text_field: $("text-field").value, ...most(model) });
   if ($("label-field").value) query.set("label_field", $("label-field").value);
+  if (me.unit === "author") query.set("author_field", $("author-field").value);
+  button.disabled = true;
   say(`Sending ${file.name}.`);
   try {
-    const path = found.answers === "a corpus" ? "/v1/synthesize" : "/v1/jobs";
-    const told = await (await insist(`${path}?${query}`, { method: "POST", body: file })).json();
-    location.hash = told.id;
-    follow(told.id);
-  } catch (error) {
-    say(error.message, true);
+    const path = model.answers === "a corpus" ? "/v1/synthesize" : "/v1/jobs";
+    const payload = `${file.name}\n${file.size}\n${file.lastModified}`;
+    location.hash = (await insist(`${path}?${query}`, payload, { body: file })).id;
+  } finally {
+    button.disabled = false;
   }
-});
+  await follow(location.hash.slice(1));
+}));
 
 async function follow(id) {
   watching = id;
   $("job").hidden = false;
   $("job-done").hidden = $("job-told").hidden = $("topics").hidden = true;
-  while (watching === id) {
-    let told;
+  for (; watching === id; await sleep(0.7)) {
+    let job;
     try {
-      told = await (await ask(`/v1/jobs/${encodeURIComponent(id)}`)).json();
+      job = await told(`/v1/jobs/${encodeURIComponent(id)}`);
     } catch (error) {
+      if (error.status && !AGAIN.includes(error.status)) throw error;
       say(error.message, true);
-      if (error.status) return;
-      await new Promise((done) => setTimeout(done, 2000));
       continue;
     }
-    const open = ["queued", "running", "cancelling"].includes(told.state);
-    $("job-state").textContent = `The job is ${told.state}: ${told.records_done.toLocaleString("en")} records. ` +
-      (told.problem || "");
+    const open = ["queued", "running", "cancelling"].includes(job.state);
+    const done = job.kind === "synthesize" ? "" : `: ${job.records_done.toLocaleString("en")} records so far`;
+    $("job-state").textContent = `The job (${job.model}) is ${job.state}${open ? done : ""}. ${job.problem || ""}`;
     $("job-progress").hidden = $("job-cancel").hidden = !open;
-    if (!open) {
-      say(`The job is ${told.state}.`, told.state !== "done");
-      if (told.state === "done") await finished(told);
-      await Promise.all([showBudget(), showModel()]);
-      return;
-    }
-    await new Promise((done) => setTimeout(done, 700));
+    if (open) continue;
+    if (job.state === "done") await finished(job);
+    await showBudget();
+    await showModel();
+    say(`The job is ${job.state}.`, job.state !== "done");
+    return;
   }
 }
 
-async function finished(told) {
-  $("job-done").hidden = false;
-  const said = await (await ask(`/v1/jobs/${told.id}/words`)).json();
-  $("job-told").hidden = false;
+async function finished(job) {
+  const said = await told(`/v1/jobs/${job.id}/words`);
   $("job-words").textContent = said.words;
   $("job-legal").textContent = said.legal;
-  if (told.kind === "synthesize") {
-    showTopics(await (await ask(`/v1/topics/${told.id}`)).json());
-  }
+  if (job.kind === "synthesize" && may("synthesize")) showTopics(await told(`/v1/topics/${job.id}`));
+  $("job-done").hidden = $("job-told").hidden = false;
 }
 
 function showTopics(report) {
-  const totals = (report.counts[0] || []).map((_, i) => report.counts.reduce((sum, row) => sum + Math.max(0, row[i]), 0));
-  const all = totals.reduce((sum, each) => sum + each, 0) || 1;
-  const named = report.topics.length
-    ? report.topics.map((each, i) => [each.words.slice(0, 4).join(", "), totals[i] / all])
-    : report.labels.map((each, i) => [each, report.by_label[i] / all]);
-  const shares = named.sort((one, other) => other[1] - one[1]);
-  const most = Math.max(...shares.map((each) => each[1]), 1e-9);
-  $("bars").replaceChildren(...shares.map(([name, share]) => {
-    const row = document.createElement("div");
-    row.className = "bar";
-    cell(row, name, "span");
-    const bar = document.createElement("meter");
-    bar.max = most;
-    bar.value = Math.max(0, share);
-    row.append(bar);
-    cell(row, `${(100 * share).toFixed(1)} %`, "span");
-    return row;
-  }));
+  const columns = report.counts[0].map((_, i) => report.counts.reduce((sum, row) => sum + row[i], 0));
+  drawShares($("labels"), report.labels, report.by_label, report.margin_by_label);
+  drawShares($("bars"), report.topics.map((each) => each.words.slice(0, 4).join(", ")), columns,
+    report.margin * Math.sqrt(report.counts.length));
   $("topics").hidden = false;
 }
 
@@ -242,6 +267,6 @@ async function fetched(what, name) {
   save(given ? given[1] : name, await found.blob());
 }
 
-$("job-result").addEventListener("click", () => fetched("result", "result"));
-$("job-certificate").addEventListener("click", () => fetched("certificate", "result.guarantee.json"));
-$("job-cancel").addEventListener("click", () => ask(`/v1/jobs/${watching}`, { method: "DELETE" }));
+$("job-result").addEventListener("click", acting(() => fetched("result", "result")));
+$("job-certificate").addEventListener("click", acting(() => fetched("certificate", "result.guarantee.json")));
+$("job-cancel").addEventListener("click", acting(() => ask(`/v1/jobs/${watching}`, { method: "DELETE" })));

@@ -1,0 +1,1 @@
+dptext synthesize private.jsonl bloggers.jsonl --public pool.jsonl --mechanism prototypes --set epsilon=1 --set about=60 --set unit=author --set encoder=glove --set 'labels=["male", "female"]' --label-field label --set 'names=["written by a man", "written by a woman"]' --author-field author

@@ -1,0 +1,51 @@
+// What the page draws, of what app.js gives.
+"use strict";
+
+const $ = (id) => document.getElementById(id);
+
+function cell(row, text, kind = "td") {
+  const made = document.createElement(kind);
+  made.textContent = text;
+  row.append(made);
+}
+
+// Parts of a whole as [from, width, class]; a margin is drawn thin.
+function bar(label, parts) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  for (const [name, value] of [["viewBox", "0 0 100 10"], ["preserveAspectRatio", "none"], ["role", "img"],
+    ["aria-label", label], ["class", "meter"]]) made.setAttribute(name, value);
+  for (const [from, width, kind] of parts) {
+    const part = document.createElementNS("http://www.w3.org/2000/svg", "rect"), thin = kind === "margin";
+    const left = Math.min(100, Math.max(0, 100 * from)), right = Math.min(100, Math.max(0, 100 * (from + width)));
+    for (const [name, value] of [["x", left], ["width", right - left], ["y", thin ? 4 : 0], ["height", thin ? 2 : 10],
+      ["class", kind]]) part.setAttribute(name, value);
+    made.append(part);
+  }
+  return made;
+}
+
+// Noisy numbers as shares of their sum; below 0 is drawn as 0.
+function drawShares(where, names, counts, margin) {
+  const all = Math.max(1, counts.reduce((sum, each) => sum + each, 0));
+  const order = names.map((_, i) => i).sort((one, other) => counts[other] - counts[one]);
+  const longest = Math.max(...counts.map((each) => each + margin), 1);
+  where.hidden = !names.length;
+  where.lastElementChild.replaceChildren(...order.map((i) => {
+    const row = document.createElement("div"), count = Math.max(0, counts[i]);
+    const share = `${(100 * count / all).toFixed(0)} % ± ${(100 * margin / all).toFixed(0)}`;
+    row.className = "bar";
+    cell(row, names[i], "span");
+    row.append(bar(`${names[i]}: ${share}`, [[0, count / longest, "share"],
+      [(count - margin) / longest, 2 * margin / longest, "margin"]]));
+    cell(row, share, "span");
+    return row;
+  }));
+}
+
+function save(name, blob) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}

@@ -1,0 +1,186 @@
+"""What goes in and out of the routes, as `/openapi.json` describes it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from dptext.service.problems import TITLES
+from dptext.service.work import Wanted
+
+_LONGEST: Final = 200
+
+
+class Row(BaseModel):
+    """A private record."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    text: str
+    id: str | None = None
+    label: str | None = None
+    author: str | None = None
+
+
+class Records(BaseModel):
+    """A few private records."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    records: list[Row] = Field(min_length=1)
+    max_per_author: int | None = Field(None, ge=1, le=1_000_000)
+    delta: float = Field(0.0, ge=0, lt=1)
+
+    def wanted(self) -> Wanted:
+        """The same without what was left out."""
+        rows = [each.model_dump(exclude_none=True) for each in self.records]
+        return Wanted(rows, self.max_per_author, self.delta)
+
+
+class Question(BaseModel):
+    """Of which unit, at which delta."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    unit: str | None = None
+    delta: float = Field(0.0, ge=0, lt=1)
+
+
+class Opening(BaseModel):
+    """A new account."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    name: str = Field(min_length=1, max_length=_LONGEST)
+    epsilon: float = Field(gt=0, le=1e6)
+    delta: float = Field(0.0, ge=0, lt=1)
+    unit: str = "document"
+    relation: str = "replace_one"
+    dataset: str | None = Field(None, min_length=1, max_length=_LONGEST)
+
+
+class KeyTold(BaseModel):
+    """What a key is and may."""
+
+    name: str
+    account: str | None
+    unit: str | None
+    scopes: list[str]
+
+
+class ModelTold(BaseModel):
+    """A model in words and data."""
+
+    name: str
+    kind: str
+    answers: str = Field(description='"each text" or "a corpus"')
+    settings: dict[str, Any]
+    reads_labels: bool
+    labels: list[str]
+    guarantees: list[dict[str, Any]]
+    sentence: str
+    words: list[str]
+
+
+class Cost(BaseModel):
+    """What a release would cost."""
+
+    epsilon: str
+    left: str
+
+
+class Words(BaseModel):
+    """A certificate in plain words, and on one page for whoever answers for the release."""
+
+    words: str
+    legal: str
+
+
+class Answer(Words):
+    """A release."""
+
+    releases: str = Field(description="JSON Lines, one a record")
+    certificate: str = Field(description="JSON")
+    sentence: str
+    left: str
+
+
+class Balance(BaseModel):
+    """An account, and what is left of it."""
+
+    name: str
+    dataset: str
+    unit: str
+    relation: str
+    epsilon: float
+    delta: float
+    spent: str
+    left: str
+    charges: int
+
+
+class ChargeTold(BaseModel):
+    """A charge; `release` is the sha256 that it was settled with."""
+
+    number: int
+    at: str
+    kind: str
+    epsilon: str
+    release: str | None
+
+
+class Log(Balance):
+    """An account with its last charges, the newest first."""
+
+    log: list[ChargeTold]
+
+
+class Noted(BaseModel):
+    """A line of the audit log."""
+
+    number: int
+    at: float
+    who: str
+    account: str | None
+    model: str | None
+    event: str
+    charge: int | None
+    certificate: str | None
+
+
+class JobTold(BaseModel):
+    """Where a job stands."""
+
+    id: str
+    kind: str
+    model: str
+    state: str
+    records_done: int
+    problem: str | None
+    certificate_sha256: str | None
+    expires: float | None
+
+
+class Refusal(BaseModel):
+    """A problem after RFC 9457; `budget-exhausted` has asked, left and missing, too."""
+
+    model_config = ConfigDict(extra="allow")
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """These statuses for the description of a route, each with a problem."""
+    content = {"application/problem+json": {"schema": Refusal.model_json_schema()}}
+    return {status: {"description": TITLES[status], "content": content} for status in statuses}
+
+
+#: Of every route that needs a key.
+KEYED: Final = refusals(401, 403, 408, 413, 415, 422, 429, 503)
+#: Of those that name something.
+NAMED: Final = {**KEYED, **refusals(404)}
+
+
+def file_of(description: str, *kinds: str) -> dict[str, Any]:
+    """A body that is a file of one of these media types."""
+    binary = {"schema": {"type": "string", "format": "binary"}}
+    return {"description": description, "content": dict.fromkeys(kinds, binary)}

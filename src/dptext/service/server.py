@@ -1,0 +1,83 @@
+"""The server under the gateway: HTTP/1.1 where nobody without a key holds a connection for long."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Final
+
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+#: Seconds from a connection, or from the last answer on it, to a request whose key holds.
+PATIENCE: Final = 20.0
+_STOPPING: Final = 10  # seconds for answers under way: what is cut goes on at the next start
+
+
+class Patient(H11Protocol):
+    """A connection that ends where no request with a key comes in time, or where its place is needed.
+
+    uvicorn bounds neither how long headers may take nor idle connections; its `limit_concurrency` counts them all, and
+    would turn everybody away while they wait.
+    """
+
+    _since = 0.0
+    _late: asyncio.TimerHandle | None = None
+
+    @property
+    def _kept(self) -> bool:
+        """Whether it waits for the answer to a request whose key holds."""
+        return self.cycle is not None and not self.cycle.response_complete and "key" in self.scope["state"]
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        """Take the place of the connection that has waited longest for nothing, where all are taken."""
+        super().connection_made(transport)
+        self._wait()
+        if self.limit_concurrency is not None and len(self.connections) >= self.limit_concurrency:
+            idle = [each for each in self.connections if isinstance(each, Patient) and not each._kept]  # noqa: SLF001
+            min(idle, key=lambda each: each._since).end()  # noqa: SLF001  # of its own kind
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        self._wait()
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the time."""
+        if self._late is not None:
+            self._late.cancel()
+        super().connection_lost(exc)
+
+    def end(self) -> None:
+        """End it at once, with whatever nobody has read."""
+        self.connections.discard(self)
+        self.transport.abort()
+
+    def _wait(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+        self._since = time.monotonic()
+        self._late = self.loop.call_later(PATIENCE, self._overdue)
+
+    def _overdue(self) -> None:
+        if not self._kept:
+            self.end()
+
+
+def server(app: FastAPI, host: str, port: int) -> uvicorn.Server:
+    """The server of an application of `create_app`."""
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        http=Patient,
+        ws="none",
+        access_log=False,  # a path may hold a name
+        server_header=False,
+        log_level="warning",
+        h11_max_incomplete_event_size=16_384,
+        limit_concurrency=app.state.gate.settings.connections + 1,
+        timeout_graceful_shutdown=_STOPPING,
+    )
+    return uvicorn.Server(config)

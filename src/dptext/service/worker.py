@@ -1,0 +1,266 @@
+"""The threads of a gateway: one runs jobs, the keys in turn; another forgets what has expired, however long a job is.
+
+The charge of a job is named by the job. The run is `privatize_file`, which goes on after a kill and publishes once. A
+synthesis that is killed begins anew under the same charge: its files are whole before the charge is settled with them,
+and are shown to nobody before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from dptext.errors import DPTextError, LedgerError, PrivacyError
+from dptext.runs.certificate import Certificate, certificate_path, stream_mark
+from dptext.runs.files import privatize_file
+from dptext.runs.payment import Payment
+from dptext.runs.plan import Plan
+from dptext.runs.resume import State, state_path
+from dptext.runs.synthesizing import Private, run
+from dptext.runs.verification import read_certificate
+from dptext.service.answers import Answers
+from dptext.service.jobs import OPEN, Jobs, Wish, charge_key
+from dptext.service.problems import Problem, in_words_of_the_api
+from dptext.service.store import JOBS, KEYS, Event
+from dptext.service.work import POOL
+from dptext.synthesis.spec import SynthesisSpec
+from dptext.text.files import held
+from dptext.text.formats import Format
+from dptext.text.reading import read_batches, read_records
+from dptext.text.writers import APPENDABLE
+
+_LEASE: Final = 30.0  # seconds without a word after which another process may go on
+_TELL: Final = 1.0
+_AGAIN: Final = 5.0  # seconds until a job asks a database again that went away
+_SWEEP: Final = 60.0
+_STARTS: Final = 3  # that end with the process, and no record further than before
+_LOCK: Final = "lock"
+
+
+class CancelledError(PrivacyError):
+    """The job was cancelled."""
+
+
+class Worker:
+    """Runs the jobs whose files lie here, one at a time."""
+
+    def __init__(self, jobs: Jobs, answers: Answers) -> None:
+        self._jobs, self._answers = jobs, answers
+        self._settings, self._store = jobs.settings, jobs.store
+        self._own = secrets.token_hex(8)
+        self._lock = contextlib.ExitStack()
+        self._stop, self._wake = threading.Event(), threading.Event()
+        self._threads = [threading.Thread(target=each, daemon=True) for each in (self._serve, self._tidy)]
+        self._turn, self._turns = 0, dict[str, int]()
+
+    def start(self) -> None:
+        """Begin to run jobs, first those that a kill left. ConfigError: another gateway has this spool."""
+        spool = self._settings.spool
+        spool.mkdir(mode=0o700, parents=True, exist_ok=True)
+        spool.chmod(0o700)
+        self._lock.enter_context(held(spool / _LOCK, f"Another gateway uses the spool {spool}: give each its own."))
+        self.sweep()
+        for row in self._store.rows(sa.select(JOBS).where(JOBS.c.state.in_(OPEN))):
+            if self._jobs.folder(row).is_dir():  # whoever held it is dead
+                self._store.write(JOBS.update().where(JOBS.c.id == row.id).values(lease=0.0))
+        for each in self._threads:
+            each.start()
+
+    def wake(self) -> None:
+        """Look for a job at once."""
+        self._wake.set()
+
+    def close(self) -> None:
+        """Stop after the job at hand, which goes on when the gateway starts again."""
+        self._stop.set()
+        self._wake.set()
+        for each in self._threads:
+            each.join(timeout=10)
+        self._lock.close()
+
+    def sweep(self) -> None:
+        """Forget what has expired, and delete files of jobs that ended badly and uploads that never became a job."""
+        self._answers.sweep()
+        now = time.time()
+        self._jobs.expire(now)
+        # Seen before the rows are read: what no row knows may be on its way to one, unless nothing came for long.
+        folders = [folder for folder in self._settings.spool.iterdir() if folder.is_dir()]
+        quiet = {folder for folder in folders if _touched(folder) < now - 2 * self._settings.seconds}
+        rows = self._store.rows(sa.select(JOBS))
+        wanted = {self._jobs.folder(row): row.state in (*OPEN, "done") for row in rows}
+        for folder in folders:
+            if not wanted.get(folder, folder not in quiet):
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _tidy(self) -> None:
+        while not self._stop.wait(_SWEEP):
+            with contextlib.suppress(DPTextError, OSError):  # the database is away: it is asked again
+                self.sweep()
+
+    def _serve(self) -> None:
+        while not self._stop.is_set():
+            try:
+                if not self._one():
+                    self._wake.wait(1.0)
+                    self._wake.clear()
+            except (DPTextError, OSError):
+                self._stop.wait(1.0)
+
+    def _one(self) -> bool:
+        """Run one job whose file lies here, if there is any."""
+        now = time.time()
+        waiting = sa.select(JOBS).where(JOBS.c.state.in_(OPEN), JOBS.c.lease < now).order_by(JOBS.c.created)
+        for row in self._in_turn(self._store.rows(waiting)):
+            if not self._jobs.folder(row).is_dir():
+                continue
+            mine = JOBS.update().where(JOBS.c.id == row.id, JOBS.c.lease < now, JOBS.c.state == row.state)
+            state = "cancelling" if row.state == "cancelling" else "running"
+            taken = {"state": state, "owner": self._own, "lease": now + _LEASE, "starts": row.starts + 1}
+            if self._store.write(mine.values(**taken)):
+                self._turn += 1
+                self._turns |= dict.fromkeys(_whose(row), self._turn)
+                self._run(row)
+                return True
+        return False
+
+    def _in_turn(self, rows: Iterable[Any]) -> list[Any]:
+        """First the jobs of the account, then of the key, whose last turn is the longest ago."""
+        return sorted(rows, key=lambda row: [self._turns.get(each, 0) for each in _whose(row)])
+
+    def _run(self, row: Any) -> None:
+        beating = threading.Event()
+        heart = threading.Thread(target=self._beat, args=(row.id, beating), daemon=True)
+        heart.start()
+        problem, certificate = None, None
+        try:
+            certificate = self._done(row)
+        except LedgerError:
+            again = JOBS.update().where(JOBS.c.id == row.id)
+            later = again.values(lease=time.time() + _AGAIN, starts=0)
+            self._store.write(later, again.where(JOBS.c.state == "running").values(state="queued"))
+            return
+        except DPTextError as error:
+            problem = in_words_of_the_api(str(error).replace(str(self._jobs.folder(row) / "input"), "the file"))
+        except Exception as error:  # noqa: BLE001  # of whatever reads a text: its message could hold it
+            problem = f"It failed with {type(error).__name__}."
+        finally:
+            beating.set()
+            heart.join()
+        if certificate:
+            (self._jobs.folder(row) / "input").unlink(missing_ok=True)
+            paid = certificate.charged.number if certificate.charged else None
+            if self._ended(row, "running", "done", None, paid, certificate.sha256):
+                return
+        number, charge = self._jobs.charge_of(row)
+        problem = f"{problem or 'Cancelled.'} {charge}"
+        if self._ended(row, "cancelling", "cancelled", problem, number) or self._ended(
+            row, "running", "failed", problem, number
+        ):
+            self._jobs.delete(row)
+
+    def _ended(
+        self, row: Any, before: str, state: str, problem: str | None, charge: int | None, sha256: str | None = None
+    ) -> bool:
+        """End a job of this process that was in the state `before`; whether it was."""
+        mine = JOBS.update().where(JOBS.c.id == row.id, JOBS.c.owner == self._own, JOBS.c.state == before)
+        named = self._store.one(sa.select(KEYS.c.name).where(KEYS.c.prefix == row.prefix))
+        who = f"{named.name if named else 'server'} ({row.prefix})"
+        said = Event(who, f"job {state}", row.account, row.model, charge, sha256)
+        return self._store.change(mine.values(**self._jobs.ended(state, problem, sha256)), said)
+
+    def _beat(self, name: str, over: threading.Event) -> None:
+        while not over.wait(_LEASE / 3):
+            with contextlib.suppress(DPTextError):
+                mine = JOBS.update().where(JOBS.c.id == name, JOBS.c.owner == self._own)
+                self._store.write(mine.values(lease=time.time() + _LEASE))
+
+    def _done(self, row: Any) -> Certificate:
+        """Run a job to its end, and give its certificate."""
+        self._go_on(row)
+        wish, out = Wish.of(row.settings), self._jobs.out(row)
+        source = self._jobs.folder(row) / "input"
+        payment = Payment(self._jobs.ledger, row.account, charge_key(row.id))
+        # A kill came after it.
+        whole = certificate_path(out).is_file() and not state_path(out).exists() and out.exists()
+        if not whole and row.starts >= _STARTS:
+            raise PrivacyError(f"The gateway died each time in {_STARTS} starts of this job: it is given up.")
+        if wish.kind == "synthesize":
+            if not whole:
+                self._synthesize(row, wish, source, out, payment)
+            self._go_on(row)
+            found = read_certificate(certificate_path(out))
+            stream = found.charged.stream if found.charged else None
+            self._jobs.ledger.settle(row.account, charge_key(row.id), stream_mark(stream or ""))
+            return found
+        if whole:
+            return read_certificate(certificate_path(out))
+        last = 0.0
+
+        def tell(done: int) -> None:
+            nonlocal last
+            if time.monotonic() - last > _TELL:
+                last = time.monotonic()
+                further = JOBS.update().where(JOBS.c.id == row.id, JOBS.c.done < done)
+                self._store.write(further.values(done=done, starts=0))
+            if self._stop.is_set():
+                raise LedgerError("The gateway is stopping.")
+            self._go_on(row)
+
+        with contextlib.closing(read_batches(source, wish.fields, format=wish.format)) as batches:
+            next(batches, None)  # before anything is charged: a wrong name of a column costs nothing
+        plan = Plan(
+            wish.fields,
+            input_format=wish.format,
+            delta=wish.delta,
+            max_per_author=wish.max_per_author,
+        )
+        resume = _can_go_on(out, wish.format)
+        plan = replace(plan, resume=resume, force=not resume)
+        mechanism = self._jobs.models.loaded(row.model)
+        return privatize_file(source, out, mechanism, plan=plan, payment=payment, on_progress=tell)
+
+    def _go_on(self, row: Any) -> None:
+        if self._jobs.row(row.id).state == "cancelling":
+            raise CancelledError("Cancelled.")
+
+    def _synthesize(self, row: Any, wish: Wish, source: Path, out: Path, payment: Payment) -> None:
+        spec = self._jobs.models.spec(row.model)
+        if not isinstance(spec, SynthesisSpec):
+            raise Problem(422, "no-synthesis", "This model answers each text: POST /v1/jobs.")
+        pool = list(read_records(self._jobs.models.path(row.model) / POOL))
+        for each in set(source.parent.iterdir()) - {source}:
+            each.unlink()  # drawn by an attempt that was killed, and seen by nobody
+        found = run(
+            Private(source, wish.fields, {"format": wish.format}), spec.fit(public=pool), payment=payment, settled=False
+        )
+        found.write(out, force=True)
+
+
+def _whose(row: Any) -> tuple[str, str]:
+    """Names of the account and of the key of a job."""
+    return f"account {row.account}", f"key {row.prefix}"
+
+
+def _touched(folder: Path) -> float:
+    """When something was last written in a folder; 0 where it is gone."""
+    try:
+        return max(path.stat().st_mtime for path in (folder, *folder.iterdir()))
+    except OSError:
+        return 0.0
+
+
+def _can_go_on(out: Path, kind: Format) -> bool:
+    """Whether an unfinished run lies there that can be gone on with; else it begins anew, under the same charge."""
+    with contextlib.suppress(DPTextError):
+        state = State.load(state_path(out))
+        return kind in APPENDABLE or bool(state.certificate)
+    return False

@@ -1,0 +1,259 @@
+"""What a Parquet file unpacks to, by its footer and the headers of its pages, before pyarrow sees either.
+
+A page is unpacked whole, and a row may name a long text of a dictionary in a few bits; the sizes in the footer are
+claims that nobody checks. Both are read here byte by byte, as pyarrow ends the process for some damaged footers. The
+formats are those of https://parquet.apache.org/docs/file-format and of Thrift's compact protocol.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dptext.errors import needing
+
+_BATCH: Final = 2**20  # bytes of the rows that are read at once, about,
+_REPEATED: Final = 2**22  # and at most where values may repeat
+_MOST_PAGE: Final = 2**27
+_MOST_DICTIONARY: Final = 2**25
+_MOST_FOOTER: Final = 2**25
+_MOST_ITEMS: Final = 2**22  # of a footer
+_MOST_TIMES: Final = 1_000  # as many bytes as lie in the file
+_VALUE: Final = 16  # bytes of a number, or beside a text
+_DICTIONARY_PAGE: Final = 2
+#: Of a data page of version 1 and 2: the field with its own header, and the one therein that says the encoding.
+_DATA_PAGES: Final = {0: (5, 2), 3: (8, 4)}
+_OF_DICTIONARY: Final = (2, 8)  # encodings
+_DELTAS: Final = (6, 7)
+_CODECS: Final = {1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}
+_INT32, _INT64, _BINARY, _LIST, _STRUCT = 5, 6, 8, 9, 12
+#: The lists of a footer, by the fields that lead there, and what they hold. Readers do not look at what a list says.
+_LISTS: Final[dict[tuple[int, ...], int]] = {
+    **dict.fromkeys([(2,), (4,), (5,), (7,), (4, 1), (4, 4), (4, 1, 3, 8), (4, 1, 3, 13)], _STRUCT),
+    **dict.fromkeys([(4, 1, 3, 2), (4, 1, 3, 17, 2)], _INT32),
+    **dict.fromkeys([(4, 1, 3, 16, 2), (4, 1, 3, 16, 3)], _INT64),
+    (4, 1, 3, 3): _BINARY,
+}
+_PAGE: Final = (0,)  # leads to no list
+_NOT_PARQUET: Final = "the file is not Parquet, or it is truncated or damaged"
+_DAMAGED: Final = "the Parquet data is truncated or damaged"
+#: Why a file is refused that may be a bomb.
+LARGE: Final = "the Parquet data unpacks to more than is read: write smaller pages or row groups"
+# pyarrow unpacks all of their lengths before the first text: 2**31 of them take a page ten bytes.
+_DELTA: Final = "its texts are in a delta encoding, which is not read: write Parquet with plain or dictionary encoding"
+
+_Fields = dict[int, tuple[int, Any]]
+
+
+class UnreadableError(Exception):
+    """Why a file is not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """The values of a column in a group of rows: where they begin, how many there are, and how they are packed."""
+
+    at: int
+    values: int
+    codec: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """The header of a page; its data lie at `at`."""
+
+    at: int
+    kind: int
+    unpacked: int
+    packed: int
+    values: int
+    encoding: int
+
+
+def most_bytes(raw: io.BufferedReader) -> int:
+    """Bytes that all of a file may unpack to."""
+    return max(2**30, _MOST_TIMES * raw.seek(0, os.SEEK_END))
+
+
+def chunks_of(raw: io.BufferedReader) -> list[list[Chunk]]:
+    """The chunks of each group of rows, as the footer says. UnreadableError: it is damaged or too long."""
+    end = raw.seek(0, os.SEEK_END) - 8
+    raw.seek(max(0, end))
+    size = int.from_bytes(raw.read(4), "little")
+    _require(raw.read() == b"PAR1" and size <= end, _NOT_PARQUET)
+    _require(size <= _MOST_FOOTER, LARGE)
+    raw.seek(end - size)
+    footer = _Compact(io.BytesIO(raw.read(size)), _MOST_ITEMS).struct(())
+    raw.seek(0)
+    return [
+        [_chunk(_field(chunk, 3, _STRUCT)) for chunk in _field(group, 1, _LIST)] for group in _field(footer, 4, _LIST)
+    ]
+
+
+def rows_at_once(raw: io.BufferedReader, schema: Any, groups: list[list[Chunk]], names: Sequence[str]) -> int:
+    """How many rows can be read at once, at least one; of all columns, where none is named.
+
+    UnreadableError: a page, or what one row may hold, is too large; a header is damaged; texts are in a delta encoding.
+    """
+    left = 1_000 + raw.seek(0, os.SEEK_END) // _VALUE  # pages: chunks may lie upon each other
+    rows = _BATCH
+    _require(all(len(group) == len(schema) for group in groups))
+    for place in range(len(schema)):
+        column = schema.column(place)
+        # A path has dots between names, and names may have dots.
+        if names and not any(f"{column.path}.".startswith(f"{name}.") for name in names):
+            continue
+        texts = column.physical_type == "BYTE_ARRAY"
+        for group in groups:
+            value = max(_VALUE, column.length or 0)  # of a fixed length, also where it is null
+            longest, dense, repeated, whole, packed = 0, 0, value, 0, 0
+            for page in _pages(raw, group[place]):
+                left -= 1
+                _require(left > 0)
+                packed += page.packed
+                if page.kind == _DICTIONARY_PAGE:
+                    longest = max(longest, _longest(raw, page, group[place].codec) if texts else 0)
+                    continue
+                _require(page.encoding not in _DELTAS, _DELTA)
+                width = page.unpacked // max(1, page.values)
+                dense = max(dense, width)
+                if page.encoding in _OF_DICTIONARY:
+                    repeated = max(repeated, width := longest)
+                whole += page.values * max(width, value)
+            most = _MOST_PAGE
+            if column.max_repetition_level:  # one row may hold all of them
+                repeated, most = max(repeated, whole), max(most, _MOST_TIMES * packed)
+            _require(repeated <= most, LARGE)
+            rows = min(rows, _BATCH // (dense + 1) + 1, _REPEATED // repeated + 1)
+    return rows
+
+
+def _require(sound: bool, otherwise: str = _DAMAGED) -> None:
+    if not sound:
+        raise UnreadableError(otherwise)
+
+
+def _chunk(told: _Fields) -> Chunk:
+    """A chunk, from where pyarrow begins to read it."""
+    at = _field(told, 9, _INT64)
+    dictionary = _field(told, 11, _INT64) if 11 in told else 0
+    return Chunk(dictionary if 0 < dictionary < at else at, _field(told, 5, _INT64), _field(told, 4, _INT32))
+
+
+def _pages(raw: io.BufferedReader, chunk: Chunk) -> Iterator[_Page]:
+    """The pages of a chunk, to where pyarrow ends, or later."""
+    at, seen = chunk.at, 0
+    while seen < chunk.values:
+        _require(0 < at < 2**62)
+        raw.seek(at)
+        header = _Compact(raw, 100).struct(_PAGE)
+        kind, unpacked, packed = (_field(header, number, _INT32) for number in (1, 2, 3))
+        _require(unpacked <= (_MOST_DICTIONARY if kind == _DICTIONARY_PAGE else _MOST_PAGE), LARGE)
+        values = encoding = 0
+        if kind in _DATA_PAGES:
+            own, number = _DATA_PAGES[kind]
+            inner = _field(header, own, _STRUCT)
+            values, encoding = _field(inner, 1, _INT32), _field(inner, number, _INT32)
+        page = _Page(raw.tell(), kind, unpacked, packed, values, encoding)
+        yield page
+        at, seen = page.at + packed, seen + values
+
+
+def _longest(raw: io.BufferedReader, page: _Page, codec: int) -> int:
+    """Bytes of the longest text of a dictionary, or a bound on it."""
+    with needing("Parquet", "parquet"):
+        import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]  # noqa: PLC0415
+    raw.seek(page.at)
+    data = raw.read(page.packed)
+    if codec:
+        unpacked = None
+        with contextlib.suppress(pa.ArrowException, OSError, ValueError, LookupError):
+            unpacked = pa.decompress(data, page.unpacked, _CODECS[codec], asbytes=True)
+        if unpacked is None:  # damaged, or of a codec that pyarrow knows within Parquet alone
+            return page.unpacked
+        data = unpacked
+    at = longest = 0
+    while at < len(data):
+        size = int.from_bytes(data[at : at + 4], "little")
+        longest, at = max(longest, size), at + 4 + size
+    return min(longest, page.unpacked)
+
+
+def _field(fields: _Fields, number: int, kind: int) -> Any:
+    """The value of a field, which must be there and of this type; numbers are not negative."""
+    found, value = fields.get(number, (0, None))
+    _require(found == kind and (not isinstance(value, int) or value >= 0))
+    return value
+
+
+@dataclass(slots=True)
+class _Compact:
+    """Reads Thrift's compact protocol, with at most so many fields and items.
+
+    What two readers could take for two things is damaged: a field that comes twice, or a number of too many bits.
+    """
+
+    raw: io.BufferedIOBase
+    left: int
+
+    def struct(self, path: tuple[int, ...]) -> _Fields:
+        """The fields of a struct by number, with their types; `path` leads to it."""
+        found: _Fields = {}
+        field = 0
+        while (head := self._bytes(1)[0]) & 15:
+            field = field + (head >> 4) if head >> 4 else self._number()
+            _require(0 < field < 100 and field not in found)
+            found[field] = head & 15, self._value(head & 15, (*path, field))
+        return found
+
+    def _value(self, kind: int, path: tuple[int, ...]) -> Any:
+        """A number, a struct, or a list of structs; None for all else."""
+        self.left -= 1
+        _require(self.left > 0 and len(path) < 12)
+        match kind:
+            case 1 | 2:  # a boolean is its type
+                return None
+            case 3 | 7:
+                self._bytes(1 if kind == 3 else 8)
+                return None
+            case 4 | 5 | 6:
+                found = self._number()
+                _require(-(2 ** (8 * 2 ** (kind - 3) - 1)) <= found < 2 ** (8 * 2 ** (kind - 3) - 1))
+                return found
+            case 8:
+                size = self._varint()
+                _require(size <= _MOST_FOOTER)
+                self.raw.seek(size, os.SEEK_CUR)
+                return None
+            case 9:
+                head = self._bytes(1)[0]
+                size, item = self._varint() if head >> 4 == 15 else head >> 4, head & 15
+                _require(_LISTS.get(path) == item and size <= self.left)
+                items = [self._value(item, path) for _ in range(size)]
+                return items if item == _STRUCT else None
+            case 12:
+                return self.struct(path)
+        raise UnreadableError(_DAMAGED)
+
+    def _number(self) -> int:
+        value = self._varint()
+        return value >> 1 ^ -(value & 1)
+
+    def _varint(self) -> int:
+        value = 0
+        for shift in range(0, 64, 7):
+            byte = self._bytes(1)[0]
+            value |= (byte & 127) << shift
+            if byte < 128:
+                _require(value < 2**64)
+                return value
+        raise UnreadableError(_DAMAGED)
+
+    def _bytes(self, size: int) -> bytes:
+        found = self.raw.read(size)
+        _require(len(found) == size)
+        return found

@@ -1,0 +1,299 @@
+"""Jobs of a gateway: whose turn it is, what expires, what is not charged, and what a kill leaves in the audit log."""
+
+import io
+import json
+import re
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import sqlalchemy as sa
+
+from dptext.errors import LedgerError
+from dptext.service import worker
+from dptext.service.problems import in_words_of_the_api
+from dptext.service.store import ANSWERS, EVENTS, JOBS, Store
+from dptext.text import lines, row_checks
+from gateways import Served, served
+
+FEW = [{"text": "secret", "label": "travel"}]
+LINE = b'{"text": "secret", "label": "travel"}\n'
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[Served]:
+    with served(tmp_path) as found:
+        yield found
+
+
+def parquet(table: dict[str, object], **more: object) -> bytes:
+    pq.write_table(pa.table(table), data := io.BytesIO(), store_schema=False, **more)
+    return data.getvalue()
+
+
+def lines_of(fresh: Served, event: str) -> list[sa.Row]:
+    return list(fresh.gate.store.rows(sa.select(EVENTS).where(EVENTS.c.event == event)))
+
+
+def test_accounts_and_keys_take_turns(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job of another account or key waits for one job of whoever sent many before, not for all."""
+    limit = fresh.ledger.account("reviews").limit
+    fresh.ledger.open_account("second", limit)
+    keys = [
+        fresh.gate.keys.create(name, account=account, scopes=("jobs",))
+        for name, account in (("one", "reviews"), ("two", "reviews"), ("else", "second"))
+    ]
+    ran, all_are_here = [], threading.Event()
+    run = worker.privatize_file
+
+    def noted(source: Path, *given: object, **more: object) -> object:
+        assert all_are_here.wait(30)
+        ran.append(source.parent.name.split("-")[1])
+        return run(source, *given, **more)
+
+    monkeypatch.setattr(worker, "privatize_file", noted)
+    names: dict[str, str] = {}
+    for who, key, number in (*(("a", keys[0], n) for n in range(4)), ("b", keys[1], 0), ("c", keys[2], 0)):
+        asked = fresh.client.post(
+            "/v1/jobs",
+            params={"model": "labels", "label_field": "label"},
+            content=LINE,
+            headers=fresh.headers(key, f"job-of-{who}-{number}"),
+        )
+        names[asked.json()["id"]] = who
+    all_are_here.set()
+    end = time.monotonic() + 60
+    while len(ran) < 6 and time.monotonic() < end:
+        time.sleep(0.02)
+    assert "".join(names[each] for each in ran) == "acbaaa"
+
+
+def test_what_expires_does_so_beside_a_long_job(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    fresh.gate.worker.close()
+    monkeypatch.setattr(worker, "_SWEEP", 0.05)
+    running, over = threading.Event(), threading.Event()
+
+    def long(*_: object, **__: object) -> None:
+        running.set()
+        over.wait(30)
+        raise LedgerError("It stops here.")
+
+    monkeypatch.setattr(worker, "privatize_file", long)
+    again = worker.Worker(fresh.gate.jobs, fresh.gate.answers)
+    again.start()
+    try:
+        assert fresh.privatize(FEW).status_code == 200
+        name = fresh.job(LINE).json()["id"]
+        assert running.wait(30)
+        fresh.gate.store.write(ANSWERS.update().values(expires=0.0), JOBS.update().values(expires=0.0))
+        end = time.monotonic() + 30
+        while fresh.gate.store.rows(sa.select(ANSWERS)) and time.monotonic() < end:
+            time.sleep(0.02)
+        assert not fresh.gate.store.rows(sa.select(ANSWERS))
+        told = fresh.client.get(f"/v1/jobs/{name}", headers=fresh.headers()).json()
+        assert (told["state"], told["expires"]) == ("running", None)  # a job that goes on does not expire
+    finally:
+        over.set()
+        again.close()
+
+
+def test_it_expires_some_time_after_its_end(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = worker.privatize_file
+
+    def late(*given: object, **more: object) -> object:
+        fresh.gate.store.write(JOBS.update().values(created=1.0, expires=1.0))  # it took years
+        return run(*given, **more)
+
+    monkeypatch.setattr(worker, "privatize_file", late)
+    name = fresh.job(LINE).json()["id"]
+    done = fresh.ended(name)
+    assert done["state"] == "done"
+    assert done["expires"] == pytest.approx(time.time() + 72 * 3_600, abs=60)
+    result = f"/v1/jobs/{name}/result"
+    assert fresh.client.get(result, headers=fresh.headers()).status_code == 200
+    fresh.gate.store.write(JOBS.update().values(expires=time.time() - 1))  # and no sweep has come
+    assert fresh.ended(name)["state"] == "expired"
+    assert fresh.client.get(result, headers=fresh.headers()).json()["type"] == "urn:dptext:not-done"
+    assert fresh.client.get(f"/v1/jobs/{name}/certificate", headers=fresh.headers()).status_code == 409
+
+
+def test_an_expired_answer_is_not_given_before_the_sweep(fresh: Served) -> None:
+    assert fresh.privatize(FEW).status_code == 200
+    (row,) = fresh.gate.store.rows(sa.select(ANSWERS))
+    assert row.expires == pytest.approx(time.time() + 72 * 3_600, abs=60)
+    fresh.gate.store.write(ANSWERS.update().values(expires=time.time() - 1))
+    assert fresh.privatize(FEW).json()["type"] == "urn:dptext:privacy"
+    assert len(fresh.charges()) == 1
+
+
+def test_an_open_job_whose_file_is_nowhere_expires(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    fresh.gate.worker.close()
+    name = fresh.job(LINE).json()["id"]
+    (folder,) = (fresh.folder / "spool").glob("job-*")
+    fresh.gate.store.write(JOBS.update().values(expires=1.0))
+    fresh.gate.worker.sweep()
+    assert fresh.client.get(f"/v1/jobs/{name}", headers=fresh.headers()).json()["state"] == "queued"
+    (folder / "input").unlink()
+    folder.rmdir()
+    fresh.gate.store.write(JOBS.update().values(expires=1.0))
+    fresh.gate.worker.sweep()
+    told = fresh.client.get(f"/v1/jobs/{name}", headers=fresh.headers()).json()
+    assert (told["state"], told["problem"]) == ("expired", "It has expired. Nothing was charged.")
+
+
+def test_a_wrong_name_of_a_field_is_not_charged(fresh: Served) -> None:
+    good = {"jsonl": LINE, "csv": b"text,label\nsecret,travel\n", "parquet": parquet({"text": ["a"], "label": ["b"]})}
+    asked = {
+        (kind, field): fresh.job(data, f"{kind}-{field}", format=kind, **{field: "nothing"}).json()["id"]
+        for kind, data in good.items()
+        for field in ("text_field", "label_field")
+    }
+    for (_, field), name in asked.items():
+        problem = fresh.ended(name)["problem"]
+        assert problem.startswith("the file, record 1: ")
+        assert problem.endswith("Nothing was charged.")
+        assert "'nothing'" in problem
+        assert (
+            "name it with text_field" if field == "text_field" else "label_field, id_field or author_field"
+        ) in problem
+        assert not re.search("--|Python", problem), problem
+    assert fresh.charges() == []
+
+
+def test_a_header_without_a_column_of_a_synthesis_is_not_charged(fresh: Served) -> None:
+    """Of a record nothing is told: one that has not the fields adds nothing."""
+    given = {"path": "/v1/synthesize", "model": "topics", "label_field": "nothing", "format": "csv"}
+    problem = fresh.ended(fresh.job(b"text,label\nsecret,travel\n", **given).json()["id"])["problem"]
+    assert problem.startswith("The header of the private corpus lacks a column that was named")
+    assert problem.endswith("Nothing was charged.")
+    assert fresh.charges() == []
+
+
+def test_messages_of_the_library_in_words_of_the_api() -> None:
+    """Of each message about fields: the options are those of requests, and no other is offered."""
+    fields = ["text", "label"]
+    for said in (
+        lines.no_column("text", fields, fields),
+        lines.no_column("label", fields, fields),
+        lines.missing_field("label", fields, fields),
+        row_checks._NULL.format("text"),
+        "Repair it, or skip such records: --on-error skip.",
+        "Expected a maximum of records for each author: --author-field NAME --max-per-author N.",
+    ):
+        found = in_words_of_the_api(said)
+        assert not re.search("--|command line|Python|keep|subject|on_error|empty", found), found
+    assert in_words_of_the_api("a maximum: --max-per-author N") == "a maximum: max_per_author N"
+
+
+def test_a_bomb_fails_and_says_what_became_of_its_charge(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One page that unpacks to too much; and a text that is repeated to 30 GB, some of which are read before."""
+    monkeypatch.setattr("dptext.text.parquet_rows.most_bytes", lambda _: 100_000_000)
+    page = {"text": ["a" * (2**27 + 1)], "label": ["travel"]}
+    page_bomb = parquet(page, compression="zstd", use_dictionary=False, write_statistics=False)
+    rows = 100_000
+    text = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["a" * 300_000]))
+    repeated_bomb = parquet({"text": text, "label": ["travel"] * rows}, compression="zstd")
+    for number, (data, charged) in enumerate(((page_bomb, "Nothing was charged."), (repeated_bomb, "Charge 1 stays"))):
+        assert len(data) < 20_000
+        failed = fresh.ended(fresh.job(data, f"bomb-number-{number}", format="parquet").json()["id"])
+        assert failed["state"] == "failed"
+        assert "unpacks to more than is read" in failed["problem"]
+        assert charged in failed["problem"]
+        assert list((fresh.folder / "spool").glob("*-*")) == []
+
+
+@pytest.mark.parametrize("further", [False, True])
+def test_a_job_that_ends_its_process_is_given_up(fresh: Served, monkeypatch: pytest.MonkeyPatch, further: bool) -> None:
+    """Three starts may get no record further than those before; a thread that ends stands for the process."""
+    fresh.gate.worker.close()
+    starts = []
+
+    class Dies(BaseException):
+        """As nothing else is caught."""
+
+    def dies(*_: object, payment: object, on_progress: object, **__: object) -> None:
+        starts.append(1)
+        on_progress(len(starts) if further else 1)
+        raise Dies
+
+    monkeypatch.setattr(worker, "privatize_file", dies)
+    name = fresh.job(LINE).json()["id"]
+    again = worker.Worker(fresh.gate.jobs, fresh.gate.answers)
+    for _ in range(6):
+        fresh.gate.store.write(JOBS.update().values(lease=0.0))
+        try:
+            again._one()
+        except Dies:
+            continue
+    told = fresh.client.get(f"/v1/jobs/{name}", headers=fresh.headers()).json()
+    if further:
+        assert (told["state"], len(starts)) == ("running", 6)
+        return
+    assert len(starts) == 1 + 3  # the first got to a record
+    assert told["state"] == "failed"
+    assert told["problem"] == "The gateway died each time in 3 starts of this job: it is given up. Nothing was charged."
+
+
+def test_a_line_of_the_audit_log_is_written_with_the_answer(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the process dies between the two, neither is there: no answer is seen that no line tells of."""
+    line, dead = "dptext.service.store._line", []
+
+    def dies(event: object) -> None:
+        dead.append(event)
+        raise RuntimeError
+
+    with monkeypatch.context() as broken:
+        broken.setattr(line, dies)
+        assert fresh.privatize(FEW).status_code == 503
+    assert [each.event for each in dead] == ["released"]
+    (row,) = fresh.gate.store.rows(sa.select(ANSWERS))
+    assert row.answer is None
+    seen = fresh.privatize(FEW)
+    assert "Idempotent-Replayed" not in seen.headers
+    (said,) = lines_of(fresh, "released")
+    (charge,) = fresh.charges()
+    prefix = fresh.key.split("_")[1]
+    certificate = json.loads(seen.json()["certificate"])["sha256"]
+    assert (said.who, said.charge, said.certificate) == (f"team ({prefix})", charge.number, certificate)
+
+
+def test_a_line_of_the_audit_log_is_written_with_the_end_of_a_job(
+    fresh: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fresh.gate.worker.close()
+    name = fresh.job(LINE).json()["id"]
+    change, died = Store.change, []
+
+    def dies(event: object) -> None:
+        died.append(event)
+        raise LedgerError("The database went away.")
+
+    def broken(store: Store, *given: object) -> bool:
+        with monkeypatch.context() as dying:
+            if not died:
+                dying.setattr("dptext.service.store._line", dies)
+            return change(store, *given)
+
+    monkeypatch.setattr(Store, "change", broken)
+    monkeypatch.setattr(worker, "_LEASE", 0.3)
+    again = worker.Worker(fresh.gate.jobs, fresh.gate.answers)
+    with pytest.raises(LedgerError):
+        again._one()
+    assert fresh.gate.jobs.row(name).state == "running"  # whole, and not to be seen
+    fresh.gate.store.write(JOBS.update().values(lease=0.0))
+    again._one()
+    done = fresh.ended(name)
+    assert (done["state"], [each.event for each in died]) == ("done", ["job done"])
+    (said,) = lines_of(fresh, "job done")
+    assert (said.who, said.charge) == (f"team ({fresh.key.split('_')[1]})", fresh.charges()[0].number)
+    assert said.certificate == done["certificate_sha256"]
+
+
+def test_tables_of_an_older_gateway_get_the_new_column(fresh: Served) -> None:
+    fresh.gate.store.write(sa.text("ALTER TABLE gateway_jobs DROP COLUMN starts"))
+    Store(str(fresh.folder / "books.db")).close()
+    assert fresh.ended(fresh.job(LINE).json()["id"])["state"] == "done"
