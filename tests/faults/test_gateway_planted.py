@@ -209,7 +209,7 @@ FAULTS = {
         "test_who_has_no_key_holds_nothing",
     ),
     "a refused body keeps its connection": (
-        "guarding", '*([] if self._body.whole else [(b"connection", b"close")])', "",
+        "guarding", '*([] if self._body.whole else [(b"connection", b"close")])', "*[]",
         "test_who_has_no_key_holds_nothing",
     ),
     "idle connections keep their places": (
@@ -263,7 +263,17 @@ def outcome(module: str, old: str | tuple[str, ...], new: str | tuple[str, ...],
     """How pytest ends, and what it says of the named test with a fault."""
     (file,) = (path for path in GATEWAY.glob("test_*.py") if f"def {test}(" in path.read_text("utf-8"))
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "planted", "-p", "no:cacheprovider", f"{file}::{test}"],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "planted",
+            "-p",
+            "no:cacheprovider",
+            "--show-capture=no",
+            f"{file}::{test}",
+        ],
         env={
             **os.environ,
             "DPTEXT_PLANTED": json.dumps([f"dptext.service.{module}", old, new]),

@@ -77,7 +77,7 @@ class Answers:
         lease = now + self.seconds
         values: dict[str, Any] = {"payload": mac, "owner": own, "lease": lease, "expires": now + self.kept}
         if self.store.insert(ANSWERS, id=name, answer=None, certificate=None, **values):
-            return Attempt(self, name, own)
+            return Attempt(self, name, own, mac)
         row = self.store.one(sa.select(ANSWERS).where(ANSWERS.c.id == name))
         if row is None:
             raise Problem(409, "in-flight", "Another attempt has just ended: try again.", retry_after=1)
@@ -90,7 +90,7 @@ class Answers:
             return self.opened(row)
         take = (ANSWERS.c.id == name) & ANSWERS.c.answer.is_(None) & (ANSWERS.c.lease < now)
         if self.store.write(ANSWERS.update().where(take).values(owner=own, lease=lease)):
-            return Attempt(self, name, own)
+            return Attempt(self, name, own, mac)
         left = max(1, round(row.lease - now))
         raise Problem(409, "in-flight", "Another attempt with this Idempotency-Key is in flight.", retry_after=left)
 
@@ -112,16 +112,18 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt at an answer, as long as nobody took it over.
+    """One attempt at an answer; where others took it over, the first to store is seen.
 
     Attributes:
         name: of the answer.
         own: tells this attempt from others at the same answer.
+        payload: a keyed digest of what was asked.
     """
 
     answers: Answers
     name: str
     own: str
+    payload: str
 
     @property
     def charge_key(self) -> str:
@@ -131,7 +133,8 @@ class Attempt:
     def store(self, answer: bytes, certificate: str, event: Event) -> Stored:
         """Store the answer with its line of the audit log; what may leave once it is settled, it or a faster one."""
         answers = self.answers
-        mine = (ANSWERS.c.id == self.name) & (ANSWERS.c.owner == self.own) & ANSWERS.c.answer.is_(None)
+        # Also of an attempt whose time is over: whoever stores first is seen, and all draw under the one charge.
+        mine = (ANSWERS.c.id == self.name) & (ANSWERS.c.payload == self.payload) & ANSWERS.c.answer.is_(None)
         sealed, expires = answers.secret.seal(answer, self.name), time.time() + answers.kept
         values = {"answer": sealed, "certificate": certificate, "expires": expires}
         if answers.store.change(ANSWERS.update().where(mine).values(**values), event):

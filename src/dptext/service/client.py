@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from typing import Any, Final
+from urllib.parse import quote
 
 import httpx
 
@@ -60,7 +61,9 @@ def privatize(
     while True:
         status, problem, wait = None, {}, pause
         try:
-            answer = httpx.post(f"{url}/v1/models/{model}/privatize", json=body, headers=headers, timeout=120)
+            answer = httpx.post(
+                f"{url}/v1/models/{quote(model, safe='')}/privatize", json=body, headers=headers, timeout=120
+            )
             if answer.is_success:
                 return dict(answer.json())
             status, said = answer.status_code, answer.headers.get("Retry-After", "")

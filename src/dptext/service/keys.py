@@ -87,7 +87,9 @@ class Keys:
     def find(self, given: str) -> Key | None:
         """The key, if it is one, is not revoked and has not expired. Of an unknown prefix a hash is compared, too."""
         form = _FORM.fullmatch(given)
-        prefix, random = (form[1], form[2]) if form else ("", "")
+        if form is None:  # nobody's: the database is not asked
+            return None
+        prefix, random = form[1], form[2]
         row = self._store.one(sa.select(KEYS).where(KEYS.c.prefix == prefix))
         wanted = row.hash if row is not None else "0" * 64
         same = hmac.compare_digest(wanted, self._secret.mac("key", random.encode()))

@@ -2,31 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from dptext.service.problems import TITLES
+from dptext.service.settings import MOST_RECORDS
 from dptext.service.work import Wanted
 
 _LONGEST: Final = 200
 
 
-class Row(BaseModel):
-    """A private record."""
+class _Body(BaseModel):
+    """A body that is refused at its first unknown field: a list of all of them would be as long as the body."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def known(cls, given: Any) -> Any:
+        """The same; an error where it has a field that nobody knows."""
+        if isinstance(given, dict) and not given.keys() <= cls.model_fields.keys():
+            raise PydanticCustomError("extra_forbidden", "There is a field that nobody knows.")
+        return given
+
+
+class Row(_Body):
+    """A private record."""
+
     text: str
     id: str | None = None
     label: str | None = None
     author: str | None = None
 
 
-class Records(BaseModel):
+class Records(_Body):
     """A few private records."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
-    records: list[Row] = Field(min_length=1)
+    records: Annotated[list[Row], FailFast()] = Field(min_length=1, max_length=MOST_RECORDS)
     max_per_author: int | None = Field(None, ge=1, le=1_000_000)
     delta: float = Field(0.0, ge=0, lt=1)
 
@@ -36,18 +50,16 @@ class Records(BaseModel):
         return Wanted(rows, self.max_per_author, self.delta)
 
 
-class Question(BaseModel):
+class Question(_Body):
     """Of which unit, at which delta."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     unit: str | None = None
     delta: float = Field(0.0, ge=0, lt=1)
 
 
-class Opening(BaseModel):
+class Opening(_Body):
     """A new account."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     name: str = Field(min_length=1, max_length=_LONGEST)
     epsilon: float = Field(gt=0, le=1e6)
     delta: float = Field(0.0, ge=0, lt=1)

@@ -21,6 +21,8 @@ from dptext.text.files import write_first
 _BYTES: Final = 32
 _NONCE: Final = 12
 _MODES: Final = 0o077
+#: Of one call, whatever is set: a body of more is refused at its first record beyond them.
+MOST_RECORDS: Final = 100_000
 _MOST_PADDING: Final = 2**30
 _ORIGIN: Final = re.compile(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?")
 
@@ -69,6 +71,7 @@ class Settings:
     threads: int = 2
 
     def __post_init__(self) -> None:
+        _validate.within(1, MOST_RECORDS, max_records=self.max_records)
         _validate.count(
             max_records=self.max_records,
             max_body=self.max_body,

@@ -8,12 +8,13 @@ and are shown to nobody before.
 from __future__ import annotations
 
 import contextlib
+import re
 import secrets
 import shutil
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,6 +45,16 @@ _AGAIN: Final = 5.0  # seconds until a job asks a database again that went away
 _SWEEP: Final = 60.0
 _STARTS: Final = 3  # that end with the process, and no record further than before
 _LOCK: Final = "lock"
+_LOOK: Final = "Name its fields with text_field, label_field and so on; `dptext check FILE` shows what it has."
+
+
+def _without_names(said: str, wish: Wish) -> str:
+    """A message without what the file has in quotes: names of fields may be a text, where a header is missing."""
+    kept = re.split("[:,;]? (?:found|but one that holds|[(]name another) ", said)[0]
+    asked = {name for name in (wish.model, *asdict(wish.fields).values()) if isinstance(name, str)}
+    if '"' in kept or not set(re.findall("'([^']*)'", kept)) <= asked:
+        kept = "the file cannot be read as asked"
+    return said if kept == said else f"{kept}. {_LOOK}"
 
 
 class CancelledError(PrivacyError):
@@ -149,7 +160,8 @@ class Worker:
             self._store.write(later, again.where(JOBS.c.state == "running").values(state="queued"))
             return
         except DPTextError as error:
-            problem = in_words_of_the_api(str(error).replace(str(self._jobs.folder(row) / "input"), "the file"))
+            said = in_words_of_the_api(str(error).replace(str(self._jobs.folder(row) / "input"), "the file"))
+            problem = _without_names(said, Wish.of(row.settings))
         except Exception as error:  # noqa: BLE001  # of whatever reads a text: its message could hold it
             problem = f"It failed with {type(error).__name__}."
         finally:

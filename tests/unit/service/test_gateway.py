@@ -22,9 +22,9 @@ from dptext.runs.payment import Payment
 from dptext.runs.synthesizing import Synthesized
 from dptext.runs.verification import verify
 from dptext.service import worker
-from dptext.service.answers import Attempt
+from dptext.service.answers import Answers, Attempt
 from dptext.service.keys import SCOPES
-from dptext.service.store import ANSWERS, EVENTS, JOBS, KEYS
+from dptext.service.store import ANSWERS, EVENTS, JOBS, KEYS, Event
 from gateways import Served, served
 from many_files import rows
 
@@ -91,6 +91,44 @@ def test_an_idempotency_key_is_needed_and_names_one_payload(fresh: Served) -> No
     assert told(fresh.privatize(FEW, "short"))["status"] == 400
     assert fresh.privatize(FEW).status_code == 200
     assert told(fresh.privatize(FEW[:2]))["type"] == "urn:dptext:idempotency-key-reused"
+    assert len(fresh.charges()) == 1
+
+
+def test_a_body_of_many_faults_is_refused_at_the_first(fresh: Served) -> None:
+    """A list of all would be longer than the body, and hold everybody up meanwhile."""
+    many = [{"records": [1] * 50_000}, {"records": FEW, **{f"field{i}": 1 for i in range(20_000)}},
+            {"records": [{"text": "secret", **{f"secret{i}": 1 for i in range(20_000)}}]},
+            {"records": [{"text": "so"}] * 100_001}]  # fmt: skip
+    for body in many:
+        answer = fresh.client.post(
+            "/v1/models/labels/privatize", json=body, headers=fresh.headers(None, "a-key-of-its-own")
+        )
+        assert answer.status_code == 422
+        assert len(answer.json()["errors"]) == 1
+        assert len(answer.content) < 1_000
+        assert "secret" not in answer.text
+    assert not fresh.charges()
+
+
+def test_an_attempt_whose_time_is_over_is_still_seen(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a model that takes longer than the lease would never answer: each retry would throw away the one before."""
+    store, begin, begun, other = Attempt.store, Answers.attempt, [], []
+
+    def noted(self, *given):
+        begun.append(given)
+        return begin(self, *given)
+
+    def slow(self, *given):
+        if not other:
+            fresh.gate.store.write(ANSWERS.update().values(lease=0.0))
+            other.append(fresh.gate.answers.attempt(*begun[0]))
+        return store(self, *given)
+
+    monkeypatch.setattr(Answers, "attempt", noted)
+    monkeypatch.setattr(Attempt, "store", slow)
+    first = fresh.privatize(FEW)
+    assert first.status_code == 200
+    assert other[0].store(b"another draw", "0", Event("nobody", "released", "reviews")).answer == first.content
     assert len(fresh.charges()) == 1
 
 

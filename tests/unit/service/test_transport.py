@@ -193,6 +193,7 @@ def test_room_in_the_spool(tmp_path: Path, chunked: bool) -> None:
         gateway.gate.store.write(JOBS.update().values(expires=0.0))
         gateway.gate.worker.sweep()
         assert send(keys[0], "after-all-have-expired").status_code == 202
+        assert not gateway.gate.space._uploads.total()  # what was an upload is a job now, or gone
 
 
 def test_packed_bodies_are_never_unpacked(tmp_path: Path) -> None:
