@@ -58,7 +58,7 @@ AGE = {"under 25": "written by a student in the early twenties", "25 to 29": "wr
 
 @dataclass(frozen=True)
 class Split:
-    """Names of the labels; how to find pool, private and test rows; what the user states; public labels that mean one."""
+    """Names of labels; how to find pool, private and test rows; what the user states; public labels that mean one."""
 
     names: dict[str, str]
     rows: Callable[[random.Random], tuple[list[Row], list[Row], list[Row]]]
