@@ -103,7 +103,7 @@ class Worker:
 
     def _tidy(self) -> None:
         while not self._stop.wait(_SWEEP):
-            with contextlib.suppress(DPTextError, OSError):  # the database is away: it is asked again
+            with contextlib.suppress(Exception):  # whatever it is, such as a database that is away: it goes on
                 self.sweep()
 
     def _serve(self) -> None:
@@ -112,7 +112,7 @@ class Worker:
                 if not self._one():
                     self._wake.wait(1.0)
                     self._wake.clear()
-            except (DPTextError, OSError):
+            except Exception:  # noqa: BLE001  # as above
                 self._stop.wait(1.0)
 
     def _one(self) -> bool:

@@ -14,6 +14,8 @@ import pytest
 import sqlalchemy as sa
 
 from dptext.errors import LedgerError
+from dptext.ledger import database
+from dptext.ledger.database import Database
 from dptext.service import worker
 from dptext.service.problems import in_words_of_the_api
 from dptext.service.store import ANSWERS, EVENTS, JOBS, Store
@@ -297,3 +299,45 @@ def test_tables_of_an_older_gateway_get_the_new_column(fresh: Served) -> None:
     fresh.gate.store.write(sa.text("ALTER TABLE gateway_jobs DROP COLUMN starts"))
     Store(str(fresh.folder / "books.db")).close()
     assert fresh.ended(fresh.job(LINE).json()["id"])["state"] == "done"
+
+
+def test_a_full_pool_is_a_ledger_that_can_be_asked_again(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "_KEPT", 1)
+    monkeypatch.setattr(database, "_MOST", 1)
+    books = Database(fresh.folder / "books.db", wait=0.05)
+    with books.reading():
+        with pytest.raises(LedgerError, match=r"too many users") as found, books.reading():
+            pass
+        assert found.value.__cause__ is None
+    with books.reading():
+        pass
+    with pytest.raises(LedgerError, match=r"cannot be used: NoResultFound") as found, books.reading() as connection:
+        connection.execute(sa.select(JOBS.c.id)).scalar_one()
+    assert "row" not in str(found.value)
+    books.close()
+
+
+def test_the_threads_of_the_worker_outlive_any_error(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    fresh.gate.worker.close()
+    one, sweep, failed = worker.Worker._one, worker.Worker.sweep, []
+
+    def fails(self: worker.Worker, real: object) -> object:
+        if failed.count(real) < 2 and threading.current_thread() is not threading.main_thread():
+            failed.append(real)
+            raise RuntimeError
+        return real(self)
+
+    monkeypatch.setattr(worker, "_SWEEP", 0.05)
+    monkeypatch.setattr(worker.Worker, "_one", lambda self: fails(self, one))
+    again = worker.Worker(fresh.gate.jobs, fresh.gate.answers)
+    again.start()
+    try:
+        monkeypatch.setattr(worker.Worker, "sweep", lambda self: fails(self, sweep))
+        assert fresh.ended(fresh.job(LINE).json()["id"])["state"] == "done"
+        end = time.monotonic() + 30
+        while len(failed) < 4 and time.monotonic() < end:
+            time.sleep(0.02)
+        assert (failed.count(one), failed.count(sweep)) == (2, 2)
+        assert all(each.is_alive() for each in again._threads)
+    finally:
+        again.close()
