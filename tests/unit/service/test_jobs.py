@@ -1,5 +1,6 @@
 """Jobs of a gateway: whose turn it is, what expires, what is not charged, and what a kill leaves in the audit log."""
 
+import asyncio
 import io
 import json
 import re
@@ -16,9 +17,10 @@ import sqlalchemy as sa
 from dptext.errors import LedgerError
 from dptext.ledger import database
 from dptext.ledger.database import Database
-from dptext.service import worker
+from dptext.service import job_routes, worker
 from dptext.service.problems import in_words_of_the_api
 from dptext.service.store import ANSWERS, EVENTS, JOBS, Store
+from dptext.service.work import Models
 from dptext.text import lines, row_checks
 from gateways import Served, served
 
@@ -341,3 +343,29 @@ def test_the_threads_of_the_worker_outlive_any_error(fresh: Served, monkeypatch:
         assert all(each.is_alive() for each in again._threads)
     finally:
         again.close()
+
+
+def test_an_upload_holds_up_nobody_else(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the database nor a disk is waited for in the event loop."""
+    fresh.gate.worker.close()
+    where: dict[str, set[str]] = {}
+
+    def noted(name: str, call: object) -> object:
+        def noting(*given: object, **more: object) -> object:
+            where.setdefault(name, set()).add("thread" if asyncio._get_running_loop() is None else "loop")
+            return call(*given, **more)
+
+        return noting
+
+    class File(io.FileIO):
+        """Tells where it is written."""
+
+        write = noted("write", io.FileIO.write)
+
+    for owner, name in ((Database, "reading"), (Database, "writing"), (Models, "path"), (job_routes.shutil, "rmtree")):
+        monkeypatch.setattr(owner, name, noted(name, getattr(owner, name)))
+    monkeypatch.setattr(job_routes, "create_private", noted("create", lambda path: File(path, "xb")))
+    assert fresh.job(LINE).status_code == 202
+    assert where == {each: {"thread"} for each in ("reading", "writing", "path", "rmtree", "create", "write")}
+    (file,) = (fresh.folder / "spool").glob("job-*/input")
+    assert file.read_bytes() == LINE
