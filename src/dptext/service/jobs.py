@@ -1,6 +1,7 @@
 """Jobs: a file is spooled, privatized by a run that survives kills, and kept until it expires.
 
-A job is named by its idempotency key, so that asking again gives the same job. It expires some time after it ended.
+A job is named by its idempotency key, so that asking again gives the same job. It expires some time after it ended;
+its row stays for good, so that no key draws twice.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from dptext.runs.synthesizing import REPORT_SUFFIXES
 from dptext.service.keys import Key
 from dptext.service.problems import Problem
 from dptext.service.settings import Secret, Settings
-from dptext.service.store import JOBS, Event, Store
+from dptext.service.store import JOBS, OPEN, Event, Store
 from dptext.service.work import Models
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.formats import Format
@@ -32,8 +33,6 @@ from dptext.types import Json
 
 #: What can be uploaded, and what comes back.
 FORMATS: Final = {Format.JSONL: ".jsonl", Format.CSV: ".csv", Format.PARQUET: ".parquet"}
-#: The states of a job that has not ended.
-OPEN: Final = ("queued", "running", "cancelling")
 _EXPIRED: Final = "It has expired."
 
 
@@ -198,7 +197,9 @@ class Jobs:
         A job ends somewhere: whoever has the file of an open one puts its time off.
         """
         over = JOBS.update().where(JOBS.c.expires < now)
-        self.store.write(over.where(JOBS.c.state.not_in((*OPEN, "expired"))).values(state="expired", problem=_EXPIRED))
+        self.store.write(
+            over.where(JOBS.c.state.in_(("done", "failed", "cancelled"))).values(state="expired", problem=_EXPIRED)
+        )
         soon = now + self.settings.kept / 2
         for row in self.store.rows(sa.select(JOBS).where(JOBS.c.state.in_(OPEN), JOBS.c.expires < soon)):
             mine = JOBS.update().where(JOBS.c.id == row.id, JOBS.c.state == row.state)

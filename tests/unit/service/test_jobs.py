@@ -301,6 +301,8 @@ def test_tables_of_an_older_gateway_get_the_new_column(fresh: Served) -> None:
     fresh.gate.store.write(sa.text("ALTER TABLE gateway_jobs DROP COLUMN starts"))
     Store(str(fresh.folder / "books.db")).close()
     assert fresh.ended(fresh.job(LINE).json()["id"])["state"] == "done"
+    names = {each["name"] for each in sa.inspect(fresh.gate.store._database._engine).get_indexes("gateway_jobs")}
+    assert names == {"gateway_jobs_by_state"}
 
 
 def test_a_full_pool_is_a_ledger_that_can_be_asked_again(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -369,3 +371,30 @@ def test_an_upload_holds_up_nobody_else(fresh: Served, monkeypatch: pytest.Monke
     assert where == {each: {"thread"} for each in ("reading", "writing", "path", "rmtree", "create", "write")}
     (file,) = (fresh.folder / "spool").glob("job-*/input")
     assert file.read_bytes() == LINE
+
+
+def test_rows_without_files_are_not_read_and_draw_nothing_anew(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, read = Store.rows, []
+
+    def noted(store: Store, query: sa.Select) -> object:
+        found = rows(store, query)
+        read.extend(row for row in found if "prefix" in row._fields)
+        return found
+
+    name = fresh.job(LINE).json()["id"]
+    assert fresh.ended(name)["state"] == "done"
+    fresh.gate.worker.close()
+    monkeypatch.setattr(Store, "rows", noted)
+    fresh.gate.space.measure()
+    assert [row.id for row in read] == [name]
+    assert fresh.gate.space._jobs[fresh.key.split("_")[1]] > 0
+    fresh.gate.store.write(JOBS.update().values(expires=0.0))
+    fresh.gate.worker.sweep()
+    assert list((fresh.folder / "spool").glob("*-*")) == []
+    read.clear()
+    fresh.gate.space.measure()
+    fresh.gate.worker.sweep()
+    assert (read, fresh.gate.space._jobs.total()) == ([], 0)
+    again = fresh.job(LINE)
+    assert (again.status_code, again.json()["id"], again.json()["state"]) == (200, name, "expired")
+    assert len(fresh.charges()) == 1
