@@ -141,7 +141,9 @@ class Jobs:
         row = self._own_row(name, key)
         if (state := _state(row)) != "done":
             raise Problem(409, "not-done", f"The job is {state}.", retry_after=2)
-        out = self.out(row)
+        out = self._made(row)
+        if out is None:
+            raise Problem(404, "no-file", "This job has no such file here.")
         path = {"certificate": certificate_path(out), "topics": out.with_name(out.name + REPORT_SUFFIXES[0])}.get(
             what, out
         )
@@ -172,9 +174,10 @@ class Jobs:
 
     def out(self, row: Any) -> Path:
         """Where the result of a job lies or will lie."""
+        if (made := self._made(row)) is not None:
+            return made
         spec = self.models.spec(row.model)
-        kind = FORMATS[Wish.of(row.settings).format]
-        return self.folder(row) / f"result{'.json' if isinstance(spec, SynthesisSpec) and not spec.writes else kind}"
+        return self._outs(row)[isinstance(spec, SynthesisSpec) and not spec.writes]
 
     def delete(self, row: Any) -> None:
         """Delete the files of a job."""
@@ -222,6 +225,15 @@ class Jobs:
         if row is None or row.account != (key.account or "") or (key.models and row.model not in key.models):
             raise Problem(404, "no-job", "There is no such job of this account, or this key may not see it.")
         return row
+
+    def _outs(self, row: Any) -> tuple[Path, Path]:
+        """Where a file would lie, and a report alone."""
+        folder = self.folder(row)
+        return folder / f"result{FORMATS[Wish.of(row.settings).format]}", folder / "result.json"
+
+    def _made(self, row: Any) -> Path | None:
+        """The result that lies here with its certificate, whatever became of the model."""
+        return next((out for out in self._outs(row) if out.is_file() and certificate_path(out).is_file()), None)
 
     def _folder(self, name: str, payload: str) -> Path:
         return self.settings.spool / f"job-{name}-{payload[:16]}"

@@ -398,3 +398,26 @@ def test_rows_without_files_are_not_read_and_draw_nothing_anew(fresh: Served, mo
     again = fresh.job(LINE)
     assert (again.status_code, again.json()["id"], again.json()["state"]) == (200, name, "expired")
     assert len(fresh.charges()) == 1
+
+
+def test_results_outlive_the_folder_of_their_model(fresh: Served) -> None:
+    names = [
+        fresh.job(LINE).json()["id"],
+        fresh.job(LINE, "second-job", path="/v1/synthesize", model="topics").json()["id"],
+    ]
+    assert [fresh.ended(name)["state"] for name in names] == ["done", "done"]
+
+    def asked() -> list[tuple[int, bytes]]:
+        paths = [f"/v1/jobs/{name}/{what}" for name in names for what in ("result", "certificate")]
+        paths.append(f"/v1/topics/{names[1]}")
+        found = [fresh.client.get(path, headers=fresh.headers()) for path in paths]
+        return [(each.status_code, each.content) for each in found]
+
+    before = asked()
+    assert {status for status, _ in before} == {200}
+    (fresh.folder / "models" / "labels").rename(fresh.folder / "models" / "renamed")
+    (fresh.folder / "models" / "topics").rename(fresh.folder / "topics")
+    assert asked() == before
+    for file in (fresh.folder / "spool").glob("job-*/result*"):
+        file.unlink()
+    assert {json.loads(content)["type"] for _, content in asked()} == {"urn:dptext:no-file"}
