@@ -7,6 +7,7 @@ import sqlite3
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import psycopg
@@ -25,6 +26,8 @@ from dptext.ledger.texts import UNREADABLE
 #: How long a charge waits for others to end theirs.
 WAIT_SECONDS = 30.0
 _CONNECT_SECONDS = 10
+_KEPT = 5  # connections, and so many in all: one for each thread of a gateway (40 answer, 8 do the rest)
+_MOST = 48
 _OLDEST_SQLITE = (3, 35, 0)  # INSERT ... RETURNING
 _UPGRADE_LOCK = 0x6470_7465_7874  # names an advisory lock of PostgreSQL; any constant that others do not use
 
@@ -93,6 +96,10 @@ class Database:
             problem = fault_of(error.orig if isinstance(error, exc.DBAPIError) else error)
         except UnicodeDecodeError:  # of sqlite3, whose message is damaged like the file
             problem = SQLITE_FAULTS[sqlite3.SQLITE_CORRUPT]
+        except exc.TimeoutError:  # of the pool
+            problem = "has too many users at this moment; try again"
+        except exc.SQLAlchemyError as error:
+            problem = f"cannot be used: {type(error).__name__}"
         if problem:
             raise LedgerError(f"The ledger {self.name} {problem}. Nothing is released.", unsure=unsure()) from None
 
@@ -183,6 +190,14 @@ class Database:
 
     # ------------------------------------------------------------------------------------------------ engines
 
+    def _pool(self) -> dict[str, Any]:
+        return {
+            "poolclass": QueuePool,
+            "pool_size": _KEPT,
+            "max_overflow": _MOST - _KEPT,
+            "pool_timeout": self._wait,
+        }
+
     def _sqlite(self) -> sa.Engine:
         path, wait = self.path, self._wait
         assert path is not None  # noqa: S101  # mypy cannot see that _sqlite is called for paths only
@@ -204,7 +219,7 @@ class Database:
                 check_same_thread=False,
             )
 
-        engine = sa.create_engine("sqlite+pysqlite://", creator=connect, poolclass=QueuePool, hide_parameters=True)
+        engine = sa.create_engine("sqlite+pysqlite://", creator=connect, hide_parameters=True, **self._pool())
 
         @event.listens_for(engine, "connect")
         def set_up(connection: sqlite3.Connection, _: object) -> None:
@@ -226,8 +241,8 @@ class Database:
                 "application_name": "dptext",
                 "options": f"-c synchronous_commit=on -c lock_timeout={max(1, round(self._wait * 1000))}",
             },
-            poolclass=QueuePool,
             hide_parameters=True,
+            **self._pool(),
             isolation_level="READ COMMITTED",  # whatever the server's default, because `statements` relies on it
         )
 

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import fields
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 from fastapi import FastAPI, Header, Query, Request, Response
@@ -39,24 +40,37 @@ _Name = Annotated[str | None, Query(min_length=1, max_length=_LONGEST)]
 
 
 async def _queued(gate: Gateway, request: Request, key: Key, idempotency_key: str | None, wish: Wish) -> Response:
-    name = usable(idempotency_key)
+    name, digest = usable(idempotency_key), hashlib.sha256()
+    folder = await run_in_threadpool(_room, gate, key, wish)
+
+    def take(block: bytes) -> None:
+        digest.update(block)
+        file.write(block)
+
+    def queue() -> tuple[dict[str, Any], bool]:
+        job, new = gate.jobs.queue(key, name, wish, folder, digest.hexdigest())
+        gate.worker.wake()
+        return gate.jobs.told(job, key), new
+
+    try:
+        with await run_in_threadpool(create_private, folder / "input") as file:
+            async for block in request.stream():
+                await run_in_threadpool(take, block)
+            await run_in_threadpool(file.flush)
+        told, new = await run_in_threadpool(queue)
+    finally:
+        await asyncio.shield(run_in_threadpool(shutil.rmtree, folder, ignore_errors=True))
+    return JSONResponse(told, 202 if new else 200, {"Location": f"/v1/jobs/{told['id']}"})
+
+
+def _room(gate: Gateway, key: Key, wish: Wish) -> Path:
+    """A folder for a file that may come."""
     gate.allowed(key, wish.model)
     if isinstance(gate.models.spec(wish.model), SynthesisSpec) != (wish.kind == "synthesize"):
         raise Problem(422, "synthesis", "A synthesis is asked for by POST /v1/synthesize, all else by /v1/jobs.")
     if wish.format not in FORMATS:
         raise Problem(415, "format", f"Expected a file in {', '.join(FORMATS)}.")
-    folder = gate.jobs.spool()
-    try:
-        digest = hashlib.sha256()
-        with create_private(folder / "input") as file:
-            async for block in request.stream():
-                digest.update(block)
-                file.write(block)
-        job, new = await run_in_threadpool(gate.jobs.queue, key, name, wish, folder, digest.hexdigest())
-        gate.worker.wake()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    return JSONResponse(gate.jobs.told(job, key), 202 if new else 200, {"Location": f"/v1/jobs/{job}"})
+    return gate.jobs.spool()
 
 
 def _wish_of(kind: str, given: Mapping[str, Any]) -> Wish:

@@ -1,6 +1,7 @@
 """Jobs: a file is spooled, privatized by a run that survives kills, and kept until it expires.
 
-A job is named by its idempotency key, so that asking again gives the same job. It expires some time after it ended.
+A job is named by its idempotency key, so that asking again gives the same job. It expires some time after it ended;
+its row stays for good, so that no key draws twice.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from dptext.runs.synthesizing import REPORT_SUFFIXES
 from dptext.service.keys import Key
 from dptext.service.problems import Problem
 from dptext.service.settings import Secret, Settings
-from dptext.service.store import JOBS, Event, Store
+from dptext.service.store import JOBS, OPEN, Event, Store
 from dptext.service.work import Models
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.formats import Format
@@ -32,8 +33,6 @@ from dptext.types import Json
 
 #: What can be uploaded, and what comes back.
 FORMATS: Final = {Format.JSONL: ".jsonl", Format.CSV: ".csv", Format.PARQUET: ".parquet"}
-#: The states of a job that has not ended.
-OPEN: Final = ("queued", "running", "cancelling")
 _EXPIRED: Final = "It has expired."
 
 
@@ -142,7 +141,9 @@ class Jobs:
         row = self._own_row(name, key)
         if (state := _state(row)) != "done":
             raise Problem(409, "not-done", f"The job is {state}.", retry_after=2)
-        out = self.out(row)
+        out = self._made(row)
+        if out is None:
+            raise Problem(404, "no-file", "This job has no such file here.")
         path = {"certificate": certificate_path(out), "topics": out.with_name(out.name + REPORT_SUFFIXES[0])}.get(
             what, out
         )
@@ -173,9 +174,10 @@ class Jobs:
 
     def out(self, row: Any) -> Path:
         """Where the result of a job lies or will lie."""
+        if (made := self._made(row)) is not None:
+            return made
         spec = self.models.spec(row.model)
-        kind = FORMATS[Wish.of(row.settings).format]
-        return self.folder(row) / f"result{'.json' if isinstance(spec, SynthesisSpec) and not spec.writes else kind}"
+        return self._outs(row)[isinstance(spec, SynthesisSpec) and not spec.writes]
 
     def delete(self, row: Any) -> None:
         """Delete the files of a job."""
@@ -198,7 +200,9 @@ class Jobs:
         A job ends somewhere: whoever has the file of an open one puts its time off.
         """
         over = JOBS.update().where(JOBS.c.expires < now)
-        self.store.write(over.where(JOBS.c.state.not_in((*OPEN, "expired"))).values(state="expired", problem=_EXPIRED))
+        self.store.write(
+            over.where(JOBS.c.state.in_(("done", "failed", "cancelled"))).values(state="expired", problem=_EXPIRED)
+        )
         soon = now + self.settings.kept / 2
         for row in self.store.rows(sa.select(JOBS).where(JOBS.c.state.in_(OPEN), JOBS.c.expires < soon)):
             mine = JOBS.update().where(JOBS.c.id == row.id, JOBS.c.state == row.state)
@@ -221,6 +225,15 @@ class Jobs:
         if row is None or row.account != (key.account or "") or (key.models and row.model not in key.models):
             raise Problem(404, "no-job", "There is no such job of this account, or this key may not see it.")
         return row
+
+    def _outs(self, row: Any) -> tuple[Path, Path]:
+        """Where a file would lie, and a report alone."""
+        folder = self.folder(row)
+        return folder / f"result{FORMATS[Wish.of(row.settings).format]}", folder / "result.json"
+
+    def _made(self, row: Any) -> Path | None:
+        """The result that lies here with its certificate, whatever became of the model."""
+        return next((out for out in self._outs(row) if out.is_file() and certificate_path(out).is_file()), None)
 
     def _folder(self, name: str, payload: str) -> Path:
         return self.settings.spool / f"job-{name}-{payload[:16]}"

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from dptext.service.problems import Problem
 from dptext.service.settings import Settings
-from dptext.service.store import JOBS, Store
+from dptext.service.store import JOBS, KEPT, Store
 
 
 @dataclass(slots=True)
@@ -52,7 +52,8 @@ class Space:
 
     def measure(self) -> None:
         """Look at what lies there."""
-        owners = {row.id: row.prefix for row in self._store.rows(sa.select(JOBS.c.id, JOBS.c.prefix))}
+        kept = sa.select(JOBS.c.id, JOBS.c.prefix).where(JOBS.c.state.in_(KEPT))
+        owners = {row.id: row.prefix for row in self._store.rows(kept)}
         found: Counter[str] = Counter()
         for folder in self._settings.spool.glob("job-*"):
             found[owners.get(folder.name.split("-")[1], "")] += _size(folder)

@@ -61,6 +61,10 @@ JOBS: Final = sa.Table(
     sa.Column("expires", sa.Float, nullable=False),
     sa.Column("starts", sa.Integer, nullable=False, server_default="0"),
 )
+#: The states of a job that has not ended, and of one that has files.
+OPEN: Final = ("queued", "running", "cancelling")
+KEPT: Final = (*OPEN, "done")
+_BY_STATE: Final = sa.Index("gateway_jobs_by_state", JOBS.c.state)  # rows stay for good: a name is never used again
 EVENTS: Final = sa.Table(
     "gateway_events",
     _METADATA,
@@ -101,6 +105,7 @@ class Store:
         self._database = Database(location)
         with self._database.writing() as connection:
             _METADATA.create_all(connection)
+            _BY_STATE.create(connection, checkfirst=True)  # an older table has none
             columns = {each["name"] for each in sa.inspect(connection).get_columns(JOBS.name)}
             if "starts" not in columns:  # an older table
                 connection.execute(sa.text("ALTER TABLE gateway_jobs ADD COLUMN starts INTEGER NOT NULL DEFAULT 0"))

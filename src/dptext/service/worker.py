@@ -29,9 +29,9 @@ from dptext.runs.resume import State, state_path
 from dptext.runs.synthesizing import Private, run
 from dptext.runs.verification import read_certificate
 from dptext.service.answers import Answers
-from dptext.service.jobs import OPEN, Jobs, Wish, charge_key
+from dptext.service.jobs import Jobs, Wish, charge_key
 from dptext.service.problems import Problem, in_words_of_the_api
-from dptext.service.store import JOBS, KEYS, Event
+from dptext.service.store import JOBS, KEPT, KEYS, OPEN, Event
 from dptext.service.work import POOL
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.files import held
@@ -43,6 +43,7 @@ _LEASE: Final = 30.0  # seconds without a word after which another process may g
 _TELL: Final = 1.0
 _AGAIN: Final = 5.0  # seconds until a job asks a database again that went away
 _SWEEP: Final = 60.0
+_ROWS: Final = 500  # looked for at once
 _STARTS: Final = 3  # that end with the process, and no record further than before
 _LOCK: Final = "lock"
 _LOOK: Final = "Name its fields with text_field, label_field and so on; `dptext check FILE` shows what it has."
@@ -106,15 +107,18 @@ class Worker:
         # Seen before the rows are read: what no row knows may be on its way to one, unless nothing came for long.
         folders = [folder for folder in self._settings.spool.iterdir() if folder.is_dir()]
         quiet = {folder for folder in folders if _touched(folder) < now - 2 * self._settings.seconds}
-        rows = self._store.rows(sa.select(JOBS))
-        wanted = {self._jobs.folder(row): row.state in (*OPEN, "done") for row in rows}
-        for folder in folders:
-            if not wanted.get(folder, folder not in quiet):
-                shutil.rmtree(folder, ignore_errors=True)
+        for first in range(0, len(folders), _ROWS):
+            some = folders[first : first + _ROWS]
+            names = [folder.name.split("-")[1] for folder in some if folder.name.startswith("job-")]
+            rows = self._store.rows(sa.select(JOBS).where(JOBS.c.id.in_(names)))
+            wanted = {self._jobs.folder(row): row.state in KEPT for row in rows}
+            for folder in some:
+                if not wanted.get(folder, folder not in quiet):
+                    shutil.rmtree(folder, ignore_errors=True)
 
     def _tidy(self) -> None:
         while not self._stop.wait(_SWEEP):
-            with contextlib.suppress(DPTextError, OSError):  # the database is away: it is asked again
+            with contextlib.suppress(Exception):  # whatever it is, such as a database that is away: it goes on
                 self.sweep()
 
     def _serve(self) -> None:
@@ -123,7 +127,7 @@ class Worker:
                 if not self._one():
                     self._wake.wait(1.0)
                     self._wake.clear()
-            except (DPTextError, OSError):
+            except Exception:  # noqa: BLE001  # as above
                 self._stop.wait(1.0)
 
     def _one(self) -> bool:

@@ -1,5 +1,6 @@
 """Jobs of a gateway: whose turn it is, what expires, what is not charged, and what a kill leaves in the audit log."""
 
+import asyncio
 import io
 import json
 import re
@@ -14,9 +15,12 @@ import pytest
 import sqlalchemy as sa
 
 from dptext.errors import LedgerError
-from dptext.service import worker
+from dptext.ledger import database
+from dptext.ledger.database import Database
+from dptext.service import job_routes, worker
 from dptext.service.problems import in_words_of_the_api
 from dptext.service.store import ANSWERS, EVENTS, JOBS, Store
+from dptext.service.work import Models
 from dptext.text import lines, row_checks
 from gateways import Served, served
 
@@ -306,3 +310,123 @@ def test_tables_of_an_older_gateway_get_the_new_column(fresh: Served) -> None:
     fresh.gate.store.write(sa.text("ALTER TABLE gateway_jobs DROP COLUMN starts"))
     Store(str(fresh.folder / "books.db")).close()
     assert fresh.ended(fresh.job(LINE).json()["id"])["state"] == "done"
+    names = {each["name"] for each in sa.inspect(fresh.gate.store._database._engine).get_indexes("gateway_jobs")}
+    assert names == {"gateway_jobs_by_state"}
+
+
+def test_a_full_pool_is_a_ledger_that_can_be_asked_again(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "_KEPT", 1)
+    monkeypatch.setattr(database, "_MOST", 1)
+    books = Database(fresh.folder / "books.db", wait=0.05)
+    with books.reading():
+        with pytest.raises(LedgerError, match=r"too many users") as found, books.reading():
+            pass
+        assert found.value.__cause__ is None
+    with books.reading():
+        pass
+    with pytest.raises(LedgerError, match=r"cannot be used: NoResultFound") as found, books.reading() as connection:
+        connection.execute(sa.select(JOBS.c.id)).scalar_one()
+    assert "row" not in str(found.value)
+    books.close()
+
+
+def test_the_threads_of_the_worker_outlive_any_error(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    fresh.gate.worker.close()
+    one, sweep, failed = worker.Worker._one, worker.Worker.sweep, []
+
+    def fails(self: worker.Worker, real: object) -> object:
+        if failed.count(real) < 2 and threading.current_thread() is not threading.main_thread():
+            failed.append(real)
+            raise RuntimeError
+        return real(self)
+
+    monkeypatch.setattr(worker, "_SWEEP", 0.05)
+    monkeypatch.setattr(worker.Worker, "_one", lambda self: fails(self, one))
+    again = worker.Worker(fresh.gate.jobs, fresh.gate.answers)
+    again.start()
+    try:
+        monkeypatch.setattr(worker.Worker, "sweep", lambda self: fails(self, sweep))
+        assert fresh.ended(fresh.job(LINE).json()["id"])["state"] == "done"
+        end = time.monotonic() + 30
+        while len(failed) < 4 and time.monotonic() < end:
+            time.sleep(0.02)
+        assert (failed.count(one), failed.count(sweep)) == (2, 2)
+        assert all(each.is_alive() for each in again._threads)
+    finally:
+        again.close()
+
+
+def test_an_upload_holds_up_nobody_else(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the database nor a disk is waited for in the event loop."""
+    fresh.gate.worker.close()
+    where: dict[str, set[str]] = {}
+
+    def noted(name: str, call: object) -> object:
+        def noting(*given: object, **more: object) -> object:
+            where.setdefault(name, set()).add("thread" if asyncio._get_running_loop() is None else "loop")
+            return call(*given, **more)
+
+        return noting
+
+    class File(io.FileIO):
+        """Tells where it is written."""
+
+        write = noted("write", io.FileIO.write)
+
+    for owner, name in ((Database, "reading"), (Database, "writing"), (Models, "path"), (job_routes.shutil, "rmtree")):
+        monkeypatch.setattr(owner, name, noted(name, getattr(owner, name)))
+    monkeypatch.setattr(job_routes, "create_private", noted("create", lambda path: File(path, "xb")))
+    assert fresh.job(LINE).status_code == 202
+    assert where == {each: {"thread"} for each in ("reading", "writing", "path", "rmtree", "create", "write")}
+    (file,) = (fresh.folder / "spool").glob("job-*/input")
+    assert file.read_bytes() == LINE
+
+
+def test_rows_without_files_are_not_read_and_draw_nothing_anew(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, read = Store.rows, []
+
+    def noted(store: Store, query: sa.Select) -> object:
+        found = rows(store, query)
+        read.extend(row for row in found if "prefix" in row._fields)
+        return found
+
+    name = fresh.job(LINE).json()["id"]
+    assert fresh.ended(name)["state"] == "done"
+    fresh.gate.worker.close()
+    monkeypatch.setattr(Store, "rows", noted)
+    fresh.gate.space.measure()
+    assert [row.id for row in read] == [name]
+    assert fresh.gate.space._jobs[fresh.key.split("_")[1]] > 0
+    fresh.gate.store.write(JOBS.update().values(expires=0.0))
+    fresh.gate.worker.sweep()
+    assert list((fresh.folder / "spool").glob("*-*")) == []
+    read.clear()
+    fresh.gate.space.measure()
+    fresh.gate.worker.sweep()
+    assert (read, fresh.gate.space._jobs.total()) == ([], 0)
+    again = fresh.job(LINE)
+    assert (again.status_code, again.json()["id"], again.json()["state"]) == (200, name, "expired")
+    assert len(fresh.charges()) == 1
+
+
+def test_results_outlive_the_folder_of_their_model(fresh: Served) -> None:
+    names = [
+        fresh.job(LINE).json()["id"],
+        fresh.job(LINE, "second-job", path="/v1/synthesize", model="topics").json()["id"],
+    ]
+    assert [fresh.ended(name)["state"] for name in names] == ["done", "done"]
+
+    def asked() -> list[tuple[int, bytes]]:
+        paths = [f"/v1/jobs/{name}/{what}" for name in names for what in ("result", "certificate")]
+        paths.append(f"/v1/topics/{names[1]}")
+        found = [fresh.client.get(path, headers=fresh.headers()) for path in paths]
+        return [(each.status_code, each.content) for each in found]
+
+    before = asked()
+    assert {status for status, _ in before} == {200}
+    (fresh.folder / "models" / "labels").rename(fresh.folder / "models" / "renamed")
+    (fresh.folder / "models" / "topics").rename(fresh.folder / "topics")
+    assert asked() == before
+    for file in (fresh.folder / "spool").glob("job-*/result*"):
+        file.unlink()
+    assert {json.loads(content)["type"] for _, content in asked()} == {"urn:dptext:no-file"}
