@@ -222,7 +222,8 @@ class Jobs:
 
     def _own_row(self, name: str, key: Key) -> Any:
         row = self.row(name)
-        if row is None or row.account != (key.account or "") or (key.models and row.model not in key.models):
+        unseen = row is None or row.account != (key.account or "") or (key.models and row.model not in key.models)
+        if unseen or not key.may("synthesize" if row.kind == "synthesize" else "jobs"):
             raise Problem(404, "no-job", "There is no such job of this account, or this key may not see it.")
         return row
 

@@ -166,6 +166,23 @@ def test_a_wrong_name_of_a_field_is_not_charged(fresh: Served) -> None:
     assert fresh.charges() == []
 
 
+def test_a_job_is_there_for_keys_of_its_kind_alone(fresh: Served) -> None:
+    made = {
+        "jobs": fresh.job(LINE).json()["id"],
+        "synthesize": fresh.job(LINE, "synthesis-1", path="/v1/synthesize", model="topics").json()["id"],
+    }
+    for scope in made:
+        key = fresh.gate.keys.create(scope, account="reviews", scopes=(scope,))
+        for kind, name in made.items():
+            fresh.ended(name)
+            for path in ("", "/result", "/certificate", "/events", "/words"):
+                answer = fresh.client.get(f"/v1/jobs/{name}{path}", headers=fresh.headers(key))
+                assert (answer.status_code == 404) == (scope != kind), (scope, kind, path)
+            assert (fresh.client.delete(f"/v1/jobs/{name}", headers=fresh.headers(key)).status_code == 404) == (
+                scope != kind
+            )
+
+
 def test_no_problem_of_a_job_holds_a_name_that_the_file_has(fresh: Served) -> None:
     """Where a header is missing, its names are the first record; in JSON they are what anybody wrote."""
     given = {"csv": b"diagnosed,health\nsecret,x\n", "jsonl": b'{"diagnosed": "it\'s"}\n{"\\"secret": 1}\n',
