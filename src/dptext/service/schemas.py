@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
-from pydantic_core import PydanticCustomError
 
 from dptext.service.problems import TITLES
 from dptext.service.settings import MOST_RECORDS
@@ -24,7 +23,7 @@ class _Body(BaseModel):
     def known(cls, given: Any) -> Any:
         """The same; an error where it has a field that nobody knows."""
         if isinstance(given, dict) and not given.keys() <= cls.model_fields.keys():
-            raise PydanticCustomError("extra_forbidden", "There is a field that nobody knows.")
+            raise ValueError("There is a field that nobody knows.")
         return given
 
 
