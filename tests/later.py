@@ -109,7 +109,6 @@ LATER = {
     ),
     "the same attack or density in another dimension or at another epsilon": (
         "tests/unit/audits/test_trials.py::TestWhitebox::test_a_wrong_scale_is_no_fit[4-1.0-noise2",
-        "tests/statistical/test_synthesis_canary.py::test_a_canary_is_told_as_stated[0.5",
         "tests/attacks/test_planted_faults.py::test_half_the_noise_in_64_dimensions_is_seen_by_the_white_box_only",
         "tests/statistical/test_samplers.py::test_additive_noise_draws_its_density[20000-<lambda>1-32",
         "tests/statistical/test_samplers.py::test_additive_noise_draws_its_density[20000-<lambda>0-32",
