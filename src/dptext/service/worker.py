@@ -8,6 +8,7 @@ and are shown to nobody before.
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 import secrets
 import shutil
@@ -39,6 +40,7 @@ from dptext.text.formats import Format
 from dptext.text.reading import read_batches, read_records
 from dptext.text.writers import APPENDABLE
 
+_LOG: Final = logging.getLogger("dptext.service")
 _LEASE: Final = 30.0  # seconds without a word after which another process may go on
 _TELL: Final = 1.0
 _AGAIN: Final = 5.0  # seconds until a job asks a database again that went away
@@ -127,7 +129,8 @@ class Worker:
                 if not self._one():
                     self._wake.wait(1.0)
                     self._wake.clear()
-            except Exception:  # noqa: BLE001  # as above
+            except Exception as error:  # noqa: BLE001  # as above
+                _LOG.error("The thread of jobs failed with %s, and goes on.", type(error).__name__)
                 self._stop.wait(1.0)
 
     def _one(self) -> bool:
