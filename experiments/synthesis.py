@@ -13,8 +13,8 @@ texts, and each other seed draws as many of them with replacement. Rows beside t
   classifier of its own surest labels, or by the pool's own labels where they mean the same, whichever is better on the
   test. Nothing private is read.
 - *ceiling*: the synthesis without noise (epsilon infinity), which is no release.
-- `label_only` and `candidates`: local, epsilon 10 for each text, on the pool labelled as in public-only. By author 10 is
-  for all texts of one, shared out by the most that any has.
+- `label_only` and `candidates`: local, epsilon 10 for each text, on the pool labelled as in public-only. By author 10
+  is for all texts of one, shared out by the most that any has.
 
 The corpora are in the folder that DPTEXT_DATA names. Vectors of texts are kept in build/vectors.
 """

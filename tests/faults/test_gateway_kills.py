@@ -22,6 +22,7 @@ from gateway_server import serve
 import dptext as dp
 from dptext.errors import LedgerError
 from dptext.ledger.books import Ledger
+from dptext.ledger.database import Database
 from dptext.service.keys import Keys
 from dptext.service.settings import Secret
 from dptext.service.store import Store
@@ -53,7 +54,7 @@ class Killed:
             "seconds": 1.0,
             "requests_a_minute": 100_000,
         }
-        store = Store(location)
+        store = Store(Database(location))
         keys = Keys(store, Secret.at(settings.key_file))
         self.key = keys.create("team", account="reviews", scopes=("privatize", "jobs", "synthesize"))
         store.close()
