@@ -113,6 +113,7 @@ def figure(rows: Rows, path: Path) -> None:
         panels[0].legend(fontsize=7)
         for panel in panels[max(0, len(splits) - 3) : len(splits)]:
             panel.set_xlabel("epsilon of the corpus (none: the ceiling)", fontsize=8)
+            panel.tick_params(axis="x", labelbottom=True)
 
 
 def reduced(rows: Rows) -> str:
