@@ -52,14 +52,23 @@ _COUNTED = TruncatedExponential.counted("")  # what schema 3 adds to a metric
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """A certificate that holds, the spec of its settings, and assumptions that one of an older schema leaves out."""
+    """A certificate that holds, the spec of its settings, and assumptions that one of an older schema leaves out.
+
+    Without its file it was held against its settings alone.
+    """
 
     certificate: Certificate
     spec: Promise
     also_assumed: tuple[str, ...] = ()
+    with_file: bool = True
 
     def sentence(self, more: str = "") -> str:
         """What was verified, and that it is not signed."""
+        if not self.with_file:
+            return (
+                f"The guarantees follow from the settings in the certificate{more}. The file was not looked at: "
+                "whether it is the one that was certified is not verified."
+            )
         return (
             "Verified: the file has the bytes and the number of records that were certified, and the guarantees follow "
             f"from the settings in the certificate{more}. It is not signed: whoever can edit both files can forge both."
@@ -74,13 +83,14 @@ def read_certificate(path: Path) -> Certificate:
         raise ConfigError(f"{path} is not a certificate that dptext wrote.") from error
 
 
-def verify(path: str | PathLike[str], *, ledger: Ledger | None = None) -> Verified:
+def verify(path: str | PathLike[str], *, ledger: Ledger | None = None, with_file: bool = True) -> Verified:
     """Check a certificate, `OUT.guarantee.json`, against the file beside it, its own settings, and the books.
 
     The file has the bytes and the number of records that were certified; the events and the guarantees follow from the
     settings; where a ledger is given, the charge in it paid for this release. Of a release from memory
     (`dptext.privatize`) the books know the mark of the stream and not its bytes. Of a data set the certificate is
     `FOLDER/manifest.json.guarantee.json`; each part is held against the manifest, and no other file may lie there.
+    With with_file=False no file is looked at.
 
     Raises:
         ConfigError: there is no certificate at the path.
@@ -88,12 +98,15 @@ def verify(path: str | PathLike[str], *, ledger: Ledger | None = None) -> Verifi
     """
     path = Path(path)
     certificate = read_certificate(path)
-    certificate.check_file(path.parent)
+    if with_file:
+        certificate.check_file(path.parent)
     spec = _recompute(certificate)
-    if certificate.output == MANIFEST:
+    if not with_file:
+        released: Sequence[Part] = ()
+    elif certificate.output == MANIFEST:
         manifest = Manifest.read(path.parent / MANIFEST)
         manifest.check(path.parent)
-        released: Sequence[Part] = manifest.parts
+        released = manifest.parts
         if manifest.records != certificate.records:
             raise DataError(f"{path} speaks of {certificate.records} records, its parts hold {manifest.records}.")
     else:
@@ -104,7 +117,7 @@ def verify(path: str | PathLike[str], *, ledger: Ledger | None = None) -> Verifi
     if ledger is not None:
         _look_up(certificate, ledger)
     more = (ONE_RECORD, ONE_SPELLING) if certificate.schema < SCHEMA_OF_EVENTS else ()
-    return Verified(certificate, spec, _left_out(certificate) or more)
+    return Verified(certificate, spec, _left_out(certificate) or more, with_file)
 
 
 def _left_out(certificate: Certificate) -> tuple[str, ...]:
