@@ -42,6 +42,7 @@ _BOTH: Final = (
     f"{_ASKED}\n--of corpus: one epsilon for all of them, and one party sees them; not to be compared. Of each text:"
 )
 _DELTA: Final = 1e-5  # of the measured splits
+_LEAST: Final = 0.5  # epsilon of them
 
 
 class Of(StrEnum):
@@ -123,16 +124,22 @@ def _corpus(unit: Unit, epsilon: float, delta: float, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"of": "corpus", "rows": best}, indent=2))
         return
+    if not found:
+        print(
+            f"Not measured: asked were epsilon {epsilon:g} and delta {delta:g} per {unit.value} for the whole corpus, "
+            f"measurements begin at {_LEAST:g} and {_DELTA:g}."
+        )
+        return
     worth = [row for row in best if row["accuracy"] > row["public_only"] + _BETTER]
     if not worth:
-        price = f"epsilon {epsilon:g} and delta {delta:g} per {unit.value}"
+        price = f"epsilon {max(allowed):g} and delta {_DELTA:g} per {unit.value}"
         print(f"None: at {price} for the whole corpus nothing that was measured beats public text.")
         return
     kind, n = Counter(row["way"] for row in worth).most_common(1)[0]
     price = f"epsilon {max(allowed):g}"
     print(
-        f"Take {kind}: at {price} per {unit.value} for the whole corpus it beats public text on {n} of {len(best)} "
-        f"{'split' if len(best) == 1 else 'splits'}."
+        f"Take {kind}: at {price} and delta {_DELTA:g} per {unit.value} for the whole corpus it beats public text on "
+        f"{n} of {len(best)} {'split' if len(best) == 1 else 'splits'}."
     )
     print("Without labels take votes, and where numbers are all that is asked for, topics.\n")
     for row in best:

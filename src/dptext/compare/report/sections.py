@@ -204,7 +204,8 @@ def confidences(rows: Sequence[TableRow]) -> list[str]:
 #: gap that is closed, shares of labels and topics, and whether they can be told from real texts.
 METRICS: Final = (
     "fidelity.cosine", "fidelity.label_kept", "classification.accuracy", "authorship.adaptive",
-    "classification.gap_closed", "corpus.mix_l1", "corpus.topics_tv", "corpus.told_apart",
+    "classification.gap_closed", "corpus.mix_l1", "corpus.reported_mix_l1", "corpus.topics_tv",
+    "corpus.reported_topics_tv", "corpus.told_apart",
 )  # fmt: skip
 
 
