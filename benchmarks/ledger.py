@@ -31,7 +31,7 @@ from dptext.ledger.books import Ledger
 from dptext.ledger.requests import Request
 from dptext.ledger.spending import spent_epsilon
 from dptext.ledger.subjects import SubjectKey
-from dptext.ledger.texts import events_to_text
+from dptext.ledger.requests import events_to_text
 from dptext.privacy.events import Event, GaussianEvent, PureEvent, TopKEvent
 from dptext.privacy.guarantee import Guarantee, Relation, Unit
 from postgres import find_binaries, running

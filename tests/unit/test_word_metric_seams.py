@@ -16,7 +16,7 @@ from dptext.errors import ConfigError
 from dptext.mechanism import HasDistribution, HasLatent, HasMetric
 from dptext.mechanisms.registry import SPECS
 from dptext.mechanisms.words import word_by_word
-from dptext.mechanisms.words.private_phrases import PrivatePhrases
+from dptext.mechanisms.words.baselines import PrivatePhrases
 from dptext.mechanisms.words.vocabulary import WordDraws
 from dptext.mechanisms.words.word_metric import REVEALS, WordMetric
 from dptext.sampling import truncated

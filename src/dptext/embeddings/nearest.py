@@ -17,8 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dptext import _validate
 from dptext.embeddings.processors import each, processors
-from dptext.embeddings.shortlist import Shortlist
-from dptext.embeddings.vectors import WordVectors, relative_error
+from dptext.embeddings.vectors import Shortlist, WordVectors, relative_error
 from dptext.errors import ConfigError
 from dptext.types import Floats, Int32s, Positions, Singles
 

@@ -17,10 +17,15 @@ from dptext.errors import ConfigError, needing
 from dptext.types import Floats
 
 if TYPE_CHECKING:
+    from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer
 
 _WORD: Final = re.compile(r"\b\w+\b")
 
+#: Coordinates, unless another number is asked for.
+TFIDF_DIM: Final = 128
+_LEAST_TEXTS: Final = 10
+_MOST_WORDS: Final = 50_000
 Model = TypeVar("Model", bound=Any)
 
 
@@ -56,17 +61,6 @@ def fit_quietly(model: Model, rows: object, classes: object) -> Model:
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(rows, classes)
     return model
-
-
-if TYPE_CHECKING:
-    from sklearn.decomposition import TruncatedSVD
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-#: Coordinates, unless another number is asked for.
-TFIDF_DIM: Final = 128
-
-_LEAST_TEXTS: Final = 10
-_MOST_WORDS: Final = 50_000
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -7,7 +7,6 @@ import sqlite3
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import psycopg
@@ -21,7 +20,7 @@ from sqlalchemy.pool import QueuePool
 
 from dptext.errors import DPTextError, LedgerError
 from dptext.ledger.locations import SQLITE_FAULTS, fault_of, parse_location, shown_url
-from dptext.ledger.texts import UNREADABLE
+from dptext.ledger.requests import UNREADABLE
 
 #: How long a charge waits for others to end theirs.
 WAIT_SECONDS = 30.0
@@ -47,6 +46,7 @@ class Database:
         self.path, self._url = parse_location(location)
         self.name = str(self.path) if self.path else shown_url(self._url)
         self._wait = wait
+        self._pool = {"poolclass": QueuePool, "pool_size": _KEPT, "max_overflow": _MOST - _KEPT, "pool_timeout": wait}
         self._checked = False
         self._engine = self._sqlite() if self.path else self._postgresql()
         # Nothing that the engine holds may refer to this object, so that its connections close as soon as it is gone.
@@ -190,14 +190,6 @@ class Database:
 
     # ------------------------------------------------------------------------------------------------ engines
 
-    def _pool(self) -> dict[str, Any]:
-        return {
-            "poolclass": QueuePool,
-            "pool_size": _KEPT,
-            "max_overflow": _MOST - _KEPT,
-            "pool_timeout": self._wait,
-        }
-
     def _sqlite(self) -> sa.Engine:
         path, wait = self.path, self._wait
         assert path is not None  # noqa: S101  # mypy cannot see that _sqlite is called for paths only
@@ -219,7 +211,7 @@ class Database:
                 check_same_thread=False,
             )
 
-        engine = sa.create_engine("sqlite+pysqlite://", creator=connect, hide_parameters=True, **self._pool())
+        engine = sa.create_engine("sqlite+pysqlite://", creator=connect, hide_parameters=True, **self._pool)
 
         @event.listens_for(engine, "connect")
         def set_up(connection: sqlite3.Connection, _: object) -> None:
@@ -242,7 +234,7 @@ class Database:
                 "options": f"-c synchronous_commit=on -c lock_timeout={max(1, round(self._wait * 1000))}",
             },
             hide_parameters=True,
-            **self._pool(),
+            **self._pool,
             isolation_level="READ COMMITTED",  # whatever the server's default, because `statements` relies on it
         )
 

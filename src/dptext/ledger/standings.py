@@ -20,11 +20,10 @@ from dptext._wording import plural
 from dptext.errors import BudgetExceededError, DataError, LedgerError
 from dptext.ledger import statements as rows
 from dptext.ledger.entries import Account, Charge, require_within
-from dptext.ledger.requests import Request
+from dptext.ledger.requests import DAMAGED, Request, digest_of, events_from_text, run_lengths, with_events
 from dptext.ledger.schema import Natural, balances, charged_subjects, earlier_events, subject_balances, tallies
 from dptext.ledger.spending import after_charge, fits, keep_sums, known_sums, sums_of
 from dptext.ledger.statements import AnyRow, insert_into, once
-from dptext.ledger.texts import DAMAGED, digest_of, events_from_text, run_lengths, with_events
 from dptext.privacy.composition import Sums
 from dptext.privacy.events import Event
 

@@ -9,9 +9,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from dptext.errors import ConfigError, LedgerError, PrivacyError
 from dptext.ledger.entries import UNITS, Account, Charge
-from dptext.ledger.requests import Request, Terms, terms_from_text
+from dptext.ledger.requests import Request, Terms, canonical, digest_of, terms_from_text
 from dptext.ledger.schema import accounts, balances, charges, requests, settlements
-from dptext.ledger.texts import canonical, digest_of
 from dptext.privacy.guarantee import Guarantee, Relation, Unit
 from dptext.privacy.names import COMPARED, normal_form
 

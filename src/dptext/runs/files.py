@@ -20,8 +20,7 @@ from dptext.errors import ConfigError, DataError, DPTextError, LedgerError
 from dptext.mechanism import Mechanism, settings
 from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.runs.certificate import READING, Certificate, certificate_path
-from dptext.runs.plan import Plan, run_digest
-from dptext.runs.resume import State, draft_path, fingerprint, state_path
+from dptext.runs.plan import Plan, State, draft_path, fingerprint, run_digest, state_path
 from dptext.runs.streaming import guarantees, layout, limited, release, released, require_guarantee
 from dptext.sampling.source import Randomness, secure, seeded
 from dptext.text.batches import Batch
@@ -312,13 +311,11 @@ class _Run:
         charge_key = "" if self.due is None else self.due.payment.key or secrets.token_hex(16)
         state = State(key, fingerprint(self.source, key), digest, force=self.plan.force, charge_key=charge_key)
         create_private(self._part).close()  # refused where another run has just begun: what lies here is not ours
-        begun = False
         try:
             self._save(state)
-            begun = True
-        finally:
-            if not begun:
-                self._clean()
+        except BaseException:
+            self._clean()
+            raise
         return state
 
     def _keep_what_was_paid(self) -> None:

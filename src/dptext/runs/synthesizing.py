@@ -35,7 +35,7 @@ from dptext.text.batches import Batch
 from dptext.text.columns import Columns
 from dptext.text.files import Target, sha256_of, writing
 from dptext.text.formats import Format, output_format
-from dptext.text.parquet_rows import load_pyarrow
+from dptext.text.packed_rows import load_pyarrow
 from dptext.text.reading import OnError, as_records, read_batches, read_records
 from dptext.text.records import TEXT_FIELD, Fields, Record, Release
 from dptext.text.releases import write_all

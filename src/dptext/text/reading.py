@@ -31,12 +31,11 @@ from dptext.text.html import without_tags
 from dptext.text.ids import Ids, key_of
 from dptext.text.inputs import file_error, open_input
 from dptext.text.lines import Bad, BadHeader, Broken, Chunk, Row, rows_of
-from dptext.text.parquet_rows import load_pyarrow
+from dptext.text.packed_rows import load_openpyxl, load_pyarrow
 from dptext.text.records import TEXT_FIELD, Fields, Record
 from dptext.text.row_checks import Checks, batch_of, needed
 from dptext.text.rows import Opener, file_chunks
 from dptext.text.tables import EXPECTED, Texts, table_rows
-from dptext.text.xlsx_rows import load_openpyxl
 
 MAX_CHARACTERS: Final = 5_000_000
 _LONGEST: Final = 4096  # characters of a path
@@ -177,7 +176,10 @@ def read_batches(
     a file without records as none, which is an error otherwise.
     """
     count(max_characters=max_characters)
-    path = _path(source)
+    path = Path(source)
+    # A string that may be a text is refused, and not shown.
+    if isinstance(source, str) and (len(source) > _LONGEST or (len(source.split()) > 1 and not path.exists())):
+        raise ConfigError(f"Expected {EXPECTED}, found one string that is no path. Make a list of it: [text].")
     kind = file_format(path, format)
     if kind is Format.TEXT and fields != Fields(text=fields.text):
         raise ConfigError(
@@ -316,14 +318,6 @@ class _Reading:
             raise DataError(f"{where} {self.advice}")
         if self.on_skip is not None:
             self.on_skip(self.read, fault.reason)
-
-
-def _path(source: str | os.PathLike[str]) -> Path:
-    """The path; a string that may be a text is refused, and not shown."""
-    path = Path(source)
-    if isinstance(source, str) and (len(source) > _LONGEST or (len(source.split()) > 1 and not path.exists())):
-        raise ConfigError(f"Expected {EXPECTED}, found one string that is no path. Make a list of it: [text].")
-    return path
 
 
 def _require_file(path: Path) -> None:

@@ -13,7 +13,7 @@ from dptext.text.batches import Kept, Releases, groups
 from dptext.text.columns import Columns
 from dptext.text.files import Target, writing
 from dptext.text.formats import Format, Scalar, is_compressed, output_format
-from dptext.text.parquet_rows import load_pyarrow
+from dptext.text.packed_rows import load_pyarrow
 from dptext.text.records import Release
 from dptext.text.writers import completed, open_writer
 

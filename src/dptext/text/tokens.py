@@ -184,16 +184,12 @@ def words_of(text: str, max_tokens: int) -> list[str]:
     return " ".join(found).casefold().split()  # in one call: neither a token nor its lower case holds a space
 
 
-def _line_structure(text: str) -> tuple[int, ...]:
-    return tuple(map(len, tokenize(text)))
-
-
-def _token_count(text: str) -> int:
-    return sum(_line_structure(text))
-
-
 REVEALED: Final[Mapping[str, Callable[[str], Hashable]]] = MappingProxyType(
-    {TOKEN_COUNT: _token_count, LINE_STRUCTURE: _line_structure, SENTENCE_COUNT: lambda text: len(sentences(text))}
+    {
+        TOKEN_COUNT: lambda text: sum(map(len, tokenize(text))),
+        LINE_STRUCTURE: lambda text: tuple(map(len, tokenize(text))),
+        SENTENCE_COUNT: lambda text: len(sentences(text)),
+    }
 )
 r"""What mechanisms reveal of a text, as functions: neighbours are texts for which they are equal.
 

@@ -37,9 +37,9 @@ from dptext.sampling.envelope import EnvelopeResponse
 from dptext.sampling.source import Randomness, seeded
 from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.text.batches import Releases
+from dptext.text.inputs import reading_saved
 from dptext.text.reading import as_records
 from dptext.text.records import Record, Release, require_labels
-from dptext.text.saved import reading_saved
 from dptext.types import Floats, Int16s, Json
 
 if TYPE_CHECKING:

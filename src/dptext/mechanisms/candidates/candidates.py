@@ -42,9 +42,9 @@ from dptext.sampling.exponential import Exponential
 from dptext.sampling.source import Randomness
 from dptext.sampling.top_k import LabelResponse, TopKRandomizedResponse
 from dptext.text.batches import Batch, Releases
+from dptext.text.inputs import reading_saved
 from dptext.text.reading import as_records
 from dptext.text.records import Record, Release, records_digest, require_labels
-from dptext.text.saved import reading_saved
 from dptext.types import Floats, Int16s
 
 _FILES = "candidates"

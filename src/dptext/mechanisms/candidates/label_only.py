@@ -33,10 +33,10 @@ from dptext.sampling.discrete import uniform_below
 from dptext.sampling.source import Randomness
 from dptext.sampling.top_k import LabelResponse
 from dptext.text.batches import Batch, Releases
-from dptext.text.files import create_private
+from dptext.text.files import write_private
+from dptext.text.inputs import reading_saved
 from dptext.text.reading import as_records
 from dptext.text.records import Record, Release, records_digest
-from dptext.text.saved import reading_saved
 from dptext.types import Floats, Integers
 
 PUBLIC_TEXTS = "the labels, and the texts from which outputs are drawn, are public and hold no private text"
@@ -161,8 +161,8 @@ class LabelOnlyMechanism(FittedMechanism[LabelOnly]):
 
     def save(self, folder: Path) -> None:
         """Write the labels and their texts into an existing folder."""
-        with create_private(folder / _FILE) as file:
-            file.write(json.dumps({"labels": list(self.spec.labels), "texts": self._texts}).encode())
+        described = {"labels": list(self.spec.labels), "texts": self._texts}
+        write_private(folder / _FILE, json.dumps(described).encode())
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One label and text a record. Of the record only the label is looked at, and whether it is a known one."""

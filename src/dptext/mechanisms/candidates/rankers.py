@@ -31,8 +31,8 @@ from dptext.mechanism import FitProgress, OnProgress
 from dptext.sampling.envelope import tuned_response
 from dptext.sampling.exponential import Exponential
 from dptext.sampling.top_k import LabelResponse, agreement, best_number
+from dptext.text.inputs import SAVE_AGAIN
 from dptext.text.records import Record
-from dptext.text.saved import SAVE_AGAIN
 from dptext.text.tokens import sentences, tokenize
 from dptext.types import Booleans, Floats, Int16s, Singles
 

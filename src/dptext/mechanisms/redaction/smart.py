@@ -32,10 +32,10 @@ from dptext.mechanisms.redaction.masking import (
 )
 from dptext.sampling.source import Randomness
 from dptext.text import tokens as text
-from dptext.text.files import create_private
+from dptext.text.files import write_private
+from dptext.text.inputs import reading_saved
 from dptext.text.reading import as_records
 from dptext.text.records import Record, records_digest
-from dptext.text.saved import reading_saved
 
 _FILE = "weights.json"
 #: Weights are rounded, so that the order of summation does not choose among equals.
@@ -184,8 +184,7 @@ class SmartRedactionMechanism(MaskingMechanism[SmartRedaction]):
             "trained_on": self._trained_on,
             "weights": self._weights,
         }
-        with create_private(folder / _FILE) as file:
-            file.write(json.dumps(described).encode())
+        write_private(folder / _FILE, json.dumps(described).encode())
 
     def _hidden(self, records: Sequence[Record], documents: Sequence[Lines], randomness: Randomness) -> list[bool]:
         hidden: list[bool] = []

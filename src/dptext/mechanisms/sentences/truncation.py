@@ -34,10 +34,10 @@ from dptext.sampling.grid_noise import coordinate_laplace
 from dptext.sampling.noise import paired
 from dptext.sampling.source import Randomness
 from dptext.text.batches import Batch, Releases
-from dptext.text.files import create_private
+from dptext.text.files import write_private
+from dptext.text.inputs import reading_saved
 from dptext.text.reading import as_records
 from dptext.text.records import Record, records_digest
-from dptext.text.saved import reading_saved
 from dptext.text.tokens import SENTENCE_COUNT, sentences
 from dptext.types import Floats, Integers
 
@@ -242,8 +242,7 @@ class TruncationMechanism(FittedMechanism[Truncation]):
             "encoder": self._encoder.digest,
             "trained_on": self._trained_on,
         }
-        with create_private(folder / _FILE) as file:
-            file.write(json.dumps(described).encode())
+        write_private(folder / _FILE, json.dumps(described).encode())
         if isinstance(self._encoder, DistilledEncoder):
             self._encoder.save(folder)
 

@@ -19,9 +19,9 @@ from dptext.neural.erae.network import FIRST_OPTION, ROWS, ErAeNetwork, Sizes, W
 from dptext.neural.erae.training import ErAeSchedule, train
 from dptext.neural.tokens import Tokens
 from dptext.neural.weights import network_digest, read_weights, weights_of
-from dptext.text.files import create_private
+from dptext.text.files import write_private
+from dptext.text.inputs import reading_saved
 from dptext.text.records import Record, records_digest
-from dptext.text.saved import reading_saved
 from dptext.types import Integers, Singles
 
 _WEIGHTS, _DESCRIBED = "weights.safetensors", "erae.json"
@@ -106,9 +106,8 @@ class ErAeModel(Frozen):
             "sizes": asdict(self._network.sizes),
             "words": self._tokens.words,
         }
-        for name, data in ((_WEIGHTS, save(weights_of(self._network))), (_DESCRIBED, json.dumps(described).encode())):
-            with create_private(folder / name) as file:
-                file.write(data)
+        write_private(folder / _WEIGHTS, save(weights_of(self._network)))
+        write_private(folder / _DESCRIBED, json.dumps(described).encode())
 
 
 def fit_erae(
