@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dptext.errors import ConfigError
+from dptext.frozen import fill
 from dptext.types import Floats, Int32s, Positions, Singles
 
 _DIAMETER_WORDS = 60_000
@@ -59,10 +60,7 @@ class WordVectors:
         digest = hashlib.sha256(f"dptext.WordVectors/1 {array.shape[0]} {array.shape[1]}\n".encode())
         digest.update("\n".join(words).encode("utf-8", "surrogatepass"))
         digest.update(array.astype("<f4", copy=False).data)
-        object.__setattr__(self, "words", words)
-        object.__setattr__(self, "vectors", array)
-        object.__setattr__(self, "digest", digest.hexdigest())
-        object.__setattr__(self, "_positions", positions)
+        fill(self, words=words, vectors=array, digest=digest.hexdigest(), _positions=positions)
 
     def __repr__(self) -> str:
         return f"WordVectors({self.name!r}, n_words={len(self)}, dim={self.dim})"

@@ -150,15 +150,13 @@ class Database:
     def _migrate(self, connection: sa.Connection) -> None:
         config = _alembic()
         config.attributes["connection"] = connection
-        unreadable = False
+        fault = f"The ledger {self.name} holds a charge that dptext did not write: restore a copy of it."
         try:
             command.upgrade(config, "head")
-        except UNREADABLE as error:
-            if isinstance(error, DPTextError):
-                raise
-            unreadable = True
-        if unreadable:
-            raise LedgerError(f"The ledger {self.name} holds a charge that dptext did not write: restore a copy of it.")
+        except DPTextError:
+            raise
+        except UNREADABLE:
+            raise LedgerError(fault) from None
         self._checked = False
 
     def _revision(self, connection: sa.Connection) -> str | None:
@@ -203,13 +201,8 @@ class Database:
             if not _there(path):
                 raise LedgerError(f"There is no ledger {path}: make one with `dptext budget open`.")
             # Python's sqlite3 must not begin transactions by itself: isolation_level=None.
-            return sqlite3.connect(
-                f"file:{quote(os.fsencode(path.absolute()))}?mode=rw",
-                uri=True,
-                timeout=wait,
-                isolation_level=None,
-                check_same_thread=False,
-            )
+            where = f"file:{quote(os.fsencode(path.absolute()))}?mode=rw"
+            return sqlite3.connect(where, uri=True, timeout=wait, isolation_level=None, check_same_thread=False)
 
         engine = sa.create_engine("sqlite+pysqlite://", creator=connect, hide_parameters=True, **self._pool)
 
@@ -255,8 +248,7 @@ def _there(path: Path) -> bool:
     try:
         return path.exists()
     except OSError as error:
-        reason = error.strerror
-    raise LedgerError(f"The ledger cannot be opened: {reason}.")
+        raise LedgerError(f"The ledger cannot be opened: {error.strerror}.") from None
 
 
 def _alembic() -> Config:

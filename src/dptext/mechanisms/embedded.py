@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from dptext.embeddings.encoders import Encoder, load_encoder
 from dptext.embeddings.likeness import mean_by_document
@@ -72,14 +72,9 @@ class Embedded:
     def traits(self) -> Traits:
         """Those of the other mechanism, but for what leaves."""
         inner, both = self.mechanism.traits, self.output == "both"
-        return replace(
-            inner,
-            takes_pool=False,
-            trains=False,
-            releases_text=both,
-            releases_vectors=True,
-            keeps_words=both and inner.keeps_words,
-        )
+        leaving: dict[str, Any] = {"releases_text": both, "releases_vectors": True}
+        leaving["keeps_words"] = both and inner.keeps_words
+        return replace(inner, takes_pool=False, trains=False, **leaving)
 
     @property
     def units(self) -> tuple[Unit, ...]:
@@ -124,8 +119,7 @@ class EmbeddedMechanism(FittedMechanism[Embedded]):
 
     def __init__(self, spec: Embedded, inner: Mechanism[str], encoder: Encoder) -> None:
         super().__init__(spec)
-        self.inner = inner
-        self._encoder = encoder
+        self.inner, self._encoder = inner, encoder
 
     @property
     def digests(self) -> Mapping[str, str]:

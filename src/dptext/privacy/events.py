@@ -92,8 +92,7 @@ class SampledGaussianEvent:
     kind: Literal["sampled_gaussian"] = field(default="sampled_gaussian", init=False, repr=False)
 
     def __post_init__(self) -> None:
-        _validate.positive(noise_multiplier=self.noise_multiplier)
-        _validate.positive(sampling_rate=self.sampling_rate)
+        _validate.positive(noise_multiplier=self.noise_multiplier, sampling_rate=self.sampling_rate)
         _validate.probability(sampling_rate=self.sampling_rate)
         _validate.count(steps=self.steps, count=self.count)
 

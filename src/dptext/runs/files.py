@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from dptext.errors import ConfigError, DataError, DPTextError, LedgerError
 from dptext.mechanism import Mechanism, settings
@@ -46,6 +46,9 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.ledger.entries import Charge
     from dptext.ledger.subjects import SubjectsDigest
     from dptext.runs.payment import Due, Payment
+
+
+OnDone = Callable[[int], None]
 
 
 def privatize_file(
@@ -163,22 +166,12 @@ def agreed(
     fields = Fields() if kind in TEXTS_ONLY else plan.fields
     columns = replace(layout(mechanism.spec, plan.fields.keep, fields), safe_csv=plan.safe_csv)
     columns.names(kind)
-    promised = guarantees(
-        mechanism.spec,
-        randomness=randomness,
-        delta=plan.delta,
-        max_per_author=plan.max_per_author,
-        reveals=(*plan.reveals, *also),
-    )
+    of_run: dict[str, Any] = {"randomness": randomness, "max_per_author": plan.max_per_author}
+    of_run["reveals"] = (*plan.reveals, *also)
+    promised = guarantees(mechanism.spec, delta=plan.delta, **of_run)
     due = None
     if payment is not None:
-        due = payment.due(
-            mechanism.spec,
-            randomness=randomness,
-            max_per_author=plan.max_per_author,
-            by_subject=plan.fields.subject is not None,
-            reveals=(*plan.reveals, *also),
-        )
+        due = payment.due(mechanism.spec, by_subject=plan.fields.subject is not None, **of_run)
         if due.account.limit.unit is Unit.AUTHOR and plan.fields.subject not in (None, plan.fields.author):
             raise ConfigError(
                 f"Expected the subjects of account {due.account.name!r}, which is per author, to be the authors: name "
@@ -364,12 +357,7 @@ class _Run:
                 file.close()
 
     def _write(
-        self,
-        file: BinaryIO,
-        batches: Iterator[Batch],
-        state: State,
-        charge: Charge | None,
-        on_progress: Callable[[int], None],
+        self, file: BinaryIO, batches: Iterator[Batch], state: State, charge: Charge | None, on_progress: OnDone
     ) -> State:
         done = state.records
         if self.kind in APPENDABLE:
@@ -377,7 +365,8 @@ class _Run:
             file.seek(0, os.SEEK_END)
         columns = self.columns if state.settings == self._digest() else replace(self.columns, fields=Fields())
         packed, header = is_compressed(self.target), state.bytes == 0
-        writer = open_writer(file, self.kind, compressed=packed, header=header, columns=columns, dim=state.dim)
+        columns = replace(columns, dim=state.dim)
+        writer = open_writer(file, self.kind, compressed=packed, header=header, columns=columns)
         digest = None
         if charge is not None and charge.subjects_digest is not None and self.due is not None:
             digest = self.due.payment.ledger.subjects_digest(charge.account)

@@ -309,7 +309,10 @@ def privatize(
     promised = guarantees(mechanism.spec, randomness=randomness, reveals=reveals, **terms)
     charged, left = None, ""
     if payment is not None:
-        charged = _charged(payment, mechanism, randomness, max_per_author, reveals)
+        due = payment.due(mechanism.spec, randomness=randomness, max_per_author=max_per_author, reveals=reveals)
+        key, stream = payment.key or secrets.token_hex(16), secrets.token_hex(32)
+        charged = replace(due.charged(due.charge(key, None)), stream=stream)
+        due.settle(key, stream_mark(stream))  # it pays for this one alone
         left = payment.left()
     secured = "secure" if randomness.is_secure else "seeded"
     return Privatized(
@@ -333,21 +336,6 @@ def _may_be_ready(private: Texts) -> bool:
         return False  # a file, a frame, a Dataset
     rows: Any = private
     return not isinstance(private, Sized) or any(isinstance(row, Record) for row in rows)
-
-
-def _charged(
-    payment: Payment,
-    mechanism: Mechanism[str],
-    randomness: Randomness,
-    max_per_author: int | None,
-    reveals: Sequence[str],
-) -> Charged:
-    due = payment.due(mechanism.spec, randomness=randomness, max_per_author=max_per_author, reveals=reveals)
-    key = payment.key or secrets.token_hex(16)
-    charge = due.charge(key, None)
-    stream = secrets.token_hex(32)
-    due.settle(key, stream_mark(stream))  # it pays for this one alone
-    return replace(due.charged(charge), stream=stream)
 
 
 def _json_lines(part: Sequence[Release[str]], spec: Spec, fields: Fields) -> bytes:

@@ -39,11 +39,8 @@ def telling(path: str | os.PathLike[str], verb: str) -> Iterator[None]:
     """Turn an OSError of the block into a ConfigError that names the file at `path`."""
     try:
         yield
-    except OSError as error:
-        problem = file_error(path, verb, error)
-    else:
-        return
-    raise problem
+    except OSError as error:  # which holds nothing that was read
+        raise file_error(path, verb, error) from None
 
 
 def open_input(path: Path) -> io.BufferedReader:
@@ -51,8 +48,7 @@ def open_input(path: Path) -> io.BufferedReader:
     try:
         return path.open("rb")
     except (OSError, ValueError) as error:
-        problem = file_error(path, "read", error)
-    raise problem
+        raise file_error(path, "read", error) from None
 
 
 def read_whole(path: Path, *, limit: int = _MAX_WHOLE) -> bytes:

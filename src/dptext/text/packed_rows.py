@@ -169,17 +169,12 @@ def _rows(rows: Iterator[Sequence[object]], header: list[str], text: str | None)
             continue
         yield from [Bad("the row is empty")] * blanks
         blanks = 0
-        yield _named(row, header, text)
-
-
-def _named(row: Sequence[object], header: list[str], text: str | None) -> Row:
-    cells = list(map(_cell, _trimmed(row)))
-    if len(cells) > len(header):
-        return Bad(f"the row has {plural(len(cells), 'column')} and the header {len(header)}")
-    named = dict(zip(header, cells + [""] * (len(header) - len(cells)), strict=True))
-    if text is not None:
-        named[text] = as_string(named[text])
-    return named
+        cells = list(map(_cell, _trimmed(row)))
+        if len(cells) > len(header):
+            yield Bad(f"the row has {plural(len(cells), 'column')} and the header {len(header)}")
+            continue
+        named = dict(zip(header, cells + [""] * (len(header) - len(cells)), strict=True))
+        yield named if text is None else {**named, text: as_string(named[text])}
 
 
 def _trimmed(row: Sequence[object]) -> Sequence[object]:

@@ -9,10 +9,9 @@ number and says less.) Whoever trains sees the private texts; only the release i
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from dptext import _validate
 from dptext.errors import ConfigError
@@ -246,20 +245,8 @@ class AdeptDpSgd(LatentSpec, OneUnit):
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
         """Small networks; the training costs little, so that audits of the release have power."""
-        small = cls(
-            epsilon=2.0,
-            labels=("health", "travel", "money", "leisure"),
-            noise_multiplier=20.0,
-            sampling_rate=0.5,
-            steps=2,
-            latent_dim=4,
-            max_tokens=8,
-            hidden=16,
-            embedding=8,
-            epochs=80,  # fewer, and all latents are alike
-            patience=80,
-            learning_rate=2e-2,
-        )
+        how: dict[str, Any] = {"epochs": 80, "patience": 80, "learning_rate": 2e-2}  # fewer, and all latents are alike
+        small = cls(2.0, **latent.TINY, **how, noise_multiplier=20.0, sampling_rate=0.5, steps=2)
         return small, replace(small, noise="gaussian", release_delta=5e-6, labels=())
 
 

@@ -151,16 +151,7 @@ class PublishedAdept(LatentSpec, NoGuarantee):
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
         """A small network."""
-        return (
-            cls(
-                variance=1.0,
-                labels=("health", "travel", "money", "leisure"),
-                max_tokens=8,
-                hidden=8,
-                embedding=8,
-                epochs=1,
-            ),
-        )
+        return (cls(variance=1.0, labels=latent.TINY_LABELS, max_tokens=8, hidden=8, embedding=8, epochs=1),)
 
 
 class PublishedAdeptMechanism(Rewriter[PublishedAdept]):

@@ -317,8 +317,7 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
 
     def __init__(self, spec: Candidates, pool: Pool, ranker: Ranker) -> None:
         super().__init__(spec)
-        self.pool = pool
-        self._ranker = ranker
+        self.pool, self._ranker = pool, ranker
 
     @property
     def digests(self) -> Mapping[str, str]:

@@ -298,7 +298,12 @@ def tuned(
     widest = STEPS + round(label_weight * STEPS)
     low, high = (np.quantile(scores[~own], at, method="nearest").tolist() for at in (_LOW, _HIGH))
     pools = [replace(pool, low=a, high=b) for a, b in [(-STEPS, widest), *product(low, high)] if a < b]
-    return max(pools, key=lambda tried: _expected(choice, tried.stretched(scores), gains, own))
+
+    def expected(tried: Pool) -> float:
+        weights = np.where(own, 0.0, np.exp((tried.stretched(scores) - WIDTH) * (choice.epsilon / 2)))
+        return float(((weights * gains).sum(axis=1) / weights.sum(axis=1)).mean())
+
+    return max(pools, key=expected)
 
 
 def _compared(
@@ -312,8 +317,3 @@ def _compared(
     place = {candidate: i for i, candidate in enumerate(zip(pool.texts, pool.labels, strict=True))}
     own = np.array([place.get(one, -1) for one in asked])[:, None] == np.arange(len(pool))[None, :]
     return ranker.cosines(read), [label for _, label in asked], own
-
-
-def _expected(choice: Exponential, scores: Floats, gains: Floats, own: Booleans) -> float:
-    weights = np.where(own, 0.0, np.exp((scores - WIDTH) * (choice.epsilon / 2)))
-    return float(((weights * gains).sum(axis=1) / weights.sum(axis=1)).mean())

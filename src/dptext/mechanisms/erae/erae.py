@@ -259,17 +259,8 @@ class ErAe(OneUnit):
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
         """Small networks for each kind of choice; of two words, so that outputs can be enumerated."""
-        small = cls(
-            epsilon=2.0,
-            max_tokens=2,
-            max_words=30,
-            hidden=16,
-            latent_dim=8,
-            embedding=8,
-            epochs=1,
-            reward=1.0,
-            vectors="glove",
-        )
+        sizes: dict[str, Any] = {"max_tokens": 2, "max_words": 30, "hidden": 16, "latent_dim": 8, "embedding": 8}
+        small = cls(2.0, **sizes, reward=1.0, vectors="glove")
         return (
             small,
             replace(small, choice="hub"),

@@ -145,10 +145,7 @@ class DpPrompt(Untrained["DpPromptMechanism"], OneUnit):
         if delta == 0:
             return replace(self, epsilon=epsilon)
         found = accounting.calibrate(
-            PureEvent(1.0),
-            epsilon,
-            delta=delta,
-            lifted=lambda more: replace(self, epsilon=epsilon + more.epsilon).released,
+            PureEvent(1.0), epsilon, delta=delta, lifted=lambda by: replace(self, epsilon=epsilon + by.epsilon).released
         )
         return replace(self, epsilon=epsilon + found.epsilon)
 

@@ -109,8 +109,7 @@ class PiiRedactionMechanism(MaskingMechanism[PiiRedaction]):
 
     def __init__(self, spec: PiiRedaction, analyzer: Analyzer, versions: str) -> None:
         super().__init__(spec)
-        self._analyzer = analyzer
-        self._versions = versions
+        self._analyzer, self._versions = analyzer, versions
 
     @property
     def digests(self) -> Mapping[str, str]:
@@ -126,12 +125,8 @@ class PiiRedactionMechanism(MaskingMechanism[PiiRedaction]):
             return ()
         # Half a surrogate pair cannot be tagged, and the error would hold the text; the offsets stay.
         shown = document.encode("utf-8", "replace").decode()
-        return self._analyzer.analyze(
-            text=shown,
-            language=_LANGUAGE,
-            entities=list(self.spec.entities) or None,
-            score_threshold=self.spec.threshold,
-        )
+        wanted = list(self.spec.entities) or None
+        return self._analyzer.analyze(shown, _LANGUAGE, wanted, score_threshold=self.spec.threshold)
 
 
 def _overlaps(tokens: Sequence[str], document: str, pieces: Iterable[Found]) -> list[bool]:

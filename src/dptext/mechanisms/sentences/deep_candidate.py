@@ -134,12 +134,8 @@ class DeepCandidate:
     @property
     def traits(self) -> Traits:
         """The label of a release is the candidate's, whatever that of the private record is."""
-        return Traits(
-            takes_pool=True,
-            labels=self.labels,
-            releases_text=self.output != "embedding",
-            releases_vectors=self.output != "text",
-        )
+        text, vectors = self.output != "embedding", self.output != "text"
+        return Traits(takes_pool=True, labels=self.labels, releases_text=text, releases_vectors=vectors)
 
     @property
     def units(self) -> tuple[Unit, ...]:

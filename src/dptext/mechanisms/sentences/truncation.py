@@ -24,7 +24,7 @@ from dptext.embeddings.embedder import Embedder, read_alone
 from dptext.embeddings.encoders import Encoder, load_encoder
 from dptext.embeddings.likeness import mean_by_document, sums_by_document
 from dptext.errors import ConfigError
-from dptext.frozen import read_only
+from dptext.frozen import fill, read_only
 from dptext.mechanism import ADDED, Traits
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, blocks_of, check_choices
 from dptext.privacy.events import PureEvent
@@ -186,8 +186,7 @@ class Box:
     high: Floats
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "low", read_only(self.low))
-        object.__setattr__(self, "high", read_only(self.high))
+        fill(self, low=read_only(self.low), high=read_only(self.high))
 
     def truncated(self, embeddings: Floats, steps: int) -> Floats:
         """Whole numbers from -steps / 2 to steps / 2, from one side of the box to the other `(n, dim)`.
@@ -223,9 +222,7 @@ class TruncationMechanism(FittedMechanism[Truncation]):
 
     def __init__(self, spec: Truncation, box: Box, encoder: Encoder | DistilledEncoder, trained_on: str) -> None:
         super().__init__(spec)
-        self.box = box
-        self._encoder = encoder
-        self._trained_on = trained_on
+        self.box, self._encoder, self._trained_on = box, encoder, trained_on
         self._steps = spec.steps(len(box.low))
 
     @property

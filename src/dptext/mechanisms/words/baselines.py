@@ -12,7 +12,7 @@ authors, Yelp) fit a share of nearly 1.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Self
 
@@ -31,6 +31,15 @@ from dptext.text.records import Record
 from dptext.types import UInt64s
 
 _TOKENS_AT_ONCE = 8192
+
+
+def _rewritten(records: Sequence[Record], words: Callable[[list[str], list[int]], Iterator[str]]) -> Releases:
+    """The texts with the words that `words(tokens, tokens of each record)` gives in their order, one for each token."""
+    batch = Batch.of(records)
+    documents = [text.tokenize(each) for each in batch.texts]
+    tokens = [token for document in documents for line in document for token in line]
+    out = words(tokens, [sum(map(len, document)) for document in documents])
+    return batch.released([text.detokenize([[next(out) for _ in line] for line in lines]) for lines in documents])
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,23 +94,22 @@ class PrivatePhrasesMechanism(OnWords[PrivatePhrases]):
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One text a record: rare and unknown words replaced, common ones as they are."""
-        batch = Batch.of(records)
-        documents = [text.tokenize(each) for each in batch.texts]
-        tokens = [token for document in documents for line in document for token in line]
-        indices = np.asarray(self._vectors.index_of(tokens), np.int64)
-        is_rare = (indices < 0) | (indices >= self.spec.common_words)
-        ends = np.cumsum([sum(map(len, document)) for document in documents], dtype=np.int64)
-        sizes = np.diff(np.concatenate([[0], is_rare.cumsum()])[np.concatenate([[0], ends])]).tolist()
-        rare = np.flatnonzero(is_rare)
-        replaced: dict[int, int] = {}
-        for source, rows in blocks_of(randomness, sizes, _TOKENS_AT_ONCE):
-            here = rare[rows]
-            points = self._vectors.vectors[indices[here]].astype(np.float64)
-            points[indices[here] < 0] = self._standin
-            points += coordinate_laplace(len(points), points.shape[1], self.spec.variance, source)
-            replaced |= zip(here.tolist(), self._nearest.search(points).tolist(), strict=True)
-        out = iter(self._vectors.words[replaced[i]] if i in replaced else token for i, token in enumerate(tokens))
-        return batch.released([text.detokenize([[next(out) for _ in line] for line in lines]) for lines in documents])
+
+        def words(tokens: list[str], sizes: list[int]) -> Iterator[str]:
+            indices = np.asarray(self._vectors.index_of(tokens), np.int64)
+            is_rare = (indices < 0) | (indices >= self.spec.common_words)
+            ends = np.cumsum([0, *sizes], dtype=np.int64)
+            rare, sizes = np.flatnonzero(is_rare), np.diff(np.concatenate([[0], is_rare.cumsum()])[ends]).tolist()
+            replaced: dict[int, int] = {}
+            for source, rows in blocks_of(randomness, sizes, _TOKENS_AT_ONCE):
+                here = rare[rows]
+                points = self._vectors.vectors[indices[here]].astype(np.float64)
+                points[indices[here] < 0] = self._standin
+                points += coordinate_laplace(len(points), points.shape[1], self.spec.variance, source)
+                replaced |= zip(here.tolist(), self._nearest.search(points).tolist(), strict=True)
+            return (self._vectors.words[replaced[i]] if i in replaced else token for i, token in enumerate(tokens))
+
+        return _rewritten(records, words)
 
 
 _RATE_BITS = 53
@@ -162,17 +170,14 @@ class RandomReplacementMechanism(OnWords[RandomReplacement]):
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One text a record, of as many tokens a line as it has."""
-        batch = Batch.of(records)
-        documents = [text.tokenize(each) for each in batch.texts]
-        tokens = [token for document in documents for line in document for token in line]
-        drawn = randomness.rows([sum(map(len, document)) for document in documents], self._draw)
-        is_replaced = (drawn[:, 0] == 1) | (self._vectors.index_of(tokens) < 0)
-        words = self._vectors.words
-        out = iter(
-            words[word] if replaced else token
-            for token, replaced, word in zip(tokens, is_replaced.tolist(), drawn[:, 1].tolist(), strict=True)
-        )
-        return batch.released([text.detokenize([[next(out) for _ in line] for line in lines]) for lines in documents])
+
+        def words(tokens: list[str], sizes: list[int]) -> Iterator[str]:
+            drawn, words = randomness.rows(sizes, self._draw), self._vectors.words
+            is_replaced = (drawn[:, 0] == 1) | (self._vectors.index_of(tokens) < 0)
+            choices = zip(tokens, is_replaced.tolist(), drawn[:, 1].tolist(), strict=True)
+            return (words[word] if replaced else token for token, replaced, word in choices)
+
+        return _rewritten(records, words)
 
     def _draw(self, source: Randomness, n: int) -> UInt64s:
         """Whether each token is replaced, and by which word `(n, 2)`; a word is drawn for those that stay, too."""

@@ -30,7 +30,7 @@ from dptext.mechanisms.words.vocabulary import PUBLIC_VECTORS, WordPoints, covar
 from dptext.mechanisms.words.word_by_word import WordChoiceMechanism, WordNoiseMechanism
 from dptext.privacy import accounting
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA, ApproximateEvent, Event, MetricEvent
-from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
+from dptext.privacy.guarantee import Basis, Guarantee, Unit
 from dptext.sampling.float_noise import MetricNoise
 from dptext.sampling.truncated import LEAST_DISTANCE, TruncatedExponential
 from dptext.text import tokens as text
@@ -146,14 +146,9 @@ class WordMetric(FromWords["WordMetricMechanism"]):
         unit = unit or Unit.TOKEN
         events = self.events(unit)
         slack = sum(e.delta * e.count for e in events if isinstance(e, MetricEvent | ApproximateEvent))
+        delta, terms = max(delta, min(1.0, slack * (1 + 1e-9))), (PUBLIC_VECTORS,)
         return accounting.guarantee(
-            events,
-            max(delta, min(1.0, slack * (1 + 1e-9))),
-            unit=unit,
-            relation=Relation.REPLACE_ONE,
-            basis=Basis.CONDITIONAL,
-            assumptions=(PUBLIC_VECTORS,),
-            reveals=REVEALS,
+            events, delta, unit=unit, basis=Basis.CONDITIONAL, assumptions=terms, reveals=REVEALS
         )
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> WordMetric:

@@ -96,12 +96,9 @@ class AnnotatedModel(Frozen):
         trained_on: str = "",
         training: str = PUBLIC,
     ) -> None:
-        self.trained_on = trained_on
-        self.training = training
-        self.tokens = tokens
+        self.trained_on, self.training = trained_on, training
+        self.tokens, self.reader, self.device = tokens, reader, device
         self.model = model.eval()
-        self.device = device
-        self.reader = reader
         self._encoding = Encoding(self.model)
         self._decoder = Decoder(model, tokens, device=device, dtype=getattr(torch, precision))
         self.digest = network_digest(model, json.dumps([tokens.words, tokens.labels, tokens.max_tokens]))

@@ -29,7 +29,7 @@ from dptext.embeddings.encoder_files import MINILM
 from dptext.embeddings.sentence_encoder import SentenceEncoder, model_folder
 from dptext.embeddings.torch_network import TorchNetwork, TorchPrecision, load_torch_model, word_pieces
 from dptext.errors import ConfigError
-from dptext.neural.tokens import batches
+from dptext.neural.tokens import batches, require_converging
 from dptext.types import Booleans, Floats
 
 if TYPE_CHECKING:
@@ -213,10 +213,7 @@ def fine_tune(
                 optimizer.step()
                 rates.step()
                 total += float(loss.detach()) * len(rows)
-            if not math.isfinite(total):
-                raise ConfigError(
-                    "Expected a loss that is a number: the training diverged. Choose a smaller learning_rate."
-                )
+            require_converging(total)
             if on_epoch is not None:
                 on_epoch(epoch, schedule.epochs, total / len(pieces))
     return FineTuned(names, schedule, model.eval(), head)
