@@ -88,7 +88,7 @@ def load_encoder(name: str = MINILM, *, device: str = "cpu", precision: Precisio
         return sentence_encoder.load_sentence_encoder(known, device=device, precision=precision)
 
     memory = learning()
-    return loaded() if memory is None else memory.encoder(loaded, name=known, device=device, precision=precision)
+    return loaded() if memory is None else memory.encoder(loaded, known, device, precision)
 
 
 #: Vectors that are kept at most; of all-MiniLM-L6-v2 they take 77 MB.
@@ -119,9 +119,7 @@ class PublicVectors:
         """Forget the vectors. The encoder is kept."""
         self._known.clear()
 
-    def encoder(
-        self, load: Callable[[], SentenceEncoder], *, name: str, device: str, precision: str
-    ) -> SentenceEncoder:
+    def encoder(self, load: Callable[[], SentenceEncoder], name: str, device: str, precision: str) -> SentenceEncoder:
         """The encoder that `load` gives. It is called where another one was loaded last."""
         key = (name, device, precision)
         if self._loaded is None or self._loaded[0] != key:

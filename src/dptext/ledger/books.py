@@ -98,8 +98,6 @@ class Ledger:
         """Close the connections; the next use opens new ones."""
         self._database.close()
 
-    # ----------------------------------------------------------------------------------------------- accounts
-
     def open_account(
         self, name: str, limit: Guarantee, *, dataset: str | None = None, by_subject: bool = False
     ) -> Account:
@@ -132,8 +130,6 @@ class Ledger:
         """All accounts, by name."""
         with self._database.reading() as connection:
             return [rows.to_account(row) for row in rows.all_accounts(connection)]
-
-    # ------------------------------------------------------------------------------------------------ charges
 
     def charge(
         self, account: str, request: Request, *, key: str | None = None, subjects: Iterable[str] | None = None
@@ -215,8 +211,6 @@ class Ledger:
                 )
             if found.release is None:
                 rows.settle(connection, found.id, release, _now())
-
-    # ---------------------------------------------------------------------------------------------- the books
 
     def balance(self, account: str, *, subject: str | None = None) -> Balance:
         """Where an account stands, for the subject of whom most was spent or a named one (which needs its key)."""

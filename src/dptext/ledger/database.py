@@ -59,8 +59,6 @@ class Database:
         """Close the connections; the next use opens new ones."""
         self._engine.dispose()
 
-    # ------------------------------------------------------------------------------------------- transactions
-
     @contextlib.contextmanager
     def writing(self) -> Iterator[sa.Connection]:
         """A transaction that writes: the only one in SQLite; in PostgreSQL it locks the rows that it will change."""
@@ -102,8 +100,6 @@ class Database:
             problem = f"cannot be used: {type(error).__name__}"
         if problem:
             raise LedgerError(f"The ledger {self.name} {problem}. Nothing is released.", unsure=unsure()) from None
-
-    # ------------------------------------------------------------------------------------------------- schema
 
     def create(self) -> None:
         """Make the newest schema where there is none yet; an existing ledger stays as it is."""
@@ -185,8 +181,6 @@ class Database:
                 f"The ledger {self.name} has the older schema {found}: run `dptext budget upgrade` on it first."
             )
         self._checked = True
-
-    # ------------------------------------------------------------------------------------------------ engines
 
     def _sqlite(self) -> sa.Engine:
         path, wait = self.path, self._wait

@@ -146,7 +146,6 @@ settlements = Table(
     Column("at", Time, nullable=False),
 )
 
-# ------------------------------------------------------------------------ derived, since the second schema
 tallies = _written_once("tallies", "events")
 
 balances = Table(

@@ -51,9 +51,8 @@ class Manifest:
         try:
             data = parse_json(read_whole(path))
             parts = tuple(Part(**part) for part in data["parts"])
-            good = (
-                data["schema"] == 1 and all(map(_is_part, parts)) and len({part.name for part in parts}) == len(parts)
-            )
+            names = {part.name for part in parts}
+            good = data["schema"] == 1 and all(map(_is_part, parts)) and len(names) == len(parts)
         except (ValueError, TypeError, KeyError):
             good = False
         if not good:

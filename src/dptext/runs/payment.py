@@ -202,10 +202,8 @@ class Due:
 
     def charged(self, charge: Charge) -> Charged:
         """What a certificate says of the charge."""
-        account = self.account
-        return Charged(
-            account.name, account.dataset, account.limit.unit, charge.number, charge.subjects_digest is not None
-        )
+        account, named = self.account, charge.subjects_digest is not None
+        return Charged(account.name, account.dataset, account.limit.unit, charge.number, named)
 
     def settle(self, key: str, sha256: str) -> None:
         """Write into the books what the charge paid for."""

@@ -146,9 +146,8 @@ class Privatized(Iterable[Release[str]]):
 
         ConfigError: a path cannot be used, or the releases were drawn already and not kept.
         """
-        target, beside = (
-            Target(each, force, self._inputs, private=False) for each in (Path(path), certificate_path(Path(path)))
-        )
+        paths = Path(path), certificate_path(Path(path))
+        target, beside = (Target(each, force, self._inputs, private=False) for each in paths)
         kind = output_format(target.path, format)
         for each in (target, beside):
             each.check()  # before a draw costs privacy
@@ -173,11 +172,8 @@ class Privatized(Iterable[Release[str]]):
         while len(self._kept) < _SHOWN and self._draw():
             pass
         columns = self._columns(self._kept[:_SHOWN])
-        rows = zip(*columns.values(), strict=True)
         whole = plural(self._n, "release") if self._state == "complete" else "the releases"
-        return head + html_table(list(columns), rows, f"The first of {whole}.")
-
-    # ------------------------------------------------------------------ drawing
+        return head + html_table(list(columns), zip(*columns.values(), strict=True), f"The first of {whole}.")
 
     def _require_new(self) -> None:
         if self._state != "new":
@@ -294,13 +290,10 @@ def privatize(
             f"Expected label=NAME, the column of the labels: {kind} reads them together with the texts. Without any, "
             "fit it without labels."
         )
-    randomness = randomness or secure()
-    fields = Fields(
-        text=text, id=id, label=label, author=author, keep=(keep,) if isinstance(keep, str) else tuple(keep)
-    )
-    batches: Iterable[Batch] = (
-        Batch.of([record]) for record in read_records(private, fields, empty_nulls=empty_nulls, advice=_ADVICE)
-    )
+    randomness, kept = randomness or secure(), (keep,) if isinstance(keep, str) else tuple(keep)
+    fields = Fields(text=text, id=id, label=label, author=author, keep=kept)
+    records = read_records(private, fields, empty_nulls=empty_nulls, advice=_ADVICE)
+    batches: Iterable[Batch] = (Batch.of([record]) for record in records)
     if max_per_author is not None:
         _validate.count(max_per_author=max_per_author)
         batches = limited(batches, max_per_author)

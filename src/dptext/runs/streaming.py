@@ -76,7 +76,6 @@ def limited(batches: Iterable[Batch], max_per_author: int) -> Iterator[Batch]:
         good, fault = 0, ""
         for author in (normal_form(name or "") for name in batch.authors):
             counts[author] += 1
-            number += 1
             if not author:
                 fault = f"has no author, which max_per_author={max_per_author} needs."
             elif counts[author] > max_per_author:
@@ -86,8 +85,9 @@ def limited(batches: Iterable[Batch], max_per_author: int) -> Iterator[Batch]:
             good += 1
         if good:
             yield batch[:good]
+        number += good
         if fault:
-            raise DataError(f"Record {number} {fault}")
+            raise DataError(f"Record {number + 1} {fault}")
 
 
 def layout(spec: Spec, keep: Iterable[str], fields: Fields) -> Columns:

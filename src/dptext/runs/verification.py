@@ -34,8 +34,8 @@ from dptext.runs.certificate import SCHEMA, SCHEMA_OF_EVENTS, Certificate, strea
 from dptext.runs.dataset import MANIFEST, Manifest, Part
 from dptext.runs.specs import is_synthesis, spec_from_settings, synthesis_from_settings
 from dptext.runs.streaming import guarantees
+from dptext.sampling.exponential import TruncatedExponential
 from dptext.sampling.source import secure, seeded
-from dptext.sampling.truncated import TruncatedExponential
 from dptext.text.inputs import read_whole
 from dptext.text.reading import read_records
 from dptext.text.records import ID_FIELD, TEXT_FIELD, Fields
@@ -118,11 +118,10 @@ def _left_out(certificate: Certificate) -> tuple[str, ...]:
 
 
 def _look_up(certificate: Certificate, books: Ledger) -> None:
-    if certificate.charged is None:
-        raise DataError("Expected a certificate that names a charge, to look it up: this release was not paid for.")
-    account = books.account(certificate.charged.account)
-    found = books.find(certificate.charged.number)
     charged = certificate.charged
+    if charged is None:
+        raise DataError("Expected a certificate that names a charge, to look it up: this release was not paid for.")
+    account, found = books.account(charged.account), books.find(charged.number)
     said = (account.name, account.dataset, account.limit.unit, found.number, found.subjects is not None, charged.stream)
     paid_for = certificate.sha256 if charged.stream is None else stream_mark(charged.stream)
     if (

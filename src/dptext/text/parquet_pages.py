@@ -89,9 +89,8 @@ def chunks_of(raw: io.BufferedReader) -> list[list[Chunk]]:
     raw.seek(end - size)
     footer = _Compact(io.BytesIO(raw.read(size)), _MOST_ITEMS).struct(())
     raw.seek(0)
-    return [
-        [_chunk(_field(chunk, 3, _STRUCT)) for chunk in _field(group, 1, _LIST)] for group in _field(footer, 4, _LIST)
-    ]
+    groups = [_field(group, 1, _LIST) for group in _field(footer, 4, _LIST)]
+    return [[_chunk(_field(chunk, 3, _STRUCT)) for chunk in group] for group in groups]
 
 
 def rows_at_once(raw: io.BufferedReader, schema: Any, groups: list[list[Chunk]], names: Sequence[str]) -> int:

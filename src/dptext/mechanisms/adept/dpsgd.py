@@ -9,6 +9,7 @@ number and says less.) Whoever trains sees the private texts; only the release i
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self

@@ -13,8 +13,8 @@ from dptext.embeddings.vectors import WordVectors, relative_error
 from dptext.errors import ConfigError
 from dptext.frozen import fill
 from dptext.sampling.discrete import uniform_below, uniform_below_each, wide_choice
+from dptext.sampling.exponential import SHELLS, TruncatedExponential, proposal_weights
 from dptext.sampling.source import Randomness
-from dptext.sampling.truncated import SHELLS, TruncatedExponential, proposal_weights
 from dptext.text import tokens as text
 from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
@@ -133,7 +133,7 @@ _PROBES = 16
 class WordDraws:
     """Draws of TEM that weigh a few words instead of all: words are proposed, and each is kept or dropped.
 
-    Exact, as `dptext.sampling.truncated` says. There are two ways of proposing:
+    Exact, as `dptext.sampling.exponential` says. There are two ways of proposing:
 
     * Trials: all words alike, in `rounds` of 1, 2, 4, ... proposals a token; 0 where they would rarely succeed. At a
       small epsilon all weights are alike, so a few trials do, however many words there are.

@@ -31,8 +31,8 @@ from dptext.mechanisms.words.word_by_word import WordChoiceMechanism, WordNoiseM
 from dptext.privacy import accounting
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA, ApproximateEvent, Event, MetricEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Unit
+from dptext.sampling.exponential import LEAST_DISTANCE, TruncatedExponential
 from dptext.sampling.float_noise import MetricNoise
-from dptext.sampling.truncated import LEAST_DISTANCE, TruncatedExponential
 from dptext.text import tokens as text
 
 WordMetricMechanism: TypeAlias = "WordNoiseMechanism[WordMetric] | WordChoiceMechanism[WordMetric]"
