@@ -5,8 +5,6 @@ is given the noisy vector, never the word behind it. So it is post-processing: n
 tells more than the noisy vectors do.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 from dataclasses import dataclass, field
@@ -75,7 +73,7 @@ class NearestWords:
     _radius: float = field(init=False, repr=False)
     _cuts: tuple[int, ...] = field(init=False, repr=False)
     _table: Singles = field(init=False, repr=False)
-    _screened: Screen | None = field(init=False, repr=False, default=None)
+    _screened: "Screen | None" = field(init=False, repr=False, default=None)
     _pairs: int = field(init=False, repr=False, default=0)  # searched so far
 
     def __post_init__(self) -> None:
@@ -185,7 +183,7 @@ class NearestWords:
         scores: Floats = (norms**2 - np.einsum("ij,ij->i", gaps, gaps)) / 2
         return scores
 
-    def _screen(self, n_queries: int) -> Screen | None:
+    def _screen(self, n_queries: int) -> "Screen | None":
         """Return the first look in this processor's vectors, once that is worth loading numba and can be had."""
         before, pairs = self._pairs, self._pairs + n_queries * len(self.vectors)
         fill(self, _pairs=pairs)
@@ -199,7 +197,7 @@ class NearestWords:
                     fill(self, _screened=screen)
         return self._screened
 
-    def _search_tile(self, queries: NDArray[np.floating], look: int | Screen) -> Positions:
+    def _search_tile(self, queries: NDArray[np.floating], look: "int | Screen") -> Positions:
         points: Floats = np.asarray(queries, np.float64)
         rotated, norms = self._rotate(points)
         near = norms <= _FAR
@@ -210,7 +208,7 @@ class NearestWords:
             return nearest
         return self._search_near(points, rotated, norms, look)
 
-    def _search_near(self, points: Floats, rotated: Floats, norms: Floats, look: int | Screen) -> Positions:
+    def _search_near(self, points: Floats, rotated: Floats, norms: Floats, look: "int | Screen") -> Positions:
         if not isinstance(look, int):
             return look.nearest(points, rotated, norms)
         cut = look

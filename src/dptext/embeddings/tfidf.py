@@ -1,7 +1,5 @@
 """TF-IDF of words, and the fitting of scikit-learn's models. Needs scikit-learn, loaded when it is first used."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import warnings
@@ -43,7 +41,7 @@ def has_word(texts: Iterable[str]) -> bool:
     return any(map(_WORD.search, texts))
 
 
-def words_tfidf(**settings: Any) -> TfidfVectorizer:
+def words_tfidf(**settings: Any) -> "TfidfVectorizer":
     """TF-IDF of words without regard to case, where a term counts with 1 + ln of how often it occurs.
 
     A word is any run of letters, digits and underscores, of one character too. Other settings, such as `ngram_range`,
@@ -67,8 +65,8 @@ def fit_quietly(model: Model, rows: object, classes: object) -> Model:
 class TfidfSvd:
     """TF-IDF of words, cut to its main directions: an `Embedder` that was fitted on public text."""
 
-    counter: TfidfVectorizer
-    reducer: TruncatedSVD
+    counter: "TfidfVectorizer"
+    reducer: "TruncatedSVD"
     dim: int
     digest: str
 

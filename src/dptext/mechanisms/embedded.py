@@ -7,8 +7,6 @@ What it guarantees is what the other mechanism does:
     'token'
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -90,15 +88,15 @@ class Embedded:
         found = self.mechanism.guarantee(unit, delta)
         return replace(found, assumptions=(*found.assumptions, PUBLIC_ENCODER))
 
-    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Embedded:
+    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> "Embedded":
         """The spec whose other mechanism costs at most epsilon at delta."""
         return replace(self, mechanism=self.mechanism.calibrate(epsilon, unit=unit, delta=delta))
 
-    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> EmbeddedMechanism:
+    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> "EmbeddedMechanism":
         """Fit the other mechanism; MissingExtraError where the encoder, or what the other needs, is not installed."""
         return EmbeddedMechanism(self, self.mechanism.fit(public=public, seed=seed), _load_encoder(self))
 
-    def load(self, folder: Path) -> EmbeddedMechanism:
+    def load(self, folder: Path) -> "EmbeddedMechanism":
         """The mechanism that was saved into the folder under this spec."""
         return EmbeddedMechanism(self, self.mechanism.load(folder), _load_encoder(self))
 

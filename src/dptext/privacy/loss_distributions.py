@@ -7,8 +7,6 @@ Losses are convolved by Fourier transforms, whose rounding error is absolute: so
 subtracted from delta, and deltas below 1e-11 get a formula only.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import lru_cache

@@ -3,8 +3,6 @@
 A part counts because the manifest names it. The certificate of the data set speaks of the manifest.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
@@ -46,7 +44,7 @@ class Manifest:
         return '{"schema": 1, "parts": [\n' + lines + "\n]}\n"
 
     @classmethod
-    def read(cls, path: Path) -> Manifest:
+    def read(cls, path: Path) -> "Manifest":
         """The manifest at the path; DataError where none is that dptext wrote."""
         try:
             data = parse_json(read_whole(path))

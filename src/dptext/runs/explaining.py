@@ -1,7 +1,5 @@
 """Anything that carries a guarantee, in plain words: `dptext.explain`."""
 
-from __future__ import annotations
-
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def explain(
-    what: str | PathLike[str] | Guarantee | Certificate | Spec | Mechanism[str] | Privatized,
+    what: "str | PathLike[str] | Guarantee | Certificate | Spec | Mechanism[str] | Privatized",
     *,
     delta: float = 0.0,
     legal: bool = False,

@@ -8,8 +8,6 @@
 [('pure', 20)]
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -73,7 +71,7 @@ class Payment:
             reveals=reveals,
         )
 
-    def due(self, spec: Spec, **run: Any) -> Due:
+    def due(self, spec: Spec, **run: Any) -> "Due":
         """What a run has to pay: the account and the request of `request`, which takes the same."""
         return Due(self, *self.request(spec, **run))
 

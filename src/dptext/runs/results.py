@@ -1,7 +1,5 @@
 """Private texts in memory in, releases and their certificate out: `dptext.privatize`."""
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
@@ -248,7 +246,7 @@ def privatize(
     batch_size: int = BATCH_SIZE,
     max_per_author: int | None = None,
     without_guarantee: bool = False,
-    payment: Payment | None = None,
+    payment: "Payment | None" = None,
 ) -> Privatized:
     """Privatize texts; nothing is drawn before the result is used.
 

@@ -3,8 +3,6 @@
 Certificates are not signed: whoever can edit both files can forge both.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
@@ -74,7 +72,7 @@ def read_certificate(path: Path) -> Certificate:
         raise ConfigError(f"{path} is not a certificate that dptext wrote.") from error
 
 
-def verify(path: str | PathLike[str], *, ledger: Ledger | None = None) -> Verified:
+def verify(path: str | PathLike[str], *, ledger: "Ledger | None" = None) -> Verified:
     """Check a certificate, `OUT.guarantee.json`, against the file beside it, its own settings, and the books.
 
     The file has the bytes and the number of records that were certified; the events and the guarantees follow from the
@@ -117,7 +115,7 @@ def _left_out(certificate: Certificate) -> tuple[str, ...]:
     return tuple(text for text in assumed if any(text not in each.assumptions for each in stated))
 
 
-def _look_up(certificate: Certificate, books: Ledger) -> None:
+def _look_up(certificate: Certificate, books: "Ledger") -> None:
     charged = certificate.charged
     if charged is None:
         raise DataError("Expected a certificate that names a charge, to look it up: this release was not paid for.")

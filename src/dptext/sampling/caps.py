@@ -1,7 +1,5 @@
 """Caps of the unit sphere: the best one for PrivUnit, and draws inside and outside of it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import lru_cache

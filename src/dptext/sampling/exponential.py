@@ -6,8 +6,6 @@ with probability 2^k(v) W(v). What is kept has probability proportional to W(v),
 before, so another way of proposing may be taken for the next. All of it is in integers: W(v) is a multiple of 2^-119.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction

@@ -5,8 +5,6 @@ claims that nobody checks. Both are read here byte by byte, as pyarrow ends the 
 formats are those of https://parquet.apache.org/docs/file-format and of Thrift's compact protocol.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -9,8 +9,6 @@ Nothing but whitespace is dropped: the tokens, joined without a space, are the t
 holds for sentences.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -108,7 +106,7 @@ def _windows(length: int) -> Iterator[tuple[int, int, int]]:
 
 
 @functools.cache
-def _learnt() -> PunktParameters:
+def _learnt() -> "PunktParameters":
     import nupunkt  # noqa: PLC0415
 
     return nupunkt.load_default_model().parameters  # our own: `nupunkt.load` shares one that others may change

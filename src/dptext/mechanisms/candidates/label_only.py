@@ -10,8 +10,6 @@ more than this baseline does.
     [0.881, 0.119]
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -93,7 +91,7 @@ class LabelOnly(OneEpsilon):
         """One choice among the labels."""
         return (TopKEvent(self.epsilon, 1, len(self.labels)),)
 
-    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> LabelOnlyMechanism:
+    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> "LabelOnlyMechanism":
         """Collect the public texts of each label, or their medoid; nothing is drawn, so a seed is not needed.
 
         Public records with no label, or another one, are left out. A text that occurs twice is twice as likely.
@@ -121,7 +119,7 @@ class LabelOnly(OneEpsilon):
         ends = np.cumsum([len(found) for found in texts]).tolist()
         return [found[medoid(vectors[end - len(found) : end])] for found, end in zip(texts, ends, strict=True)]
 
-    def load(self, folder: Path) -> LabelOnlyMechanism:
+    def load(self, folder: Path) -> "LabelOnlyMechanism":
         """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         path = folder / _FILE
         with reading_saved(f"the texts {path}"):

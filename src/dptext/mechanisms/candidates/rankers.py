@@ -8,8 +8,6 @@ A cosine is a whole number of steps of 2^-12: no float decides a rank. All that 
     [[0, 3343], [0, 0]]
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -185,7 +183,7 @@ def load_ranker(
     return Ranker(lambda found: directions(read(found)), points, digests, centre, save)
 
 
-def _latents(model: AnnotatedModel, texts: Sequence[str]) -> Floats:
+def _latents(model: "AnnotatedModel", texts: Sequence[str]) -> Floats:
     return model.latents([Record("", text) for text in texts])
 
 

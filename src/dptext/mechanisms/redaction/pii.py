@@ -4,8 +4,6 @@ presidio (Microsoft, https://microsoft.github.io/presidio) finds names, places, 
 and by patterns. What it overlooks leaves verbatim.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -66,7 +64,7 @@ class PiiRedaction(Untrained["PiiRedactionMechanism"], Masking, NoGuarantee):
         object.__setattr__(self, "entities", tuple(self.entities))
         Mask(self.mask, self.runs)
 
-    def _fitted(self) -> PiiRedactionMechanism:
+    def _fitted(self) -> "PiiRedactionMechanism":
         with needing("pii_redaction", "pii"):
             from presidio_analyzer import AnalyzerEngine  # noqa: PLC0415 (an extra, slow to load)
             from presidio_analyzer.nlp_engine import NlpEngineProvider  # noqa: PLC0415

@@ -4,8 +4,6 @@ Gusain and Leith 2024 mask first the words that a logistic regression, trained t
 safe one, weighs most. Their code for it is not known; what is free there is stated here.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -92,7 +90,7 @@ class SmartRedaction(Masking, NoGuarantee):
         """Words that are not masked, and the shape of the text."""
         return (*((KEPT_WORDS,) if self.traits.keeps_words else ()), text.TOKEN_COUNT, text.LINE_STRUCTURE)
 
-    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> SmartRedactionMechanism:
+    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> "SmartRedactionMechanism":
         """Learn the weights of words from public texts of both kinds; nothing is drawn, so a seed is not needed.
 
         TF-IDF of the lower-cased tokens, rows of norm 1; logistic regression with an L2 penalty (C = 1), by
@@ -130,7 +128,7 @@ class SmartRedaction(Masking, NoGuarantee):
         chosen = self.sensitive or labels[-1]
         return [record.label == chosen for record in records]
 
-    def load(self, folder: Path) -> SmartRedactionMechanism:
+    def load(self, folder: Path) -> "SmartRedactionMechanism":
         """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         path = folder / _FILE
         with reading_saved(f"the weights {path}"):

@@ -5,8 +5,6 @@ box. So one of k sentences moves a coordinate of the mean by the box's width ove
 Laplace noise in proportion. The noise grows with the number of coordinates. DeepCandidate is compared with this.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -120,7 +118,7 @@ class Truncation(OneEpsilon):
             raise ConfigError(f"Expected epsilon={self.epsilon!r} >= {2 * dim / SCALE:.3g} for {dim} coordinates.")
         return found
 
-    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> TruncationMechanism:
+    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> "TruncationMechanism":
         """Measure the box on public documents; nothing is drawn, so a seed is not needed.
 
         ConfigError: fewer than two public documents have a sentence, or epsilon is too small. MissingExtraError: the
@@ -149,7 +147,7 @@ class Truncation(OneEpsilon):
         texts = list(dict.fromkeys(part for record in public for part in sentences(record.text)))
         return distil_with_words(teacher, texts, common=common_words())
 
-    def load(self, folder: Path) -> TruncationMechanism:
+    def load(self, folder: Path) -> "TruncationMechanism":
         """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         distilled = self.encoder == "distilled"
         encoder = load_distilled(folder) if distilled else self._encoder(self.encoder)

@@ -10,8 +10,6 @@ random. They do not say what share of the words is replaced. Their figures (simi
 authors, Yelp) fit a share of nearly 1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Self
@@ -73,7 +71,7 @@ class PrivatePhrases(FromWords["PrivatePhrasesMechanism"], NoGuarantee):
         _validate.positive(variance=self.variance)
         _validate.count(n_words=self.n_words, common_words=self.common_words)
 
-    def _fitted(self, vectors: WordVectors) -> PrivatePhrasesMechanism:
+    def _fitted(self, vectors: WordVectors) -> "PrivatePhrasesMechanism":
         return PrivatePhrasesMechanism(self, vectors)
 
     @classmethod
@@ -154,7 +152,7 @@ class RandomReplacement(FromWords["RandomReplacementMechanism"], NoGuarantee):
         kept = () if self.rate == 1 else ("every word that is not replaced",)
         return (*kept, text.TOKEN_COUNT, text.LINE_STRUCTURE)
 
-    def _fitted(self, vectors: WordVectors) -> RandomReplacementMechanism:
+    def _fitted(self, vectors: WordVectors) -> "RandomReplacementMechanism":
         return RandomReplacementMechanism(self, vectors)
 
     @classmethod

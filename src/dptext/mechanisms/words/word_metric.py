@@ -14,8 +14,6 @@ Every token takes part: words, numbers, punctuation, capitals. A token that the 
 lower case, stands for the mean of all vectors; nothing passes verbatim because it was not understood.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Literal, Self, TypeAlias
 
@@ -151,7 +149,7 @@ class WordMetric(FromWords["WordMetricMechanism"]):
             events, delta, unit=unit, basis=Basis.CONDITIONAL, assumptions=terms, reveals=REVEALS
         )
 
-    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> WordMetric:
+    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> "WordMetric":
         """The spec whose guarantee for this unit costs at most epsilon (per unit of distance for TOKEN).
 
         ConfigError: the slack of the float samplers alone is more than delta.
