@@ -2,20 +2,16 @@
 
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dptext.errors import ConfigError
-from dptext.mechanism import HasRemarks, Spec
+from dptext.mechanism import HasRemarks, Mechanism, Spec
 from dptext.privacy.guarantee import Guarantee
 from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.results import Privatized
 
-if TYPE_CHECKING:
-    from dptext.mechanism import Mechanism
-
 
 def explain(
-    what: "str | PathLike[str] | Guarantee | Certificate | Spec | Mechanism[str] | Privatized",
+    what: str | PathLike[str] | Guarantee | Certificate | Spec | Mechanism[str] | Privatized,
     *,
     delta: float = 0.0,
     legal: bool = False,

@@ -315,10 +315,11 @@ class _Run:
         """Refuse to throw a whole output away whose charge pays for nothing else."""
         if self.due is None or self.due.payment.key is None or not self._state.exists():
             return
-        state = None
-        with contextlib.suppress(ConfigError):  # what cannot be read cannot be resumed either
+        try:
             state = State.load(self._state)
-        if state is not None and state.certificate and state.charge_key == self.due.payment.key:
+        except ConfigError:  # what cannot be read cannot be resumed either
+            return
+        if state.certificate and state.charge_key == self.due.payment.key:
             raise ConfigError(
                 f"The run with charge key {state.charge_key!r} is whole and paid for: go on with --resume, which "
                 "publishes it. Another key would charge anew."
@@ -363,9 +364,9 @@ class _Run:
         if self.kind in APPENDABLE:
             file.truncate(state.bytes)
             file.seek(0, os.SEEK_END)
-        columns = self.columns if state.settings == self._digest() else replace(self.columns, fields=Fields())
+        fields = self.columns.fields if state.settings == self._digest() else Fields()
+        columns = replace(self.columns, fields=fields, dim=state.dim)
         packed, header = is_compressed(self.target), state.bytes == 0
-        columns = replace(columns, dim=state.dim)
         writer = open_writer(file, self.kind, compressed=packed, header=header, columns=columns)
         digest = None
         if charge is not None and charge.subjects_digest is not None and self.due is not None:
@@ -415,9 +416,7 @@ class _Run:
 
     def _publish(self, state: State) -> Certificate:
         """Put output and certificate in place; a kill between any two steps is mended by --resume."""
-        text = state.certificate
-        certificate = Certificate.from_json(text)
-        path = certificate_path(self.target)
+        certificate, path = Certificate.from_json(state.certificate), certificate_path(self.target)
         with writing(self._part):
             whole = self._part if self._part.exists() else self.target
             if not whole.exists() or sha256_of(whole) != certificate.sha256:
@@ -433,7 +432,7 @@ class _Run:
             temporary = path.with_name(f".{path.name}.new")
             temporary.unlink(missing_ok=True)
             with create_private(temporary) as file:
-                file.write(text.encode())
+                file.write(state.certificate.encode())
                 share(temporary)
                 publish(file, temporary, path, force=True)
         self._state.unlink(missing_ok=True)

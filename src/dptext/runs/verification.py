@@ -4,7 +4,7 @@ Certificates are not signed: whoever can edit both files can forge both.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -150,9 +150,8 @@ def _count_records(part: Part, folder: Path, names: Mapping[str, str], column: s
 def _recompute(certificate: Certificate) -> Promise:
     """The spec of a certificate; refuses one that states more than its own settings give."""
     of_corpus = is_synthesis(certificate.settings)
-    spec: Promise = (
-        synthesis_from_settings(certificate.settings) if of_corpus else spec_from_settings(certificate.settings)
-    )
+    read: Callable[..., Promise] = synthesis_from_settings if of_corpus else spec_from_settings
+    spec = read(certificate.settings)
     if certificate.randomness not in ("secure", "seeded"):
         raise DataError("This certificate was not written by dptext: nothing is verified.")
     derived = guarantees(

@@ -114,8 +114,7 @@ def _learnt() -> "PunktParameters":
 
 def _short_blank(run: re.Match[str]) -> str:
     """The run in as many characters: at most two line ends, then spaces."""
-    length = len(run[0])
-    return ("\n" * min(len(_LINE_END.findall(run[0])), 2)).ljust(length)
+    return ("\n" * min(len(_LINE_END.findall(run[0])), 2)).ljust(len(run[0]))
 
 
 def tokenize(text: str) -> list[list[str]]:
