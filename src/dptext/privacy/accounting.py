@@ -261,7 +261,7 @@ def add(first: Guarantee, second: Guarantee) -> Guarantee:
         first if weakest(first.basis, second.basis) is first.basis else second,
         trust=Trust.CENTRAL if Trust.CENTRAL in (first.trust, second.trust) else Trust.LOCAL,
         assumptions=tuple(dict.fromkeys(first.assumptions + second.assumptions)),
-        reveals=tuple(dict.fromkeys(first.reveals + second.reveals)),  # both hold for neighbours that agree on all
+        reveals=first.common_reveals(second),
     )
     if both.basis is Basis.NONE:
         return both.voided("; ".join(filter(None, (first.reason, second.reason))))

@@ -6,7 +6,7 @@ They are public: they can be printed, logged and stored, and they survive JSON e
     PureEvent(epsilon=0.1, count=3)
 """
 
-from __future__ import annotations  # `ledger.texts` reads the types of fields as text
+from __future__ import annotations  # `ledger.requests` reads the types of fields as text
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields

@@ -147,6 +147,10 @@ class Guarantee:
         self.require_comparable(other)
         return (self.effective_epsilon, self.delta) < (other.effective_epsilon, other.delta)
 
+    def common_reveals(self, other: "Guarantee") -> tuple[str, ...]:
+        """The union of `reveals`: both guarantees hold for neighbours that agree on all of these."""
+        return tuple(dict.fromkeys(self.reveals + other.reveals))
+
     def voided(self, reason: str) -> "Guarantee":
         """The same statement with basis NONE, for the given reason."""
         reasons = "; ".join(dict.fromkeys(filter(None, (self.reason, reason))))

@@ -9,9 +9,9 @@ import gzip
 import io
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from json.encoder import encode_basestring
-from typing import BinaryIO, Final, assert_never, cast
+from typing import Any, BinaryIO, Final, assert_never, cast
 
 import numpy as np
 
@@ -192,7 +192,13 @@ def require_csv(format: Format, *, safe_csv: bool) -> None:
 
 
 def open_writer(
-    file: BinaryIO, format: Format, *, compressed: bool = False, header: bool = True, columns: Columns = _TEXTS
+    file: BinaryIO,
+    format: Format,
+    *,
+    compressed: bool = False,
+    header: bool = True,
+    columns: Columns = _TEXTS,
+    **others: Any,
 ) -> ReleaseWriter:
     """A writer of releases on an open binary file, which the caller flushes to the disk and closes.
 
@@ -201,9 +207,10 @@ def open_writer(
 
     A file of a format in ``APPENDABLE`` may be cut later at the size that it has after any ``write``. To go on there,
     open the file for appending and give ``header=False`` unless the size is 0. A new CSV file gets its header with the
-    first batch. ConfigError: the columns are impossible, Parquet is to be gzipped or continued, or `safe_csv` is set
-    for another format than CSV.
+    first batch. `others` are settings of `Columns` that replace those of `columns`. ConfigError: the columns are
+    impossible, Parquet is to be gzipped or continued, or `safe_csv` is set for another format than CSV.
     """
+    columns = replace(columns, **others)
     require_csv(format, safe_csv=columns.safe_csv)
     if format is not Format.PARQUET:
         return _AppendingWriter(file, format, columns, compressed, header)
