@@ -15,8 +15,7 @@ from dptext.compare.cells import Cell
 from dptext.compare.corpora import Corpus
 from dptext.compare.experiment import EMBEDDERS
 from dptext.embeddings.embedder import Embedder
-from dptext.embeddings.encoders import WordMean, load_encoder
-from dptext.embeddings.public_vectors import PublicVectors
+from dptext.embeddings.encoders import PublicVectors, WordMean, load_encoder
 from dptext.embeddings.vector_files import load_vectors
 from dptext.mechanism import Learns, Mechanism, Refits, Spec, training_settings
 from dptext.runs.specs import is_synthesis, spec_from_settings

@@ -33,7 +33,7 @@ from dptext.embeddings.processors import processors
 from dptext.errors import ConfigError
 from dptext.text.files import Target, refuse_inputs, writing
 from dptext.text.inputs import file_error
-from dptext.text.parquet_rows import load_pyarrow
+from dptext.text.packed_rows import load_pyarrow
 from dptext.types import Json
 
 _LOCK: Final = ".lock"

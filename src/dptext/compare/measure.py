@@ -39,7 +39,7 @@ from dptext.compare.corpora import Corpus
 from dptext.compare.corpus_run import Labelled, classified, corpus_measures
 from dptext.compare.experiment import Experiment
 from dptext.compare.fits import Lens
-from dptext.embeddings.distinct import embed_distinct
+from dptext.embeddings.embedder import embed_distinct
 from dptext.embeddings.tfidf import fit_quietly
 from dptext.errors import ConfigError, IncomparableError, needing
 from dptext.estimates import Estimate, best_share

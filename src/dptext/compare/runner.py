@@ -24,7 +24,7 @@ from dptext.compare.stored import CellCounts, CellFile
 from dptext.compare.worker import Opening, WorkerProcess, peak_mib
 from dptext.embeddings.processors import processors
 from dptext.errors import ConfigError
-from dptext.text.parquet_rows import load_pyarrow
+from dptext.text.packed_rows import load_pyarrow
 from dptext.types import Json
 
 #: Called with the number of finished cells, the number of all cells, and a few words.

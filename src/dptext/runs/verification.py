@@ -3,10 +3,8 @@
 Certificates are not signed: whoever can edit both files can forge both.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -34,8 +32,8 @@ from dptext.runs.certificate import SCHEMA, SCHEMA_OF_EVENTS, Certificate, strea
 from dptext.runs.dataset import MANIFEST, Manifest, Part
 from dptext.runs.specs import is_synthesis, spec_from_settings, synthesis_from_settings
 from dptext.runs.streaming import guarantees
+from dptext.sampling.exponential import TruncatedExponential
 from dptext.sampling.source import secure, seeded
-from dptext.sampling.truncated import TruncatedExponential
 from dptext.text.inputs import read_whole
 from dptext.text.reading import read_records
 from dptext.text.records import ID_FIELD, TEXT_FIELD, Fields
@@ -83,7 +81,7 @@ def read_certificate(path: Path) -> Certificate:
         raise ConfigError(f"{path} is not a certificate that dptext wrote.") from error
 
 
-def verify(path: str | PathLike[str], *, ledger: Ledger | None = None, with_file: bool = True) -> Verified:
+def verify(path: str | PathLike[str], *, ledger: "Ledger | None" = None, with_file: bool = True) -> Verified:
     """Check a certificate, `OUT.guarantee.json`, against the file beside it, its own settings, and the books.
 
     The file has the bytes and the number of records that were certified; the events and the guarantees follow from the
@@ -130,12 +128,11 @@ def _left_out(certificate: Certificate) -> tuple[str, ...]:
     return tuple(text for text in assumed if any(text not in each.assumptions for each in stated))
 
 
-def _look_up(certificate: Certificate, books: Ledger) -> None:
-    if certificate.charged is None:
-        raise DataError("Expected a certificate that names a charge, to look it up: this release was not paid for.")
-    account = books.account(certificate.charged.account)
-    found = books.find(certificate.charged.number)
+def _look_up(certificate: Certificate, books: "Ledger") -> None:
     charged = certificate.charged
+    if charged is None:
+        raise DataError("Expected a certificate that names a charge, to look it up: this release was not paid for.")
+    account, found = books.account(charged.account), books.find(charged.number)
     said = (account.name, account.dataset, account.limit.unit, found.number, found.subjects is not None, charged.stream)
     paid_for = certificate.sha256 if charged.stream is None else stream_mark(charged.stream)
     if (
@@ -166,9 +163,8 @@ def _count_records(part: Part, folder: Path, names: Mapping[str, str], column: s
 def _recompute(certificate: Certificate) -> Promise:
     """The spec of a certificate; refuses one that states more than its own settings give."""
     of_corpus = is_synthesis(certificate.settings)
-    spec: Promise = (
-        synthesis_from_settings(certificate.settings) if of_corpus else spec_from_settings(certificate.settings)
-    )
+    read: Callable[..., Promise] = synthesis_from_settings if of_corpus else spec_from_settings
+    spec = read(certificate.settings)
     if certificate.randomness not in ("secure", "seeded"):
         raise DataError("This certificate was not written by dptext: nothing is verified.")
     derived = guarantees(

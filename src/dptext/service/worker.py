@@ -25,8 +25,7 @@ from dptext.errors import DPTextError, LedgerError, PrivacyError
 from dptext.runs.certificate import Certificate, certificate_path, stream_mark
 from dptext.runs.files import privatize_file
 from dptext.runs.payment import Payment
-from dptext.runs.plan import Plan
-from dptext.runs.resume import State, state_path
+from dptext.runs.plan import Plan, State, state_path
 from dptext.runs.synthesizing import Private, run
 from dptext.runs.verification import read_certificate
 from dptext.service.answers import Answers

@@ -24,8 +24,7 @@ from dptext.mechanism import Mechanism, Spec
 from dptext.privacy.guarantee import Basis
 from dptext.runs.certificate import certificate_path
 from dptext.runs.files import privatize_file
-from dptext.runs.plan import Plan
-from dptext.runs.resume import State, state_path
+from dptext.runs.plan import Plan, State, state_path
 from dptext.sampling.source import Randomness, secure
 from dptext.testing.case import Case, require
 from dptext.text.columns import TEXTS_ONLY, WITHOUT_VECTORS

@@ -56,7 +56,9 @@ class Target:
         """
         refuse_inputs(self.path, self.inputs)
         refuse_existing(self.path, force=self.force)
-        _require_folder(self.path)
+        with writing(self.path):
+            if not stat.S_ISDIR(self.path.parent.stat().st_mode):
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[BinaryIO]:
@@ -170,12 +172,6 @@ def _files_of(given: Path) -> Iterator[Path]:
         yield from given.rglob("*")
 
 
-def _require_folder(path: Path) -> None:
-    with writing(path):
-        if not stat.S_ISDIR(path.parent.stat().st_mode):
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-
-
 def refuse_existing(path: str | os.PathLike[str], *, force: bool = False) -> None:
     """Raise ConfigError if there is something at the path, unless it is a file and `force` is set."""
     if not os.path.lexists(path):
@@ -204,6 +200,12 @@ def create_private(path: str | os.PathLike[str]) -> BinaryIO:
     """Create a file that only its owner may read (mode 0600) and open it for writing; ConfigError if one is there."""
     with writing(path):  # x: no link is followed
         return open(path, "xb", opener=lambda name, flags: os.open(name, flags, _PRIVATE))
+
+
+def write_private(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a new file for its owner alone; ConfigError as `create_private`, OSError where the disk refuses."""
+    with create_private(path) as file:
+        file.write(data)
 
 
 def share(path: Path) -> None:

@@ -11,8 +11,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.distinct import embed_distinct
-from dptext.embeddings.embedder import Embedder
+from dptext.embeddings.embedder import Embedder, embed_distinct
 from dptext.embeddings.tfidf import fit_quietly, load_sklearn
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, clopper_pearson

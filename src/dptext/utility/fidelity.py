@@ -13,8 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.distinct import EmbeddedTexts, embed_distinct
-from dptext.embeddings.embedder import Embedder
+from dptext.embeddings.embedder import EmbeddedTexts, Embedder, embed_distinct
 from dptext.embeddings.encoders import load_encoder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson, clopper_pearson_lower, clopper_pearson_upper

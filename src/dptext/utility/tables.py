@@ -22,8 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dptext._wording import plural
-from dptext.embeddings.distinct import embed_distinct
-from dptext.embeddings.embedder import Embedder
+from dptext.embeddings.embedder import Embedder, embed_distinct
 from dptext.embeddings.encoders import load_encoder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate

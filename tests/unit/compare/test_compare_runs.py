@@ -17,7 +17,7 @@ from dptext.compare.folder import Folder
 from dptext.compare.runner import Options, run_experiment
 from dptext.compare.stored import COLUMNS
 from dptext.errors import ConfigError
-from dptext.text.parquet_rows import load_pyarrow
+from dptext.text.packed_rows import load_pyarrow
 
 
 @pytest.fixture

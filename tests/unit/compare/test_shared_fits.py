@@ -19,8 +19,7 @@ from dptext.compare.grid import plan_cells
 from dptext.compare.runner import Waiting
 from dptext.compare.worker import Opening, Worker
 from dptext.embeddings import sentence_encoder
-from dptext.embeddings.encoders import load_encoder
-from dptext.embeddings.public_vectors import PublicVectors
+from dptext.embeddings.encoders import PublicVectors, load_encoder
 from dptext.embeddings.sentence_encoder import BertTexts, SentenceEncoder
 from dptext.mechanism import Refits, Traits, setting_fields
 from dptext.mechanisms.adept.sound import Adept

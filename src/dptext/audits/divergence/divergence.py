@@ -41,8 +41,7 @@ from dptext.audits.divergence.estimators import (
 from dptext.audits.divergence.findings import Consistency, Curve, DivergenceReport, Tested, three_digits
 from dptext.audits.divergence.renyi import check_samples, falls
 from dptext.audits.subjects import OnCount
-from dptext.embeddings.distinct import embed_distinct
-from dptext.embeddings.embedder import Embedder
+from dptext.embeddings.embedder import Embedder, embed_distinct
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.text.records import Record

@@ -21,8 +21,7 @@ from dptext.audits.features import LEAST_SPREAD, author_of, check_releases, dist
 from dptext.audits.inference.authorship_report import GARBAGE, NO_PROOF, AuthorJudge, AuthorshipReport, bundles
 from dptext.audits.inference.judging import scores_of
 from dptext.audits.subjects import OnCount
-from dptext.embeddings.distinct import EmbeddedTexts, embed_distinct
-from dptext.embeddings.embedder import Embedder
+from dptext.embeddings.embedder import EmbeddedTexts, Embedder, embed_distinct
 from dptext.embeddings.tfidf import fit_quietly, load_sklearn
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism

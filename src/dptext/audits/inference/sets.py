@@ -8,7 +8,7 @@ import numpy as np
 
 from dptext import _validate
 from dptext.audits.features import LEAST_SPREAD, distinct_texts, standardiser
-from dptext.embeddings.distinct import TextVectors
+from dptext.embeddings.embedder import TextVectors
 from dptext.embeddings.tfidf import fit_quietly, has_word, load_sklearn, words_tfidf
 from dptext.errors import ConfigError
 from dptext.privacy.names import normal_form

@@ -28,8 +28,7 @@ from dptext.audits.inference.sets import Attacker, SetSplit, TrainAttacker, stan
 from dptext.audits.inference.trait_report import EMPTY_TEXTS, NO_GUARANTEE, TWO_SETS, SetJudge, TraitReport
 from dptext.audits.roc import check_scores
 from dptext.audits.subjects import OnCount
-from dptext.embeddings.distinct import TextVectors
-from dptext.embeddings.embedder import Embedder
+from dptext.embeddings.embedder import Embedder, TextVectors
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism
 from dptext.sampling.source import Randomness, seeded

@@ -11,7 +11,7 @@ from dptext.audits.inference.attribution import epsilon_from_attribution
 from dptext.audits.inference.judging import InferenceReport, at_chance, mean_cosine
 from dptext.audits.report import Result, exactly
 from dptext.audits.roc import area_interval
-from dptext.embeddings.distinct import TextVectors
+from dptext.embeddings.embedder import TextVectors
 from dptext.estimates import Estimate, clopper_pearson
 from dptext.types import Booleans, Floats, Json, as_json
 
