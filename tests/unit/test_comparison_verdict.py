@@ -2,7 +2,7 @@
 
 import pytest
 
-from dptext.compare.reading import read_table
+from dptext.compare.folder import read_table
 from dptext.compare.report import read_results
 from dptext.compare.report.verdict import verdict
 from dptext.privacy.guarantee import Basis, Unit

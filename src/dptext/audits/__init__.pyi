@@ -1,10 +1,10 @@
 # The public names of audits, once: `dptext/audits/__init__.py` loads each from here when it is first used.
 from . import bounds as bounds
+from .bounds import epsilon_from_attribution as epsilon_from_attribution
 from .divergence.divergence import measure as measure
 from .divergence.divergence import measure_vectors as measure_vectors
 from .divergence.estimators import DivergenceSettings as DivergenceSettings
 from .divergence.findings import DivergenceReport as DivergenceReport
-from .inference.attribution import epsilon_from_attribution as epsilon_from_attribution
 from .inference.authorship import AuthorSplit as AuthorSplit
 from .inference.authorship import attribute as attribute
 from .inference.authorship import attribute_releases as attribute_releases

@@ -14,11 +14,10 @@ from rich.table import Table
 from dptext.audits.membership.attacks import PROXY, MembershipResult
 from dptext.audits.membership.members import split_members
 from dptext.cli.answers import short
-from dptext.cli.audit.membership_attacks import attack_classifier
+from dptext.cli.audit.membership import attack_classifier
 from dptext.cli.chosen import fitted_on
 from dptext.cli.options import JsonOption
-from dptext.cli.progress import counted, say
-from dptext.cli.terminal import plain_console
+from dptext.cli.terminal import counted, plain_console, say
 from dptext.cli.utility.table import Judged, cell, read_back, table
 from dptext.embeddings.tfidf import load_sklearn
 from dptext.mechanism import Mechanism

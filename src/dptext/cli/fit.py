@@ -12,7 +12,7 @@ from typer import Option
 
 from dptext.cli import options
 from dptext.cli.chosen import Settings, check_label_field, fitted_on, kinds, load_encoder
-from dptext.cli.progress import advising, say
+from dptext.cli.terminal import advising, say
 from dptext.errors import ConfigError
 from dptext.mechanism import HasRemarks, HasTraining, Learns, Spec, Traits, settings
 from dptext.privacy.guarantee import Basis, format_delta, format_epsilon

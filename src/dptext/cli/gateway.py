@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from typer import Argument, Option
 
 from dptext.cli import options
-from dptext.cli.progress import say
+from dptext.cli.terminal import say
 from dptext.errors import ConfigError, needing
 
 if TYPE_CHECKING:  # an extra

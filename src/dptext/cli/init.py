@@ -13,7 +13,7 @@ from typer import Option
 from dptext.cli import options
 from dptext.cli.check import form_options
 from dptext.cli.config import FILE
-from dptext.compare.reading import read_measured
+from dptext.compare.folder import read_measured
 from dptext.compare.recommend import Asked, recommend
 from dptext.errors import ConfigError
 from dptext.mechanism import Learns

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 from typer import Argument
 
 from dptext.cli.options import DetailsOption, JsonOption
-from dptext.cli.progress import say
+from dptext.cli.terminal import say
 from dptext.errors import ConfigError
 from dptext.mechanism import Learns, Spec, setting_fields
 from dptext.mechanisms.registry import SPECS

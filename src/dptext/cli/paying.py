@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from dptext.cli.options import PayingLedgerOption, SubjectKeyOption
-from dptext.cli.progress import say
+from dptext.cli.terminal import say
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import format_epsilon
 from dptext.text.files import refuse_inputs

@@ -20,7 +20,7 @@ from dptext.cli import options
 from dptext.cli.chosen import Wanted, check_label_field
 from dptext.cli.paying import Paying, cost
 from dptext.cli.privatize_folder import Many, Run, is_dataset, privatize_folder, refuse_for_a_file, rehearsal
-from dptext.cli.progress import Tell, advising, counted
+from dptext.cli.terminal import Tell, advising, counted
 from dptext.errors import ConfigError, DPTextError
 from dptext.runs.certificate import certificate_path
 from dptext.runs.files import privatize_file, rehearse, seconds

@@ -13,9 +13,8 @@ from typing import Annotated, Final
 from typer import Option, prompt
 
 from dptext.cli.options import DetailsOption, ForceOption, JsonOption, any_path, member, output_option
-from dptext.cli.progress import say
-from dptext.compare.folder import json_bytes
-from dptext.compare.reading import read_measured
+from dptext.cli.terminal import say
+from dptext.compare.folder import json_bytes, read_measured
 from dptext.compare.recommend import FIDELITY, LABEL_KEPT, MADE_BY, TASKS, Asked, Recommendation, Verdict, reduced
 from dptext.compare.recommend import recommend as recommended
 from dptext.compare.stored import MeasuredTable

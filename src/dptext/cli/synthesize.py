@@ -12,7 +12,7 @@ from dptext.cli import options
 from dptext.cli.chosen import set_values
 from dptext.cli.paying import Paying, cost, said_key
 from dptext.cli.privatize_folder import Who, is_dataset, refuse_for_a_file
-from dptext.cli.progress import say
+from dptext.cli.terminal import say
 from dptext.errors import ConfigError
 from dptext.mechanism import settings
 from dptext.runs.certificate import certificate_path

@@ -23,7 +23,7 @@ from dptext.text.records import Fields, Record, require_labels
 from dptext.text.samples import sample_records
 from dptext.text.tokens import cut, detokenize, sentences, tokenize
 from dptext.types import Json
-from dptext.utility.zero_shot import best_zero_shot
+from dptext.utility.classification import best_zero_shot
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ DIR/experiment.json        what was asked, of which records, on what machine, an
 DIR/cells/SIGNATURE.json   one finished cell each
 DIR/table.parquet, .json   the rows of all finished cells
 
-`dptext.compare.reading` reads them.
+`dptext.compare.folder` reads them.
 """
 
 import re

@@ -27,8 +27,7 @@ from dptext.compare.cells import Cell
 from dptext.compare.corpora import Corpus, load_corpus, named
 from dptext.compare.experiment import Experiment, parse_experiment
 from dptext.compare.fits import Lens, SharedFits
-from dptext.compare.folder import write_json
-from dptext.compare.reading import cell_path
+from dptext.compare.folder import cell_path, write_json
 from dptext.errors import ConfigError, DPTextError
 from dptext.types import Json
 

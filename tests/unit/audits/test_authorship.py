@@ -15,9 +15,8 @@ import pytest
 from scipy.stats import binom
 from sklearn.metrics import f1_score
 
-from dptext.audits.bounds import reconstruction_bound
+from dptext.audits.bounds import epsilon_from_attribution, mean_chance, reconstruction_bound
 from dptext.audits.inference import authorship_report
-from dptext.audits.inference.attribution import epsilon_from_attribution, mean_chance
 from dptext.audits.inference.authorship import (
     AuthorSplit,
     attribute,

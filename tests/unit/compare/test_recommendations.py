@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dptext.compare.reading import read_measured
+from dptext.compare.folder import read_measured
 from dptext.compare.recommend import TASKS, Asked, Recommendation, reduced
 from dptext.compare.recommend import recommend as recommend_rows
 from dptext.compare.stored import MeasuredTable

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from dptext.audits.inference.attribution import epsilon_from_attribution
+from dptext.audits.bounds import epsilon_from_attribution
 from dptext.audits.inference.judging import InferenceReport, at_chance, mean_cosine
 from dptext.audits.report import Report, Result, exactly
 from dptext.errors import ConfigError

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from dptext import _validate
-from dptext.audits.bounds import EpsilonLowerBound, accuracy_implies
-from dptext.audits.inference.attribution import epsilon_from_attribution
+from dptext.audits.bounds import EpsilonLowerBound, accuracy_implies, epsilon_from_attribution
 from dptext.audits.inference.judging import InferenceReport, at_chance, mean_cosine
 from dptext.audits.report import Result, exactly
 from dptext.audits.roc import area_interval

@@ -19,7 +19,7 @@ from dptext.cli import answers, options
 from dptext.cli.answers import Lines, Printing, interval
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.chosen import Choice, Wanted, check_label_field, fitted_on, load_encoder
-from dptext.cli.progress import counted, say
+from dptext.cli.terminal import counted, say
 from dptext.cli.utility.table import NOT_PRIVATE, read_back
 from dptext.compare.measure import is_about
 from dptext.errors import ConfigError, needing

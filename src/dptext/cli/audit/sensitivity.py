@@ -25,7 +25,7 @@ from dptext.audits.sensitivity.simulation import (
 from dptext.cli import options
 from dptext.cli.answers import Printing
 from dptext.cli.audit.sensitivity_tables import Stated, show_latents, show_simulated, show_variances
-from dptext.cli.progress import counted, say
+from dptext.cli.terminal import counted, say
 from dptext.embeddings.npy import read_array
 from dptext.errors import ConfigError
 from dptext.sampling.clipping import Norm, Vectors

@@ -15,7 +15,7 @@ from dptext.audits.sensitivity.claims import (
 )
 from dptext.audits.sensitivity.simulation import Violations, violating_pairs
 from dptext.cli.answers import Printing
-from dptext.cli.progress import say
+from dptext.cli.terminal import say
 from dptext.estimates import Estimate
 from dptext.sampling.clipping import Norm, Vectors
 from dptext.types import Json, as_json

@@ -16,7 +16,7 @@ from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval, short
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.chosen import Wanted
-from dptext.cli.progress import counted, say
+from dptext.cli.terminal import counted, say
 from dptext.errors import ConfigError
 from dptext.mechanism import VectorNoise
 from dptext.privacy import accounting

@@ -12,7 +12,7 @@ from dptext.audits.report import markdown_table
 from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval, short
 from dptext.cli.chosen import load_encoder
-from dptext.cli.progress import say
+from dptext.cli.terminal import say
 from dptext.errors import ConfigError, needing
 from dptext.estimates import Estimate
 from dptext.privacy.guarantee import Unit

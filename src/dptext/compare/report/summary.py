@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
+from dptext.compare.folder import read_about, read_cell, read_private_samples, read_table
 from dptext.compare.pooled import Pooled, pooled
-from dptext.compare.reading import read_about, read_cell, read_private_samples, read_table
 from dptext.compare.stored import EXPERIMENT, JSON_FILE, REFUTED, About, CellFile, KeptRow, Sample, TableRow
 from dptext.errors import ConfigError
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
