@@ -45,19 +45,15 @@ def exactly(value: float, confidence: float) -> Estimate:
 class Report(Result):
     """The outcome of one trial, of two neighbours by unit, relation, metric and what is revealed.
 
-    Attributes:
-        attack: which audit this was.
-        measures: what the next three numbers are.
-        main: how well the attack did.
-        baseline: the same number for an attacker who does not look at the output, or what the claim allows.
-        control: the same attack where there is nothing to find, or the p-value of the hypothesis that the sampler draws
-            from what it declares. A fault of the audit or of the declaration shows here.
-        epsilon_lower_bound: no smaller epsilon can be true at this delta, with probability `confidence`. It is per unit
-            of distance where there is a metric. 0 says nothing.
-        confidence: of the bound; 1 where nothing is estimated.
-        ceiling: the largest bound that this number of runs can show; infinite for audits that read densities.
-        defects: findings that refute any claim, such as a sampler that does not draw from the density from which its
-            guarantee was derived.
+    The attack is which audit this was. `measures` says what the next three numbers are: how well the attack did; the
+    same for an attacker who does not look at the output, or what the claim allows; and the same attack where there is
+    nothing to find, or the p-value of the hypothesis that the sampler draws from what it declares. A fault of the audit
+    or of the declaration shows in the last, the control.
+
+    No smaller epsilon than the lower bound can be true at this delta, with probability `confidence`, which is 1 where
+    nothing is estimated. It is per unit of distance where there is a metric. 0 says nothing. The `ceiling` is the
+    largest bound that this number of runs can show; infinite for audits that read densities. Defects are findings that
+    refute any claim, such as a sampler that does not draw from the density from which its guarantee was derived.
     """
 
     attack: str

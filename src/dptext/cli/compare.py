@@ -106,7 +106,7 @@ def report(
     as_json: JsonOption = False,
 ) -> None:
     """Write the page of a comparison and say what is in it, or print its tables."""
-    from dptext.compare.report import markdown, read_results, write_page, write_private_page
+    from dptext.compare.report import markdown, read_results, write_page
 
     if as_markdown:
         if target is not None or show_private or as_json:
@@ -119,7 +119,7 @@ def report(
         raise ConfigError("Expected --metric with --markdown: the page shows every metric.")
     path = target or folder / PAGE
     page = Target(path, force)
-    written = write_private_page(folder, page) if show_private else write_page(folder, page)
+    written = write_page(folder, page, show_private=show_private)
     if show_private:
         say(
             f"Warning: {path} shows {written.private} private texts and what was made of them; do not hand it on."

@@ -75,7 +75,7 @@ def corpus_measures(pairs: Sequence[Labelled], corpus: Corpus, lens: Lens, seed:
             real=corpus.test,
             pool=corpus.pool or corpus.public,
             labels=corpus.labels,
-            embedder=lens.embedder(),
+            embedder=lens.embedder,
             seed=seed,
         )
         for name, value in kept.cells():

@@ -7,6 +7,7 @@ that trains on private text is fitted for itself, and nothing of it stays. `Lens
 
 import json
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -90,16 +91,12 @@ class Lens:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._embedder: RememberingEmbedder | None = None
 
+    @cached_property
     def embedder(self) -> "RememberingEmbedder":
         """The embedder behind cosines and attackers; ConfigError where the word vectors cannot be used."""
-        if self._embedder is None:
-            known = self._name in EMBEDDERS
-            self._embedder = RememberingEmbedder(
-                load_encoder(self._name) if known else WordMean(load_vectors(self._name))
-            )
-        return self._embedder
+        known = self._name in EMBEDDERS
+        return RememberingEmbedder(load_encoder(self._name) if known else WordMean(load_vectors(self._name)))
 
 
 class RememberingEmbedder:

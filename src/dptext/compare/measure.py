@@ -25,7 +25,8 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from types import SimpleNamespace
+from typing import Any, Final
 
 import numpy as np
 
@@ -47,7 +48,6 @@ from dptext.mechanism import Mechanism
 from dptext.privacy.guarantee import Basis, Guarantee, Trust
 from dptext.sampling.envelope import limit
 from dptext.text.records import Record, Release
-from dptext.types import Floats
 from dptext.utility.balance import balance_error
 from dptext.utility.classification import Classifier, evaluate, train_named
 from dptext.utility.fidelity import fidelity
@@ -106,7 +106,7 @@ def measured(released: Released, corpus: Corpus, experiment: Experiment, lens: L
 
 def limit_of_cosine(corpus: Corpus, lens: Lens, epsilon: float) -> list[Measurement]:
     """The largest mean cosine by any mechanism that puts a public text in the place of each, with its bound above."""
-    embedder = lens.embedder()
+    embedder = lens.embedder
     private, public = (
         embed_distinct((record.text for record in part), embedder).at(record.text for record in part)
         for part in (corpus.private, corpus.public)
@@ -136,7 +136,7 @@ def _utility_measures(
         pairs = released.corpus(corpus.private)
         yield from corpus_measures(pairs if released.labelled else [(t, None) for t, _ in pairs], corpus, lens, seed)
     if name == "fidelity":
-        kept = fidelity(corpus.private, released.releases, embedder=lens.embedder(), seed=seed)
+        kept = fidelity(corpus.private, released.releases, embedder=lens.embedder, seed=seed)
         for key in _FIDELITY:
             value: Estimate | float | None = getattr(kept, key)
             if value is not None:
@@ -146,20 +146,8 @@ def _utility_measures(
         yield Measurement.of("stylometry.distance", space.distance(corpus.private, released.releases, seed=seed))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Linear:
-    """Given probabilities `(n_vectors, n_labels)` as `evaluate` reads them: a text is the number of a vector."""
-
-    labels: tuple[str, ...]
-    given: Floats = field(repr=False)
-
-    def probabilities(self, texts: Sequence[str]) -> Floats:
-        """The probabilities `(n_texts, n_labels)`."""
-        return np.asarray(self.given[[int(text) for text in texts]])
-
-
 def _read_by_public(released: Released, corpus: Corpus, lens: Lens, seed: int) -> Iterator[Measurement]:
-    embedder = lens.embedder()
+    embedder = lens.embedder
     if released.written:
         vectors = embedder.embed([release.output for release in released.releases])
     else:
@@ -174,7 +162,11 @@ def _read_by_public(released: Released, corpus: Corpus, lens: Lens, seed: int) -
     public = [record for record in corpus.public if record.label is not None]
     model = LogisticRegression(C=10.0, max_iter=300, random_state=seed)
     fit_quietly(model, embedder.embed([record.text for record in public]), [record.label for record in public])
-    reader = _Linear(tuple(map(str, model.classes_)), np.asarray(model.predict_proba(vectors), np.float64))
+    given = np.asarray(model.predict_proba(vectors), np.float64)
+    # `evaluate` reads texts: here each is the number of a vector.
+    reader: Any = SimpleNamespace(
+        labels=tuple(map(str, model.classes_)), probabilities=lambda texts: given[[int(text) for text in texts]]
+    )
     rows = [Record(record.id, str(i), record.label) for i, record in enumerate(corpus.private)]
     found = evaluate(reader, rows, seed=seed)
     yield Measurement.of("embedding.accuracy", found.accuracy)
@@ -205,7 +197,7 @@ def _attributed(
         split.attacked,
         released=[by_id[record.id] for record in split.attacked],
         training_released=[by_id[record.id] for record in split.training],
-        embedder=lens.embedder(),
+        embedder=lens.embedder,
         bundle=wanted.bundle,
         seed=seed,
         delta=0.0 if released.guarantee is None else released.guarantee.delta,

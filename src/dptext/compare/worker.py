@@ -180,7 +180,7 @@ class Worker:
                     f"Expected the corpus {name!r} to be as it was when the run began: a file has changed since. Put "
                     "it back and run again with --retry, or begin anew in another folder."
                 )
-            self._corpus = named(found, plan.names, self._lens.embedder()) if plan.names else found
+            self._corpus = named(found, plan.names, self._lens.embedder) if plan.names else found
         return self._corpus
 
 

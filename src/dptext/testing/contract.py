@@ -53,10 +53,8 @@ def check_mechanism(
     settings are fitted on the `public` records, 100 of `dptext.text.samples` by default. Checks are names of `CHECKS`,
     all by default; those that ran are returned.
 
-    Raises:
-        ContractError: the mechanism breaks a part of the contract, which is named.
-        ConfigError: a name that is no check.
-        MissingExtraError: scikit-learn, which the audit needs, is absent.
+    ContractError: the mechanism breaks a part of the contract, which is named. ConfigError: a name that is no check.
+    MissingExtraError: scikit-learn, which the audit needs, is absent.
     """
     case = Case(mechanism, tuple(records), tuple(words), seed, tuple(sample_records(100) if public is None else public))
     return run_checks(CHECKS, case, checks)

@@ -320,9 +320,7 @@ def check_synthesis(
     seed is of the runs that are compared. Checks are names of `CORPUS_CHECKS`, all by default; those that ran are
     returned.
 
-    Raises:
-        ContractError: it breaks a part of the contract, which is named.
-        ConfigError: a name that is no check.
+    ContractError: it breaks a part of the contract, which is named. ConfigError: a name that is no check.
     """
     case = CorpusCase(fitted, tuple(records or sample_records(120, seed=1)), seed)
     return run_checks(CORPUS_CHECKS, case, checks)

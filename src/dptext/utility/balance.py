@@ -37,21 +37,14 @@ def shifted_split(
 ) -> tuple[list[Record], list[Record]]:
     """A public and a private part, disjoint, both in random order. What fits into neither is left out.
 
-    The private part has the balance `shares`, rounded to whole records by largest remainders. The public part has all
-    the rest, but no more than `scarce_public` texts of the label `scarce`.
+    The private part has the balance `shares`, the private share of each label, which sum to 1, rounded to whole records
+    by largest remainders. The public part has all the rest, but no more than `scarce_public` texts, at least 1, of the
+    label `scarce`. Records whose label is not a key of `shares` are left out. There are `private_size` private records:
+    by default as many as possible, but no more than half of the records. One public text of every other label must be
+    left. The seed is of the drawing.
 
-    Args:
-        records: with labels. Those whose label is not a key of `shares` are left out.
-        shares: the private share of each label. They sum to 1.
-        scarce: the label that has few public texts: `scarce_public`, at least 1.
-        scarce_public: how many.
-        private_size: number of private records. The default is as many as possible, but no more than half of the
-            records. One public text of every other label must be left.
-        seed: of the drawing.
-
-    Returns:
-        The public records, and the private ones. ConfigError: shares that are no balance, a scarce label that is not
-        among them, or too few records of a label.
+    The public records come first. ConfigError: shares that are no balance, a scarce label that is not among them, or
+    too few records of a label.
     """
     _validate.count(scarce_public=scarce_public)
     _validate.probability(**{f"shares[{label!r}]": share for label, share in shares.items()})

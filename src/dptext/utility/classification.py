@@ -105,10 +105,9 @@ def train_tfidf(texts: Sequence[str], labels: Sequence[str], *, seed: int = 0) -
 class Accuracy:
     """How often a classifier is right on real texts.
 
-    Attributes:
-        accuracy: share of the texts whose label has the largest probability, the first of equals; Clopper-Pearson.
-        macro_f1: mean of F1 = 2 TP / (2 TP + FP + FN) over the labels that some text has or was given; bootstrap over
-            texts. A resample may lack a rare label, and then its mean does.
+    The accuracy is the share of the texts whose label has the largest probability, the first of equals;
+    Clopper-Pearson. The macro F1 is the mean of F1 = 2 TP / (2 TP + FP + FN) over the labels that some text has or was
+    given; bootstrap over texts. A resample may lack a rare label, and then its mean does.
     """
 
     accuracy: Estimate

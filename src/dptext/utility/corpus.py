@@ -152,15 +152,10 @@ def corpus_kept(
 ) -> CorpusKept:
     """What a corpus of texts with these labels keeps of the private records.
 
-    Args:
-        texts: of the corpus.
-        given: their labels, or None.
-        private: what it was made from, for shares of labels and topics.
-        real: real records of the same source that it was not made from, for the clouds.
-        pool: public records, for the topics, and for their own labels.
-        labels: the public set; without them no labels are compared.
-        embedder: public.
-        seed: of what is drawn, of classifier, clusters and intervals.
+    The corpus has texts and their labels, or None: `given`. It was made from the `private` records, for shares of
+    labels and topics. Clouds are compared with `real` records of the same source that it was not made from. The `pool`
+    of public records is for the topics, and for their own labels. Without the public set of `labels` no labels are
+    compared. The embedder is public. The seed is of what is drawn, of classifier, clusters and intervals.
 
     ConfigError: too few texts. MissingExtraError: scikit-learn is absent.
     """

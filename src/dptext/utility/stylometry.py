@@ -221,9 +221,8 @@ class StyleSpace:
     A distance in this space is a number of standard deviations, over all features together. It depends on the features
     and on the public text. Do not compare distances of two spaces, nor with those that papers print.
 
-    Attributes:
-        mean: of each feature on the public text `(len(FEATURES),)`.
-        scale: its standard deviation there. It is 1 for a feature that is constant there, which so keeps its units.
+    The mean and the scale, a standard deviation, are of each feature on the public text, `(len(FEATURES),)`. The scale
+    is 1 for a feature that is constant there, which so keeps its units.
     """
 
     mean: Floats

@@ -50,7 +50,7 @@ def loaded(data: dict[str, Any]) -> tuple[Experiment, Corpus]:
     found = parse_experiment(data)
     plan = found.corpora["made"]
     corpus = load_corpus("made", plan, seed=found.seed)
-    return found, named(corpus, plan.names, Lens("glove").embedder()) if plan.names else corpus
+    return found, named(corpus, plan.names, Lens("glove").embedder) if plan.names else corpus
 
 
 def outcome(data: dict[str, Any], row: str) -> Outcome:

@@ -12,7 +12,7 @@ success bounds epsilon from below, for replacing one document: `dptext.audits.bo
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -129,14 +129,10 @@ def attribute(
     mechanism: Mechanism[str],
     split: AuthorSplit,
     *,
-    embedder: Embedder,
-    bundle: int = 1,
     seed: int = 0,
-    confidence: float = 0.95,
-    delta: float = 0.0,
     randomness: Randomness | None = None,
     on_release: OnCount | None = None,
-    on_attacker: OnCount | None = None,
+    **given: Any,
 ) -> AuthorshipReport:
     """Release every text of a split, by `split_authors`, once and attribute the releases of the attacked ones.
 
@@ -144,21 +140,9 @@ def attribute(
     as nothing is released to anybody. `on_release` is called with texts released and texts in all. The other arguments
     and errors are those of `attribute_releases`; a mechanism that releases no text raises ConfigError, too.
     """
-    released, training_released = release_split(
-        mechanism, split, randomness=randomness or seeded(seed), on_progress=on_release
-    )
-    return attribute_releases(
-        split.training,
-        split.attacked,
-        released=released,
-        training_released=training_released,
-        embedder=embedder,
-        bundle=bundle,
-        seed=seed,
-        confidence=confidence,
-        delta=delta,
-        on_attacker=on_attacker,
-    )
+    released, taught = release_split(mechanism, split, randomness=randomness or seeded(seed), on_progress=on_release)
+    shared = {"released": released, "training_released": taught, "seed": seed, **given}
+    return attribute_releases(split.training, split.attacked, **shared)
 
 
 def release_split(

@@ -24,18 +24,17 @@ TOP_GUESSES: Final = 5
 class AttributionRow(Result):
     """How well one attacker named the authors of some texts, and how much the texts still say.
 
-    Attributes:
-        name: of the attacker, and of what it attacked where that is not the releases.
-        accuracy: share of the texts (or bundles) whose author has the highest score, Clopper-Pearson. For fixed texts
-            releases are independent, and so are hits, with chances of their own. The interval is of the mean chance. It
-            errs on the safe side where chances differ (Hoeffding 1956), unless less than one hit or miss is expected.
-            It speaks of further texts of these authors as far as the attacked ones are an independent sample of them,
-            and not of other authors; that for originals, where nothing is random, of further texts alone.
-        top5: share whose author is among the five highest scores, Clopper-Pearson; 1 where there are no more authors.
-        macro_f1: mean F1 over the authors who wrote some text or were taken for its author; bootstrap over texts
-            (bundles), right in the limit of many.
-        similarity: mean cosine of the attacked texts to their own originals; bootstrap over texts.
-        attributed: how many texts, or bundles, were attributed.
+    The name is that of the attacker, and of what it attacked where that is not the releases. So many texts, or bundles,
+    were attributed.
+
+    The `accuracy` is the share of them whose author has the highest score, Clopper-Pearson. For fixed texts releases
+    are independent, and so are hits, with chances of their own. The interval is of the mean chance. It errs on the safe
+    side where chances differ (Hoeffding 1956), unless less than one hit or miss is expected. It speaks of further texts
+    of these authors as far as the attacked ones are an independent sample of them, and not of other authors; that for
+    originals, where nothing is random, of further texts alone. The `top5` is the share whose author is among the five
+    highest scores, Clopper-Pearson; 1 where there are no more authors. The `macro_f1` is the mean F1 over the authors
+    who wrote some text or were taken for its author; bootstrap over texts (bundles), right in the limit of many. The
+    `similarity` is the mean cosine of the attacked texts to their own originals; bootstrap over texts.
     """
 
     name: str

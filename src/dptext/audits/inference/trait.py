@@ -18,6 +18,7 @@ record, and there is no upper bound in it. Of n texts that are known to be of on
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -44,14 +45,10 @@ def infer_trait(
     mechanism: Mechanism[str],
     split: SetSplit,
     *,
-    embedder: Embedder,
-    attackers: Mapping[str, TrainAttacker] | None = None,
     seed: int = 0,
-    confidence: float = 0.95,
-    delta: float = 0.0,
     randomness: Randomness | None = None,
     on_release: OnCount | None = None,
-    on_attacker: OnCount | None = None,
+    **given: Any,
 ) -> TraitReport:
     """Release every text of a split, by `split_sets`, once and tell the sets of the attacked ones apart.
 
@@ -59,20 +56,8 @@ def infer_trait(
     as nothing is released to anybody. `on_release` is called with texts released and texts in all. The other arguments
     and errors are those of `infer_trait_from_releases`; a mechanism that releases no text raises ConfigError, too.
     """
-    released, training_released = release_sets(
-        mechanism, split, randomness=randomness or seeded(seed), on_progress=on_release
-    )
-    return infer_trait_from_releases(
-        split,
-        released=released,
-        training_released=training_released,
-        embedder=embedder,
-        attackers=attackers,
-        seed=seed,
-        confidence=confidence,
-        delta=delta,
-        on_attacker=on_attacker,
-    )
+    released, taught = release_sets(mechanism, split, randomness=randomness or seeded(seed), on_progress=on_release)
+    return infer_trait_from_releases(split, released=released, training_released=taught, seed=seed, **given)
 
 
 def release_sets(

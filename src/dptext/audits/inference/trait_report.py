@@ -30,16 +30,16 @@ EMPTY_TEXTS: Final = "Empty texts hide every trait: read each accuracy with the 
 class TraitRow(Result):
     """How well one attacker told the sets apart, and how much the texts still say.
 
-    Attributes:
-        name: of the attacker, and of what it attacked where that is not the releases.
-        auc: chance that a text of the first set has a higher score than one of the second, ties as one half; bootstrap
-            over texts. The interval is right in the limit of many texts, and has no width where scores separate all.
-        accuracy: share of the texts on their side of the threshold 0, which was fixed beforehand; Clopper-Pearson. For
-            fixed texts releases are independent, and so are hits. The interval speaks of further texts as far as the
-            attacked ones are an independent sample of them, which sentences of few documents are not.
-        epsilon: what that accuracy needs, ln((accuracy - delta) / (1 - accuracy)), also at the ends of its interval.
-        similarity: mean cosine of the attacked texts to their own originals; bootstrap over texts.
-        attacked: how many texts, half of each set.
+    The name is that of the attacker, and of what it attacked where that is not the releases. So many texts were
+    attacked, half of each set.
+
+    The `auc` is the chance that a text of the first set has a higher score than one of the second, ties as one half;
+    bootstrap over texts. The interval is right in the limit of many texts, and has no width where scores separate all.
+    The `accuracy` is the share of the texts on their side of the threshold 0, which was fixed beforehand;
+    Clopper-Pearson. For fixed texts releases are independent, and so are hits. The interval speaks of further texts as
+    far as the attacked ones are an independent sample of them, which sentences of few documents are not. The `epsilon`
+    is what that accuracy needs, ln((accuracy - delta) / (1 - accuracy)), also at the ends of its interval. The
+    `similarity` is the mean cosine of the attacked texts to their own originals; bootstrap over texts.
     """
 
     name: str

@@ -243,9 +243,8 @@ def shokri(
     seed is of shadow, control and bootstrap, in the place of that of `measure`. `on_progress` is called with models
     trained and models in all.
 
-    Raises:
-        ConfigError: uneven or overlapping sides, missing labels, or a setting out of its range.
-        MissingExtraError: scikit-learn is absent.
+    ConfigError: uneven or overlapping sides, missing labels, or a setting out of its range. MissingExtraError:
+    scikit-learn is absent.
     """
     check_members(members, non_members)
     check_members(shadow_train, shadow_out, ("shadow_train", "shadow_out"))

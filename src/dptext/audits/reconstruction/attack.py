@@ -141,11 +141,9 @@ def reconstruct(
     `randomness.secure()` by default, draws candidates and ties, and is handed to the subject. `on_progress` is called
     with releases done and releases in all.
 
-    Raises:
-        ConfigError: candidates or a setting that cannot be used, or a subject without a density for the likelihood.
-        IncomparableError: candidates that are no neighbours, or a claim that is a multiple of a distance, of which a
-            pool has many.
-        MissingExtraError: the surrogate met texts and scikit-learn is absent.
+    ConfigError: candidates or a setting that cannot be used, or a subject without a density for the likelihood.
+    IncomparableError: candidates that are no neighbours, or a claim that is a multiple of a distance, of which a pool
+    has many. MissingExtraError: the surrogate met texts and scikit-learn is absent.
     """
     _validate.count(trials=trials, simulations=simulations)
     _validate.one_of(Adversary, attack=attack)

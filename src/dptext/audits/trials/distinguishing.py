@@ -158,10 +158,8 @@ def distinguish(
     and directions together. The randomness, `randomness.secure()` by default, is handed to the subject. `on_progress`
     is called with runs done and runs in all. The report is on the pair with the largest bound.
 
-    Raises:
-        ConfigError: a setting out of its range, or inputs that the subject does not take.
-        IncomparableError: inputs that are no neighbours under the claim.
-        MissingExtraError: scikit-learn is absent.
+    ConfigError: a setting out of its range, or inputs that the subject does not take. IncomparableError: inputs that
+    are no neighbours under the claim. MissingExtraError: scikit-learn is absent.
     """
     _validate.count(trials=trials)
     if trials < FEWEST_TRIALS:

@@ -5,16 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dptext.compare.pooled import Pooled, short
-from dptext.compare.report.summary import (
-    Key,
-    Results,
-    baselines,
-    first_rows,
-    is_bound,
-    measured,
-    names,
-    without_folders,
-)
+from dptext.compare.report import summary
 from dptext.compare.stored import REFUTED, TableRow
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
 from dptext.privacy.guarantee import Basis, Trust, format_delta, format_epsilon
@@ -34,9 +25,9 @@ class Caution:
     items: tuple[str, ...]
 
 
-def cautions(results: Results) -> list[Caution]:
+def cautions(results: summary.Results) -> list[Caution]:
     """The warnings of a comparison that apply, gravest first."""
-    numbers = measured(results.rows)
+    numbers = summary.measured(results.rows)
     kinds = (
         Caution(
             "refuted",
@@ -95,7 +86,7 @@ def cautions(results: Results) -> list[Caution]:
 
 
 def _mechanisms(rows: Iterable[TableRow]) -> list[TableRow]:
-    return [row for row in first_rows(rows).values() if not row.reference]
+    return [row for row in summary.first_rows(rows).values() if not row.reference]
 
 
 def _by_row(rows: Iterable[TableRow], what: Callable[[TableRow], str] | None = None) -> list[str]:
@@ -103,7 +94,7 @@ def _by_row(rows: Iterable[TableRow], what: Callable[[TableRow], str] | None = N
     for row in rows:
         said = f" ({what(row)})" if what else ""
         found.setdefault(row.row + said, []).append(row.corpus)
-    return [f"{name} on {', '.join(names(corpora))}" for name, corpora in found.items()]
+    return [f"{name} on {', '.join(summary.names(corpora))}" for name, corpora in found.items()]
 
 
 def _refuted(rows: Iterable[TableRow]) -> list[str]:
@@ -120,7 +111,7 @@ def _refuted(rows: Iterable[TableRow]) -> list[str]:
         where = f"{row.row} on {row.corpus}"
         if row.metric.endswith(REFUTED) and value == 1:
             found.append(f"{where}: {audit} refutes epsilon {format_epsilon(row.epsilon or 0.0)}")
-        elif is_bound(row.metric):
+        elif summary.is_bound(row.metric):
             claims = [("its authors claim", row.chosen.get("claimed_epsilon"))]
             if (row.signature, audit) not in verdicts and audit != "authorship":
                 claims.append(("it states", row.epsilon))
@@ -129,27 +120,27 @@ def _refuted(rows: Iterable[TableRow]) -> list[str]:
                 for who, epsilon in claims
                 if isinstance(epsilon, int | float) and value > epsilon
             ]
-    return names(found)
+    return summary.names(found)
 
 
-def _without(results: Results) -> list[str]:
+def _without(results: summary.Results) -> list[str]:
     def reason(row: TableRow) -> str:
         cell = results.cells.get(row.signature)
         stated = cell.guarantee.reason if cell and cell.guarantee else ""
-        return without_folders(stated) or "the reason is not in the folder"
+        return summary.without_folders(stated) or "the reason is not in the folder"
 
     return _by_row((row for row in _mechanisms(results.rows) if row.basis == Basis.NONE), reason)
 
 
-def _trained_on_private(results: Results, row: TableRow) -> bool:
+def _trained_on_private(results: summary.Results, row: TableRow) -> bool:
     cell = results.cells.get(row.signature)
     if cell is None:  # its file is missing: the name decides, which may warn too often
         return any(f"{row.row} ".startswith(f"{name} ") for name in results.about.trained_on_private)
     return cell.private_training or (cell.guarantee is not None and cell.guarantee.trust is Trust.CENTRAL)
 
 
-def _unfaithful(rows: Sequence[TableRow], numbers: Mapping[Key, Pooled]) -> list[str]:
-    lines = first_rows(rows)
+def _unfaithful(rows: Sequence[TableRow], numbers: Mapping[summary.Key, Pooled]) -> list[str]:
+    lines = summary.first_rows(rows)
     found = []
     for row in _mechanisms(rows):
         metric = next((name for name in FIDELITY if (row.corpus, row.row, name) in numbers), None)
@@ -158,7 +149,7 @@ def _unfaithful(rows: Sequence[TableRow], numbers: Mapping[Key, Pooled]) -> list
         own = numbers[row.corpus, row.row, metric]
         not_below = {
             name: numbers[key]
-            for name in (PUBLIC_ONLY, *baselines(row, lines))
+            for name in (PUBLIC_ONLY, *summary.baselines(row, lines))
             if (key := (row.corpus, name, metric)) in numbers and own.low <= numbers[key].high
         }
         if not_below:
@@ -167,9 +158,9 @@ def _unfaithful(rows: Sequence[TableRow], numbers: Mapping[Key, Pooled]) -> list
     return found
 
 
-def _failed(results: Results) -> list[str]:
+def _failed(results: summary.Results) -> list[str]:
     found = [
-        f"{row.row} on {row.corpus}, trial {row.trial}: {without_folders(row.error or '')}"
+        f"{row.row} on {row.corpus}, trial {row.trial}: {summary.without_folders(row.error or '')}"
         for row in results.rows
         if row.failed
     ]
