@@ -227,5 +227,4 @@ def verify(ledger: LedgerOption, name: OptionalName = None, as_json: JsonOption 
 def upgrade(ledger: LedgerOption) -> None:
     """Bring the books to the newest schema."""
     books = opened(ledger)
-    done = books.upgrade()
-    print(f"{books.name} has the newest schema{' now' if done else ' already'}.")
+    print(f"{books.name} has the newest schema{' now' if books.upgrade() else ' already'}.")

@@ -118,8 +118,7 @@ def report(
     if metric:
         raise ConfigError("Expected --metric with --markdown: the page shows every metric.")
     path = target or folder / PAGE
-    page = Target(path, force)
-    written = write_page(folder, page, show_private=show_private)
+    written = write_page(folder, Target(path, force), show_private=show_private)
     if show_private:
         say(
             f"Warning: {path} shows {written.private} private texts and what was made of them; do not hand it on."

@@ -111,10 +111,9 @@ def run() -> Findings:
     judged = Judged(SPEC.kind, private, releases, public, SAMPLE_LABELS, EPSILON, SEED)
     kept = table(judged, test=test, classifier="tfidf")
     split = split_members(private, seed=SEED)
-    trained = {"the originals": None, "what was released": mechanism}
     leaked = {
         name: attack_classifier(split, each, attack="shokri", classifier="tfidf", seed=SEED)[""]
-        for name, each in trained.items()
+        for name, each in {"the originals": None, "what was released": mechanism}.items()
     }
     say("a synthetic corpus")
     corpus = synthesize(private, public, epsilon=1, labels=list(SAMPLE_LABELS), encoder="glove", about=1000)

@@ -98,8 +98,7 @@ def _keys(ledger: str, key_file: Path | None) -> Keys:
         from dptext.service.settings import Secret, require_ledger
         from dptext.service.store import Store
     require_ledger(ledger)  # before a secret is made beside it; what has no secret gets no tables
-    secret = Secret.at(key_file_of(ledger, key_file))
-    return Keys(Store(ledger), secret)
+    return Keys(Store(ledger), Secret.at(key_file_of(ledger, key_file)))
 
 
 def create(

@@ -137,8 +137,7 @@ def _mechanism(asked: Asked, labels: list[str], *, n_public: int) -> tuple[dict[
                 "Expected public texts of the same kind: every mechanism that protects a whole document learns from "
                 "them. Name a file with --public, or protect single words with --unit token."
             )
-        why = f"Take {_WORDS}: it blurs each word at {price} of distance."
-        return {"kind": _WORDS, "epsilon": asked.epsilon}, why
+        return {"kind": _WORDS, "epsilon": asked.epsilon}, f"Take {_WORDS}: it blurs each word at {price} of distance."
     best = [each.qualified[0].row for each in recommend(read_measured(None).rows, asked) if each.qualified]
     trained = {kind for kind, cls in SPECS.usable().items() if cls.tiny()[0].traits.trains}
     usable = [

@@ -35,8 +35,7 @@ def mechanisms(
     if name is not None and name not in known:
         raise ConfigError(f"Expected a mechanism, found {name!r}. There are: {', '.join(known)}.")
     if as_json:
-        rows = [_data(kind, cls) for kind, cls in known.items() if name in (None, kind)]
-        print(json.dumps(rows, indent=2))
+        print(json.dumps([_data(kind, cls) for kind, cls in known.items() if name in (None, kind)], indent=2))
     elif name is None:
         _list(known)
     else:

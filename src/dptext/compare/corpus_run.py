@@ -87,8 +87,7 @@ def _reported(report: Topics, fitted: Fitted, corpus: Corpus) -> Iterator[Measur
         true = observed_balance([record.label for record in corpus.private], report.labels)
         yield Measurement.of("corpus.reported_mix_l1", float(np.abs(_shares(report.by_label[0]) - true).sum()))
     if report.topics and isinstance(fitted, OnPool):
-        texts = [record.text for record in corpus.private]
-        topics = fitted.topics.nearest(fitted.pool.space.points(texts))
+        topics = fitted.topics.nearest(fitted.pool.space.points([record.text for record in corpus.private]))
         shares = _shares(report.by_topic[0])
         true = np.bincount(topics, minlength=len(shares)) / len(topics)
         yield Measurement.of("corpus.reported_topics_tv", float(np.abs(shares - true).sum() / 2))

@@ -151,8 +151,7 @@ class _Grid:
 
     def fail(self, name: str, reason: str, *, seconds: float, peak: float) -> None:
         """Record a cell that gave no numbers."""
-        data = cell_data(self._cells[name], reason, signature=name, seconds=seconds, peak_mib=peak)
-        self._folder.write(name, data)
+        self._folder.write(name, cell_data(self._cells[name], reason, signature=name, seconds=seconds, peak_mib=peak))
         self.ended(name)
 
     def ended(self, name: str) -> None:

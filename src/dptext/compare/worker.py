@@ -194,8 +194,7 @@ def peak_mib() -> float:
         pass  # not Linux
     import resource  # noqa: PLC0415 (not on every system)
 
-    found = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return found / (1024 if sys.platform != "darwin" else _MIB)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform != "darwin" else _MIB)
 
 
 def _bound_memory(mib: int) -> None:

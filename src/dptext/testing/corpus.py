@@ -322,8 +322,7 @@ def check_synthesis(
 
     ContractError: it breaks a part of the contract, which is named. ConfigError: a name that is no check.
     """
-    case = CorpusCase(fitted, tuple(records or sample_records(120, seed=1)), seed)
-    return run_checks(CORPUS_CHECKS, case, checks)
+    return run_checks(CORPUS_CHECKS, CorpusCase(fitted, tuple(records or sample_records(120, seed=1)), seed), checks)
 
 
 _watching: list[list[str]] = []

@@ -19,7 +19,7 @@ import numpy as np
 from dptext import _validate
 from dptext.audits.features import LEAST_SPREAD, author_of, check_releases, distinct_texts, shared_texts, standardiser
 from dptext.audits.inference.authorship_report import GARBAGE, NO_PROOF, AuthorJudge, AuthorshipReport, bundles
-from dptext.audits.inference.judging import scores_of
+from dptext.audits.report import scores_of
 from dptext.audits.subjects import OnCount
 from dptext.embeddings.distinct import EmbeddedTexts, embed_distinct
 from dptext.embeddings.embedder import Embedder

@@ -7,8 +7,7 @@ from typing import Final
 import numpy as np
 
 from dptext.audits.bounds import epsilon_from_attribution
-from dptext.audits.inference.judging import InferenceReport, at_chance, mean_cosine
-from dptext.audits.report import Report, Result, exactly
+from dptext.audits.report import InferenceReport, Report, Result, exactly, mean_cosine
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, clopper_pearson
 from dptext.privacy.guarantee import Relation, Unit
@@ -75,12 +74,8 @@ class AuthorshipReport(InferenceReport[AttributionRow]):
     authors: int
     bundle: int
 
-    ALSO = ("control_holds",)
-
-    @property
-    def control_holds(self) -> bool:
-        """Whether chance is in the interval of every control, as in at least 95 of 100 honest audits."""
-        return at_chance([(row.accuracy, row.attributed) for row in self.controls], 1 / self.authors)
+    def _guessed(self) -> tuple[int, float]:
+        return self.attacks[0].attributed, 1 / self.authors
 
     def _said(self) -> tuple[str, str]:
         together = "" if self.bundle == 1 else f", {self.bundle} texts of one author at a time"

@@ -24,9 +24,9 @@ import numpy as np
 
 from dptext.audits.features import check_releases, shared_texts
 from dptext.audits.inference.authorship import AuthorSplit, release_split
-from dptext.audits.inference.judging import scores_of
 from dptext.audits.inference.sets import Attacker, SetSplit, TrainAttacker, standard_attackers
 from dptext.audits.inference.trait_report import EMPTY_TEXTS, NO_GUARANTEE, TWO_SETS, SetJudge, TraitReport
+from dptext.audits.report import scores_of
 from dptext.audits.roc import check_scores
 from dptext.audits.subjects import OnCount
 from dptext.embeddings.distinct import TextVectors

@@ -7,8 +7,7 @@ from typing import Final
 
 from dptext import _validate
 from dptext.audits.bounds import EpsilonLowerBound, accuracy_implies, epsilon_from_attribution
-from dptext.audits.inference.judging import InferenceReport, at_chance, mean_cosine
-from dptext.audits.report import Result, exactly
+from dptext.audits.report import InferenceReport, Result, exactly, mean_cosine
 from dptext.audits.roc import area_interval
 from dptext.embeddings.distinct import TextVectors
 from dptext.estimates import Estimate, clopper_pearson
@@ -73,12 +72,9 @@ class TraitReport(InferenceReport[TraitRow]):
     ceiling: float
 
     LEFT_OUT = ("bound",)
-    ALSO = ("control_holds",)
 
-    @property
-    def control_holds(self) -> bool:
-        """Whether chance is in the interval of every control's accuracy, as in at least 95 of 100 honest audits."""
-        return at_chance([(row.accuracy, row.attacked) for row in self.controls], 0.5)
+    def _guessed(self) -> tuple[int, float]:
+        return self.attacks[0].attacked, 0.5
 
     def refutes(self, epsilon: float) -> bool:
         """Whether the two sets cannot be indistinguishable at this epsilon and the report's delta; False is no proof.
@@ -135,8 +131,7 @@ class SetJudge:
         """The row of an attack."""
         right = clopper_pearson(self.hits(scores), len(self.true), confidence=self.confidence)
         area = area_interval(scores[self.true], scores[~self.true], seed=self.seed, confidence=self.confidence)
-        needed = epsilon_from_accuracy(right, delta=self.delta)
-        return TraitRow(name, area, right, needed, similarity, len(self.true))
+        return TraitRow(name, area, right, epsilon_from_accuracy(right, delta=self.delta), similarity, len(self.true))
 
     def control(self, name: str, scores: Floats, similarity: Estimate) -> TraitRow:
         """The row of scores that are held against permuted sets."""

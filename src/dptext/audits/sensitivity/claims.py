@@ -165,8 +165,7 @@ def true_gaussian_epsilon(claim: Claim, epsilon: float, *, delta: float) -> floa
     """
     if claim.measured is not Norm.L2:
         raise ConfigError(f"Expected measured={claim.measured.value!r} = 'l2': Gaussian noise has L2 sensitivity.")
-    sigma = classical_sigma(epsilon, delta, sensitivity=claim.claimed)
-    return _gaussian_epsilon(sigma, claim.sensitivity, delta)
+    return _gaussian_epsilon(classical_sigma(epsilon, delta, sensitivity=claim.claimed), claim.sensitivity, delta)
 
 
 def _classical_constant(delta: float) -> float:

@@ -89,8 +89,7 @@ def divergence(
         _write(found, json.dumps({"answer": answer, **data}, indent=2), targets)
     rows = [[way, interval(each.estimate), f"{each.p_value:.2g}"] for way, each in found.epsilons.items()]
     rows.append(["certified, at least", short(found.certified.epsilon), ""])
-    head = [f"epsilon at delta {found.delta:g}", "interval at 95%", "p"]
-    screen = markdown_table(head, rows)
+    screen = markdown_table([f"epsilon at delta {found.delta:g}", "interval at 95%", "p"], rows)
     printing.answer(answer, screen, [found.to_markdown()], data)
 
 
@@ -135,6 +134,5 @@ def _write(found: DivergenceReport, data: str, targets: dict[str, Target]) -> No
     report.divergence_figure(found, targets[_CURVES])
     if all(rows.shape[1] == 2 for rows in found.plane):
         say(f"{_PLANE} holds a point for each record: it is as private as the sets.")
-        sets = dict(zip(("first set", "second set"), found.plane, strict=True))
-        report.plane_figure(sets, targets[_PLANE])
+        report.plane_figure(dict(zip(("first set", "second set"), found.plane, strict=True)), targets[_PLANE])
     targets[_NUMBERS].write(f"{data}\n".encode())

@@ -157,8 +157,7 @@ def _show_attacks(
     shown = [*sorted(found.attacks, key=lambda row: -row.accuracy.value)[:8], *found.baselines]  # a screen
     rows = [[row.name, *(interval(row.cells()[name]) for name in head)] for row in shown]
     more = [found.to_markdown(), f"{duplicates:,} duplicates removed first."]
-    screen = markdown_table(["attacker, interval at 95%", *head], rows)
-    printing.answer(said, screen, more, data)
+    printing.answer(said, markdown_table(["attacker, interval at 95%", *head], rows), more, data)
 
 
 def _say_trained(done: int, total: int) -> None:

@@ -176,8 +176,7 @@ def distinguish(
 def _tried(
     audit: Callable[..., Report], title: str, tried: OnTrial, pair: Pair, seed: int | None, **settings: float
 ) -> Report:
-    randomness = secure() if seed is None else seeded(seed)
-    shared = {"claim": tried.claim, "randomness": randomness, **settings}
+    shared = {"claim": tried.claim, "randomness": (secure() if seed is None else seeded(seed)), **settings}
     with counted(title, "runs") as tell:
         return audit(tried.subject, pair.first, pair.second, on_progress=tell, **shared)
 
@@ -211,8 +210,7 @@ def exact(
 ) -> int:
     """List all outputs, and test the sampler."""
     tried = on_trial(named, claimed)
-    found = _tried(enumeration.exact, "exact", tried, pair, seed, trials=trials)
-    return _show(found, tried.claim, printing)
+    return _show(_tried(enumeration.exact, "exact", tried, pair, seed, trials=trials), tried.claim, printing)
 
 
 @options.spread

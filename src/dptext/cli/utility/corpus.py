@@ -157,8 +157,7 @@ def balance(
     if model is not None and held_out is None:
         biased = "The correction is biased where the model was fitted on --public: give --held-out, texts it never saw."
         screen += ["", biased]
-    said = answers.balance(list(errors.values()))
-    printing.answer(said, screen, [legend], data, drawn=judged.drawn_seed)
+    printing.answer(answers.balance(list(errors.values())), screen, [legend], data, drawn=judged.drawn_seed)
 
 
 def _confusion(judged: Judged, model: Path, unseen: Sequence[Record]) -> Floats:

@@ -216,8 +216,7 @@ def _compare(
     if judged.epsilon is None and judged.name != CANDIDATES:
         missing = f"The row {CANDIDATES} is missing: no certificate states an epsilon of documents. Give --epsilon."
         screen += ["", missing]
-    everything = {**data, **found.to_dict()}
-    printing.answer(answer, screen, [found.to_markdown()], everything, drawn=judged.drawn_seed)
+    printing.answer(answer, screen, [found.to_markdown()], {**data, **found.to_dict()}, drawn=judged.drawn_seed)
 
 
 def _rows(judged: Judged) -> dict[str, Sequence[Release[str]]]:
@@ -229,8 +228,7 @@ def _rows(judged: Judged) -> dict[str, Sequence[Release[str]]]:
     if judged.labels and judged.epsilon is not None:
         spec = LabelOnly(judged.labels, epsilon=judged.epsilon, embedder="sentence")
         for i, (name, each) in enumerate(zip(LABEL_ONLY_ROWS, (spec, replace(spec, text="medoid")), strict=True)):
-            mechanism = each.fit(public=judged.public)
-            spending[name] = mechanism.privatize(judged.originals, seeded(judged.seed + i))
+            spending[name] = each.fit(public=judged.public).privatize(judged.originals, seeded(judged.seed + i))
     if judged.epsilon is not None and judged.name != CANDIDATES:
         nearest = Candidates(judged.epsilon, judged.labels).fit(public=judged.public, seed=judged.seed)
         spending[CANDIDATES] = nearest.privatize(judged.originals, seeded(judged.seed + len(LABEL_ONLY_ROWS)))

@@ -83,10 +83,9 @@ class MetricTable:
 def metric_tables(rows: Sequence[TableRow]) -> list[MetricTable]:
     """A table for each metric that was measured, and for each of `groups`."""
     most = trial_count(rows)
-    metrics = summary.names(row.metric for row in rows if row.metric)
     return [
         table
-        for metric in metrics
+        for metric in summary.names(row.metric for row in rows if row.metric)
         for title, group in summary.groups(rows)
         # What no synthesis has is said once.
         if not title or metric == FIRST or any(row.metric == metric for row in group if row.whole)
@@ -210,10 +209,9 @@ def markdown(results: summary.Results, metrics: Sequence[str] = ()) -> str:
         raise ConfigError(
             f"Expected metrics of the table, found {', '.join(missing)}; it has {', '.join(sorted(known)) or 'none'}."
         )
-    corpora = summary.names(row.corpus for row in results.rows)
     tables = [
         (f"{corpus}. {title}" if title else corpus, _table(rows, metrics or METRICS))
-        for corpus in corpora
+        for corpus in summary.names(row.corpus for row in results.rows)
         for title, rows in summary.groups([row for row in results.rows if row.corpus == corpus])
     ]
     return "\n".join(f"### {_plain(title)}\n\n{table}" for title, table in tables)
