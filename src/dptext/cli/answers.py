@@ -76,7 +76,6 @@ def interval(found: Estimate) -> str:
 def _beside(
     subject: str, said: tuple[str, str, str], own: Estimate, other: Estimate, references: str, *, sign: int = 1
 ) -> str:
-    """Whether a number is above (with sign -1: below) that of the references, in a sentence."""
     state = sign * ((own.low > other.high) - (own.high < other.low))
     slightly = "slightly " if abs(own.value - other.value) < _SLIGHT else ""
     overlap = "" if state else "; their intervals overlap"

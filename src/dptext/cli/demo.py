@@ -157,7 +157,6 @@ def _kept(found: UtilityTable) -> Table:
 
 
 def _lesson(kept: UtilityTable) -> str:
-    """What the column of accuracies is worth, in the numbers of the rows."""
     accuracy = {row.name: row.accuracy.accuracy for row in kept.rows if row.accuracy is not None}
     public, own = accuracy["public-only"], accuracy[SPEC.kind]
     shown = (

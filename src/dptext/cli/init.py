@@ -89,7 +89,6 @@ def init(
 
 
 def _asked(question: str, default: str) -> str:
-    """The answer of whoever sits there; the default where nobody does."""
     if not sys.stdin.isatty():
         return default
     ask: Callable[..., str] = typer.prompt

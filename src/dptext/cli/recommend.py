@@ -169,7 +169,6 @@ def _answer(answers: Sequence[Recommendation], asked: Asked) -> list[str]:
 
 
 def _chosen(kind: str, values: Mapping[str, Json]) -> list[tuple[str, Json]]:
-    """The settings that are not the defaults, but labels, which are those of the corpus."""
     usual = {each.name: each.default for each in setting_fields(SPECS[kind])}
     return [
         (name, value)

@@ -82,7 +82,6 @@ class Printed(io.TextIOBase):
         self._try(self.stream.flush)
 
     def _try(self, act: Callable[..., object], *text: str) -> None:
-        """After a fault of the stream, print to nowhere."""
         try:
             act(*text)
         except OSError as error:

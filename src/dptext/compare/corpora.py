@@ -106,7 +106,6 @@ def _shuffled(records: Sequence[Record], rng: np.random.Generator) -> list[Recor
 
 
 def _distinct(records: Iterable[Record], known: Set[str]) -> list[Record]:
-    """Records whose text is not known, one of each text. Blank texts are left out."""
     found: dict[str, Record] = {}
     for record in records:
         key = _key(record.text)

@@ -94,6 +94,5 @@ def _reported(report: Topics, fitted: Fitted, corpus: Corpus) -> Iterator[Measur
 
 
 def _shares(noisy: Sequence[float]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """Shares of noisy numbers, equal ones where all of them are noise below 0."""
     kept = np.maximum(np.asarray(noisy, np.float64), 0.0)
     return np.asarray(kept / kept.sum() if kept.sum() else np.full(len(kept), 1 / len(kept)))

@@ -172,18 +172,6 @@ class Folder:
                 f"since. {_AGAIN}"
             )
 
-    def finished(self, signature: str) -> stored.CellFile | None:
-        """The finished cell of this signature; None where there is none, or a file that is no cell."""
-        return read_cell(self.path, signature)
-
-    def write(self, signature: str, data: Mapping[str, Json]) -> None:
-        """Keep a finished cell."""
-        write_json(cell_path(self.path, signature), dict(data))
-
-    def forget(self, signature: str) -> None:
-        """Remove a cell, so that it is run again."""
-        cell_path(self.path, signature).unlink(missing_ok=True)
-
     def describe(
         self, experiment: Experiment, corpora: Mapping[str, Json], *, command: str, counts: stored.CellCounts
     ) -> None:
@@ -204,11 +192,8 @@ class Folder:
 
     def tabulate(self, signatures: Sequence[str]) -> None:
         """Write the table of all finished cells, in the order of the grid."""
-        rows: list[stored.TableRow] = []
-        for signature in signatures:
-            if found := self.finished(signature):
-                rows += found.rows
-        write_table(self.path, with_gaps(rows))
+        cells = (read_cell(self.path, signature) for signature in signatures)
+        write_table(self.path, with_gaps([row for cell in cells if cell for row in cell.rows]))
 
 
 def _is_ours(path: Path) -> bool:

@@ -102,7 +102,6 @@ def listening() -> Iterator[Callable[[], str]]:
 
 
 def _strings_held_by(thing: object) -> Iterator[str]:
-    """Texts that can be reached from an object's own data."""
     seen: set[int] = set()
     on_classes = [vars(kind) for kind in type(thing).__mro__ if kind.__module__ != "builtins"]
     # Breadth first, because there may be more objects than can be looked at.
@@ -225,7 +224,6 @@ def output_names(spec: Spec) -> list[str]:
 
 
 def _run(source: Path, output: str, mechanism: Mechanism[str]) -> tuple[dict[str, bytes], list[_Mark]]:
-    """The files of one run in a folder of its own, and what each mark showed."""
     marks: list[_Mark] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -221,7 +221,6 @@ def _recovery(counts: Integers, epsilon: float | None, matrix: Floats | None) ->
 
 
 def _positions(given: Sequence[str | None], labels: Sequence[str]) -> Integers:
-    """The place of each among the labels, and the number of labels for anything else."""
     place = {label: i for i, label in enumerate(labels)}
     return np.array([len(labels) if label is None else place.get(label, len(labels)) for label in given], np.int64)
 

@@ -74,7 +74,6 @@ def told_apart(one: Floats, other: Floats, *, seed: int = 0) -> Estimate:
 
 
 def _area(scores: Floats) -> float:
-    """AUC of rows of score and side; 0.5 where a resample lacks a side."""
     yes, no = scores[scores[:, 1] == 1, 0], np.sort(scores[scores[:, 1] == 0, 0])
     if not len(yes) or not len(no):
         return 0.5
@@ -95,7 +94,6 @@ def topic_distance(one: Floats, other: Floats, pool: Floats, *, seed: int = 0) -
 
 
 def _squares(one: Floats, other: Floats) -> Floats:
-    """Squared distances `(n, m)`."""
     found = np.square(one).sum(axis=1)[:, None] + np.square(other).sum(axis=1) - 2 * one @ other.T
     return np.asarray(np.maximum(found, 0))
 

@@ -112,7 +112,6 @@ def pool_fit(public: Texts, stand_ins: Texts, *, embedder: Embedder | None = Non
 
 
 def _nearest(vectors: Floats | Singles, pool: Floats | Singles, *, own: bool) -> Floats:
-    """The largest cosine of each vector to the pool; where it is its `own` pool, to another row of it."""
     found = np.empty(len(vectors))
     for start in range(0, len(vectors), _ROWS):
         cosines = vectors[start : start + _ROWS] @ pool.T

@@ -208,21 +208,14 @@ def _checks(
     settings: estimators.DivergenceSettings,
     delta: float,
 ) -> tuple[Consistency, ...]:
-    """The epsilons held against attacks: both learned models on unseen records, and the attack that is given."""
     attacks = {f"{name} on unseen records": found.accuracy(settings.confidence) for name, found in ratios.items()}
     if attack is not None:
         attacks["the given attack"] = attack
     checks = []
     for name, accuracy in attacks.items():
-        surely = max(0.0, accuracy.low)
-        below, surely_below = (
-            tuple(
-                way for way, e in epsilons.items() if conversion.is_inconsistent(e.estimate.value, right, delta=delta)
-            )
-            for right in (accuracy.value, surely)
-        )
-        needs, needs_surely = (accuracy_implies(right, delta=delta) for right in (accuracy.value, surely))
-        checks.append(Consistency(name, accuracy, needs, needs_surely, below, surely_below))
+        needs, surely = (accuracy_implies(right, delta=delta) for right in (accuracy.value, max(0.0, accuracy.low)))
+        below = [tuple(way for way, e in epsilons.items() if e.estimate.value < needed) for needed in (needs, surely)]
+        checks.append(Consistency(name, accuracy, needs, surely, below[0], below[1]))
     return tuple(checks)
 
 

@@ -139,6 +139,5 @@ def train_mlp_attacker(texts: Sequence[str], is_first: Booleans, vectors: TextVe
 
 
 def _standardised(vectors: TextVectors, texts: Sequence[str]) -> Callable[[Sequence[str]], Floats]:
-    """Vectors by the mean and the spread of those of the training texts."""
     scaled = standardiser(vectors.at(texts), constant=LEAST_SPREAD)
     return lambda found: scaled(vectors.at(found))

@@ -95,7 +95,6 @@ class Reconstruction(Result):
         return pools.feasible(guarantee.epsilon, self.dim, tops=tops, trials=self.trials, confidence=confidence)
 
     def _reach(self, guarantee: Guarantee) -> list[str]:
-        """A line on whether this trial would have noticed noise that is as wrong as ADePT's."""
         needed = self.feasible(guarantee)
         if self.dim is None or (needed is not None and needed <= self.candidates):
             return []

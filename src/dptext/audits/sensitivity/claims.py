@@ -16,7 +16,7 @@ does not hold for it.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -182,22 +182,20 @@ def _gaussian_epsilon(sigma: float, sensitivity: float, delta: float) -> float:
 class VarianceRow:
     """What noise of one variance on each coordinate means after clipping to C.
 
-    The `scale` b of the Laplace law with this variance is sqrt(variance / 2). ADePT claims 2C / b; the true epsilons
-    are L1 sensitivity / b for each number of coordinates in `dims`, rounded up. The classical epsilon is what the
-    classical formula says of Gaussian noise of this variance, the Gaussian one what that has (analytic curve), both at
-    delta. The rho is its zero-concentrated DP, sensitivity^2 / (2 variance).
+    The `scale` b of the Laplace law with this variance is sqrt(variance / 2). ADePT claims 2C / b; the true epsilon is
+    L1 sensitivity / b for each number of coordinates, rounded up. The classical epsilon is what the classical formula
+    says of Gaussian noise of this variance, the Gaussian one what that has (analytic curve), both at the table's delta.
+    The rho is its zero-concentrated DP, sensitivity^2 / (2 variance).
     """
 
     clip_norm: float
     variance: float
     scale: float
     claimed_epsilon: float
-    dims: tuple[int, ...]
-    true_epsilons: tuple[float, ...]
-    classical_epsilon: float
+    true_epsilon: Mapping[int, float]
+    classical_gaussian_epsilon: float
     gaussian_epsilon: float
     rho: float
-    delta: float
 
 
 def variance_table(
@@ -219,14 +217,12 @@ def variance_table(
             variance=variance,
             scale=scale,
             claimed_epsilon=euclidean.claimed / scale,
-            dims=tuple(dims),
-            true_epsilons=tuple(
-                up(Claim(dim=dim, clip_norm=clip_norm, clipped=clipped).sensitivity / scale) for dim in dims
-            ),
-            classical_epsilon=classical_epsilon(sigma, delta, sensitivity=euclidean.claimed),
+            true_epsilon={
+                dim: up(Claim(dim=dim, clip_norm=clip_norm, clipped=clipped).sensitivity / scale) for dim in dims
+            },
+            classical_gaussian_epsilon=classical_epsilon(sigma, delta, sensitivity=euclidean.claimed),
             gaussian_epsilon=_gaussian_epsilon(sigma, euclidean.sensitivity, delta),
             rho=up(euclidean.sensitivity**2 / (2 * variance)),
-            delta=delta,
         )
 
     return tuple(row(clip_norm, variance) for clip_norm in clip_norms for variance in variances)

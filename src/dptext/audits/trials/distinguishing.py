@@ -102,7 +102,6 @@ def _thresholds(scores: Floats) -> Floats:
 def _best_event(
     scores: Mapping[str, Score], one: Outputs, other: Outputs, sign: float, settings: TrialSettings
 ) -> tuple[str, float]:
-    """The score and the threshold with the largest bound on the runs that are meant for choosing."""
     best = (-1.0, next(iter(scores)), math.inf)
     scale = max(1, settings.counted // len(one))
     for name, score in scores.items():
@@ -204,7 +203,6 @@ def distinguish(
 
 
 def _scores(first: Outputs, second: Outputs, settings: TrialSettings, known: Score | None) -> dict[str, Score]:
-    """What is learned on the first part of the runs, and the known score."""
     learn = settings.parts[0]
     found = learned_scores(first[learn], second[learn])
     return found if known is None else {**found, "likelihood ratio": known}

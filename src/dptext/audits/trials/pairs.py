@@ -294,5 +294,4 @@ def check_neighbours(first: Record, second: Record, unit: Unit, relation: Relati
 
 
 def _differing(first: Sequence[object], second: Sequence[object]) -> float:
-    """How many positions differ; infinite where the lengths do."""
     return math.inf if len(first) != len(second) else sum(map(operator.ne, first, second))

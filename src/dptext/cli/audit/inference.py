@@ -100,7 +100,6 @@ def authorship(
 
 
 def _claim(spec: Spec, delta: float, found: AuthorshipReport) -> Guarantee | None:
-    """What the mechanism guarantees for documents, where the bound on epsilon speaks of the same neighbours."""
     if Unit.DOCUMENT not in spec.units:
         return None
     claim = spec.guarantee(Unit.DOCUMENT, delta)

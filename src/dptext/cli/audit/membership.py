@@ -126,7 +126,6 @@ def attack_given(mechanism: Mechanism[str], split: MemberSplit, seed: int) -> Me
 def _found(
     name: str, split: MemberSplit, scores: Sequence[tuple[Floats, Floats]], seed: int, notes: list[str]
 ) -> MembershipResult:
-    """The result by the scores of the attack, and of a trained control where there is one."""
     return from_scores(
         *scores[0],
         name=name,
@@ -138,7 +137,6 @@ def _found(
 
 
 def _scores(model: HasReconstruction, split: MemberSplit) -> tuple[Floats, Floats]:
-    """The scores of members and of others, the higher the more like a member."""
     return -model.reconstruction_losses(split.members), -model.reconstruction_losses(split.non_members)
 
 

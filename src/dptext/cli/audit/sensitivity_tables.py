@@ -166,20 +166,7 @@ def show_variances(
     table = variance_table(clip_norms, dims=dims, clipped=first.clipped, delta=delta)
     claims = [replace(first, dim=dim) for dim in dims]
     refuted, answer = any(claim.refuted for claim in claims), [sensitivity_answer(claims, drawn=False)]
-    rows: list[Json] = [
-        {
-            "clip_norm": row.clip_norm,
-            "variance": row.variance,
-            "scale": row.scale,
-            "claimed_epsilon": row.claimed_epsilon,
-            "true_epsilon": as_json(dict(zip(row.dims, row.true_epsilons, strict=True))),
-            "classical_gaussian_epsilon": row.classical_epsilon,
-            "gaussian_epsilon": as_json(row.gaussian_epsilon),
-            "rho": as_json(row.rho),
-        }
-        for row in table
-    ]
-    data: dict[str, Json] = {"claim": _settings(first), "delta": delta, "rows": rows, "refuted": refuted}
+    data: dict[str, Json] = {"claim": _settings(first), "delta": delta, "rows": as_json(table), "refuted": refuted}
     second_line = ["C", "variance", "b", "claimed", *(f"n={dim}" for dim in dims), "analytic", "classical", "rho"]
     first_line = ["", "", "Laplace", "epsilon", "true epsilon", *[""] * (len(dims) - 1), "Gaussian", "formula", "zCDP"]
     cells = [
@@ -188,9 +175,9 @@ def show_variances(
             f"{row.variance:g}",
             f"{row.scale:.3f}",
             f"{row.claimed_epsilon:.2f}",
-            *(f"{epsilon:.3g}" if epsilon < 1000 else f"{epsilon:.0f}" for epsilon in row.true_epsilons),
+            *(f"{epsilon:.3g}" if epsilon < 1000 else f"{epsilon:.0f}" for epsilon in row.true_epsilon.values()),
             f"{row.gaussian_epsilon:.2f}",
-            f"{row.classical_epsilon:.2f}",
+            f"{row.classical_gaussian_epsilon:.2f}",
             f"{row.rho:.2f}",
         ]
         for row in table
