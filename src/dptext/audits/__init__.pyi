@@ -1,6 +1,5 @@
 # The public names of audits, once: `dptext/audits/__init__.py` loads each from here when it is first used.
 from . import bounds as bounds
-from .bounds import epsilon_from_attribution as epsilon_from_attribution
 from .divergence.divergence import measure as measure
 from .divergence.divergence import measure_vectors as measure_vectors
 from .divergence.estimators import DivergenceSettings as DivergenceSettings
@@ -11,6 +10,7 @@ from .inference.authorship import attribute_releases as attribute_releases
 from .inference.authorship import split_authors as split_authors
 from .inference.authorship_report import AttributionRow as AttributionRow
 from .inference.authorship_report import AuthorshipReport as AuthorshipReport
+from .inference.authorship_report import epsilon_from_attribution as epsilon_from_attribution
 from .inference.trait import infer_trait as infer_trait
 from .inference.trait import infer_trait_from_releases as infer_trait_from_releases
 from .inference.trait_report import TraitReport as TraitReport

@@ -13,7 +13,7 @@ from typing import Final, Self
 from dptext.compare.experiment import Experiment
 from dptext.estimates import Estimate
 from dptext.text.files import sha256_of
-from dptext.text.inputs import file_error
+from dptext.text.inputs import telling
 from dptext.types import Json
 
 _SCHEMA: Final = 1
@@ -76,14 +76,12 @@ def _named_files(data: Json) -> dict[str, Json]:
     found = [path] if path.is_file() else [*inside]
     if len(found) > _MOST_FILES:
         return {}  # too many files for a model or vectors: a setting happens to be called like this folder
-    return {str(file): _digest_of(file) for file in found if file.is_file()}
-
-
-def _digest_of(path: Path) -> str:
-    try:
-        return sha256_of(path)
-    except OSError as error:
-        raise file_error(path, "read", error) from error
+    digests: dict[str, Json] = {}
+    for file in found:
+        if file.is_file():
+            with telling(file, "read"):
+                digests[str(file)] = sha256_of(file)
+    return digests
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,10 @@ class SharedFits:
         if before is None:
             self._key, self._last = "", None  # two networks at once would need twice the memory
         if cell.trains_on != "public":
-            return _fitted_to_private(spec, corpus, seed)
+            fit: Callable[..., Mechanism[str]] = spec.fit
+            # The published system learns from the very texts that it rewrites, and from no others.
+            others = {} if spec.traits.learns is Learns.EITHER else {"public": _public(corpus)}
+            return fit(private=corpus.private, seed=seed, **others)
         with self.vectors.learning():
             if before is not None and isinstance(spec, Refits):
                 return spec.refit(before, public=_public(corpus), seed=seed)
@@ -73,14 +76,6 @@ class SharedFits:
 
 def _public(corpus: Corpus) -> tuple[Record, ...]:
     return corpus.public[SAMPLES:] if len(corpus.public) >= HELD_OUT_FROM else corpus.public
-
-
-def _fitted_to_private(spec: Spec, corpus: Corpus, seed: int) -> Mechanism[str]:
-    fit: Callable[..., Mechanism[str]] = spec.fit
-    # The published system learns from the very texts that it rewrites, and from no others.
-    if spec.traits.learns is Learns.EITHER:
-        return fit(private=corpus.private, seed=seed)
-    return fit(public=_public(corpus), private=corpus.private, seed=seed)
 
 
 _REMEMBERED: Final = 50_000

@@ -1,24 +1,19 @@
 """What is measured on the releases of a cell.
 
 Every number has a name `utility.number`, and an interval where one is known.
+`dptext.compare.report.summary.MEANINGS` says what each is. Beyond that:
 
-* `classification.accuracy`, `.macro_f1`: a classifier is trained on the releases and their labels, and judged on the
-  test part; with the utility "corpus", for *public-only* on all of the public part. Where a mechanism releases no
-  label, the classifier learns from the labels of the originals, which nothing protects:
-  `classification.accuracy_true_labels`, `.macro_f1_true_labels`.
-* `fidelity.*`: as `dptext.utility.fidelity.Fidelity`. `fidelity.limit`: the largest cosine of any mechanism that puts
-  a public text in the place of each record at the epsilon of a document, solved on the originals; high is its bound.
-* `stylometry.distance`: `dptext.utility.stylometry`.
-* `balance.l1_error`: error of the class balance of the private records, estimated by the labels of the releases.
-* `embedding.accuracy`, `.macro_f1`: a linear classifier trained on public texts labels the vectors of the releases (the
-  embeddings of their texts, where they are texts). The label of the original is the right one.
-* `corpus.*`: `dptext.compare.corpus_run`.
-* `authorship.static`, `.adaptive`: share of the releases given to their authors by the better of two attackers. The
-  interval is widened for the choice. `.chance`, `.similarity`; `.epsilon_lower_bound` is for a document.
-* `membership.auc`, `.control`: the shadow attack of the ADePT paper on a classifier trained on the releases.
-* `distinguish.epsilon_lower_bound`: the black-box trial on the worst pairs that are known for the unit.
-
-`authorship.refuted` and `distinguish.refuted` are 1 where the audit refutes the guarantee, and 0 where it survives.
+* `classification.*`: the classifier is judged on the test part; with the utility "corpus", that of *public-only* learns
+  from all of the public part. Where a mechanism releases no label, it learns from the labels of the originals, which
+  nothing protects: `classification.accuracy_true_labels`, `.macro_f1_true_labels`.
+* `fidelity.limit`: of any mechanism that puts a public text in the place of each record at the epsilon of a document,
+  solved on the originals; high is its bound. The others are those of `dptext.utility.fidelity.Fidelity`.
+* `balance.l1_error`: of the private records, estimated by the labels of the releases.
+* `embedding.*`: the vectors are those of the releases, or the embeddings of their texts. The classifier is linear.
+* `corpus.*`: `dptext.compare.corpus_run`. `stylometry.distance`: `dptext.utility.stylometry`.
+* `authorship.static`, `.adaptive`: of the better of two attackers; the interval is widened for the choice. The lower
+  bound on epsilon is for a document.
+* `membership.*`: the shadow attack of the ADePT paper. `distinguish.*`: on the worst pairs known for the unit.
 """
 
 import math

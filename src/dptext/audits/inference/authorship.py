@@ -6,7 +6,7 @@ what the mechanism made of them). Garbage hides authors perfectly, so every row 
 to their own originals.
 
 What is measured is these attackers on these authors. Little success proves nothing: other attackers may do better. Much
-success bounds epsilon from below, for replacing one document: `dptext.audits.bounds` has the proof.
+success bounds epsilon from below, for replacing one document: `epsilon_from_attribution` has the proof.
 """
 
 from collections import Counter

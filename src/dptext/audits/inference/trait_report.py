@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from dptext import _validate
-from dptext.audits.bounds import EpsilonLowerBound, accuracy_implies, epsilon_from_attribution
+from dptext.audits.bounds import EpsilonLowerBound, accuracy_implies
+from dptext.audits.inference.authorship_report import epsilon_from_attribution
 from dptext.audits.report import InferenceReport, Result, exactly, mean_cosine
 from dptext.audits.roc import area_interval
 from dptext.embeddings.distinct import TextVectors

@@ -25,64 +25,54 @@ class Caution:
     items: tuple[str, ...]
 
 
-def cautions(results: summary.Results) -> list[Caution]:
-    """The warnings of a comparison that apply, gravest first."""
-    numbers = summary.measured(results.rows)
-    kinds = (
-        Caution(
-            "refuted",
-            "Refuted claims",
-            "An attack shows that the true epsilon is larger than what is stated. Do not use these.",
-            tuple(_refuted(results.rows)),
-        ),
-        Caution(
-            "none",
-            "No guarantee",
-            "The basis is NONE: treat the output as if it were the private text itself.",
-            tuple(_without(results)),
-        ),
-        Caution(
-            "claimed",
-            "Claimed, not checked",
-            "The epsilon is somebody else's statement.",
-            tuple(_by_row(row for row in _mechanisms(results.rows) if row.basis == Basis.CLAIMED)),
-        ),
-        Caution(
-            "central",
-            "Trained on private text",
+#: Titles, and why each matters, by their short names: gravest first.
+_KINDS: Final = {
+    "refuted": (
+        "Refuted claims",
+        "An attack shows that the true epsilon is larger than what is stated. Do not use these.",
+    ),
+    "none": ("No guarantee", "The basis is NONE: treat the output as if it were the private text itself."),
+    "claimed": ("Claimed, not checked", "The epsilon is somebody else's statement."),
+    "central": (
+        "Trained on private text",
+        (
             "Whoever trains the model sees the private text and must be trusted. What the model learnt by heart may "
-            "come out in the release of anybody, as far as no guarantee of the training bounds that.",
-            tuple(
-                _by_row(row for row in _mechanisms(results.rows) if not row.whole and _trained_on_private(results, row))
-            ),
+            "come out in the release of anybody, as far as no guarantee of the training bounds that."
         ),
-        Caution(
-            "fidelity",
-            "Fidelity not above public-only and label_only",
+    ),
+    "fidelity": (
+        "Fidelity not above public-only and label_only",
+        (
             "The lower end of its interval is not above the upper end of public text drawn at random, or of public "
             "text with the private label, at no larger an epsilon for a document. Good accuracy is then public "
-            "knowledge written out again.",
-            tuple(_unfaithful(results.rows, numbers)),
+            "knowledge written out again."
         ),
-        Caution(
-            "failed",
-            "Failed or missing cells",
-            "These have no numbers; where some trials failed, the numbers are those of the others.",
-            tuple(_failed(results)),
-        ),
-        Caution(
-            "delta",
-            f"Delta above {MAX_MEANINGFUL_DELTA:g}",
-            "With probability delta anything may leak: this is counted as no protection.",
-            tuple(
-                _by_row(
-                    (row for row in _mechanisms(results.rows) if (row.delta or 0.0) > MAX_MEANINGFUL_DELTA),
-                    lambda row: f"delta {format_delta(row.delta or 0.0)}",
-                )
-            ),
-        ),
-    )
-    return [caution for caution in kinds if caution.items]
+    ),
+    "failed": (
+        "Failed or missing cells",
+        "These have no numbers; where some trials failed, the numbers are those of the others.",
+    ),
+    "delta": (
+        f"Delta above {MAX_MEANINGFUL_DELTA:g}",
+        "With probability delta anything may leak: this is counted as no protection.",
+    ),
+}
+
+
+def cautions(results: summary.Results) -> list[Caution]:
+    """The warnings of a comparison that apply, gravest first."""
+    rows, own = results.rows, _mechanisms(results.rows)
+    vast = (row for row in own if (row.delta or 0.0) > MAX_MEANINGFUL_DELTA)
+    found = {
+        "refuted": _refuted(rows),
+        "none": _without(results),
+        "claimed": _by_row(row for row in own if row.basis == Basis.CLAIMED),
+        "central": _by_row(row for row in own if not row.whole and _trained_on_private(results, row)),
+        "fidelity": _unfaithful(rows, summary.measured(rows)),
+        "failed": _failed(results),
+        "delta": _by_row(vast, lambda row: f"delta {format_delta(row.delta or 0.0)}"),
+    }
+    return [Caution(name, *said, tuple(found[name])) for name, said in _KINDS.items() if found[name]]
 
 
 def _mechanisms(rows: Iterable[TableRow]) -> list[TableRow]:
