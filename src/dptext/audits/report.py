@@ -10,6 +10,7 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
+from dptext._wording import markdown_table
 from dptext.audits.subjects import OnCount
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson
@@ -154,15 +155,6 @@ class Report(Result):
 
 def _shown(estimate: Estimate) -> str:
     return f"{estimate.value:.3g}" if estimate.low == estimate.high else str(estimate)
-
-
-def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table in Markdown, all columns padded to their width."""
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    return [
-        "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |"
-        for line in (head, ["-" * width for width in widths], *rows)
-    ]
 
 
 def signature_line(signature: Mapping[str, Json]) -> str:

@@ -20,7 +20,7 @@ COMMANDS: Final = {
         "dptext explain reviews.private.csv",
     ),
     "fit": (
-        "fit:fit",
+        "mechanisms:fit",
         "Make a model for `privatize --model` from public records. Some mechanisms learn from private ones.",
         "dptext fit --mechanism candidates --set epsilon=10 --public public.csv --out reviews.model",
     ),

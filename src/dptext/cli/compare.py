@@ -8,8 +8,7 @@ from typing import Annotated, Final
 
 from typer import Argument, Option
 
-from dptext._wording import plural
-from dptext.audits.report import markdown_table
+from dptext._wording import markdown_table, plural
 from dptext.cli.answers import Printing, comparison
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.options import ForceOption, JsonOption, file_argument, folder_option, folder_path, output_option, spread

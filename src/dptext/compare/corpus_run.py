@@ -10,10 +10,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dptext.compare.cells import Cell, Measurement
+from dptext.compare.cells import Cell, Lens, Measurement, SharedFits
 from dptext.compare.corpora import Corpus
 from dptext.compare.experiment import Experiment
-from dptext.compare.fits import Lens, SharedFits
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Guarantee
 from dptext.runs.specs import synthesis_from_settings

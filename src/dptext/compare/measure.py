@@ -30,11 +30,10 @@ from dptext.audits.membership.attacks import shokri
 from dptext.audits.membership.members import Transform, split_members, train_on
 from dptext.audits.report import Report
 from dptext.audits.trials.distinguishing import distinguish
-from dptext.compare.cells import Measurement
+from dptext.compare.cells import Lens, Measurement
 from dptext.compare.corpora import Corpus
 from dptext.compare.corpus_run import Labelled, classified, corpus_measures
 from dptext.compare.experiment import Experiment
-from dptext.compare.fits import Lens
 from dptext.embeddings.distinct import embed_distinct
 from dptext.embeddings.tfidf import fit_quietly
 from dptext.errors import ConfigError, IncomparableError, needing

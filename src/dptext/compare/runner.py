@@ -14,10 +14,9 @@ from typing import Final
 
 from dptext import _validate
 from dptext.compare.cell_run import cell_data
-from dptext.compare.cells import Cell, signature
+from dptext.compare.cells import Cell, fit_key, signature
 from dptext.compare.corpora import load_corpus
 from dptext.compare.experiment import Experiment
-from dptext.compare.fits import fit_key
 from dptext.compare.folder import Folder, cell_path, memory_mib, read_cell, write_json
 from dptext.compare.grid import ANY_LABELS, plan_cells
 from dptext.compare.stored import CellCounts, CellFile

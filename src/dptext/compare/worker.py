@@ -23,10 +23,9 @@ from types import TracebackType
 from typing import BinaryIO, Final
 
 from dptext.compare.cell_run import Outcome, cell_data, run_cell
-from dptext.compare.cells import Cell
+from dptext.compare.cells import Cell, Lens, SharedFits
 from dptext.compare.corpora import Corpus, load_corpus, named
 from dptext.compare.experiment import Experiment, parse_experiment
-from dptext.compare.fits import Lens, SharedFits
 from dptext.compare.folder import cell_path, write_json
 from dptext.errors import ConfigError, DPTextError
 from dptext.types import Json

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dptext._wording import plural
+from dptext._wording import markdown_table, plural
 from dptext.embeddings.distinct import embed_distinct
 from dptext.embeddings.embedder import Embedder
 from dptext.embeddings.encoders import load_encoder
@@ -117,15 +117,10 @@ class UtilityTable:
         lines = [[row.name.replace("|", "\\|"), *map(_shown, row.cells().values())] for row in self.rows]
         if self.limit is not None:
             lines.append([LIMIT, *(shown_limit(self.limit) if name == "cosine" else _NOTHING for name in head[1:])])
-        widths = [max(map(len, column)) for column in zip(head, *lines, strict=True)]
-        written = [
-            "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |"
-            for line in (head, ["-" * width for width in widths], *lines)
-        ]
         return (
             f"{plural(self.private, 'private record')}, {plural(self.test, 'test record')}; classifier "
             f"{self.classifier}; cosines by {self.embedder}; seed {self.seed}; intervals at 95%.\n\n"
-            + "\n".join(written)
+            + "\n".join(markdown_table(head, lines))
             + "\n"
         )
 

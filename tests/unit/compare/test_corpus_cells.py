@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from dptext.compare.cell_run import Outcome, run_cell
+from dptext.compare.cells import Lens, SharedFits
 from dptext.compare.corpora import Corpus, load_corpus, named
 from dptext.compare.experiment import Experiment, parse_experiment
-from dptext.compare.fits import Lens, SharedFits
 from dptext.compare.folder import Folder
 from dptext.compare.grid import plan_cells
 from dptext.compare.pooled import GAP, with_gaps

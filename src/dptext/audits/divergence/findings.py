@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from dptext._wording import markdown_table
 from dptext.audits.divergence.conversion import CLAIMS, CertifiedBound, Direct, Line
-from dptext.audits.report import Result, markdown_table, signature_line
+from dptext.audits.report import Result, signature_line
 from dptext.estimates import Estimate
 from dptext.types import Floats, Json, as_json
 

@@ -8,13 +8,13 @@ from typing import Annotated, Final
 from typer import Option
 
 from dptext import _validate
+from dptext._wording import markdown_table
 from dptext.audits.features import shared_texts
 from dptext.audits.inference.authorship import attribute_releases, release_split, split_authors
 from dptext.audits.inference.authorship_report import AuthorshipReport
 from dptext.audits.inference.sets import LINEAR, MLP, TFIDF, TrainAttacker, split_sets, standard_attackers
 from dptext.audits.inference.trait import SetReleases, infer_trait_from_releases, release_sets
 from dptext.audits.inference.trait_report import TraitReport
-from dptext.audits.report import markdown_table
 from dptext.cli import answers, options
 from dptext.cli.answers import Lines, Printing, interval
 from dptext.cli.audit import EXIT_REFUTED

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 import numpy as np
 from typer import Option
 
+from dptext._wording import markdown_table
 from dptext.audits.features import shared_texts
 from dptext.audits.membership.attacks import PROXY, Measure, MembershipResult, from_scores, shokri
 from dptext.audits.membership.lira import lira
@@ -24,7 +25,6 @@ from dptext.audits.membership.members import (
     split_members,
     train_on,
 )
-from dptext.audits.report import markdown_table
 from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval
 from dptext.cli.audit.inference import check_public, made_ready

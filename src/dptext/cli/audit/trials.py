@@ -7,9 +7,10 @@ from typing import Annotated
 
 from typer import Option
 
+from dptext._wording import markdown_table
 from dptext.audits.reconstruction.attack import reconstruct
 from dptext.audits.reconstruction.pools import CandidateInputs, random_candidates
-from dptext.audits.report import Report, markdown_table
+from dptext.audits.report import Report
 from dptext.audits.subjects import Subject, claim_of, unclaimed
 from dptext.audits.trials import density, distinguishing, enumeration
 from dptext.cli import answers, options

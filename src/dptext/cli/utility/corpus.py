@@ -7,14 +7,13 @@ from typing import Annotated
 
 import numpy as np
 
-from dptext._wording import plural
-from dptext.audits.report import markdown_table
+from dptext._wording import markdown_table, plural
 from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval
 from dptext.cli.chosen import load_encoder
 from dptext.cli.terminal import counted, say
 from dptext.cli.utility.table import NOT_PRIVATE, Files, Judged, Named, cell, read_judged
-from dptext.compare.fits import RememberingEmbedder
+from dptext.compare.cells import RememberingEmbedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.mechanism import settings

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -227,11 +227,7 @@ def _table(rows: Sequence[TableRow], metrics: Sequence[str]) -> str:
         for name in summary.row_names(rows)
     ]
     head = ["row", "guarantee", "ε of a document", *here]
-    return "".join(_line(cells) for cells in (head, ["---"] * len(head), *body))
-
-
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(map(_plain, cells))} |\n"
+    return "".join(f"| {' | '.join(map(_plain, cells))} |\n" for cells in (head, ["---"] * len(head), *body))
 
 
 def _plain(words: str) -> str:
