@@ -316,9 +316,7 @@ def check_synthesis(
 
     The records are a private corpus with labels and authors that the settings know, 120 sample records by default. The
     seed is of the runs that are compared. Checks are names of `CORPUS_CHECKS`, all by default; those that ran are
-    returned.
-
-    ContractError: it breaks a part of the contract, which is named. ConfigError: a name that is no check.
+    returned. ContractError: it breaks a part of the contract, which is named. ConfigError: a name that is no check.
     """
     return run_checks(CORPUS_CHECKS, CorpusCase(fitted, tuple(records or sample_records(120, seed=1)), seed), checks)
 

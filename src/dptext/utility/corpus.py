@@ -153,9 +153,8 @@ def corpus_kept(
     The corpus has texts and their labels, or None: `given`. It was made from the `private` records, for shares of
     labels and topics. Clouds are compared with `real` records of the same source that it was not made from. The `pool`
     of public records is for the topics, and for their own labels. Without the public set of `labels` no labels are
-    compared. The embedder is public. The seed is of what is drawn, of classifier, clusters and intervals.
-
-    ConfigError: too few texts. MissingExtraError: scikit-learn is absent.
+    compared. The embedder is public. The seed is of what is drawn, of classifier, clusters and intervals. ConfigError:
+    too few texts. MissingExtraError: scikit-learn is absent.
     """
     _validate.count(texts=len(texts), pool=len(pool))
     sides = [list(texts), *([record.text for record in part] for part in (private, real, pool))]

@@ -83,10 +83,8 @@ def pool_fit(public: Texts, stand_ins: Texts, *, embedder: Embedder | None = Non
 
     A mechanism chooses among or learns from the public texts. The stand-ins are texts like the private ones that need
     no protection; with labels on both sides these are compared. The embedder, for the cosines, is public,
-    all-MiniLM-L6-v2 by default. The seed is of the bootstrap.
-
-    ConfigError: no public text, or fewer than two stand-ins that differ from these and from each other.
-    MissingExtraError: the default embedder is not installed.
+    all-MiniLM-L6-v2 by default. The seed is of the bootstrap. ConfigError: no public text, or fewer than two stand-ins
+    that differ from these and from each other. MissingExtraError: the default embedder is not installed.
     """
     known, given = as_records(public), as_records(stand_ins)
     texts = dict.fromkeys(record.text for record in known)

@@ -155,10 +155,8 @@ def utility_table(
     neither public nor private, to `test` accuracy on, are records or what `as_records` makes records of. The embedder,
     for the cosines, is public, all-MiniLM-L6-v2 by default. The classifier is a name, or what trains one. The seed is
     of candidates, bootstrap and training. The `pool` of public texts and the `epsilon` of a record are for the limit;
-    none is stated without both.
-
-    ConfigError: a baseline is missing, or releases do not match the private records. MissingExtraError: the package of
-    the classifier, or of the default embedder, is absent.
+    none is stated without both. ConfigError: a baseline is missing, or releases do not match the private records.
+    MissingExtraError: the package of the classifier, or of the default embedder, is absent.
     """
     private, test = as_records(private), as_records(test)
     released = {name: list(releases) for name, releases in rows.items()}

@@ -46,10 +46,9 @@ def measure(
 
     The projection is fitted on other, public text; texts of it that are in one of the sets are left out. The vectors of
     the public embedder are scaled to norm 1. The epsilons are held against the accuracy of an `attack` on the same
-    sets, both equally likely. `on_step` is called with steps done and steps in all.
-
-    ConfigError: too few records, public text that is that of the sets, or an embedder without finite vectors.
-    MissingExtraError: scikit-learn is absent.
+    sets, both equally likely. `on_step` is called with steps done and steps in all. ConfigError: too few records,
+    public text that is that of the sets, or an embedder without finite vectors. MissingExtraError: scikit-learn is
+    absent.
     """
     settings = estimators.DivergenceSettings() if settings is None else settings
     known, shared = estimators.apart(public, first, second)

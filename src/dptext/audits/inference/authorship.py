@@ -184,11 +184,9 @@ def attribute_releases(
     right for 1 in A. There is one release of each original by the same mechanism, all drawn independently, in their
     order. The adaptive attackers learn from `training_released`; without them there are no such attackers. The embedder
     is public. The seed is of classifiers, controls and bootstrap, the confidence of all intervals and of the bound on
-    epsilon at `delta`. `on_attacker` is called with attackers trained and attackers in all.
-
-    ConfigError for records without authors, authors who differ or have unequal numbers of attacked texts, releases of
-    other records, an embedder without finite vectors, or a setting out of its range. MissingExtraError where
-    scikit-learn is absent.
+    epsilon at `delta`. `on_attacker` is called with attackers trained and attackers in all. ConfigError for records
+    without authors, authors who differ or have unequal numbers of attacked texts, releases of other records, an
+    embedder without finite vectors, or a setting out of its range. MissingExtraError where scikit-learn is absent.
     """
     names = _check_authors(training, attacked, bundle)
     check_releases("released", attacked, released)

@@ -91,11 +91,9 @@ def infer_trait_from_releases(
     attackers learn from `training_released`; without them there are no such attackers. Attackers go by name; the
     default is `standard_attackers()`. The embedder is public. The seed is of attackers, controls and bootstrap, the
     confidence of all intervals and of the bound on epsilon at `delta`. `on_attacker` is called with attackers trained
-    and attackers in all.
-
-    ConfigError for sets of unequal numbers, an attacked text among the training texts, releases of other records,
-    attackers without scores, an embedder without finite vectors, or a setting out of its range. MissingExtraError where
-    scikit-learn is absent.
+    and attackers in all. ConfigError for sets of unequal numbers, an attacked text among the training texts, releases
+    of other records, attackers without scores, an embedder without finite vectors, or a setting out of its range.
+    MissingExtraError where scikit-learn is absent.
     """
     _check_split(split)
     for records, own in zip(split.attacked, released, strict=True):

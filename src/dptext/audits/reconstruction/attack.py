@@ -138,11 +138,10 @@ def reconstruct(
     candidate, none of which is attacked. That of vectors is the nearest mean in units of the pooled variance, that of
     texts is naive Bayes on hashed words. The claim is what the subject states itself by default. The randomness,
     `randomness.secure()` by default, draws candidates and ties, and is handed to the subject. `on_progress` is called
-    with releases done and releases in all.
-
-    ConfigError: candidates or a setting that cannot be used, or a subject without a density for the likelihood.
-    IncomparableError: candidates that are no neighbours, or a claim that is a multiple of a distance, of which a pool
-    has many. MissingExtraError: the surrogate met texts and scikit-learn is absent.
+    with releases done and releases in all. ConfigError: candidates or a setting that cannot be used, or a subject
+    without a density for the likelihood. IncomparableError: candidates that are no neighbours, or a claim that is a
+    multiple of a distance, of which a pool has many. MissingExtraError: the surrogate met texts and scikit-learn is
+    absent.
     """
     _validate.count(trials=trials, simulations=simulations)
     _validate.one_of(Adversary, attack=attack)

@@ -7,7 +7,8 @@ true one is 2C * sqrt(n) (Habernal 2021, theorem 5.1)::
     >>> claim = Claim(dim=256)
     >>> round(claim.factor, 6), round(claim.true_epsilon(5.0), 6), claim.refuted
     (16.0, 80.0, True)
-    >>> round(counterexample().privacy_loss(1.0), 6)  # two dimensions suffice
+    >>> first, second = counterexample()  # two dimensions suffice
+    >>> round(float(abs(first - second).sum()) / Claim(dim=2).claimed, 6)
     1.333333
 
 The formula says what the worst pair of vectors costs. `simulation` says how ordinary such pairs are, among random and
@@ -98,29 +99,13 @@ class Claim:
         return int(np.count_nonzero(distances > self.claimed))
 
 
-@dataclass(frozen=True, slots=True)
-class Counterexample:
-    """Two vectors that L2 clipping leaves alone and that are further apart than ADePT claims."""
+def counterexample(clip_norm: float = 1.0) -> Floats:
+    """(2C/3, 2C/3) and its negative, `(2, 2)`: L2 clipping leaves them alone, and ADePT claims that they are nearer.
 
-    claim: Claim
-    first: tuple[float, ...]
-    second: tuple[float, ...]
-
-    @property
-    def distance(self) -> float:
-        """Their L1 distance."""
-        return math.fsum(abs(a - b) for a, b in zip(self.first, self.second, strict=True))
-
-    def privacy_loss(self, epsilon: float) -> float:
-        """Log ratio of the densities at `first`, for Laplace noise of scale claimed / epsilon on each coordinate."""
-        _validate.positive(epsilon=epsilon)
-        return self.distance * epsilon / self.claim.claimed
-
-
-def counterexample(clip_norm: float = 1.0) -> Counterexample:
-    """(2C/3, 2C/3) and its negative: epsilon is 4/3 of the claimed one (Habernal 2021, section 4)."""
-    side = 2 * clip_norm / 3
-    return Counterexample(Claim(dim=2, clip_norm=clip_norm), (side, side), (-side, -side))
+    Their L1 distance is 8C/3, so epsilon is 4/3 of the claimed one (Habernal 2021, section 4).
+    """
+    _validate.positive(clip_norm=clip_norm)
+    return 2 * clip_norm / 3 * np.array([[1.0, 1.0], [-1.0, -1.0]])
 
 
 #: The variances of the noise in ADePT's experiments (Krishna et al. 2021, figure 1).

@@ -154,10 +154,9 @@ def distinguish(
     not know it. The bound is for `delta`, by default that of the claim. There are so many trials, runs on each input of
     each pair; half of them choose the event, the other half are counted. The confidence is of the bound, over all pairs
     and directions together. The randomness, `randomness.secure()` by default, is handed to the subject. `on_progress`
-    is called with runs done and runs in all. The report is on the pair with the largest bound.
-
-    ConfigError: a setting out of its range, or inputs that the subject does not take. IncomparableError: inputs that
-    are no neighbours under the claim. MissingExtraError: scikit-learn is absent.
+    is called with runs done and runs in all. The report is on the pair with the largest bound. ConfigError: a setting
+    out of its range, or inputs that the subject does not take. IncomparableError: inputs that are no neighbours under
+    the claim. MissingExtraError: scikit-learn is absent.
     """
     _validate.count(trials=trials)
     if trials < FEWEST_TRIALS:

@@ -65,17 +65,14 @@ def authorship(
             "Expected one of --mechanism NAME, --spec FILE.toml, --model MODEL and --released FILE, the releases of "
             "all records in their order."
         )
-    if choice is None:
-        check_public(choice, public)
-    else:
-        _check_options(choice, public, label_field, voided=without_guarantee)
+    _check_options(choice, public, label_field, voided=without_guarantee)
     own = layout.read(records, label=_own_label(choice, label_field), author=author_field)
     split = split_authors(own, training=train_texts, attacked=attacked_texts, seed=seed)
     if released is not None:
         by_id = {release.id: release for release in read_back(released, own, labelled=False)}
         of_attacked, of_training = ([by_id[record.id] for record in side] for side in (split.attacked, split.training))
     elif choice is not None:
-        known = _public_records(public, layout, label_field, [*split.training, *split.attacked])
+        known = public_records(public, layout, label_field, [*split.training, *split.attacked])
         ready = made_ready(choice, known, seed)
         with counted("releases", "texts") as tell:
             of_attacked, of_training = release_split(ready, split, randomness=seeded(seed), on_progress=tell)
@@ -120,9 +117,11 @@ def check_public(choice: Choice | None, public: Path | None) -> None:
         raise ConfigError(f"Expected --public FILE: {choice.spec.kind} learns from public text. Or give --model MODEL.")
 
 
-def _check_options(choice: Choice, public: Path | None, label_field: str | None, *, voided: bool) -> None:
+def _check_options(choice: Choice | None, public: Path | None, label_field: str | None, *, voided: bool) -> None:
     """Check all that can be checked before a record is read; `voided` says that no guarantee is meant."""
     check_public(choice, public)
+    if choice is None:
+        return
     spec = choice.spec
     if not spec.traits.learns_labels:
         check_label_field(spec, label_field, needed=spec.traits.reads_labels)
@@ -135,9 +134,10 @@ def _own_label(choice: Choice | None, label_field: str | None) -> str | None:
     return label_field if choice is None or choice.spec.traits.reads_labels else None
 
 
-def _public_records(
+def public_records(
     public: Path | None, layout: options.Layout, label_field: str | None, own: Sequence[Record]
 ) -> list[Record]:
+    """The records of --public; it is told how many of the attacked texts are among them."""
     known = layout.read_public(public, label=label_field)
     if common := shared_texts(known, own):
         say(f"{common} of the texts are in --public, too: no mechanism was made to protect those.")
@@ -216,11 +216,9 @@ def trait(
             "Expected one of --mechanism NAME, --spec FILE.toml, --model MODEL, and --released-a FILE with "
             "--released-b FILE, the releases of all records of A and of B in their order."
         )
-    if choice is None:
-        if public is not None or label_field is not None:
-            raise ConfigError("Expected --public and --label-field with a mechanism only.")
-    else:
-        _check_options(choice, public, label_field, voided=without_guarantee)
+    if choice is None and (public is not None or label_field is not None):
+        raise ConfigError("Expected --public and --label-field with a mechanism only.")
+    _check_options(choice, public, label_field, voided=without_guarantee)
     label = _own_label(choice, label_field)
     sets = layout.read(first, label=label, author=group_field), layout.read(second, label=label, author=group_field)
     split = split_sets(*sets, training=training, attacked=attacked, seed=seed)
@@ -239,7 +237,7 @@ def trait(
         )
     else:
         texts = [record for sides in (split.training, split.attacked) for side in sides for record in side]
-        ready = made_ready(choice, _public_records(public, layout, label_field, texts), seed)
+        ready = made_ready(choice, public_records(public, layout, label_field, texts), seed)
         with counted("releases", "texts") as tell:
             of_attacked, of_training = release_sets(ready, split, randomness=seeded(seed), on_progress=tell)
     say(NOT_PRIVATE)

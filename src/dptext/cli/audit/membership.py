@@ -1,6 +1,7 @@
 """`dptext audit membership`: was this record in the training data? Measured, and no verdict on a guarantee."""
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -9,7 +10,6 @@ import numpy as np
 from typer import Option
 
 from dptext._wording import markdown_table
-from dptext.audits.features import shared_texts
 from dptext.audits.membership.attacks import PROXY, Measure, MembershipResult, from_scores, shokri
 from dptext.audits.membership.lira import lira
 from dptext.audits.membership.members import (
@@ -27,7 +27,7 @@ from dptext.audits.membership.members import (
 )
 from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval
-from dptext.cli.audit.inference import check_public, made_ready
+from dptext.cli.audit.inference import check_public, made_ready, public_records
 from dptext.cli.chosen import Choice, Wanted, check_label_field, fitted_on, kinds
 from dptext.cli.terminal import counted, say
 from dptext.cli.utility.table import chosen_classifier
@@ -35,7 +35,6 @@ from dptext.errors import ConfigError
 from dptext.mechanism import HasReconstruction, Learns, Mechanism, Spec
 from dptext.runs.streaming import require_guarantee
 from dptext.sampling.source import seeded
-from dptext.text.files import Target
 from dptext.text.records import Record, Release
 from dptext.types import Floats, Json
 from dptext.utility.classification import train_named
@@ -191,15 +190,13 @@ def membership(
         given = choice.fitted()
         reconstructing(given)
         check_label_field(given.spec, label_field, needed=given.spec.traits.reads_labels)
-    known = layout.read_public(public, label=label_field)
     own = layout.read(records, label=label_field)
     split = (
         split_members(own, seed=seed)
         if others is None
         else match_members(own, layout.read(others, label=label_field), seed=seed)
     )
-    if common := shared_texts(known, [*split.members, *split.non_members]):
-        say(f"{common} of the records have a text that is in --public, too: no mechanism was made to protect those.")
+    known = public_records(public, layout, label_field, [*split.members, *split.non_members])
     if given is not None:
         attacked = {"": attack_given(given, split, seed)}
     elif attack == "reconstruction" and choice is not None:
@@ -207,8 +204,6 @@ def membership(
     else:
         behind = None if choice is None else made_ready(choice, known, seed)
         attacked = attack_classifier(split, behind, attack=attack, classifier=classifier, seed=seed, shadows=shadows)
-    if svg is not None:
-        _draw(attacked, svg)
     name, best = max(attacked.items(), key=lambda item: item[1].main.auc.low)
     data: dict[str, Json] = {
         "attack": attack,
@@ -223,6 +218,11 @@ def membership(
     )
     tried = {f"attack {name}".strip(): found.main for name, found in attacked.items()}
     tried |= {"control": best.control, **{attack.name: attack for attack in best.baselines}}
+    if svg is not None:
+        from dptext.report import roc_figure
+
+        roc_figure({name: attack.roc for name, attack in itertools.islice(tried.items(), 4)}, svg)
+        say(f"Written: {svg.path}")
     rows = [[name, interval(attack.auc)] for name, attack in tried.items()]
     more = [*(found.explain() for found in attacked.values()), removed]
     screen = markdown_table(["who looks", "AUC, interval at 95%"], rows)
@@ -264,14 +264,3 @@ def _check(
         )
     else:
         check_public(choice, public)
-
-
-def _draw(attacked: Mapping[str, MembershipResult], figure: Target) -> None:
-    from dptext.report import roc_figure
-
-    first = next(iter(attacked.values()))
-    shown = {f"attack {name}".strip(): found.main.roc for name, found in attacked.items()}
-    shown["control"] = first.control.roc
-    shown |= {attack.name: attack.roc for attack in first.baselines[: 4 - len(shown)]}
-    roc_figure(shown, figure)
-    say(f"Written: {figure.path}")

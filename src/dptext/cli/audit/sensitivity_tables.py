@@ -108,11 +108,11 @@ def _worked(claims: Sequence[Claim], stated: Stated) -> list[str]:
     adept = (claim.clipped, claim.measured, claim.multiple) == (Norm.L2, Norm.L1, 2.0)
     if not adept or not any(each.refuted for each in claims):
         return []
-    example = counterexample(claim.clip_norm)
-    epsilon = 1.0 if stated.epsilon is None else stated.epsilon
-    loss = f"a run meant for epsilon = {epsilon:g} had {example.privacy_loss(epsilon):.4g}"
+    first, second = counterexample(claim.clip_norm)
+    distance, epsilon = float(np.abs(first - second).sum()), 1.0 if stated.epsilon is None else stated.epsilon
+    loss = f"a run meant for epsilon = {epsilon:g} had {distance * epsilon / claim.claimed:.4g}"
     pair = "By hand: n = 2, (2C/3, 2C/3) and its negative pass the clipping unchanged"
-    return [f"{pair} and are 8C/3 = {example.distance:.4g} apart; {loss}."]
+    return [f"{pair} and are 8C/3 = {distance:.4g} apart; {loss}."]
 
 
 def sensitivity_answer(claims: Sequence[Claim], *, drawn: bool) -> str:
