@@ -131,12 +131,8 @@ def _config(path: Path | None) -> None:
 
 @app.callback()
 def root(
-    config: Annotated[
-        Path | None, Option(parser=Path, callback=_config, help="Read this file in the place of dptext.toml.")
-    ] = None,
-    _: Annotated[
-        bool, Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
-    ] = False,
+    config: Annotated[Path | None, Option(parser=Path, callback=_config, help="Read this, not dptext.toml.")] = None,
+    _: Annotated[bool, Option("--version", callback=_version, is_eager=True, help="Say the version and end.")] = False,
 ) -> None:
     """The options that come before the command are read by their callbacks."""
 

@@ -95,9 +95,7 @@ def open_account(
 def show(
     ledger: LedgerOption,
     name: OptionalName = None,
-    tight: Annotated[
-        bool, Option("--tight", help="Also what the charges cost by the tightest known bound; takes seconds.")
-    ] = False,
+    tight: Annotated[bool, Option("--tight", help="Also their cost by the tightest bound; takes seconds.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Print one account, or all; with --tight also what the tightest known bound makes of the charges."""

@@ -92,15 +92,9 @@ PAGE = "report.html"
 def report(
     folder: Annotated[Path, Argument(metavar="DIR", parser=folder_path, help="Folder that `dptext compare` wrote.")],
     target: Annotated[Path | None, output_option("--out", help="The page; default: DIR/report.html.")] = None,
-    show_private: Annotated[
-        bool, Option("--show-private", help="Also show samples of private records, where they were kept.")
-    ] = False,
-    as_markdown: Annotated[
-        bool, Option("--markdown", help="Print a table for each corpus instead of the page.")
-    ] = False,
-    metric: Annotated[
-        list[str] | None, Option(help="A column of --markdown, such as fidelity.cosine. Repeatable.")
-    ] = None,
+    show_private: Annotated[bool, Option("--show-private", help="Also show private samples, where kept.")] = False,
+    as_markdown: Annotated[bool, Option("--markdown", help="Print a table for each corpus, not the page.")] = False,
+    metric: Annotated[list[str] | None, Option(help="A column of --markdown, as fidelity.cosine. Repeatable.")] = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:

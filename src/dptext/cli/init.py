@@ -31,9 +31,7 @@ _ENOUGH_TO_TRAIN = 1000  # texts; a network that learned from fewer writes littl
 
 
 def init(
-    source: Annotated[
-        Path, options.file_argument(metavar="FILE", help="The private texts. Nothing of them is printed.")
-    ],
+    source: Annotated[Path, options.file_argument(metavar="FILE", help="The private texts; nothing of them is shown.")],
     text_field: Annotated[str | None, Option(help="Field of the text.")] = None,
     label_field: options.LabelFieldOption = None,
     public: options.PublicOption = None,

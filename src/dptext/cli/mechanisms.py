@@ -155,12 +155,8 @@ def fit(
     target: Annotated[Path, options.folder_option("--out", metavar="MODEL", help="New folder of the model.")],
     named: Settings,
     public: options.PublicOption = None,
-    private: Annotated[
-        Path | None, options.file_option(help="Private records to train on, where the mechanism is made for it.")
-    ] = None,
-    pool: Annotated[
-        Path | None, options.file_option(help="Public records to choose among; default: those of --public.")
-    ] = None,
+    private: Annotated[Path | None, options.file_option(help="Private records, where it trains on them.")] = None,
+    pool: Annotated[Path | None, options.file_option(help="Public records to choose among; default: --public.")] = None,
     stand_in: Annotated[
         Path | None,
         options.file_option(help="Texts like the private ones that need no protection: do public ones fit them?"),

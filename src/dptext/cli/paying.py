@@ -31,9 +31,7 @@ class Paying:
         str | None, Option(help="Charge each subject that this field names; without it, everyone in the account.")
     ] = None
     subject_key: SubjectKeyOption = None
-    charge_key: Annotated[
-        str | None, Option(help="Name of the charge: a run tried again under it is charged once.")
-    ] = None
+    charge_key: Annotated[str | None, Option(help="Name of the charge: a run again under it is charged once.")] = None
 
     def payment(self) -> Payment | None:
         """Who pays, or None. The subject key is read only where subjects are charged by name."""

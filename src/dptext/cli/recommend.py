@@ -57,9 +57,7 @@ def recommend(
     ] = None,
     unit: Annotated[str, Option(help="token, sentence, document or author.")] = "document",
     epsilon: Annotated[float, Option(help="The most that a release may cost.")] = 10.0,
-    task: Annotated[
-        str, Option(help="classification, meaning, or authorship (that it stays hidden).")
-    ] = "classification",
+    task: Annotated[str, Option(help="classification, meaning, or authorship (to stay hidden).")] = "classification",
     delta: Annotated[float, Option(help="The largest delta; above 1e-3 nothing is protected.")] = 1e-3,
     table: Annotated[
         Path | None,

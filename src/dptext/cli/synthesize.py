@@ -57,9 +57,7 @@ def synthesize(
     who: Who,
     seed: Annotated[int | None, Option(help="For experiments: voids the guarantee.")] = None,
     force: options.ForceOption = False,
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Say what would be guaranteed and paid: the corpus is not read.")
-    ] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Say what would be guaranteed and paid; read nothing.")] = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Synthesize a corpus and print its certificate."""

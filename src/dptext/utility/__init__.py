@@ -23,27 +23,8 @@ from dptext.utility.stylometry import StyleSpace
 from dptext.utility.tables import UtilityRow, UtilityTable, baselines, required_rows, utility_table
 
 __all__ = [
-    "Accuracy",
-    "Classifier",
-    "Fidelity",
-    "PoolFit",
-    "StyleSpace",
-    "Trainer",
-    "UtilityRow",
-    "UtilityTable",
-    "balance_behind",
-    "balance_error",
-    "baselines",
-    "confusion_matrix",
-    "debiased_balance",
-    "evaluate",
-    "fidelity",
-    "macro_f1",
-    "observed_balance",
-    "pool_fit",
-    "required_rows",
-    "shifted_split",
-    "train_named",
-    "train_tfidf",
+    "Accuracy", "Classifier", "Fidelity", "PoolFit", "StyleSpace", "Trainer", "UtilityRow", "UtilityTable",
+    "balance_behind", "balance_error", "baselines", "confusion_matrix", "debiased_balance", "evaluate", "fidelity",
+    "macro_f1", "observed_balance", "pool_fit", "required_rows", "shifted_split", "train_named", "train_tfidf",
     "utility_table",
-]
+]  # fmt: skip

@@ -35,22 +35,17 @@ def divergence(
     *,
     first: options.FirstSetArgument,
     second: options.SecondSetArgument,
-    public: Annotated[
-        Path,
-        options.file_option(help="Other texts, redacted as A and B are, but of other originals. They fix the space."),
-    ],
+    public: Annotated[Path, options.file_option(help="Other originals, redacted as A and B are: they fix the space.")],
     layout: options.Layout,
     embedding: Annotated[str, Option(help="sentence, glove, tfidf, or the folder of a sentence encoder.")] = "sentence",
     delta: options.DeltaOption = 8e-5,
     trim: Annotated[float, Option(help="Share of records of the largest ratios left out; it adds to delta.")] = 0.005,
     alphas: Annotated[
-        str, Option(help="Orders of the divergence; the published ones are 1.1,10,20,30,50.")
+        str, Option(help="Orders; the published ones are 1.1,10,20,30,50.")
     ] = "1.1,1.5,2,3,5,10,20,30,50",
     components: Annotated[int, Option(help="Main directions of --public that are kept.")] = 64,
     permutations: Annotated[int, Option(help="Random relabellings behind each null.")] = 20,
-    attack_accuracy: Annotated[
-        str | None, Option(help="VALUE or VALUE,LOW,HIGH of an attack, as `dptext audit trait` gives.")
-    ] = None,
+    attack_accuracy: Annotated[str | None, Option(help="VALUE or VALUE,LOW,HIGH of an attack: `audit trait`.")] = None,
     seed: options.SeedOption = None,
     out: Annotated[Path | None, options.folder_option(help="Folder for the figures and the JSON.")] = None,
     force: options.ForceOption = False,

@@ -181,9 +181,7 @@ def trait(
     released_b: Annotated[Path | None, options.file_option(help="Releases of all of B in its order.")] = None,
     layout: options.Layout,
     label_field: options.LabelFieldOption = None,
-    group_field: Annotated[
-        str | None, Option(help="Field of the document or author; none of them is on both sides.")
-    ] = None,
+    group_field: Annotated[str | None, Option(help="Field of document or author; none is on both sides.")] = None,
     attacker: Annotated[
         list[str] | None, Option(help="tfidf, linear, mlp, transformer (slow). Repeatable; the first 3 by default.")
     ] = None,
@@ -192,9 +190,7 @@ def trait(
     epochs: Annotated[int, Option(help="Of the transformer.")] = 1,
     top_layers: Annotated[int, Option(help="Layers of the transformer that learn.")] = 2,
     delta: options.DeltaOption = 0.0,
-    claim: Annotated[
-        float | None, Option(help="Try this epsilon of the two sets at --delta (a divergence speaks of 8e-5).")
-    ] = None,
+    claim: Annotated[float | None, Option(help="Try this epsilon of the sets at --delta (a divergence: 8e-5).")] = None,
     seed: options.SeedOption = None,
     without_guarantee: options.WithoutGuaranteeOption = False,
     out: Annotated[Path | None, options.output_option(help="File for the result as JSON.")] = None,

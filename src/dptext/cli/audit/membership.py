@@ -161,9 +161,7 @@ def membership(
     ] = None,
     layout: options.Layout,
     label_field: options.LabelFieldOption = None,
-    attack: Annotated[
-        str, Option(help="shokri, lira, loss; or reconstruction, of the mechanism's own model.")
-    ] = "shokri",
+    attack: Annotated[str, Option(help="shokri, lira, loss; or reconstruction, of the mechanism's model.")] = "shokri",
     classifier: options.ClassifierOption = "tfidf",
     shadows: Annotated[int, Option(help="Shadow models of lira.")] = 16,
     seed: options.SeedOption = None,

@@ -45,9 +45,7 @@ def sensitivity(
     claimed: Annotated[float, Option(help="The claim as a multiple of C; ADePT's is 2.")] = 2.0,
     dims: Annotated[str | None, Option(help="1:255, or 8,16,32; default 1:255.")] = None,
     pairs: Annotated[int | None, Option(help="Fresh simulation with so many pairs.")] = None,
-    law_sd: Annotated[
-        float | None, Option(help="Standard deviation of normal coordinates, as a multiple of C.")
-    ] = None,
+    law_sd: Annotated[float | None, Option(help="Standard deviation of normal coordinates, in units of C.")] = None,
     seed: options.SeedOption = None,
     epsilon: Annotated[float | None, Option(help="Show the true epsilon of a run meant for it.")] = None,
     delta: Annotated[float, Option(help="Of Gaussian noise.")] = 1e-5,

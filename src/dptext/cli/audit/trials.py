@@ -44,9 +44,7 @@ class Named(Wanted):
     epsilon: Annotated[float, Option(help="Claimed epsilon of the vector noise.")] = 1.0
     dim: Annotated[int, Option(help="Coordinates of its vectors.")] = 64
     clip_norm: Annotated[float, Option(help="C, the norm to which they are clipped.")] = 1.0
-    delta: Annotated[
-        float, Option(help="Delta of the Gaussian noises; also of --claim, and of a mechanism's claim.")
-    ] = 0.0
+    delta: Annotated[float, Option(help="Delta of Gaussian noises, of --claim, and of a mechanism's claim.")] = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +141,7 @@ def distinguish(
     given: Neighbours,
     trials: Annotated[int, Option(help="Runs on each input of a pair.")] = 20000,
     confidence: ConfidenceOption = 0.95,
-    figure: Annotated[
-        Path | None, options.output_option(help="SVG of the bound against the number of runs, up to --trials.")
-    ] = None,
+    figure: Annotated[Path | None, options.output_option(help="SVG of the bound by runs, up to --trials.")] = None,
     force: options.ForceOption = False,
     printing: Printing,
 ) -> int:
@@ -211,9 +207,7 @@ def reconstruction(
     candidates: Annotated[int, Option(help="Random vectors in the pool of --noise.")] = 1000,
     top: Annotated[list[int] | None, Option(help="Guesses; repeatable. Default 1, 5, 10.")] = None,
     trials: Annotated[int, Option(help="Releases to attack.")] = 2000,
-    attack: Annotated[
-        str, Option(help="likelihood (white box), or surrogate (learned from simulated releases).")
-    ] = "likelihood",
+    attack: Annotated[str, Option(help="likelihood (white box), or surrogate (of simulated releases).")] = "likelihood",
     simulations: Annotated[int, Option(help="Releases of each candidate to learn from.")] = 100,
     confidence: ConfidenceOption = 0.95,
     printing: Printing,

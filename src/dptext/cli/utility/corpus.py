@@ -38,9 +38,7 @@ class CorpusFiles:
     """The files of the command."""
 
     private: Annotated[Path, options.file_argument(metavar="PRIVATE", help="The private records.")]
-    released: Annotated[
-        Path, options.file_argument(metavar="OUT", help="What `dptext synthesize` wrote, or any other corpus.")
-    ]
+    released: Annotated[Path, options.file_argument(metavar="OUT", help="What `synthesize` wrote, or another corpus.")]
     public: Annotated[Path, options.file_option(help="The pool; with labels where it has some.")]
     test: Annotated[
         Path | None, options.file_option(help="Real records that OUT was not made from; default: half of PRIVATE.")

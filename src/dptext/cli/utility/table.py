@@ -53,9 +53,7 @@ class Named(options.Layout):
 
     label_field: options.LabelFieldOption = None
     id_field: Annotated[str | None, Option(help="Field of the ids, as when ORIGINALS were privatized.")] = None
-    label: Annotated[
-        list[str] | None, Option(help="A label of the public set, where no certificate names it. Repeatable.")
-    ] = None
+    label: Annotated[list[str] | None, Option(help="A public label, where no certificate names it. Repeatable.")] = None
     epsilon: Annotated[float | None, Option(help="Of label_only and candidates; default: that of the certificate.")] = (
         None
     )
