@@ -565,9 +565,7 @@ def test_a_cell_without_its_file_is_told(folder) -> None:
     path = folder.write()
     next((path / "cells").iterdir()).unlink()
     found = {each.name: each.items for each in cautions(read_results(path))}
-    assert found["failed"] == (
-        "1 finished cells have no readable file: their certificates and samples are missing here",
-    )
+    assert found["failed"] == ("1 finished cells have no readable file: their certificates and samples are missing",)
 
 
 def test_a_page_that_cannot_be_written(folder) -> None:

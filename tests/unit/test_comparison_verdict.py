@@ -136,7 +136,7 @@ def test_what_has_no_reference_or_no_number_is_left_out(folder) -> None:
     assert "better than by public text alone from epsilon 10" in said(folder)[0]
     folder.rows = [row for row in folder.rows if row["row"] != "public-only"]
     assert said(folder) == [
-        "Neither classification nor the meaning of single texts was measured beside public-only: nothing is known."
+        "Neither classification nor the meaning of texts was measured beside public-only: nothing is known."
     ]
 
 

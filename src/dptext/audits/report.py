@@ -133,9 +133,7 @@ class Report(Result):
             + (f" (confidence {100 * self.confidence:.6g}%)." if self.confidence < 1 else " (exact)."),
         ]
         if not math.isinf(self.ceiling):
-            lines.append(
-                f"So many runs can show no more than {self.ceiling:.3g}: a larger epsilon cannot be refuted so."
-            )
+            lines.append(f"So many runs can show no more than {self.ceiling:.3g}: no larger epsilon can be refuted so.")
         lines += [f"Defect: {defect}." for defect in self.defects]
         if guarantee is not None:
             lines.append(self._verdict(guarantee))

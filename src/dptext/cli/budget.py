@@ -64,9 +64,7 @@ def open_account(
     if not 0 < epsilon < float("inf"):
         raise ConfigError(f"Expected --epsilon {epsilon!r} > 0 and finite.")
     if not 0 <= delta <= MAX_MEANINGFUL_DELTA:
-        raise ConfigError(
-            f"Expected --delta {delta!r} from 0 to {MAX_MEANINGFUL_DELTA:g}: above, a limit protects nobody."
-        )
+        raise ConfigError(f"Expected --delta {delta!r} from 0 to {MAX_MEANINGFUL_DELTA:g}: above, it protects nobody.")
     limit = Guarantee(epsilon, delta, Unit(unit), member(Relation, "--relation", relation))
     require_openable(name, limit, name if dataset is None else dataset)
     key_path = subject_key or default_key(opened(ledger))

@@ -103,9 +103,7 @@ def report(
 
     if as_markdown:
         if target is not None or show_private or as_json:
-            raise ConfigError(
-                "Expected --markdown without --out, --show-private or --json: it prints a table and no text."
-            )
+            raise ConfigError("Expected --markdown without --out, --show-private or --json: it prints tables.")
         print(markdown(read_results(folder), metric or []), end="")
         return
     if metric:

@@ -102,9 +102,7 @@ def _number(text: str) -> float:
 
 def _public(public: Path, source: Path, text_field: str, label_field: str) -> tuple[list[Record], list[str]]:
     if sha256_of(public) == sha256_of(source):
-        raise ConfigError(
-            "Expected public texts, found the private file itself: its texts would be released as they are."
-        )
+        raise ConfigError("Expected public texts, found the private file itself: its texts would leave as they are.")
     found = survey(public, text=text_field)
     on_error = "skip" if found.bad else "stop"
     layout = options.Layout(

@@ -172,9 +172,7 @@ def fit(
     if not wanted.traits.learns_labels:
         check_label_field(wanted, label_field, needed=wanted.traits.releases_labels)
     elif label_field is None:
-        raise ConfigError(
-            f"Expected --label-field NAME: {wanted.kind} learns from public labels which words tell most."
-        )
+        raise ConfigError(f"Expected --label-field NAME: {wanted.kind} learns from public labels what tells most.")
     _check_texts(wanted, public, private, pool)
     if stand_in is not None and (pool or public) is None:
         raise ConfigError("Expected --public FILE with --stand-in: whether public texts fit is asked.")

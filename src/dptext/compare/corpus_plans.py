@@ -107,9 +107,7 @@ def expanded(path: str) -> str:
 
 def _existing(path: str) -> str:
     if path and not Path(path).is_file():
-        raise ValueError(
-            f"expected the file {path!r} to exist: give its path, or set {DATA} to the folder of the corpora"
-        )
+        raise ValueError(f"expected the file {path!r} to exist: give its path, or set {DATA} to the folder of corpora")
     return path
 
 

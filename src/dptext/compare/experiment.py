@@ -193,9 +193,7 @@ class Experiment(plans.TomlTable):
         names = [plan.name for plan in self.mechanisms]
         for plan in self.mechanisms:
             if names.count(plan.name) > 1:
-                raise ValueError(
-                    f"expected name={plan.name!r} to belong to one mechanism: give the others names of their own"
-                )
+                raise ValueError(f"expected name={plan.name!r} to belong to one mechanism: give others other names")
             for corpus in plan.corpora:
                 if corpus not in self.corpora:
                     hint = plans.nearest(corpus, self.corpora)

@@ -72,9 +72,7 @@ class PoolFit:
         if self.stand_ins < ENOUGH:
             said.append(f"{self.stand_ins} stand-ins say little: give {ENOUGH} or more.")
         if not self.fits:
-            said.append(
-                "Another domain costs as much as half of epsilon or more: look for texts like the private ones."
-            )
+            said.append("Another domain costs as much as half of epsilon or more: look for texts like the private.")
         return said
 
 

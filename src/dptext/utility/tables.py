@@ -163,7 +163,7 @@ def utility_table(
     for name in required_rows(private):
         if name not in rows:
             raise ConfigError(
-                f"Expected a row {name!r}: no utility is shown without its baselines. Found: {', '.join(rows)}."
+                f"Expected a row {name!r}: no utility is shown without baselines, found {', '.join(rows)}."
             )
     for releases in released.values():
         check_pairs(private, releases)

@@ -245,9 +245,7 @@ def _notes(
             )
     default = curves[-1]
     if any(bound > found.estimate.high for bound, found in zip(certified.divergences, default.larger, strict=True)):
-        notes.append(
-            "Defect: the default curve is below the certified bound: it is blind to what tells the sets apart."
-        )
+        notes.append("Defect: the default curve is below the certified bound: blind to what tells the sets apart.")
     if certified.epsilon > epsilon.high:
         notes.append(
             f"Defect: epsilon is certified to be at least {three_digits(certified.epsilon)}, above the estimate: do "

@@ -66,9 +66,7 @@ class AttributionRow(Result):
 
 #: The notes that every report has.
 GARBAGE: Final = "Garbage hides authors perfectly: read each accuracy with the similarity beside it."
-NO_PROOF: Final = (
-    "A low accuracy proves nothing: another attacker, more training text or more texts a bundle may do more."
-)
+NO_PROOF: Final = "A low accuracy proves nothing: another attacker, more training text or larger bundles may do more."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,9 +40,7 @@ def divergence(
     embedding: Annotated[str, Option(help="sentence, glove, tfidf, or the folder of a sentence encoder.")] = "sentence",
     delta: options.DeltaOption = 8e-5,
     trim: Annotated[float, Option(help="Share of records of the largest ratios left out; it adds to delta.")] = 0.005,
-    alphas: Annotated[
-        str, Option(help="Orders; the published ones are 1.1,10,20,30,50.")
-    ] = "1.1,1.5,2,3,5,10,20,30,50",
+    alphas: Annotated[str, Option(help="Orders; published ones are 1.1,10,20,30,50.")] = "1.1,1.5,2,3,5,10,20,30,50",
     components: Annotated[int, Option(help="Main directions of --public that are kept.")] = 64,
     permutations: Annotated[int, Option(help="Random relabellings behind each null.")] = 20,
     attack_accuracy: Annotated[str | None, Option(help="VALUE or VALUE,LOW,HIGH of an attack: `audit trait`.")] = None,

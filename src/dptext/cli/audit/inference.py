@@ -258,9 +258,7 @@ def trait(
 
 def _attackers(names: list[str], epochs: int, top_layers: int) -> dict[str, TrainAttacker]:
     if not {*names} <= {*ATTACKERS, TRANSFORMER} or len({*names}) < len(names):
-        raise ConfigError(
-            f"Expected each --attacker once, of {', '.join((*ATTACKERS, TRANSFORMER))}, found {tuple(names)!r}."
-        )
+        raise ConfigError(f"Expected each --attacker once, of {', '.join((*ATTACKERS, TRANSFORMER))}, found {names!r}.")
     known = standard_attackers()
     found = {ATTACKERS[name]: known[ATTACKERS[name]] for name in names if name != TRANSFORMER}
     if TRANSFORMER in names:

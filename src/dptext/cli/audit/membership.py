@@ -147,17 +147,13 @@ def membership(
     *,
     records: Annotated[
         Path,
-        options.file_argument(
-            metavar="RECORDS", help="Half become members, half non-members; with --others all are members."
-        ),
+        options.file_argument(metavar="RECORDS", help="Half become members, half not; with --others all are members."),
     ],
     wanted: Wanted,
     public: options.PublicOption = None,
     others: Annotated[
         Path | None,
-        options.file_option(
-            help="Records that --model was not trained on, for --attack reconstruction of the model itself."
-        ),
+        options.file_option(help="Records that --model was not trained on, for --attack reconstruction of the model."),
     ] = None,
     layout: options.Layout,
     label_field: options.LabelFieldOption = None,
@@ -211,9 +207,7 @@ def membership(
         "note": PROXY,
         "results": {name or attack: found.to_dict() for name, found in attacked.items()},
     }
-    removed = (
-        f"{split.duplicates:,} duplicates removed first, {split.left_over:,} records left out to make the sides equal."
-    )
+    removed = f"{split.duplicates:,} duplicates removed first, {split.left_over:,} records left out for equal sides."
     tried = {f"attack {name}".strip(): found.main for name, found in attacked.items()}
     tried |= {"control": best.control, **{attack.name: attack for attack in best.baselines}}
     if svg is not None:

@@ -77,9 +77,7 @@ def sensitivity(
     if latents is not None:
         _refuse("--latents", law_sd=law_sd, dims=dims, figure=figure)
         if clip_norm is None:
-            raise ConfigError(
-                "Expected --clip-norm with --latents: the norm C to which the encoder's output is clipped."
-            )
+            raise ConfigError("Expected --clip-norm with --latents: the norm C to which latents are clipped.")
         vectors = _read(latents)
         claim = replace(first, dim=max(1, vectors.shape[-1] if vectors.ndim else 1))
         return show_latents(claim, vectors, stated, printing, pairs=pairs, seed=seed)

@@ -108,9 +108,7 @@ def balance(
     model: options.ModelOption = None,
     held_out: Annotated[
         Path | None,
-        options.file_option(
-            help="Public records that --model was not fitted on: it is corrected by them. Default: --public."
-        ),
+        options.file_option(help="Public records that --model was not fitted on: they correct it. Default: --public."),
     ] = None,
     seed: options.SeedOption = None,
     printing: Printing,

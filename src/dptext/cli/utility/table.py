@@ -27,9 +27,7 @@ from dptext.types import Json
 from dptext.utility.classification import ClassifierName, train_named
 from dptext.utility.tables import CANDIDATES, LABEL_ONLY_ROWS, LIMIT, ORIGINAL, UtilityTable, baselines, utility_table
 
-NOT_PRIVATE = (
-    "These numbers are computed from the originals: they are not private themselves and no guarantee covers them."
-)
+NOT_PRIVATE = "These numbers are computed from the originals: they are not private, and no guarantee covers them."
 _CLASSIFIERS: dict[str, ClassifierName] = {"tfidf": "tfidf", "bilstm": "bilstm"}
 
 
@@ -40,9 +38,7 @@ class Files:
     originals: Annotated[Path, options.file_argument(metavar="ORIGINALS", help="The private records.")]
     released: Annotated[
         Path,
-        options.file_argument(
-            metavar="RELEASED", help="What `dptext privatize` made of them; its certificate is read."
-        ),
+        options.file_argument(metavar="RELEASED", help="What `privatize` made of them; its certificate is read."),
     ]
     public: Annotated[Path, options.file_option(help="Public records, for the baselines.")]
 
@@ -54,9 +50,7 @@ class Named(options.Layout):
     label_field: options.LabelFieldOption = None
     id_field: Annotated[str | None, Option(help="Field of the ids, as when ORIGINALS were privatized.")] = None
     label: Annotated[list[str] | None, Option(help="A public label, where no certificate names it. Repeatable.")] = None
-    epsilon: Annotated[float | None, Option(help="Of label_only and candidates; default: that of the certificate.")] = (
-        None
-    )
+    epsilon: Annotated[float | None, Option(help="Of label_only and candidates; default: the certificate's.")] = None
 
 
 @dataclass(frozen=True, slots=True)

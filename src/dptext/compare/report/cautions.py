@@ -159,7 +159,5 @@ def _failed(results: summary.Results) -> list[str]:
         found.append(f"{counts.left} of {counts.total} cells are not done yet: run `dptext compare` again to go on")
     absent = {row.signature for row in results.rows if not row.failed} - set(results.cells)
     if absent:
-        found.append(
-            f"{len(absent)} finished cells have no readable file: their certificates and samples are missing here"
-        )
+        found.append(f"{len(absent)} finished cells have no readable file: their certificates and samples are missing")
     return found

@@ -204,11 +204,9 @@ def _notes(
         notes.append(f"Epsilon 0 has no place on a logarithmic axis: {without_folders(', '.join(zero))}.")
     other = [row for row in lines if row.label_only and row.meaning != meaning and protects(row)]
     if meaning[3]:
-        notes.append("label_only is not drawn: its epsilon is for each text, which is another thing. See the tables.")
+        notes.append("label_only is not drawn: its epsilon is for each text, another thing. See the tables.")
     elif other and not any(row.label_only for row in on):
-        notes.append(
-            f"label_only is not drawn: its epsilon is per {other[0].unit}, which is another thing. See the tables."
-        )
+        notes.append(f"label_only is not drawn: its epsilon is per {other[0].unit}, another thing. See the tables.")
     if any(row.basis == Basis.CLAIMED for row in on):
         notes.append("Hollow points on the axis are claims that dptext did not check.")
     return notes

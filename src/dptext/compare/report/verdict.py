@@ -85,9 +85,7 @@ def verdict(rows: Iterable[KeptRow]) -> list[str]:
         tried = [row for row in sound if row.meaning in meant and row.epsilon]
         if answer := _sentence(metric, tried, lines, numbers):
             answers.append(f"{lead}{answer}")
-    nothing = (
-        "Neither classification nor the meaning of single texts was measured beside public-only: nothing is known."
-    )
+    nothing = "Neither classification nor the meaning of texts was measured beside public-only: nothing is known."
     return [*said, *(answers or [nothing])]
 
 
