@@ -84,11 +84,6 @@ def _known_kind(kind: str) -> str:
     return kind
 
 
-def _positive(epsilon: float) -> float:
-    _validate.positive(document_epsilon=epsilon)
-    return epsilon
-
-
 def _embedder(given: str) -> str:
     found = plans.expanded(given)
     if found not in EMBEDDERS and not Path(found).is_file():
@@ -107,7 +102,7 @@ class MechanismPlan(plans.TomlTable):
     kind: Annotated[str, AfterValidator(_known_kind)]
     set: dict[str, JsonValue] = Field(default_factory=dict)
     sweep: dict[str, Annotated[plans.Different[JsonValue], Field(min_length=1)]] = Field(default_factory=dict)
-    document_epsilon: plans.Different[Annotated[plans.Finite, AfterValidator(_positive)]] = ()
+    document_epsilon: plans.Different[Annotated[plans.Finite, Field(gt=0)]] = ()
     delta: Annotated[plans.Finite, Field(ge=0, le=1)] = 0.0
     trains_on: Literal["public", "private"] = "public"
     corpora: plans.Different[str] = ()

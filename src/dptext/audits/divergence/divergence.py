@@ -18,7 +18,7 @@ import numpy as np
 
 from dptext.audits.bounds import accuracy_implies
 from dptext.audits.divergence import conversion, estimators, findings
-from dptext.audits.divergence.density_ratio import LEAST_ROWS, LogRatios, RatioModel
+from dptext.audits.divergence.density_ratio import LEAST_ROWS, RatioModel
 from dptext.audits.divergence.findings import Consistency, Curve, DivergenceReport, Tested, three_digits
 from dptext.audits.divergence.renyi import check_samples, falls
 from dptext.audits.subjects import OnCount
@@ -186,7 +186,7 @@ def measure_vectors(
 
 
 def _largest(
-    name: str, curve: Floats, ratios: Mapping[str, LogRatios], settings: estimators.DivergenceSettings
+    name: str, curve: Floats, ratios: estimators.Ratios, settings: estimators.DivergenceSettings
 ) -> tuple[float, ...]:
     """The share of one record in each value of the larger direction of a curve `(2, n_alphas)`."""
     is_default = name == findings.DEFAULT
@@ -201,7 +201,7 @@ def _largest(
 
 
 def _checks(
-    ratios: Mapping[str, LogRatios],
+    ratios: estimators.Ratios,
     epsilons: Mapping[str, Tested],
     attack: Estimate | None,
     settings: estimators.DivergenceSettings,

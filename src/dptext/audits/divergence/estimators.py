@@ -130,6 +130,11 @@ class DivergenceSettings:
                 raise ConfigError(f"Expected {name}={given!r} >= {least} for confidence={self.confidence!r}.")
 
 
+#: Log density ratios by the name of their estimator.
+Ratios = Mapping[str, LogRatios]
+#: A number as often as it was drawn, by (name, order).
+Draws = dict[tuple[str, int], Floats]
+
 _MODELS = {findings.LOGISTIC_RATIO: RatioModel.LOGISTIC, findings.MLP_RATIO: RatioModel.MLP}
 #: Random halves for nearest neighbours: there every half costs as much as a whole.
 _NEAREST_HALVES = 40
@@ -148,9 +153,7 @@ class Numbers:
         return {**found, **{(name, -1): value for name, value in self.epsilons.items()}}
 
 
-def learned_numbers(
-    first: Floats, second: Floats, ratios: Mapping[str, LogRatios], settings: DivergenceSettings
-) -> Numbers:
+def learned_numbers(first: Floats, second: Floats, ratios: Ratios, settings: DivergenceSettings) -> Numbers:
     """Numbers that are cheap once the models are trained: the Gaussian, the ratios, the default and its epsilons."""
     alphas = settings.alphas
     curves = {findings.GAUSSIAN: np.stack([renyi.gaussian(first, second, alphas)] * 2)}  # the same in both directions
@@ -187,9 +190,7 @@ def train_ratios(first: Floats, second: Floats, settings: DivergenceSettings, se
     }
 
 
-def halves_of(
-    first: Floats, second: Floats, ratios: Mapping[str, LogRatios], settings: DivergenceSettings
-) -> dict[tuple[str, int], Floats]:
+def halves_of(first: Floats, second: Floats, ratios: Ratios, settings: DivergenceSettings) -> Draws:
     """Every number on random halves of the records."""
     rng = np.random.default_rng((settings.seed, 1))
     found: list[dict[tuple[str, int], float]] = []
@@ -208,9 +209,7 @@ def halves_of(
     return _stacked(found)
 
 
-def nulls_of(
-    first: Floats, second: Floats, settings: DivergenceSettings, on_step: Callable[[], None]
-) -> dict[tuple[str, int], Floats]:
+def nulls_of(first: Floats, second: Floats, settings: DivergenceSettings, on_step: Callable[[], None]) -> Draws:
     """Every number where the records are relabelled at random. `on_step` is called after each relabelling."""
     rng = np.random.default_rng((settings.seed, 2))
     pooled = np.concatenate([first, second])
@@ -224,7 +223,7 @@ def nulls_of(
     return _stacked(found)
 
 
-def _stacked(drawn: Sequence[Mapping[tuple[str, int], float]]) -> dict[tuple[str, int], Floats]:
+def _stacked(drawn: Sequence[Mapping[tuple[str, int], float]]) -> Draws:
     """Each number as often as it was drawn; the first draw has all of them."""
     return {key: np.array([each[key] for each in drawn if key in each]) for key in drawn[0]}
 

@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -35,7 +34,7 @@ from dptext.errors import ConfigError
 from dptext.mechanism import HasReconstruction, Learns, Mechanism, Spec
 from dptext.runs.streaming import require_guarantee
 from dptext.sampling.source import seeded
-from dptext.text.records import Record, Release
+from dptext.text.records import Record
 from dptext.types import Floats, Json
 from dptext.utility.classification import train_named
 
@@ -68,7 +67,7 @@ def attack_classifier(
     # In the attack of shokri the attacker has the other half of the records for models of its own.
     target = split_members(split.members, seed=seed + 1) if attack == "shokri" else split
     check_members(target.members, target.non_members)
-    transform = None if mechanism is None else partial(_privatized, mechanism)
+    transform = None if mechanism is None else lambda some, number: mechanism.privatize(some, seeded(number))
 
     def train(texts: Sequence[str], labels: Sequence[str], number: int) -> Scorer:
         return named(texts, labels, seed=number)
@@ -87,10 +86,6 @@ def attack_classifier(
                 return {"online": both.online, "offline": both.offline}
             case _:
                 return {"": _loss(model, target, train, transform, seed)}
-
-
-def _privatized(mechanism: Mechanism[str], records: Sequence[Record], seed: int) -> Sequence[Release[str]]:
-    return mechanism.privatize(records, seeded(seed))
 
 
 def _loss(

@@ -1,5 +1,6 @@
 """`dptext audit sensitivity`: a claimed sensitivity against the true one, simulated pairs and real latents."""
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +30,7 @@ from dptext.cli.terminal import counted, say
 from dptext.embeddings.npy import read_array
 from dptext.errors import ConfigError
 from dptext.sampling.clipping import Norm, Vectors
-from dptext.text.inputs import file_error, open_input
+from dptext.text.inputs import open_input, telling
 from dptext.types import Json
 
 _LARGEST_DIM = 1 << 16
@@ -126,18 +127,10 @@ def _dims(text: str) -> tuple[int, ...]:
 
 def _read(path: Path) -> Vectors:
     """The array of a .npy file. Objects, which may hold code, are refused by numpy's reader."""
-    try:
-        with open_input(path) as file:
-            array: Vectors = read_array(file)
-    except ConfigError:
-        raise
-    except OSError as error:
-        problem = file_error(path, "read", error)
-    except ValueError:
-        problem = ConfigError(f"Expected {str(path)!r} to be a .npy file of floats. Write it with numpy.save.")
-    else:
+    with open_input(path) as file, telling(path, "read"), contextlib.suppress(ValueError):
+        array: Vectors = read_array(file)
         return array
-    raise problem
+    raise ConfigError(f"Expected {str(path)!r} to be a .npy file of floats. Write it with numpy.save.")
 
 
 def _fresh(first: Claim, dims: Sequence[int], laws: Sequence[Law], pairs: int, seed: int) -> tuple[Violations, ...]:

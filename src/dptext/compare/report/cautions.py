@@ -1,10 +1,10 @@
 """What a reader must know before any number: the warnings that stand first on the page."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dptext.compare.pooled import Pooled, short
+from dptext.compare.pooled import short
 from dptext.compare.report import summary
 from dptext.compare.stored import REFUTED, TableRow
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
@@ -129,7 +129,7 @@ def _trained_on_private(results: summary.Results, row: TableRow) -> bool:
     return cell.private_training or (cell.guarantee is not None and cell.guarantee.trust is Trust.CENTRAL)
 
 
-def _unfaithful(rows: Sequence[TableRow], numbers: Mapping[summary.Key, Pooled]) -> list[str]:
+def _unfaithful(rows: Sequence[TableRow], numbers: summary.Numbers) -> list[str]:
     lines = summary.first_rows(rows)
     found = []
     for row in _mechanisms(rows):

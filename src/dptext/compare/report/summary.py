@@ -76,6 +76,9 @@ Row = TypeVar("Row", bound=KeptRow)
 
 #: corpus, row, metric
 Key = tuple[str, str, str]
+#: The numbers of a table, and a row of it for each corpus and name.
+Numbers = Mapping[Key, Pooled]
+Lines = Mapping[tuple[str, str], KeptRow]
 
 
 def measured(rows: Iterable[KeptRow]) -> dict[Key, Pooled]:
@@ -174,7 +177,7 @@ def privacy(row: KeptRow) -> str:
     return f"ε = {format_epsilon(row.epsilon)}{delta}{per}, {row.basis}"
 
 
-def baselines(row: KeptRow, lines: Mapping[tuple[str, str], KeptRow]) -> list[str]:
+def baselines(row: KeptRow, lines: Lines) -> list[str]:
     """The *label_only* rows of its corpus that cost a document no more epsilon; all where it has no such epsilon."""
     if row.whole:
         return []
