@@ -19,7 +19,7 @@ import numpy as np
 from dptext import _validate
 from dptext.audits.features import LEAST_SPREAD, author_of, check_releases, distinct_texts, shared_texts, standardiser
 from dptext.audits.inference.authorship_report import GARBAGE, NO_PROOF, AuthorJudge, AuthorshipReport, bundles
-from dptext.audits.report import scores_of
+from dptext.audits.report import mean_cosine, scores_of
 from dptext.audits.subjects import OnCount
 from dptext.embeddings.distinct import EmbeddedTexts, embed_distinct
 from dptext.embeddings.embedder import Embedder
@@ -202,13 +202,13 @@ def attribute_releases(
     rng = np.random.default_rng(seed)
     priority = rng.permutation(len(names))
     judge = AuthorJudge(len(names), true, bundles(true, bundle), priority, rng.permutation, seed, confidence)
-    close = judge.similarity(space.at(originals), space.at(outputs))
+    close = mean_cosine(space.at(originals), space.at(outputs), seed=seed, confidence=confidence)
     attackers: dict[str, Callable[[Sequence[str]], AuthorAttacker]] = {
         NGRAMS: lambda texts: train_ngrams(texts, learned, seed),
         ENCODER: lambda texts: train_encoder(texts, learned, space, seed),
     }
     scores, plain = scores_of(taught, attackers, outputs, originals, on_attacker)
-    same = judge.similarity(space.at(originals), space.at(originals))
+    same = mean_cosine(space.at(originals), space.at(originals), seed=seed, confidence=confidence)
     most = np.tile(np.bincount(learned, minlength=len(names)).astype(np.float64), (len(true), 1))
     overlap = shared_texts(training, attacked)
     signature: dict[str, Json] = {

@@ -9,7 +9,7 @@ import numpy as np
 
 from dptext import _validate
 from dptext.audits.bounds import EpsilonLowerBound
-from dptext.audits.report import InferenceReport, Report, Result, exactly, mean_cosine
+from dptext.audits.report import InferenceReport, Report, Result, exactly
 from dptext.errors import ConfigError
 from dptext.estimates import (
     Estimate,
@@ -191,10 +191,6 @@ class AuthorJudge:
             reveals=(),
             signature=signature,
         )
-
-    def similarity(self, first: Floats, second: Floats) -> Estimate:
-        """Mean cosine of vectors of norm 1 (or 0), row by row, `(n_texts, dim)` each."""
-        return mean_cosine(first, second, seed=self.seed, confidence=self.confidence)
 
 
 def _macro_f1(true: Integers, given: Integers, authors: int) -> float:

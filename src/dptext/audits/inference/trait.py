@@ -26,7 +26,7 @@ from dptext.audits.features import check_releases, shared_texts
 from dptext.audits.inference.authorship import AuthorSplit, release_split
 from dptext.audits.inference.sets import Attacker, SetSplit, TrainAttacker, standard_attackers
 from dptext.audits.inference.trait_report import EMPTY_TEXTS, NO_GUARANTEE, TWO_SETS, SetJudge, TraitReport
-from dptext.audits.report import scores_of
+from dptext.audits.report import mean_cosine, scores_of
 from dptext.audits.roc import check_scores
 from dptext.audits.subjects import OnCount
 from dptext.embeddings.distinct import TextVectors
@@ -111,7 +111,7 @@ def infer_trait_from_releases(
     vectors = TextVectors(embedder)
     learned, true = (np.repeat([True, False], len(side[0])) for side in (split.training, split.attacked))
     judge = SetJudge(true, np.random.default_rng(seed).permutation(true), seed, confidence, delta)
-    close = judge.similarity(vectors, originals, outputs)
+    close = mean_cosine(vectors.at(originals), vectors.at(outputs), seed=seed, confidence=confidence)
 
     def trainer(name: str, train: TrainAttacker) -> Callable[[Sequence[str]], Attacker]:
         def trained(texts: Sequence[str]) -> Attacker:
@@ -124,7 +124,7 @@ def infer_trait_from_releases(
     scores, plain = scores_of(taught, trainers, outputs, originals, on_attacker)
     attacks = tuple(judge.row(name, found, close) for name, found in scores.items())
     best = max(attacks, key=lambda row: row.accuracy.value)
-    same = judge.similarity(vectors, originals, originals)
+    same = mean_cosine(vectors.at(originals), vectors.at(originals), seed=seed, confidence=confidence)
     again = len(set(outputs) & set(taught["adaptive"])) if training_released is not None else 0
     signature: dict[str, Json] = {
         "attack": "trait",

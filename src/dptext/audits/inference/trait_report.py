@@ -1,16 +1,14 @@
 """What a trait attack found: from scores of two sets to areas, accuracies and the bound on epsilon."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from dptext import _validate
 from dptext.audits.bounds import EpsilonLowerBound, accuracy_implies
 from dptext.audits.inference.authorship_report import epsilon_from_attribution
-from dptext.audits.report import InferenceReport, Result, exactly, mean_cosine
+from dptext.audits.report import InferenceReport, Result, exactly
 from dptext.audits.roc import area_interval
-from dptext.embeddings.distinct import TextVectors
 from dptext.estimates import Estimate, clopper_pearson
 from dptext.types import Booleans, Floats, Json, as_json
 
@@ -152,7 +150,3 @@ class SetJudge:
         return epsilon_from_attribution(
             hits, len(self.true), authors=2, delta=self.delta, confidence=self.confidence, tests=tests
         )
-
-    def similarity(self, vectors: TextVectors, first: Sequence[str], second: Sequence[str]) -> Estimate:
-        """Mean cosine of texts, the first of one and the first of the other and so on."""
-        return mean_cosine(vectors.at(first), vectors.at(second), seed=self.seed, confidence=self.confidence)
