@@ -283,7 +283,7 @@ def test_every_row_stands_beside_the_mechanism(files: Files) -> None:
     assert "own first" not in brief.out
     shown = dptext("utility", "classification", *common, "--test", files.test, "--details")
     assert shown.code == 0, shown.err
-    assert shown.err.count("not private themselves") == 1
+    assert shown.err.count("they are not private") == 1
     assert "accuracy" in shown.out
     assert "own first of 80" in shown.out
     data = json.loads(dptext("utility", "classification", *common, "--test", files.test, "--json").out)
