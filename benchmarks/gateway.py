@@ -27,6 +27,7 @@ import httpx
 
 import dptext as dp
 from dptext.ledger.books import Ledger
+from dptext.ledger.database import Database
 from dptext.mechanism import Mechanism
 from dptext.sampling.source import secure
 from dptext.service.client import privatize
@@ -84,7 +85,7 @@ def main() -> int:
         ledger = Ledger.create(location)
         ledger.open_account("reviews", dp.Guarantee(1e6, 1e-5, dp.Unit.DOCUMENT, dp.Relation.REPLACE_ONE))
         key_file = folder / "books.db.gateway.key"
-        keys = Keys(Store(location), Secret.at(key_file))
+        keys = Keys(Store(Database(location)), Secret.at(key_file))
         key = keys.create("team", account="reviews", scopes=("privatize",))
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import dptext as dp
 from dptext.ledger.books import Ledger
+from dptext.ledger.database import Database
 from dptext.service.keys import Keys
 from dptext.service.settings import Secret
 from dptext.service.store import Store
@@ -47,7 +48,7 @@ def prepare(folder: Path) -> None:
 
 def fresh_keys(folder: Path) -> dict[str, str]:
     """A new key for each name; those of before are revoked."""
-    keys = Keys(Store(str(folder / "books.db")), Secret.at(folder / "books.db.gateway.key"))
+    keys = Keys(Store(Database(folder / "books.db")), Secret.at(folder / "books.db.gateway.key"))
     for each in keys.listed():
         if each["revoked"] is None:
             keys.revoke(str(each["prefix"]))

@@ -26,7 +26,7 @@ def low(rows: Rows, split: str) -> float:
 
 
 def table(rows: Rows) -> str:
-    """Accuracy, its spread over seeds, the share of the gap, macro-F1, different words and seconds."""
+    """Accuracy with its 95% interval over seeds, the share of the gap, macro-F1, different words and seconds."""
     lines = [
         "| split | row | epsilon | accuracy | of the gap | macro-F1 | texts | words | seconds |",
         "|---|---|--:|--:|--:|--:|--:|--:|--:|",

@@ -13,7 +13,8 @@ texts, and each other seed draws as many of them with replacement. Rows beside t
   classifier of its own surest labels, or by the pool's own labels where they mean the same, whichever is better on the
   test. Nothing private is read.
 - *ceiling*: the synthesis without noise (epsilon infinity), which is no release.
-- `label_only` and `candidates`: local, epsilon 10 for each text, on the pool labelled as in public-only.
+- `label_only` and `candidates`: local, epsilon 10 for each text, on the pool labelled as in public-only. By author 10
+  is for all texts of one, shared out by the most that any has.
 
 The corpora are in the folder that DPTEXT_DATA names. Vectors of texts are kept in build/vectors.
 """
@@ -26,6 +27,7 @@ import json
 import math
 import random
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -150,12 +152,12 @@ def topic_distance(texts: Sequence[str], private: list[dp.Record], space: Any, t
     return float(np.abs(each[0] - each[1]).sum() / 2)
 
 
-def local(name: str, pool: tuple[list[str], list[str]]) -> Any:
-    """A local mechanism at epsilon 10 for each text, on the pool as labelled without private text."""
+def local(name: str, pool: tuple[list[str], list[str]], epsilon: float) -> Any:
+    """A local mechanism of this epsilon for each text, on the pool as labelled without private text."""
     labels = tuple(sorted(set(pool[1])))
     public = [dp.Record(str(i), text, label=label) for i, (text, label) in enumerate(zip(*pool, strict=True))]
     made: Any = (
-        dp.LabelOnly(labels, epsilon=10.0) if name == "label_only" else dp.Candidates(epsilon=10.0, labels=labels)
+        dp.LabelOnly(labels, epsilon=epsilon) if name == "label_only" else dp.Candidates(epsilon=epsilon, labels=labels)
     )
     return made.fit(public=public, seed=SEED)
 
@@ -209,9 +211,11 @@ class Measuring:
         if left := self.left("public-only", 0.0, range(SEEDS + 1)):
             found = judge.predicted(*guessed)
             yield from (self.row("public-only", 0.0, seed, **judge.scored(found, seed)) for seed in left)
-        for name in ("label_only", "candidates") if split.settings.get("unit") != "author" else ():
+        by_author = split.settings.get("unit") == "author"
+        most = max(Counter(record.author for record in mine).values()) if by_author else 1
+        for name in ("label_only", "candidates"):
             if left := self.left(name, 10.0):
-                made = local(name, guessed)
+                made = local(name, guessed, 10.0 / most)
                 for seed in left:
                     out = made.privatize(mine, seeded(SEED + seed))
                     numbers = judge([each.output for each in out], [each.label for each in out])

@@ -12,6 +12,7 @@ import math
 from pathlib import Path
 
 import numpy as np
+from scipy.stats import t as student_t
 
 from dptext.report import LINES, drawing
 from dptext.text.files import Target
@@ -24,9 +25,9 @@ Rows = list[dict[str, str]]
 
 
 def mean(rows: Rows, split: str, row: str, column: str, epsilon: float | None = None) -> tuple[float, float]:
-    """The mean over seeds and its spread (the largest distance from it); NaN where nothing was measured.
+    """The mean over seeds and half of its 95% interval by Student's t; NaN where nothing was measured.
 
-    Of a row without noise that has a fourth seed: what all test texts say, and its distance from draws of test texts.
+    Of a row without noise that has a fourth seed: what all test texts say, and how far draws of test texts are from it.
     """
     found = {
         int(each["seed"]): float(each[column])
@@ -36,8 +37,12 @@ def mean(rows: Rows, split: str, row: str, column: str, epsilon: float | None = 
         and epsilon in (None, float(each["epsilon"]))
     }
     exact = (row in EXACT or (epsilon is not None and math.isinf(epsilon))) and 3 in found
-    middle = found[0] if exact else float(np.mean(list(found.values()))) if found else math.nan
-    return middle, max((abs(each - middle) for each in found.values()), default=math.nan)
+    values = np.array([each for seed, each in found.items() if seed or not exact])
+    if len(values) < 2:
+        return (float(values[0]), 0.0) if len(values) else (math.nan, math.nan)
+    if exact:
+        return found[0], float(student_t.ppf(0.975, len(values)) * np.sqrt(np.mean((values - found[0]) ** 2)))
+    return float(values.mean()), float(student_t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5)
 
 
 def number(value: float, spread: float = 0.0) -> str:
@@ -108,6 +113,7 @@ def figure(rows: Rows, path: Path) -> None:
         panels[0].legend(fontsize=7)
         for panel in panels[max(0, len(splits) - 3) : len(splits)]:
             panel.set_xlabel("epsilon of the corpus (none: the ceiling)", fontsize=8)
+            panel.tick_params(axis="x", labelbottom=True)
 
 
 def reduced(rows: Rows) -> str:

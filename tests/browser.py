@@ -90,6 +90,15 @@ class Browser:
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         self.loaded = False
         self.call("Page.navigate", url=url)
+        self._until_loaded()
+
+    def reload(self) -> None:
+        """Load the page again."""
+        self.loaded = False
+        self.call("Page.reload")
+        self._until_loaded()
+
+    def _until_loaded(self) -> None:
         end = time.monotonic() + SECONDS
         while not self.loaded:
             self._read(end)

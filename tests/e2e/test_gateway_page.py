@@ -11,7 +11,8 @@ import pytest
 
 import dptext as dp
 from browser import Browser, browser
-from dptext.runs.verification import verify
+from commands import dptext
+from dptext.service import worker
 from dptext.service.app import create_app
 from gateways import prepare
 from many_files import rows
@@ -95,8 +96,9 @@ def page(tmp_path: Path) -> Iterator[Page]:
     ledger.close()
 
 
-def test_a_visit(page: Page, tmp_path: Path) -> None:
-    shown = page.shown
+def test_a_visit(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown, reloaded, run = page.shown, threading.Event(), worker.privatize_file
+    monkeypatch.setattr(worker, "privatize_file", lambda *given, **more: (reloaded.wait(120), run(*given, **more))[1])
     page.sign_in("dptext_000000000000_" + "x" * 43)
     page.status("with a key that holds")
     assert shown.value("document.getElementById('signed-in').hidden")
@@ -116,7 +118,8 @@ def test_a_visit(page: Page, tmp_path: Path) -> None:
     page.press("#save-certificate")
     page.downloaded("releases.jsonl")
     page.downloaded("releases.jsonl.guarantee.json")
-    verify(tmp_path / "downloads" / "releases.jsonl.guarantee.json", ledger=page.ledger)
+    told = dptext("explain", tmp_path / "downloads" / "releases.jsonl", "--ledger", tmp_path / "books.db")
+    assert told.returncode == 0, told.stderr
 
     # A file, with a reload in the middle.
     lines = "".join(json.dumps(row) + "\n" for row in rows(400))
@@ -124,17 +127,21 @@ def test_a_visit(page: Page, tmp_path: Path) -> None:
     page.type("label-field", "label")
     page.press("#file-form button")
     shown.until("location.hash.length > 10")
-    shown.loaded = False
-    shown.call("Page.reload")
+    page.until("job-state", "is running")
+    shown.reload()
     shown.until("document.readyState === 'complete' && !document.getElementById('sign-in').hidden")
     page.sign_in(page.key)
+    page.until("job-state", "is running")
+    reloaded.set()
     page.status("The job is done")
     shown.until("document.getElementById('job-words').textContent.includes('400 records')")
     page.press("#job-result")
     page.press("#job-certificate")
     page.downloaded("result.jsonl")
     page.downloaded("result.jsonl.guarantee.json")
-    assert verify(tmp_path / "downloads" / "result.jsonl.guarantee.json", ledger=page.ledger).certificate.records == 400
+    told = dptext("explain", tmp_path / "downloads" / "result.jsonl", "--ledger", tmp_path / "books.db")
+    assert told.returncode == 0, told.stderr
+    assert "400 records" in told.stdout
     PICTURES.mkdir(parents=True, exist_ok=True)
     shown.screenshot(PICTURES / "light.png")
 

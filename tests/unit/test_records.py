@@ -728,7 +728,7 @@ def test_importing_loads_nothing_heavy() -> None:
 
 
 def peak(work: Callable[[], object]) -> int:
-    gc.collect()
+    gc.collect(1)
     tracemalloc.start()
     try:
         work()
@@ -791,7 +791,7 @@ def test_long_csv_fields_leave_the_limit_of_the_csv_module_alone(tmp_path: Path)
     next(first)
     next(second)
     del first
-    gc.collect()
+    gc.collect(1)
     assert len(next(second).text) == 1
     assert list(second) == []
     assert csv.field_size_limit() == before
@@ -1071,7 +1071,7 @@ def test_a_failing_source_leaves_no_file(tmp_path: Path, name: str, kind: type[B
     with pytest.raises(kind, match="the source failed"):
         write_releases(tmp_path / name, releases())
     assert os.listdir(tmp_path) == []
-    gc.collect()
+    gc.collect(1)
 
 
 def test_the_file_is_private_while_it_is_written(tmp_path: Path) -> None:
@@ -1106,7 +1106,7 @@ def test_a_full_disk(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch)
         assert str(tmp_path / name) in str(caught.value)
         assert_private(caught.value)
         assert os.listdir(tmp_path) == []
-    gc.collect()
+    gc.collect(1)
 
 
 def test_a_folder_that_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

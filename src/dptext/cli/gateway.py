@@ -86,11 +86,12 @@ _OnceOnly = "Shown once: keep it now."
 
 def _keys(ledger: str, key_file: Path | None) -> Keys:
     with needing("`dptext keys`", "service"):
+        from dptext.ledger.database import Database
         from dptext.service.keys import Keys
         from dptext.service.settings import Secret, require_ledger
         from dptext.service.store import Store
     require_ledger(ledger)  # before a secret is made beside it; what has no secret gets no tables
-    return Keys(Store(ledger), Secret.at(key_file_of(ledger, key_file)))
+    return Keys(Store(Database(ledger)), Secret.at(key_file_of(ledger, key_file)))
 
 
 def create(

@@ -129,13 +129,13 @@ class LlamaContexts:
     def _read(self, owners: Sequence[int], places: Sequence[int], tokens: Sequence[int]) -> Singles:
         """The rows of the last layer for these tokens, whose keys and values are kept."""
         network, n = self._network, len(tokens)
-        width, kv = network.heads * network.head_dim, network.kv_heads * network.head_dim
+        width, asked = network.heads * network.head_dim, len(network.layers[0].attention.bias)
         narrow = len(network.layers[0].narrowed.bias)
         wide = len(network.layers[0].widened.bias)
         own, where = np.array(owners, np.int64), np.array(places, np.int64)
         x, rows, more = _room(n, narrow), _room(n, narrow), _room(n, narrow)
         x[:n] = network.words[list(tokens)]
-        projected, taken, both, gated = _room(n, width + 2 * kv), _room(n, width), _room(n, wide), _room(n, wide // 2)
+        projected, taken, both, gated = _room(n, asked), _room(n, width), _room(n, wide), _room(n, wide // 2)
         tile, shares = room(tiles.ROWS, tiles.COLUMNS), np.empty(self._keys[0].shape[1], np.float32)
         for layer, keys, values in zip(network.layers, self._keys, self._values, strict=True):
             loops.normalize(x, n, layer.norms[0], network.epsilon, rows)
@@ -200,7 +200,7 @@ def read_llama(part: Callable[[str], Singles], config: Mapping[str, Any]) -> Lla
     def linear(*names: str, scale: float = 1.0) -> Linear:
         weights = [part(f"{name}.weight") for name in names]
         together = np.concatenate([weights[0] * np.float32(scale), *weights[1:]])
-        return Linear.of(together, np.zeros(len(together), np.float32), "float32")
+        return Linear.padded(together, np.zeros(len(together), np.float32))
 
     def layer(i: int) -> Layer:
         own = f"model.layers.{i}"

@@ -179,8 +179,9 @@ class Certificate:
     def explain(self) -> str:
         """The certificate in plain words."""
         said = [*(READING[name] for name in self.reading), self.repetition]
+        texts = plural(self.records, "record") if self.records else "no texts"
         head = (
-            f"{self.output}: {plural(self.records, 'record')}, mechanism {self.settings['kind']}, dptext "
+            f"{self.output}: {texts}, mechanism {self.settings['kind']}, dptext "
             f"{self.version}, {self.randomness} randomness; {'; '.join(said)}."
         )
         return "\n\n".join([head, *(guarantee.explain() for guarantee in self.guarantees)])

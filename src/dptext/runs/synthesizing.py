@@ -1,6 +1,7 @@
 """A private corpus in, a synthetic corpus and its certificate out: `dptext.synthesize`.
 
-Nothing of the private corpus is on a disk at any time: sums are in memory, and a run that is killed leaves nothing.
+Nothing of the private corpus is on a disk at any time: sums are in memory. A run that is killed while it writes leaves
+noisy files under names of their own, for their owner alone; the next run to the same output deletes them.
 """
 
 from __future__ import annotations
@@ -106,6 +107,7 @@ class Synthesized:
         target, beside, *reports = (Target(each, force, self.inputs, private=False) for each in paths_of(Path(path)))
         for each in (target, beside, *reports):
             each.check()
+            each.clear()  # another draw under the same charge
         kind, columns = file_columns(target.path, format, self.certificate.settings)
         page = topics_page(self.report, [self.guarantees[-1].sentence(), *self.sentences]).encode()
         with contextlib.ExitStack() as whole:  # left in the other order: the certificate has its name first

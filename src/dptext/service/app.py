@@ -134,7 +134,7 @@ def _releases(app: FastAPI, gate: Gateway) -> None:
         idempotency_key: Annotated[str | None, Header()] = None,
     ) -> Response:
         """Privatize a few records at once. The same key and payload give the same answer again."""
-        wanted = checked(name, body, key)
+        wanted = await run_in_threadpool(checked, name, body, key)
         payload = name.encode() + b"\0" + await request.body()
 
         def release() -> tuple[Stored, bool]:
@@ -225,12 +225,14 @@ def _health(app: FastAPI, gate: Gateway) -> None:
 
     @app.get("/readyz", responses=refusals(503))
     async def ready() -> dict[str, str]:
-        """Whether the ledger answers, too."""
+        """Whether the ledger answers, too, and jobs are run."""
         asked = asyncio.get_running_loop().run_in_executor(probing, gate.ledger.accounts)
         try:
             await asyncio.wait_for(asked, _PROBE)
         except (DPTextError, TimeoutError):
             raise Problem(503, "ledger", "The ledger does not answer.", retry_after=5) from None
+        if not gate.worker.alive:
+            raise Problem(503, "jobs", "The thread of jobs has ended: start the gateway again.")
         return {"status": "ok"}
 
     @app.get("/metrics", response_class=PlainTextResponse, responses=KEYED)

@@ -7,6 +7,7 @@ from fastapi import Depends, Request, Security
 from fastapi.security import HTTPBearer
 
 from dptext.ledger.books import Ledger
+from dptext.ledger.database import Database
 from dptext.service.answers import Answers
 from dptext.service.jobs import Jobs
 from dptext.service.keys import Key, Keys
@@ -29,8 +30,8 @@ class Gateway:
         self.settings = settings
         require_ledger(settings.ledger)
         secret = Secret.at(settings.key_file)
-        self.ledger = Ledger.at(settings.ledger)
-        self.store = Store(settings.ledger)
+        books = Database(settings.ledger)  # one, so that a gateway never has more connections than threads
+        self.ledger, self.store = Ledger(books), Store(books)
         self.keys = Keys(self.store, secret)
         self.answers = Answers(self.store, secret, settings.seconds, settings.kept)
         self.models = Models(settings.models)

@@ -170,6 +170,6 @@ def add_jobs(app: FastAPI, gate: Gateway) -> None:
 
     @app.delete("/v1/jobs/{name}", status_code=202, response_model=JobTold, responses=NAMED)
     def cancel(name: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> dict[str, Any]:
-        """Stop a job."""
+        """Stop a job; delete the files of one that is done."""
         gate.jobs.cancel(name, key)
         return gate.jobs.told(name, key)

@@ -34,6 +34,7 @@ from dptext.types import Json
 #: What can be uploaded, and what comes back.
 FORMATS: Final = {Format.JSONL: ".jsonl", Format.CSV: ".csv", Format.PARQUET: ".parquet"}
 _EXPIRED: Final = "It has expired."
+_DELETED: Final = "Its files were deleted."
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +153,14 @@ class Jobs:
         return path
 
     def cancel(self, name: str, key: Key) -> None:
-        """Stop a job; what was charged stays charged, and nothing of it becomes visible."""
+        """Stop a job, of which nothing becomes visible; of one that is done, delete the files. Charges stay."""
         row = self._own_row(name, key)
+        if row.state == "done":
+            over = JOBS.update().where(JOBS.c.id == name, JOBS.c.state == "done")
+            said = Event(key.who, "job deleted", key.account, row.model, None, row.certificate)
+            if self.store.change(over.values(state="expired", problem=_DELETED), said):
+                self.delete(row)
+            return
         number, charge = self.charge_of(row)
         said = Event(key.who, "job cancelled", key.account, row.model, number)
         queued = JOBS.update().where(JOBS.c.id == name, JOBS.c.state == "queued")

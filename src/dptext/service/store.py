@@ -101,8 +101,8 @@ class Event:
 class Store:
     """The tables; each method is one transaction. LedgerError where the database cannot be used."""
 
-    def __init__(self, location: str) -> None:
-        self._database = Database(location)
+    def __init__(self, database: Database) -> None:
+        self._database = database
         with self._database.writing() as connection:
             _METADATA.create_all(connection)
             _BY_STATE.create(connection, checkfirst=True)  # an older table has none

@@ -31,6 +31,7 @@ from dptext.runs.synthesizing import Private, run
 from dptext.runs.verification import read_certificate
 from dptext.service.answers import Answers
 from dptext.service.jobs import Jobs, Wish, charge_key
+from dptext.service.metrics import span
 from dptext.service.problems import Problem, in_words_of_the_api
 from dptext.service.store import JOBS, KEPT, KEYS, OPEN, Event
 from dptext.service.work import POOL
@@ -88,6 +89,11 @@ class Worker:
                 self._store.write(JOBS.update().where(JOBS.c.id == row.id).values(lease=0.0))
         for each in self._threads:
             each.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether both threads run."""
+        return all(each.is_alive() for each in self._threads)
 
     def wake(self) -> None:
         """Look for a job at once."""
@@ -160,7 +166,8 @@ class Worker:
         heart.start()
         problem, certificate = None, None
         try:
-            certificate = self._done(row)
+            with span("job", model=row.model, kind=row.kind):
+                certificate = self._done(row)
         except LedgerError:
             again = JOBS.update().where(JOBS.c.id == row.id)
             later = again.values(lease=time.time() + _AGAIN, starts=0)

@@ -8,6 +8,7 @@ from private texts is for its owner alone.
 import contextlib
 import errno
 import fcntl
+import glob
 import hashlib
 import os
 import secrets
@@ -64,6 +65,8 @@ class Target:
         partial = _partial(self.path)
         file = create_private(partial)
         try:
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield file
             if not self.private:
                 share(partial)
@@ -73,6 +76,13 @@ class Target:
             with contextlib.suppress(OSError):
                 file.close()
             partial.unlink(missing_ok=True)
+
+    def clear(self) -> None:
+        """Delete what runs that were killed have left of this file; what a living run writes is locked."""
+        for each in self.path.parent.glob(f".{glob.escape(self.path.name)}.{'[0-9a-f]' * 8}.partial"):
+            with contextlib.suppress(OSError), each.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                each.unlink()
 
     def write(self, data: bytes) -> None:
         """Write a whole file; ConfigError as `check`, or where the disk refuses."""

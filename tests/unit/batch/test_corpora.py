@@ -35,7 +35,8 @@ def fitted():
 
 def corpus(folder: Path, n: int = 300) -> tuple[list[dict], Path]:
     rows = [
-        {"text": each.text, "label": each.label, "who": f"u{i % 40}"} for i, each in enumerate(dp.sample_records(n))
+        {"text": each.text, "label": each.label, "who": f"user{i % 40:06}"}
+        for i, each in enumerate(dp.sample_records(n))
     ]
     folder.mkdir()
     for number, start in enumerate((0, 10, 190)):
@@ -121,7 +122,7 @@ def require_silent(folder: Path, fitted) -> None:
     """Whoever keeps all that lies between the workers reads no answer, and sees nothing that follows one record."""
     first = recorded(folder, fitted)
     kept = b"".join((*map(pickle.dumps, first.jobs), *first.answers_))
-    assert b"u10" not in kept, "a name lies there"
+    assert b"user0000" not in kept, "a name lies there"  # eight bytes, which random ones do not spell
     keys = [each for job in first.jobs for each in vars_of(job) if isinstance(each, bytes)]
     assert keys
     for key in keys:

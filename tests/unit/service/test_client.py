@@ -44,7 +44,7 @@ def refusing(status: int, *, seconds: str | None = None, problem: dict | None = 
 def test_answers_that_are_lost_on_the_way(gateway: Served, monkeypatch: pytest.MonkeyPatch, lost: int) -> None:
     sent: list[str] = []
 
-    def post(url: str, *, json: dict, headers: dict, timeout: float) -> httpx.Response:
+    def post(url: str, *, json: dict, headers: dict, **more: object) -> httpx.Response:
         sent.append(headers["Idempotency-Key"])
         found = gateway.client.post(url.removeprefix("http://gateway"), json=json, headers=headers)
         if len(sent) <= lost:
@@ -63,7 +63,7 @@ def test_answers_that_are_lost_on_the_way(gateway: Served, monkeypatch: pytest.M
 def test_a_lost_answer_is_asked_for_by_the_key_of_the_error(gateway: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = []
 
-    def post(url: str, *, json: dict, headers: dict, timeout: float) -> httpx.Response:
+    def post(url: str, *, json: dict, headers: dict, **more: object) -> httpx.Response:
         found = gateway.client.post(url.removeprefix("http://gateway"), json=json, headers=headers)
         answers.append(found.json())
         if len(answers) == 1:

@@ -334,6 +334,22 @@ def test_a_job_is_cancelled(fresh: Served, tmp_path: Path, monkeypatch: pytest.M
     assert list((tmp_path / "spool").glob("*-*")) == []
 
 
+def test_files_of_a_job_that_is_done_can_be_deleted(fresh: Served, tmp_path: Path) -> None:
+    """They make room; the charge stays, and the idempotency key draws nothing anew."""
+    data = b'{"text": "secret", "label": "travel"}\n'
+    asked = fresh.job(data, key="delete-it-later")
+    name = asked.json()["id"]
+    assert fresh.ended(name)["state"] == "done"
+    for _ in range(2):
+        found = fresh.client.delete(f"/v1/jobs/{name}", headers=fresh.headers()).json()
+        assert (found["state"], found["problem"]) == ("expired", "Its files were deleted.")
+    assert list((tmp_path / "spool").glob("*-*")) == []
+    assert told(fresh.client.get(f"/v1/jobs/{name}/result", headers=fresh.headers()))["type"] == "urn:dptext:not-done"
+    assert fresh.job(data, key="delete-it-later").json()["state"] == "expired"
+    assert len(fresh.charges()) == 1
+    assert [each["event"] for each in fresh.gate.store.events(None, 9)].count("job deleted") == 1
+
+
 def test_a_job_of_others_is_not_there_on_any_route(fresh: Served) -> None:
     mine = fresh.job(b'{"text": "secret", "label": "travel"}\n').json()["id"]
     assert fresh.ended(mine)["state"] == "done"

@@ -325,7 +325,7 @@ def test_a_line_of_the_audit_log_is_written_with_the_end_of_a_job(
 
 def test_tables_of_an_older_gateway_get_the_new_column(fresh: Served) -> None:
     fresh.gate.store.write(sa.text("ALTER TABLE gateway_jobs DROP COLUMN starts"))
-    Store(str(fresh.folder / "books.db")).close()
+    Store(Database(fresh.folder / "books.db")).close()
     assert fresh.ended(fresh.job(LINE).json()["id"])["state"] == "done"
     names = {each["name"] for each in sa.inspect(fresh.gate.store._database._engine).get_indexes("gateway_jobs")}
     assert names == {"gateway_jobs_by_state"}

@@ -224,6 +224,8 @@ def test_a_ledger_that_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert gateway.client.get("/healthz").status_code == 200
         books.rename(tmp_path / "books.db")
         assert gateway.client.get("/readyz").json() == {"status": "ok"}
+        gateway.gate.worker.close()  # a thread that has ended runs no jobs
+        assert kind(gateway.client.get("/readyz")) == "jobs"
 
 
 def test_pages_elsewhere_may_ask_where_they_are_named(tmp_path: Path) -> None:
@@ -274,7 +276,7 @@ def test_the_command_line_has_every_setting_with_its_default() -> None:
             assert (given[each.name] or ()) == (each.default or ()), each.name
 
 
-def test_a_span_for_the_call_the_wait_and_the_draw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_span_for_the_call_the_wait_the_draw_and_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spans: list[tuple[str, dict]] = []
 
     class Tracer:
@@ -287,7 +289,10 @@ def test_a_span_for_the_call_the_wait_and_the_draw(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(metrics, "_TRACER", Tracer())
     with served(tmp_path) as gateway:
         assert gateway.privatize(FEW["records"]).status_code == 200
-    assert spans == [("privatize", {"model": "labels"}), ("queue", {}), ("mechanism", {})]
+        name = gateway.job(b'{"text": "secret", "label": "travel"}\n').json()["id"]
+        assert gateway.ended(name)["state"] == "done"
+    job = ("job", {"model": "labels", "kind": "privatize"})
+    assert spans == [("privatize", {"model": "labels"}), ("queue", {}), ("mechanism", {}), job]
 
 
 PUBLIC = {"/healthz", "/readyz"}

@@ -258,12 +258,14 @@ class AdeptNoise(ClippedRewriter[Adept]):
 class AdeptCodebook(Fitted[Adept]):
     """`Adept` with a codebook, and the choice among its utterances. Every output's is known (`HasDistribution`)."""
 
-    __slots__ = ("choice", "codebook")
+    __slots__ = ("_digest", "choice", "codebook")
 
     def __init__(self, spec: Adept, model: adept.AnnotatedModel, codebook: adept.TextCodebook, choice: Choice) -> None:
         super().__init__(spec, model)
         self.codebook = codebook
         self.choice = choice
+        texts = json.dumps([codebook.texts, codebook.labels, *_chosen(choice).values()])
+        self._digest = hashlib.sha256(texts.encode() + codebook.points.tobytes()).hexdigest()
 
     def remarks(self) -> Remarks:
         """How many utterances are really in play."""
@@ -277,9 +279,7 @@ class AdeptCodebook(Fitted[Adept]):
     @property
     def digests(self) -> Mapping[str, str]:
         """Digests of the network, its training text, the sentence encoder if any, the codebook and its choice."""
-        texts = json.dumps([self.codebook.texts, self.codebook.labels, *_chosen(self.choice).values()])
-        found = hashlib.sha256(texts.encode() + self.codebook.points.tobytes())
-        return {**super().digests, "codebook": found.hexdigest()}
+        return {**super().digests, "codebook": self._digest}
 
     def save(self, folder: Path) -> None:
         """Write network and codebook into an existing folder."""

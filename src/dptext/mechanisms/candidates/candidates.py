@@ -313,22 +313,23 @@ def _log_range(epsilon: float, size: int) -> float:
 class CandidatesMechanism(FittedMechanism[Candidates]):
     """`Candidates` with its pool. Immutable; every output's probability is known (`HasDistribution`)."""
 
-    __slots__ = ("_ranker", "pool")
+    __slots__ = ("_digest", "_ranker", "pool")
 
     def __init__(self, spec: Candidates, pool: Pool, ranker: Ranker) -> None:
         super().__init__(spec)
         self.pool = pool
         self._ranker = ranker
+        found = json.dumps([*pool.described().values(), ranker.centre.tolist()]).encode()
+        if ranker.centre.size:
+            found += np.asarray(ranker.points, "<i2").tobytes()
+        self._digest = hashlib.sha256(found).hexdigest()
 
     @property
     def digests(self) -> Mapping[str, str]:
         """Digests of the candidates with what was chosen on them, of the public texts and the pool, of what ranks."""
-        found = json.dumps([*self.pool.described().values(), self._ranker.centre.tolist()]).encode()
-        if self._ranker.centre.size:
-            found += np.asarray(self._ranker.points, "<i2").tobytes()
         texts = {"public": self.pool.public, "pool": self.pool.given}
         given = {name: digest for name, digest in texts.items() if digest}
-        return {"candidates": hashlib.sha256(found).hexdigest(), **given, **self._ranker.digests}
+        return {"candidates": self._digest, **given, **self._ranker.digests}
 
     def save(self, folder: Path) -> None:
         """Write the candidates and what ranks them into an existing folder."""

@@ -146,18 +146,19 @@ class LabelOnly(OneEpsilon):
 class LabelOnlyMechanism(FittedMechanism[LabelOnly]):
     """A `LabelOnly` with the texts of each label. Immutable; it knows the probability of every output."""
 
-    __slots__ = ("_response", "_texts")
+    __slots__ = ("_public", "_response", "_texts")
 
     def __init__(self, spec: LabelOnly, texts: tuple[tuple[str, ...], ...]) -> None:
         super().__init__(spec)
         self._texts = texts
         self._response = LabelResponse(spec.epsilon, spec.labels)
+        pairs = zip(spec.labels, texts, strict=True)
+        self._public = records_digest(Record("", text, label) for label, some in pairs for text in some)
 
     @property
     def digests(self) -> Mapping[str, str]:
         """The digest of the public texts that can be drawn."""
-        pairs = zip(self.spec.labels, self._texts, strict=True)
-        return {"public": records_digest(Record("", text, label) for label, texts in pairs for text in texts)}
+        return {"public": self._public}
 
     def save(self, folder: Path) -> None:
         """Write the labels and their texts into an existing folder."""
