@@ -28,8 +28,8 @@ from corpus import SEED, Corpus, Pair, Sides, read_pair
 
 from dptext.audits.divergence.conversion import DELTA, certify
 from dptext.audits.divergence.density_ratio import RatioModel
-from dptext.audits.divergence.divergence import DivergenceSettings, measure_vectors
-from dptext.audits.divergence.estimators import COMPONENTS, Projection, fit_projection
+from dptext.audits.divergence.divergence import measure_vectors
+from dptext.audits.divergence.estimators import COMPONENTS, DivergenceSettings, Projection, fit_projection
 from dptext.audits.inference.sets import LINEAR, TFIDF, train_linear_attacker, train_tfidf_attacker
 from dptext.audits.inference.trait import infer_trait_from_releases
 from dptext.embeddings.embedder import TextVectors

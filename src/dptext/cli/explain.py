@@ -11,8 +11,7 @@ from typer import Argument, Option
 
 from dptext.cli import options
 from dptext.cli.chosen import Settings
-from dptext.cli.progress import say
-from dptext.cli.terminal import escaped
+from dptext.cli.terminal import escaped, say
 from dptext.errors import ConfigError, DataError
 from dptext.mechanism import HasRemarks, Promise, Remarks, Spec, settings
 from dptext.privacy.events import event_to_dict

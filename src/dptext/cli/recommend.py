@@ -13,9 +13,8 @@ from typing import Annotated, Final
 from typer import Option, prompt
 
 from dptext.cli.options import DetailsOption, ForceOption, JsonOption, any_path, member, output_option
-from dptext.cli.progress import say
-from dptext.compare.folder import json_bytes
-from dptext.compare.reading import read_measured
+from dptext.cli.terminal import say
+from dptext.compare.folder import json_bytes, read_measured
 from dptext.compare.recommend import FIDELITY, LABEL_KEPT, MADE_BY, TASKS, Asked, Recommendation, Verdict, reduced
 from dptext.compare.recommend import recommend as recommended
 from dptext.compare.stored import MeasuredTable
@@ -59,9 +58,7 @@ def recommend(
     ] = None,
     unit: Annotated[str, Option(help="token, sentence, document or author.")] = "document",
     epsilon: Annotated[float, Option(help="The most that a release may cost.")] = 10.0,
-    task: Annotated[
-        str, Option(help="classification, meaning, or authorship (that it stays hidden).")
-    ] = "classification",
+    task: Annotated[str, Option(help="classification, meaning, or authorship (to stay hidden).")] = "classification",
     delta: Annotated[float, Option(help="The largest delta; above 1e-3 nothing is protected.")] = 1e-3,
     table: Annotated[
         Path | None,
@@ -177,7 +174,6 @@ def _answer(answers: Sequence[Recommendation], asked: Asked) -> list[str]:
 
 
 def _chosen(kind: str, values: Mapping[str, Json]) -> list[tuple[str, Json]]:
-    """The settings that are not the defaults, but labels, which are those of the corpus."""
     usual = {each.name: each.default for each in setting_fields(SPECS[kind])}
     return [
         (name, value)

@@ -12,7 +12,7 @@ from dptext.cli import options
 from dptext.cli.chosen import set_values
 from dptext.cli.paying import Paying, cost, said_key
 from dptext.cli.privatize_folder import Who, is_dataset, refuse_for_a_file
-from dptext.cli.progress import say
+from dptext.cli.terminal import say
 from dptext.errors import ConfigError
 from dptext.mechanism import settings
 from dptext.runs.certificate import certificate_path
@@ -57,9 +57,7 @@ def synthesize(
     who: Who,
     seed: Annotated[int | None, Option(help="For experiments: voids the guarantee.")] = None,
     force: options.ForceOption = False,
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Say what would be guaranteed and paid: the corpus is not read.")
-    ] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Say what would be guaranteed and paid; read nothing.")] = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Synthesize a corpus and print its certificate."""

@@ -187,7 +187,6 @@ def _first_by_text(n: int, before: str, text: str, _: Randomness) -> bool:
 
 
 def _reach(noise: Noise, relation: Relation) -> float:
-    """How far a sum may move, in steps."""
     if relation is Relation.ADD_OR_REMOVE_ONE:
         return STEPS
     return (2 if noise.signed else math.sqrt(2)) * STEPS
@@ -243,7 +242,6 @@ def _check_choices(spec: SynthesisSpec, first: Run, second: Run, relation: Relat
 
 
 def _spent(spec: SynthesisSpec, rounds: Sequence[Round]) -> float:
-    """rho of the sums."""
     relation, noises = Relation(spec.relation), [each.noise for each in rounds]
     return sum((_reach(each, relation) / each.sigma) ** 2 / 2 if each.sigma else math.inf for each in noises)
 
@@ -338,14 +336,9 @@ def check_synthesis(
 
     The records are a private corpus with labels and authors that the settings know, 120 sample records by default. The
     seed is of the runs that are compared. Checks are names of `CORPUS_CHECKS`, all by default; those that ran are
-    returned.
-
-    Raises:
-        ContractError: it breaks a part of the contract, which is named.
-        ConfigError: a name that is no check.
+    returned. ContractError: it breaks a part of the contract, which is named. ConfigError: a name that is no check.
     """
-    case = CorpusCase(fitted, tuple(records or sample_records(120, seed=1)), seed)
-    return run_checks(CORPUS_CHECKS, case, checks)
+    return run_checks(CORPUS_CHECKS, CorpusCase(fitted, tuple(records or sample_records(120, seed=1)), seed), checks)
 
 
 _watching: list[list[str]] = []
@@ -361,7 +354,6 @@ _OUTWARD: Final = (
 
 @cache
 def _install() -> None:
-    """Add a hook, once: it stays for the life of the process."""
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if not _watching:
@@ -391,7 +383,6 @@ def _writes() -> Iterator[list[str]]:
 
 
 def _bytes_written() -> int:
-    """How many bytes this thread has written, where the system counts them (Linux)."""
     try:
         counted = Path("/proc/thread-self/io").read_bytes()
     except OSError:

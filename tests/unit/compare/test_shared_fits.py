@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from compared import experiment, words, write_texts
-from dptext.compare import fits
+from dptext.compare import cells as fits
 from dptext.compare.cell_run import Outcome, run_cell
-from dptext.compare.cells import Cell
+from dptext.compare.cells import Cell, Lens, SharedFits, fit_key
 from dptext.compare.corpora import Corpus, load_corpus
 from dptext.compare.experiment import Experiment, parse_experiment
-from dptext.compare.fits import Lens, SharedFits, fit_key
 from dptext.compare.grid import plan_cells
 from dptext.compare.runner import Waiting
 from dptext.compare.worker import Opening, Worker
