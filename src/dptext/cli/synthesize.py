@@ -97,9 +97,10 @@ def synthesize(
             print(f"{cost(due)} {payment.left()}")
         return
     payment, pool = said_key(payment), layout.read_public(public)
-    say(f"Reading the pool of {len(pool):,} public texts.")
-    if spec.size > len(pool) and not spec.writes:
-        say(f"So many texts leave at most, fewer than size={spec.size:,}.")
+    fewer = (
+        f" No more leave, whatever size={wanted.size:,} says." if wanted.size > len(pool) and not wanted.writes else ""
+    )
+    say(f"Reading the pool of {len(pool):,} public texts.{fewer}")
     fitted = wanted.fit(public=pool, seed=seed)
     say("Summing up the private corpus. How far that is shows its size, and is not told.")
     plan = Plan(fields, **layout.settings())
