@@ -211,6 +211,7 @@ def test_nobody_in_who_does_not_belong(gateway: Served) -> None:
     for bad in ("", "nonsense", other, expired, revoked, gateway.key.replace("dptext", "DPTEXT")):
         answer = gateway.client.get("/v1/models", headers={"Authorization": f"Bearer {bad}"})
         assert told(answer)["status"] == 401
+        assert answer.headers["WWW-Authenticate"] == "Bearer"
     assert told(gateway.client.get("/v1/models"))["status"] == 401
     assert told(gateway.client.get("/v1/models", headers={"Authorization": "Basic x"}))["status"] == 401
     narrow = keys.create("narrow", account="reviews", scopes=("privatize",), models=("other",))
