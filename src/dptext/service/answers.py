@@ -29,7 +29,7 @@ from dptext.service.store import ANSWERS, Event, Store
 
 _FORM: Final = re.compile(r"[\x21-\x7e]{8,255}")
 #: The header as the description of a route has it: one that lacks it is answered by `usable`.
-IDEMPOTENT: Final = {
+IDEMPOTENT: Final[dict[str, Any]] = {
     "parameters": [
         {"name": "Idempotency-Key", "in": "header", "required": True,
          "schema": {"type": "string", "pattern": f"^{_FORM.pattern}$"}}

@@ -33,7 +33,10 @@ _KINDS: Final = {
 }
 _JSON: Final = {"content": {"application/json": {"schema": {"type": "object"}}}}
 _STREAM: Final = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
-_FILE: Final = {**IDEMPOTENT, "requestBody": {**file_of("The file", *_KINDS.values()), "required": True}}
+_FILE: Final[dict[str, Any]] = {
+    **IDEMPOTENT,
+    "requestBody": {**file_of("The file", *_KINDS.values()), "required": True},
+}
 _TAKEN: Final = {**NAMED, **refusals(400), 200: {"model": JobTold, "description": "The job was there already"}}
 _READY: Final = {**NAMED, **refusals(409)}
 _Name = Annotated[str | None, Query(min_length=1, max_length=_LONGEST)]
