@@ -14,11 +14,10 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 from cryptography.exceptions import InvalidTag
-from fastapi import Header
 from starlette.concurrency import run_in_threadpool
 
 from dptext.errors import DPTextError
@@ -27,20 +26,12 @@ from dptext.service.problems import Problem
 from dptext.service.settings import Secret
 from dptext.service.store import ANSWERS, Event, Store
 
-_FORM: Final = re.compile(r"[\x21-\x7e]{8,255}")
-#: The header as the description of a route has it: one that lacks it is answered by `usable`.
-IDEMPOTENT: Final[dict[str, Any]] = {
-    "parameters": [
-        {"name": "Idempotency-Key", "in": "header", "required": True,
-         "schema": {"type": "string", "pattern": f"^{_FORM.pattern}$"}}
-    ]
-}  # fmt: skip
-IdempotencyKey = Annotated[str | None, Header(include_in_schema=False)]
+FORM: Final = re.compile(r"[\x21-\x7e]{8,255}")
 
 
 def usable(idempotency_key: str | None) -> str:
     """The header, which must be there."""
-    if idempotency_key is None or not _FORM.fullmatch(idempotency_key):
+    if idempotency_key is None or not FORM.fullmatch(idempotency_key):
         raise Problem(400, "idempotency-key", "Expected the header Idempotency-Key: 8 to 255 visible ASCII letters.")
     return idempotency_key
 

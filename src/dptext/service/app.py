@@ -19,7 +19,7 @@ from dptext.ledger.spending import format_left, spent_epsilon
 from dptext.mechanism import Mechanism
 from dptext.privacy.guarantee import Guarantee, Relation, Unit, format_epsilon
 from dptext.service import problems
-from dptext.service.answers import IDEMPOTENT, Attempt, IdempotencyKey, Stored, usable
+from dptext.service.answers import Attempt, Stored, usable
 from dptext.service.gateway import Gateway, asking
 from dptext.service.guarding import Guard
 from dptext.service.job_routes import add_asking, add_jobs
@@ -27,11 +27,13 @@ from dptext.service.keys import SCOPES, Key
 from dptext.service.metrics import span
 from dptext.service.problems import Problem
 from dptext.service.schemas import (
+    IDEMPOTENT,
     KEYED,
     NAMED,
     Answer,
     Balance,
     Cost,
+    IdempotencyKey,
     KeyTold,
     Log,
     ModelTold,

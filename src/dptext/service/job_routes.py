@@ -14,12 +14,12 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
 
 from dptext.runs.verification import read_certificate
-from dptext.service.answers import IDEMPOTENT, IdempotencyKey, usable
+from dptext.service.answers import usable
 from dptext.service.gateway import Gateway, asking
 from dptext.service.jobs import FORMATS, Wish
 from dptext.service.keys import Key
 from dptext.service.problems import Problem
-from dptext.service.schemas import NAMED, JobTold, Words, file_of, refusals
+from dptext.service.schemas import IDEMPOTENT, NAMED, IdempotencyKey, JobTold, Words, file_of, refusals
 from dptext.service.work import in_words
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.files import create_private

@@ -48,7 +48,7 @@ class Settings:
         kept_hours: how long answers and jobs are kept after they ended.
         pad_bytes, step_seconds: answers are padded to a multiple of so many bytes, and leave at a multiple of so many
             seconds after the request came; 0 does neither. Results of jobs are not padded.
-        threads: calls that are drawn at once; all else that takes time has threads of its own.
+        threads: calls that are drawn at once.
     """
 
     models: Path
