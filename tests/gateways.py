@@ -9,11 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 import dptext as dp
 from dptext.ledger.books import Ledger
+from dptext.service import metrics
 from dptext.service.app import Gateway, create_app
 from dptext.service.server import server
 from dptext.service.settings import Settings
@@ -112,6 +114,21 @@ def live(app: FastAPI) -> Iterator[str]:
     finally:
         running.should_exit = True
         thread.join()
+
+
+def traced(patch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, str]]]:
+    """The spans that begin from now on, with their attributes. None may keep an exception."""
+    spans: list[tuple[str, dict[str, str]]] = []
+
+    class Tracer:
+        @contextmanager
+        def start_as_current_span(self, name: str, *, attributes: dict[str, str], **kept: bool) -> Iterator[None]:
+            spans.append((name, attributes))
+            assert kept == {"record_exception": False, "set_status_on_exception": False}
+            yield
+
+    patch.setattr(metrics, "_TRACER", Tracer())
+    return spans
 
 
 @contextmanager

@@ -252,6 +252,35 @@ FAULTS = {
     "readiness waits for ever": (
         "app", "await asyncio.wait_for(asked, _PROBE)", "await asked", "test_a_ledger_that_is_away",
     ),
+    "more draw at once than may": (
+        "metrics", "while self._free and self._waiting:", "while self._waiting:",
+        "test_calls_that_wait_hold_no_thread",
+    ),
+    "one account has every turn": (
+        "metrics", "self._last.get(self._waiting[each], 0)", "0", "test_accounts_take_turns_and_who_leaves_takes_none",
+    ),
+    "a turn is lost with its call": (
+        "metrics", "            else:  # it had just come\n                self._over()\n", "",
+        "test_a_turn_that_comes_as_its_call_leaves_is_passed_on",
+    ),
+    "a call waits for ever": (
+        "app", "asyncio.timeout(gate.settings.seconds)", "asyncio.timeout(None)",
+        "test_a_call_that_waits_too_long_is_not_charged",
+    ),
+    "a retry draws beside a slow draw": (
+        "answers", "await run_in_threadpool(self._renew)", "pass", "test_nothing_is_drawn_beside_a_slow_draw",
+    ),
+    "what was freed is held again": (
+        "answers", ", ANSWERS.c.lease > 0)", ")", "test_an_attempt_that_was_freed_stays_free",
+    ),
+    "a broken model shuts all out": (
+        "work", "            except (Problem, DPTextError) as error:", "            except ZeroDivisionError as error:",
+        "test_a_broken_model_shuts_nobody_out",
+    ),
+    "the cost shown is of a folder, the charge of a model": (
+        "work", "self._specs.get(name) or self._specs.setdefault(name, _read(path))", "_read(path)",
+        "test_what_is_shown_is_what_is_charged",
+    ),
     "a route has no scheme": (
         "gateway", ", _: Annotated[Any, Security(_BEARER)]", "",
         "test_the_description_says_who_may_what_goes_in_and_how_it_ends",

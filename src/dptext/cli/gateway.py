@@ -47,14 +47,14 @@ def serve(
     bytes_a_minute: Annotated[int, Option(help="Of one key.")] = 2_000_000_000,
     requests_at_once: Annotated[int, Option(help="Of one key.")] = 16,
     connections: Annotated[int, Option(help="At once; one more ends an idle one.")] = 512,
-    seconds: Annotated[float, Option(help="That a call may take.")] = 60.0,
+    seconds: Annotated[float, Option(help="For the body of a call to come, then for its turn.")] = 60.0,
     upload_seconds: Annotated[float, Option(help="That a file may take to come.")] = 600.0,
     kept_hours: Annotated[float, Option(help="How long answers and results are kept.")] = 72.0,
     spool_bytes: Annotated[int, Option(help="Of all files together.")] = 20_000_000_000,
     spool_bytes_of_key: Annotated[int, Option(help="Of the files of one key.")] = 10_000_000_000,
     pad_bytes: Annotated[int, Option(help="Pad answers of privatize to multiples of it; 0: no.")] = 0,
     step_seconds: Annotated[float, Option(help="Answers of privatize leave at multiples of it; 0: no.")] = 0.0,
-    threads: Annotated[int, Option(help="Calls that are computed at once.")] = 2,
+    threads: Annotated[int, Option(help="Calls that are drawn at once.")] = 2,
     origins: Annotated[list[str] | None, Option("--origin", help="Pages elsewhere that may ask. Repeatable.")] = None,
 ) -> None:
     """Serve models over HTTP, and the page at /."""

@@ -7,26 +7,31 @@ nobody, so that another attempt may draw again under the same charge; what was s
 
 from __future__ import annotations
 
+import asyncio
 import re
 import secrets
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import sqlalchemy as sa
 from cryptography.exceptions import InvalidTag
+from starlette.concurrency import run_in_threadpool
 
+from dptext.errors import DPTextError
 from dptext.service.keys import Key
 from dptext.service.problems import Problem
 from dptext.service.settings import Secret
 from dptext.service.store import ANSWERS, Event, Store
 
-_FORM: Final = re.compile(r"[\x21-\x7e]{8,255}")
+FORM: Final = re.compile(r"[\x21-\x7e]{8,255}")
 
 
 def usable(idempotency_key: str | None) -> str:
     """The header, which must be there."""
-    if idempotency_key is None or not _FORM.fullmatch(idempotency_key):
+    if idempotency_key is None or not FORM.fullmatch(idempotency_key):
         raise Problem(400, "idempotency-key", "Expected the header Idempotency-Key: 8 to 255 visible ASCII letters.")
     return idempotency_key
 
@@ -130,6 +135,22 @@ class Attempt:
         """Of the charge that pays for it."""
         return charge_key(self.name)
 
+    @asynccontextmanager
+    async def alive(self) -> AsyncIterator[None]:
+        """Put its end off as long as this goes on, so that no retry draws beside it."""
+
+        async def beat() -> None:
+            while True:
+                await asyncio.sleep(self.answers.seconds / 3)
+                with suppress(DPTextError):
+                    await run_in_threadpool(self._renew)
+
+        beating = asyncio.create_task(beat())
+        try:
+            yield
+        finally:
+            beating.cancel()
+
     def store(self, answer: bytes, certificate: str, event: Event) -> Stored:
         """Store the answer with its line of the audit log; what may leave once it is settled, it or a faster one."""
         answers = self.answers
@@ -146,10 +167,15 @@ class Attempt:
 
     def free(self) -> None:
         """Let the next attempt begin at once: this one failed, and nothing of it was stored."""
-        mine = (ANSWERS.c.id == self.name) & (ANSWERS.c.owner == self.own) & ANSWERS.c.answer.is_(None)
-        self.answers.store.write(ANSWERS.update().where(mine).values(lease=0.0))
+        self.answers.store.write(ANSWERS.update().where(self._mine()).values(lease=0.0))
 
     def give_up(self) -> None:
         """Forget the attempt, of which nothing was drawn: the idempotency key is free again."""
-        mine = (ANSWERS.c.id == self.name) & (ANSWERS.c.owner == self.own) & ANSWERS.c.answer.is_(None)
-        self.answers.store.write(ANSWERS.delete().where(mine))
+        self.answers.store.write(ANSWERS.delete().where(self._mine()))
+
+    def _renew(self) -> None:
+        still = ANSWERS.update().where(self._mine(), ANSWERS.c.lease > 0)  # what was freed stays free
+        self.answers.store.write(still.values(lease=time.time() + self.answers.seconds))
+
+    def _mine(self) -> sa.ColumnElement[bool]:
+        return (ANSWERS.c.id == self.name) & (ANSWERS.c.owner == self.own) & ANSWERS.c.answer.is_(None)

@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from fastapi import FastAPI, Header, Query, Request, Response
+from fastapi import FastAPI, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import PlainTextResponse
@@ -16,9 +16,10 @@ from prometheus_client import generate_latest
 
 from dptext.errors import DPTextError
 from dptext.ledger.spending import format_left, spent_epsilon
+from dptext.mechanism import Mechanism
 from dptext.privacy.guarantee import Guarantee, Relation, Unit, format_epsilon
 from dptext.service import problems
-from dptext.service.answers import Stored, usable
+from dptext.service.answers import Attempt, Stored, usable
 from dptext.service.gateway import Gateway, asking
 from dptext.service.guarding import Guard
 from dptext.service.job_routes import add_asking, add_jobs
@@ -26,11 +27,13 @@ from dptext.service.keys import SCOPES, Key
 from dptext.service.metrics import span
 from dptext.service.problems import Problem
 from dptext.service.schemas import (
+    IDEMPOTENT,
     KEYED,
     NAMED,
     Answer,
     Balance,
     Cost,
+    IdempotencyKey,
     KeyTold,
     Log,
     ModelTold,
@@ -48,6 +51,7 @@ from dptext.version import __version__
 
 PAGE: Final = Path(__file__).parent / "page"
 _RELEASING: Final = ("privatize", "jobs", "synthesize")
+_WAITED: Final = 5  # seconds until a call that had no turn asks again
 _PROBE: Final = 5.0  # seconds until a ledger that says nothing counts as away
 
 
@@ -96,7 +100,7 @@ def _models(app: FastAPI, gate: Gateway) -> None:
     def models(key: Annotated[Key, asking(*_RELEASING)]) -> list[dict[str, Any]]:
         """The models that this key may use, in words and data."""
         names = [name for name in gate.models.names() if not key.models or name in key.models]
-        return [gate.models.told(name) for name in names]
+        return gate.models.usable(names)
 
     @app.get("/v1/models/{name}", response_model=ModelTold, responses=NAMED)
     def model(name: str, key: Annotated[Key, asking(*_RELEASING)]) -> dict[str, Any]:
@@ -125,33 +129,52 @@ def _releases(app: FastAPI, gate: Gateway) -> None:
         """What one release by a model would cost, of a few records or of a file; nothing is charged or drawn."""
         return cost(gate.ledger, key, gate.models.spec(gate.allowed(key, name)), max_per_author)
 
-    @app.post("/v1/models/{name}/privatize", response_model=Answer, responses={**NAMED, **refusals(400, 409)})
+    @app.post(
+        "/v1/models/{name}/privatize",
+        response_model=Answer,
+        responses={**NAMED, **refusals(400, 409)},
+        openapi_extra=IDEMPOTENT,
+    )
     async def privatize(
         name: str,
         body: Records,
         request: Request,
         key: Annotated[Key, asking("privatize")],
-        idempotency_key: Annotated[str | None, Header()] = None,
+        idempotency_key: IdempotencyKey = None,
     ) -> Response:
         """Privatize a few records at once. The same key and payload give the same answer again."""
         wanted = await run_in_threadpool(checked, name, body, key)
         payload = name.encode() + b"\0" + await request.body()
 
-        def release() -> tuple[Stored, bool]:
-            with span("privatize", model=name):
-                found = gate.answers.attempt(key, idempotency_key, payload)
-                if isinstance(found, Stored):
-                    settled(gate.ledger, key, found)
-                    return found, True
-                own = gate.models.loaded(name)
-                return released(gate.ledger, key, name, own, wanted, found, gate.turns), False
-
         usable(idempotency_key)
-        stored, again = await run_in_threadpool(release)
-        if not again:
-            gate.counts.released.labels(name).inc()
-        headers = {"Idempotent-Replayed": "true"} if again else {}
-        return Response(stored.answer, 200, headers, "application/json")
+        with span("privatize", model=name):
+            found = await run_in_threadpool(gate.answers.attempt, key, idempotency_key, payload)
+            if isinstance(found, Stored):
+                await run_in_threadpool(settled, gate.ledger, key, found)
+                return Response(found.answer, 200, {"Idempotent-Replayed": "true"}, "application/json")
+            async with found.alive(), _turn(gate, found, key, name) as (mechanism, turn):
+                stored = await run_in_threadpool(released, gate.ledger, key, name, mechanism, wanted, found, turn)
+        gate.counts.released.labels(name).inc()
+        return Response(stored.answer, 200, {}, "application/json")
+
+
+@asynccontextmanager
+async def _turn(
+    gate: Gateway, attempt: Attempt, key: Key, name: str
+) -> AsyncIterator[tuple[Mechanism[str], ExitStack]]:
+    """The model and a turn, waited for without a thread; an attempt that waited too long is given up, uncharged."""
+    try:
+        async with asyncio.timeout(gate.settings.seconds):
+            mechanism = await gate.models.ready(name)
+            turn = await gate.turns.take(key.account or "")
+    except Exception as error:
+        await run_in_threadpool(attempt.give_up)
+        if isinstance(error, TimeoutError):
+            said = "Its turn did not come in time. This call charged nothing: ask again."
+            raise Problem(503, "waiting", said, retry_after=_WAITED) from None
+        raise
+    with turn:
+        yield mechanism, turn
 
 
 def _accounts(app: FastAPI, gate: Gateway) -> None:

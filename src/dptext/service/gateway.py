@@ -1,6 +1,5 @@
 """What the routes of a gateway share, and who may ask."""
 
-import threading
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Request, Security
@@ -40,7 +39,7 @@ class Gateway:
         self.rates = Rates(settings.requests_a_minute, settings.bytes_a_minute)
         self.space = Space(settings, self.store)
         self.counts = Counts()
-        self.turns = Turns(threading.Semaphore(settings.threads))
+        self.turns = Turns(settings.threads)
 
     def key(self, authorization: bytes) -> Key:
         """Who asks, by the header Authorization; a Problem for anybody else."""

@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from fastapi import FastAPI, Header, Query, Request, Response
+from fastapi import FastAPI, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
 
@@ -19,7 +19,7 @@ from dptext.service.gateway import Gateway, asking
 from dptext.service.jobs import FORMATS, Wish
 from dptext.service.keys import Key
 from dptext.service.problems import Problem
-from dptext.service.schemas import NAMED, JobTold, Words, file_of, refusals
+from dptext.service.schemas import IDEMPOTENT, NAMED, IdempotencyKey, JobTold, Words, file_of, refusals
 from dptext.service.work import in_words
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.files import create_private
@@ -33,7 +33,10 @@ _KINDS: Final = {
 }
 _JSON: Final = {"content": {"application/json": {"schema": {"type": "object"}}}}
 _STREAM: Final = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
-_FILE: Final = {"requestBody": {**file_of("The file", *_KINDS.values()), "required": True}}
+_FILE: Final[dict[str, Any]] = {
+    **IDEMPOTENT,
+    "requestBody": {**file_of("The file", *_KINDS.values()), "required": True},
+}
 _TAKEN: Final = {**NAMED, **refusals(400), 200: {"model": JobTold, "description": "The job was there already"}}
 _READY: Final = {**NAMED, **refusals(409)}
 _Name = Annotated[str | None, Query(min_length=1, max_length=_LONGEST)]
@@ -97,7 +100,7 @@ def add_asking(app: FastAPI, gate: Gateway) -> None:
         author_field: _Name = None,
         max_per_author: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
         delta: Annotated[float, Query(ge=0, lt=1)] = 0.0,
-        idempotency_key: Annotated[str | None, Header()] = None,
+        idempotency_key: IdempotencyKey = None,
     ) -> Response:
         """Privatize a file, which is the body. It is done later: ask for the job."""
         return await _queued(gate, request, key, idempotency_key, _wish_of("privatize", locals()))
@@ -111,7 +114,7 @@ def add_asking(app: FastAPI, gate: Gateway) -> None:
         text_field: Annotated[str, Query(min_length=1, max_length=_LONGEST)] = "text",
         label_field: _Name = None,
         author_field: _Name = None,
-        idempotency_key: Annotated[str | None, Header()] = None,
+        idempotency_key: IdempotencyKey = None,
     ) -> Response:
         """Write a synthetic corpus for a private one, which is the body."""
         return await _queued(gate, request, key, idempotency_key, _wish_of("synthesize", locals()))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
 from typing import Final
 
 from opentelemetry import trace
@@ -23,22 +25,53 @@ def span(name: str, **attributes: str) -> Iterator[None]:
         yield
 
 
-@dataclass(frozen=True, slots=True)
 class Turns:
-    """So many draw at once; others wait. A span tells of the wait, and one of the draw."""
+    """So many draw at once; others wait without a thread. The account goes on whose last turn is the longest ago.
 
-    free: threading.Semaphore
+    A span tells of the wait.
+    """
 
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
-        """Wait for a turn, and take it."""
-        with span("queue"):
-            self.free.acquire()
+    def __init__(self, most: int) -> None:
+        self._free = most
+        self._waiting: dict[Future[None], str] = {}
+        self._last: dict[str, int] = {}
+        self._number = itertools.count(1)
+        self._lock = threading.Lock()
+
+    async def take(self, account: str) -> ExitStack:
+        """Wait for a turn: it is over when this is left or closed, in any thread. Cancelled, it has taken none."""
+        own: Future[None] = Future()
+        self._next(own, account)
         try:
-            with span("mechanism"):
-                yield
-        finally:
-            self.free.release()
+            with span("queue"):
+                await asyncio.wrap_future(own)
+        except asyncio.CancelledError:
+            if own.cancel():
+                with self._lock:
+                    self._waiting.pop(own, None)
+            else:  # it had just come
+                self._over()
+            raise
+        turn = ExitStack()
+        turn.callback(self._over)
+        return turn
+
+    def _over(self) -> None:
+        with self._lock:
+            self._free += 1
+        self._next()
+
+    def _next(self, new: Future[None] | None = None, account: str = "") -> None:
+        with self._lock:
+            if new is not None:
+                self._waiting[new] = account
+            while self._free and self._waiting:
+                first = min(self._waiting, key=lambda each: self._last.get(self._waiting[each], 0))
+                its_account = self._waiting.pop(first)
+                if first.set_running_or_notify_cancel():
+                    self._free -= 1
+                    self._last[its_account] = next(self._number)
+                    first.set_result(None)
 
 
 class Counts:

@@ -1,4 +1,4 @@
-"""Errors as problem details (RFC 9457). None of them holds what was sent."""
+"""Errors as problem details (RFC 9457). None holds a text that was sent; names that were asked for may come back."""
 
 from __future__ import annotations
 
@@ -37,9 +37,17 @@ TITLES: Final = {
 _WORDS: Final = (
     (re.compile(", or read them as empty texts: --empty-nulls on the command line, empty_nulls=True in Python"), ""),
     (re.compile(", or skip such records: --on-error skip"), " or take it out"),
+    (
+        re.compile("--author-field NAME --max-per-author N"),
+        "max_per_author, and author in each record (author_field of a file)",
+    ),
     (re.compile(", --author-field, --subject-field or --keep"), " or --author-field"),
     (re.compile(" on the command line, [^:;()]* in Python"), ""),
 )
+
+
+class BrokenModelError(ConfigError):
+    """A folder of models holds one that cannot be used."""
 
 
 class Problem(Exception):  # noqa: N818  # the word of RFC 9457
@@ -51,6 +59,8 @@ class Problem(Exception):  # noqa: N818  # the word of RFC 9457
         super().__init__(detail)
         self.status, self.kind, self.detail, self.more = status, kind, detail, more or {}
         self.headers = {"Retry-After": str(retry_after)} if retry_after else {}
+        if status == 401:
+            self.headers["WWW-Authenticate"] = "Bearer"
 
 
 def response_of(
@@ -85,6 +95,8 @@ def problem_of(error: DPTextError) -> Problem:
             return Problem(403, "budget-exhausted", str(error), more=numbers)
         case LedgerError():
             return Problem(503, "ledger", "The ledger cannot be used now: try again.", retry_after=5)
+        case BrokenModelError():
+            return Problem(503, "model", said, retry_after=60)
         case DataError():
             return Problem(422, "data", said)
         case ConfigError():

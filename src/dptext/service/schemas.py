@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
+from fastapi import Header
 from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
 
+from dptext.service.answers import FORM
 from dptext.service.problems import TITLES
 from dptext.service.settings import MOST_RECORDS
 from dptext.service.work import Wanted
@@ -189,6 +191,20 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
 KEYED: Final = refusals(401, 403, 408, 413, 415, 422, 429, 503)
 #: Of those that name something.
 NAMED: Final = {**KEYED, **refusals(404)}
+
+
+#: The header as the description of a route has it; `usable` answers who lacks it.
+IDEMPOTENT: Final[dict[str, Any]] = {
+    "parameters": [
+        {
+            "name": "Idempotency-Key",
+            "in": "header",
+            "required": True,
+            "schema": {"type": "string", "pattern": f"^{FORM.pattern}$"},
+        }
+    ]
+}
+IdempotencyKey = Annotated[str | None, Header(include_in_schema=False)]
 
 
 def file_of(description: str, *kinds: str) -> dict[str, Any]:

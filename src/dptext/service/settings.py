@@ -23,6 +23,7 @@ _NONCE: Final = 12
 _MODES: Final = 0o077
 #: Of one call, whatever is set: a body of more is refused at its first record beyond them.
 MOST_RECORDS: Final = 100_000
+_MOST_THREADS: Final = 32  # of the 40 that answer calls
 _MOST_PADDING: Final = 2**30
 _ORIGIN: Final = re.compile(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?")
 
@@ -39,14 +40,15 @@ class Settings:
         max_records, max_body: of one call that is answered at once; `max_file` bytes of a job.
         requests_a_minute, bytes_a_minute, requests_at_once: of one key.
         connections: held at once; one more ends the oldest that waits for no answer to a key.
-        seconds: that a call may take; then another attempt with the same idempotency key may begin. Within them its
-            whole body must come, and each part of a file; the whole file within `upload_seconds`.
+        seconds: within which the whole body of a call must come, and each part of a file (the whole file within
+            `upload_seconds`); that a call waits for its turn at most; and after which an attempt that died lets another
+            with its idempotency key begin. A draw takes as long as it takes.
         spool_bytes, spool_bytes_of_key: of all files that wait or are kept, and of those of one key.
         origins: of pages that browsers let ask, such as "https://portal.example"; none but the own page by default.
         kept_hours: how long answers and jobs are kept after they ended.
         pad_bytes, step_seconds: answers are padded to a multiple of so many bytes, and leave at a multiple of so many
             seconds after the request came; 0 does neither. Results of jobs are not padded.
-        threads: calls that are computed at once.
+        threads: calls that are drawn at once.
     """
 
     models: Path
@@ -72,6 +74,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         _validate.within(1, MOST_RECORDS, max_records=self.max_records)
+        _validate.within(1, _MOST_THREADS, threads=self.threads)
         _validate.count(
             max_records=self.max_records,
             max_body=self.max_body,

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 import re
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from dptext.errors import ConfigError
+from starlette.concurrency import run_in_threadpool
+
+from dptext.errors import ConfigError, DPTextError
 from dptext.ledger.books import Ledger
 from dptext.mechanism import Mechanism, Promise, Spec, settings
 from dptext.privacy.guarantee import Unit, format_epsilon
@@ -27,8 +33,8 @@ from dptext.runs.verification import Verified
 from dptext.sampling.source import secure
 from dptext.service.answers import Attempt, Stored
 from dptext.service.keys import Key
-from dptext.service.metrics import Turns
-from dptext.service.problems import Problem
+from dptext.service.metrics import span
+from dptext.service.problems import BrokenModelError, Problem
 from dptext.service.store import Event
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.batches import Batch
@@ -39,15 +45,20 @@ from dptext.types import Json
 SYNTHESIS: Final = "synthesis.toml"
 POOL: Final = "pool.jsonl"
 _NAME: Final = re.compile(r"[\w-][\w.-]{0,99}")
+_LOADERS: Final = 4  # models that are loaded at once
+_LOG: Final = logging.getLogger("dptext.service")
 
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """The saved models in a folder; each is loaded when it is first used, and then kept."""
+    """The saved models in a folder: each is read when it is first used, its settings and it, and then kept."""
 
     folder: Path
-    _loaded: dict[str, Mechanism[str]] = field(default_factory=dict, repr=False)
+    _specs: dict[str, Spec | SynthesisSpec] = field(default_factory=dict, repr=False)
+    _loading: dict[str, Future[Mechanism[str]]] = field(default_factory=dict, repr=False)
+    _broken: set[str] = field(default_factory=set, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _loaders: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_LOADERS, "models"), repr=False)
 
     def names(self) -> list[str]:
         """Of the folders that hold a model or a synthesis."""
@@ -61,20 +72,57 @@ class Models:
         return self.folder / name
 
     def spec(self, name: str) -> Spec | SynthesisSpec:
-        """The settings of a model or synthesis."""
+        """The settings of a model or synthesis. BrokenModelError: they cannot be read."""
         path = self.path(name)
-        if (path / SYNTHESIS).is_file():
-            return synthesis_from_settings(read_toml(path / SYNTHESIS))
-        return model_spec(path)
+        try:
+            return self._specs.get(name) or self._specs.setdefault(name, _read(path))
+        except Exception as error:  # noqa: BLE001  # whoever damaged a file can break a parser in any way
+            raise self._unusable(name, error) from None
+
+    def loading(self, name: str) -> Future[Mechanism[str]]:
+        """A model that privatizes texts, once it is loaded; others do not wait for it. BrokenModelError: it is not."""
+        spec = self.spec(name)
+        if isinstance(spec, SynthesisSpec):
+            raise Problem(422, "synthesis", "This is a synthesis: it answers a corpus (POST /v1/synthesize).")
+        with self._lock:
+            found = self._loading.get(name)
+            if found is None or (found.done() and found.exception()):
+                found = self._loading[name] = self._loaders.submit(self._load, name, spec)
+            return found
 
     def loaded(self, name: str) -> Mechanism[str]:
-        """A model that privatizes texts."""
-        with self._lock:
-            if name not in self._loaded:
-                if not (self.path(name) / MODEL_FILE).is_file():
-                    raise Problem(422, "synthesis", "This is a synthesis: it answers a corpus (POST /v1/synthesize).")
-                self._loaded[name] = load_model(self.path(name))
-            return self._loaded[name]
+        """The same, where it may be waited for."""
+        return self.loading(name).result()
+
+    async def ready(self, name: str) -> Mechanism[str]:
+        """The same; no thread waits."""
+        return await asyncio.shield(asyncio.wrap_future(await run_in_threadpool(self.loading, name)))
+
+    def usable(self, names: Sequence[str]) -> list[dict[str, Json]]:
+        """Those of these models that can be used, in words and data."""
+        found = []
+        for name in names:
+            try:
+                found.append(self.told(name))
+            except (Problem, DPTextError) as error:
+                self._unusable(name, error)
+        return found
+
+    def _load(self, name: str, spec: Spec) -> Mechanism[str]:
+        try:
+            found = load_model(self.folder / name)
+            if settings(found.spec) != settings(spec):
+                raise ConfigError("it was replaced; start the gateway again.")
+        except Exception as error:  # noqa: BLE001  # as above
+            raise self._unusable(name, error) from None
+        return found
+
+    def _unusable(self, name: str, error: Exception) -> BrokenModelError:
+        if name not in self._broken:
+            self._broken.add(name)
+            reason = error if isinstance(error, DPTextError) else type(error).__name__
+            _LOG.error("The model %s cannot be used: %s", name, reason)
+        return BrokenModelError("This model cannot be used now: the log of the gateway says why.")
 
     def told(self, name: str, *, unit: str | None = None, delta: float = 0.0) -> dict[str, Json]:
         """A model in words and data."""
@@ -92,6 +140,12 @@ class Models:
             "sentence": promised[-1].sentence(),
             "words": [each.explain() for each in promised],
         }
+
+
+def _read(path: Path) -> Spec | SynthesisSpec:
+    if (path / SYNTHESIS).is_file():
+        return synthesis_from_settings(read_toml(path / SYNTHESIS))
+    return model_spec(path)
 
 
 def _unit(name: str) -> Unit:
@@ -153,11 +207,11 @@ def released(
     mechanism: Mechanism[str],
     wanted: Wanted,
     attempt: Attempt,
-    turns: Turns,
+    turn: ExitStack,
 ) -> Stored:
     """Charge, draw, store and settle; what may leave. An attempt that charged nothing is given up.
 
-    So many draw at once as `turns` lets; others wait for theirs, and not for the books.
+    The turn is over as soon as it is drawn: nobody waits for the books of others.
     """
     fields = wanted.fields
     try:
@@ -184,7 +238,7 @@ def released(
             max_per_author=wanted.max_per_author,
             randomness=secure(),
         )
-        with turns():
+        with turn, span("mechanism"):
             found.to_records()
         certificate = replace(found.certificate, charged=due.charged(charge))
         answer: dict[str, Json] = {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from gateways import Served, logged, served
+from gateways import Served, logged, served, traced
 
 schemathesis = pytest.importorskip("schemathesis")
 CANARY = "zebrafish-4711"
@@ -74,7 +74,7 @@ ODD = [
     "", " ", "\0", "..", "../../etc/passwd", "%2e%2e%2f", "%00", "a" * 5_000, "'; DROP TABLE gateway_keys; --",
     "{{7*7}}",
     "<script>alert(1)</script>", "\u202e", "\ud83d\ude00", "%ff%fe", "labels/../../books.db", "labels%2f..", "*", "?",
-    "NaN", "-1", "1e999", "null", "true", "[]", "{}", "${jndi:ldap://x}", "\r\nX-Odd: 1", "a b", "\t", "~",
+    "NaN", "-1", "1e999", "null", "true", "[]", "{}", "${jndi:ldap://x}", "\r\nX-Odd: 1", "a b", "\t", "~", CANARY,
 ]  # fmt: skip
 
 
@@ -132,8 +132,8 @@ def by_hand(key: str) -> Iterator[tuple[str, str, dict, bytes]]:
         )
 
 
-def test_requests_by_hand(gateway: Served) -> None:
-    sent = 0
+def test_requests_by_hand(gateway: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent, spans = 0, traced(monkeypatch)
     with logged() as lines:
         for method, path, headers, body in by_hand(gateway.key):
             try:
@@ -146,6 +146,11 @@ def test_requests_by_hand(gateway: Served) -> None:
             require_fine(answer)
     assert sent >= 500
     assert CANARY not in "".join(lines)
+    assert {name for name, _ in spans} >= {"privatize", "queue", "mechanism"}
+    assert CANARY not in str(spans)
+    told = gateway.client.get("/metrics", headers=gateway.headers(gateway.admin)).text
+    assert 'dptext_released_total{model="labels"}' in told
+    assert CANARY not in told
     assert all(CANARY.encode() not in path.read_bytes() for path in Path(gateway.folder).glob("books.db*"))
 
 

@@ -6,7 +6,9 @@ import io
 import json
 import logging
 import os
+import socket
 import stat
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -211,6 +213,7 @@ def test_nobody_in_who_does_not_belong(gateway: Served) -> None:
     for bad in ("", "nonsense", other, expired, revoked, gateway.key.replace("dptext", "DPTEXT")):
         answer = gateway.client.get("/v1/models", headers={"Authorization": f"Bearer {bad}"})
         assert told(answer)["status"] == 401
+        assert answer.headers["WWW-Authenticate"] == "Bearer"
     assert told(gateway.client.get("/v1/models"))["status"] == 401
     assert told(gateway.client.get("/v1/models", headers={"Authorization": "Basic x"}))["status"] == 401
     narrow = keys.create("narrow", account="reviews", scopes=("privatize",), models=("other",))
@@ -499,6 +502,32 @@ def test_a_job_that_waits_for_its_database_is_not_called_unpaid(fresh: Served, m
         time.sleep(0.01)
     fresh.client.delete(f"/v1/jobs/{name}", headers=fresh.headers())
     assert fresh.ended(name)["problem"] == "Cancelled. Charge 2 stays charged; nothing became visible."
+
+
+def test_nobody_is_connected_to(fresh: Served) -> None:
+    """A release, a job and a synthesis ask no other server for anything; the ledger here is a file."""
+    asked: list[tuple[str, object]] = []
+
+    def heard(event: str, given: tuple[object, ...]) -> None:  # it cannot be taken away again
+        if event in ("socket.connect", "socket.getaddrinfo", "subprocess.Popen", "os.system"):
+            asked.append((event, given[-1]))
+
+    sys.addaudithook(heard)
+    assert fresh.privatize(FEW).status_code == 200
+    data = "".join(json.dumps({"text": e.text, "label": e.label}) + "\n" for e in sample_records(300)).encode()
+    for path, model in (("/v1/jobs", "labels"), ("/v1/synthesize", "topics")):
+        assert fresh.ended(fresh.job(data, f"job-of-{model}", path, model=model).json()["id"])["state"] == "done"
+    assert asked == []
+    with socket.create_server(("127.0.0.1", 0)) as there, socket.socket() as own:
+        own.connect(there.getsockname())
+    assert len(asked) == 1  # it does hear
+
+
+def test_a_missing_author_is_named_as_the_call_names_it(fresh: Served) -> None:
+    fresh.ledger.open_account("people", Guarantee(50.0, 1e-5, Unit.AUTHOR, Relation.REPLACE_ONE))
+    key = fresh.gate.keys.create("people", account="people", scopes=("privatize",))
+    said = told(fresh.privatize(FEW, key=key))["detail"]
+    assert said.endswith("max_per_author, and author in each record (author_field of a file).")
 
 
 def test_a_synthesis_is_a_job_with_topics(fresh: Served) -> None:

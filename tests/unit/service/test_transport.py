@@ -16,10 +16,10 @@ import pytest
 
 from dptext.cli.gateway import serve
 from dptext.errors import ConfigError, LedgerError
-from dptext.service import app, metrics, server
+from dptext.service import app, server
 from dptext.service.settings import Settings
 from dptext.service.store import JOBS
-from gateways import Served, live, logged, served
+from gateways import Served, live, logged, served, traced
 
 FEW = {"records": [{"text": "secret", "label": "travel"}]}
 RELEASE = "/v1/models/labels/privatize"
@@ -259,6 +259,8 @@ def test_pages_elsewhere_may_ask_where_they_are_named(tmp_path: Path) -> None:
         {"upload_seconds": 0.0},
         {"spool_bytes": -1},
         {"spool_bytes_of_key": 0},
+        {"threads": 0},
+        {"threads": 33},
         {"pad_bytes": -1},
         {"step_seconds": -1.0},
     ],
@@ -277,16 +279,7 @@ def test_the_command_line_has_every_setting_with_its_default() -> None:
 
 
 def test_a_span_for_the_call_the_wait_the_draw_and_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spans: list[tuple[str, dict]] = []
-
-    class Tracer:
-        @contextmanager
-        def start_as_current_span(self, name: str, *, attributes: dict, **kept: bool) -> Iterator[None]:
-            spans.append((name, attributes))
-            assert kept == {"record_exception": False, "set_status_on_exception": False}
-            yield
-
-    monkeypatch.setattr(metrics, "_TRACER", Tracer())
+    spans = traced(monkeypatch)
     with served(tmp_path) as gateway:
         assert gateway.privatize(FEW["records"]).status_code == 200
         name = gateway.job(b'{"text": "secret", "label": "travel"}\n').json()["id"]
@@ -327,6 +320,10 @@ def test_the_description_says_who_may_what_goes_in_and_how_it_ends(tmp_path: Pat
             assert each["requestBody"]["required"], where
             assert each["requestBody"]["content"], where
             assert problems >= {"408", "413", "415", "422"}, where
+    for path, method, each in routes:
+        needed = {one["name"]: one["required"] for one in each.get("parameters", ())}
+        releases = path.endswith(("/privatize", "/synthesize")) or (method, path) == ("post", "/v1/jobs")
+        assert needed.get("Idempotency-Key", False) is releases, path
     files = found["paths"]["/v1/jobs"]["post"]["requestBody"]["content"]
     assert {*files} == {"application/jsonl", "text/csv", "application/vnd.apache.parquet"}
 
