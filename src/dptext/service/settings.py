@@ -42,6 +42,7 @@ class Settings:
         seconds: that a call may take; then another attempt with the same idempotency key may begin. Within them its
             whole body must come, and each part of a file; the whole file within `upload_seconds`.
         spool_bytes, spool_bytes_of_key: of all files that wait or are kept, and of those of one key.
+        max_job_records, job_seconds: of a job; of its time, since it began or went on after a restart.
         origins: of pages that browsers let ask, such as "https://portal.example"; none but the own page by default.
         kept_hours: how long answers and jobs are kept after they ended.
         pad_bytes, step_seconds: answers are padded to a multiple of so many bytes, and leave at a multiple of so many
@@ -64,6 +65,8 @@ class Settings:
     upload_seconds: float = 600.0
     spool_bytes: int = 20_000_000_000
     spool_bytes_of_key: int = 10_000_000_000
+    max_job_records: int = 10_000_000
+    job_seconds: float = 21_600.0
     origins: tuple[str, ...] = ()
     kept_hours: float = 72.0
     pad_bytes: int = 0
@@ -82,9 +85,11 @@ class Settings:
             connections=self.connections,
             spool_bytes=self.spool_bytes,
             spool_bytes_of_key=self.spool_bytes_of_key,
+            max_job_records=self.max_job_records,
             threads=self.threads,
         )
         _validate.positive(seconds=self.seconds, upload_seconds=self.upload_seconds, kept_hours=self.kept_hours)
+        _validate.positive(job_seconds=self.job_seconds)
         _validate.within(0, _MOST_PADDING, pad_bytes=self.pad_bytes)
         _validate.not_negative(step_seconds=self.step_seconds)
         for origin in self.origins:

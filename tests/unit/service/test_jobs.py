@@ -309,7 +309,6 @@ def test_a_line_of_the_audit_log_is_written_with_the_end_of_a_job(
             return change(store, *given)
 
     monkeypatch.setattr(Store, "change", broken)
-    monkeypatch.setattr(worker, "_LEASE", 0.3)
     again = worker.Worker(fresh.gate.jobs, fresh.gate.answers)
     with pytest.raises(LedgerError):
         again._one()
@@ -324,7 +323,8 @@ def test_a_line_of_the_audit_log_is_written_with_the_end_of_a_job(
 
 
 def test_tables_of_an_older_gateway_get_the_new_column(fresh: Served) -> None:
-    fresh.gate.store.write(sa.text("ALTER TABLE gateway_jobs DROP COLUMN starts"))
+    for name in ("starts", "spool"):
+        fresh.gate.store.write(sa.text(f"ALTER TABLE gateway_jobs DROP COLUMN {name}"))
     Store(Database(fresh.folder / "books.db")).close()
     assert fresh.ended(fresh.job(LINE).json()["id"])["state"] == "done"
     names = {each["name"] for each in sa.inspect(fresh.gate.store._database._engine).get_indexes("gateway_jobs")}
