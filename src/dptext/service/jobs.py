@@ -258,7 +258,7 @@ class Jobs:
         return self._secret.mac("payload", name.encode(), settings.encode(), digest.encode())
 
     def _own_row(self, name: str, key: Key, *, admin: bool = False) -> Any:
-        row = self.row(name) if _ID.fullmatch(name) else None
+        row: Any = self.row(name) if _ID.fullmatch(name) else None
         if admin and row is not None and "admin" in key.scopes:
             return row
         unseen = row is None or row.account != (key.account or "") or (key.models and row.model not in key.models)
