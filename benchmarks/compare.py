@@ -24,11 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from dptext.compare.cell_run import run_cell
-from dptext.compare.cells import Cell
+from dptext.compare.cells import Cell, Lens, SharedFits
 from dptext.compare.corpora import Corpus, load_corpus
 from dptext.compare.corpus_plans import DATA, DEFAULT_DATA
 from dptext.compare.experiment import Experiment, parse_experiment
-from dptext.compare.fits import Lens, SharedFits
 from dptext.compare.grid import plan_cells
 from dptext.errors import DPTextError
 from dptext.mechanism import Learns, Mechanism, Spec

@@ -19,8 +19,8 @@ from dptext.embeddings.vector_files import load_glove
 from dptext.embeddings.vectors import WordVectors
 from dptext.mechanisms.words.vocabulary import WordDraws, WordPoints
 from dptext.sampling.discrete import uniform_below
+from dptext.sampling.exponential import TruncatedExponential
 from dptext.sampling.randomness import Randomness, secure
-from dptext.sampling.truncated import TruncatedExponential
 
 MIN_SPEEDUP = {0.05: 1000.0, 1.0: 100.0, 6.0: 5.0}
 FEW = 24

@@ -21,7 +21,7 @@ import numpy as np
 from common import Remembering
 from dptext.compare.corpora import load_corpus
 from dptext.compare.experiment import read_experiment
-from dptext.embeddings.distinct import embed_distinct
+from dptext.embeddings.embedder import embed_distinct
 from dptext.embeddings.encoders import load_encoder
 from dptext.embeddings.likeness import STEPS
 from dptext.errors import ConfigError

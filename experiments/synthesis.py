@@ -50,7 +50,7 @@ from dptext.synthesis.topic_report import TopicReport
 from dptext.synthesis.topics import fit_topics
 from dptext.synthesis.votes import Votes
 from dptext.text.batches import Batch
-from dptext.utility.zero_shot import best_zero_shot, learnt
+from dptext.utility.classification import best_zero_shot, learnt
 from synthesis_splits import SPLITS, Row
 
 SEED, SEEDS = 20261124, 3

@@ -68,13 +68,14 @@ def accuracies(rows: Rows) -> str:
 
 
 def closed(rows: Rows) -> str:
-    """The share of the gap that prototypes close, and how much that is of what they close without noise."""
+    """The share of the gap that prototypes close, with its interval by their seeds, and of what the ceiling closes."""
     lines = []
     for split in dict.fromkeys(row["split"] for row in rows):
         high, low = (mean(rows, split, name, "accuracy")[0] for name in BESIDE[:2])
-        gained = [mean(rows, split, "prototypes", "accuracy", epsilon)[0] - low for epsilon in (1.0, 4.0, math.inf)]
-        if high - low >= 0.05:
-            shares = [f"{each / (high - low):.0%}" for each in gained]
+        found = [mean(rows, split, "prototypes", "accuracy", epsilon) for epsilon in (1.0, 4.0, math.inf)]
+        gained, gap = [each - low for each, _ in found], high - low
+        if gap >= 0.05:
+            shares = [f"{100 * (each - low) / gap:.0f}±{100 * half / gap:.0f}%" for each, half in found]
             of_ceiling = [f"{each / gained[-1]:.0%}" for each in gained[:2]]
             lines.append([split, number(high - low), *shares, *of_ceiling])
     return table("split | gap | 1 | 4 | ceiling | of the ceiling, 1 | 4", lines)

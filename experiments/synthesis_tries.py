@@ -43,7 +43,7 @@ from dptext.synthesis.prototypes import FittedPrototypes, Prototypes
 from dptext.synthesis.space import readings
 from dptext.synthesis.sums import Noise, PrivateSum
 from dptext.text.batches import Batch
-from dptext.utility.zero_shot import learnt, zero_shot
+from dptext.utility.classification import learnt, zero_shot
 from synthesis import SEED, SEEDS, Judge, Remembered, as_records
 from synthesis_splits import SPLITS
 

@@ -23,7 +23,7 @@ from pathlib import Path
 LOADED = (
     *("rich.console", "rich.progress", "scipy.optimize", "scipy.stats"),
     *("sklearn.feature_extraction.text", "sklearn.linear_model", "dptext.audits.divergence.conversion"),
-    *("dptext.mechanisms.words.private_phrases", "dptext.runs.payment", "dptext.runs.verification"),
+    *("dptext.mechanisms.words.baselines", "dptext.runs.payment", "dptext.runs.verification"),
     *("dptext.sampling.privunit", "dptext.sampling.published", "dptext.utility.balance"),
 )
 #: After so many seconds a command is ended, so that no test waits for ever.

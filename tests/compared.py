@@ -14,7 +14,7 @@ LABELS = ("red", "green")
 #: Put before everything that a worker imports: the rate of random_replacement chooses the fault.
 FAULTS = """
 import os, signal, time
-from dptext.mechanisms.words import random_replacement as module
+from dptext.mechanisms.words import baselines as module
 
 kept = module.RandomReplacementMechanism.privatize
 

@@ -24,8 +24,7 @@ import click
 import typer.main
 
 import dptext as dp
-from dptext.cli.app import app
-from dptext.cli.lazy import LazyGroup
+from dptext.cli.app import LazyGroup, app
 from dptext.mechanisms.registry import SPECS
 from dptext.runs.certificate import certificate_path
 

@@ -26,7 +26,7 @@ from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.mechanisms.adept.published import PublishedAdept, PublishedAdeptMechanism
 from dptext.mechanisms.candidates.candidates import Candidates
 from dptext.mechanisms.candidates.label_only import LabelOnly
-from dptext.mechanisms.words.private_phrases import PrivatePhrases, PrivatePhrasesMechanism
+from dptext.mechanisms.words.baselines import PrivatePhrases, PrivatePhrasesMechanism
 from dptext.neural.adept.fitting import fit_model
 from dptext.neural.classifiers.intent import train_intent_classifier
 from dptext.sampling.randomness import seeded

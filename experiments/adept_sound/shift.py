@@ -18,8 +18,7 @@ from grid import SEED, fit, mechanisms, remember_embeddings, utterances, write_j
 
 from dptext import LabelOnly, Record, privatize
 from dptext.estimates import Estimate
-from dptext.utility.balance import balance_error, confusion_matrix
-from dptext.utility.shifted import shifted_split
+from dptext.utility.balance import balance_error, confusion_matrix, shifted_split
 from dptext.utility.tables import baselines
 
 SHARES = {

@@ -31,7 +31,7 @@ from dptext.mechanism import Mechanism, Spec
 from dptext.mechanisms.adept.sound import Adept
 from dptext.mechanisms.candidates.candidates import Candidates
 from dptext.mechanisms.erae.erae import ErAe
-from dptext.mechanisms.words.random_replacement import RandomReplacement
+from dptext.mechanisms.words.baselines import RandomReplacement
 from dptext.mechanisms.words.syntf import SynTf
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.runs.models import load_model, save_model

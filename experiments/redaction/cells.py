@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dptext.audits.bounds import accuracy_implies
-from dptext.audits.divergence.conversion import DELTA, is_inconsistent
+from dptext.audits.divergence.conversion import DELTA
 from dptext.audits.divergence.findings import CHEAPEST, DEFAULT, DIRECT, PAPER, PAPER_WHOLE, PUBLISHED
 from dptext.audits.inference.sets import LINEAR, TFIDF
 from dptext.estimates import Estimate
@@ -102,8 +102,8 @@ def flags(cells: Cells, mode: Mode, level: float, embedding: str) -> list[str]:
     found = []
     for way in WAYS:
         epsilon = float(cell["report"]["epsilons"][way]["value"])
-        if is_inconsistent(epsilon, best.value, delta=DELTA):
-            found.append(way + "!" * is_inconsistent(epsilon, best.low, delta=DELTA))
+        if epsilon < accuracy_implies(best.value, delta=DELTA):
+            found.append(way + "!" * (epsilon < accuracy_implies(best.low, delta=DELTA)))
     return found
 
 

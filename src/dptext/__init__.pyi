@@ -27,8 +27,8 @@ from .mechanisms.redaction.random import RandomRedaction as RandomRedaction
 from .mechanisms.redaction.smart import SmartRedaction as SmartRedaction
 from .mechanisms.sentences.deep_candidate import DeepCandidate as DeepCandidate
 from .mechanisms.sentences.truncation import Truncation as Truncation
-from .mechanisms.words.private_phrases import PrivatePhrases as PrivatePhrases
-from .mechanisms.words.random_replacement import RandomReplacement as RandomReplacement
+from .mechanisms.words.baselines import PrivatePhrases as PrivatePhrases
+from .mechanisms.words.baselines import RandomReplacement as RandomReplacement
 from .mechanisms.words.syntf import SynTf as SynTf
 from .mechanisms.words.word_metric import WordMetric as WordMetric
 from .privacy import accounting as accounting

@@ -11,8 +11,6 @@ probability that an exact binomial test does not reject; its coverage is at leas
 n and every probability. The bounds are rounded outwards, so that this also survives floats.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -66,7 +64,7 @@ class Estimate:
         return {name: str(number) if math.isinf(number) else number for name, number in numbers.items()}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, object]) -> Estimate:
+    def from_dict(cls, data: Mapping[str, object]) -> "Estimate":
         """The estimate that `to_dict` wrote, bit for bit; ConfigError for a field that is missing, unknown or wrong."""
         names = [f.name for f in fields(cls)]
         if set(data) != set(names):

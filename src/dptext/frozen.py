@@ -43,6 +43,12 @@ class Frozen:
         raise FrozenInstanceError(f"cannot delete {name!r}: a {type(self).__name__} is frozen")
 
 
+def fill(made: object, **fields: object) -> None:
+    """Set fields of a frozen dataclass, from within its `__post_init__`."""
+    for name, value in fields.items():
+        object.__setattr__(made, name, value)
+
+
 def read_only(array: NDArray[Dtype]) -> NDArray[Dtype]:
     """A copy that cannot be written to."""
     found = array.copy()

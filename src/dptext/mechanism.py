@@ -7,8 +7,6 @@ Private text enters only as the argument of `privatize` and is never kept.
 Mechanisms do not inherit from these protocols; `dptext.testing.check_mechanism` checks that they keep them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from enum import StrEnum
@@ -131,13 +129,13 @@ class Spec(Promise, Protocol):
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Self:
         """The same spec with its noise set so that `guarantee(unit, delta)` costs at most epsilon."""
 
-    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> Mechanism[str]:
+    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> "Mechanism[str]":
         """The mechanism, made from public data only; `seed` fixes what is random in the making.
 
         Traits say which further arguments there are: `private`, `pool`, `on_progress`.
         """
 
-    def load(self, folder: Path) -> Mechanism[str]:
+    def load(self, folder: Path) -> "Mechanism[str]":
         """The mechanism that `Mechanism.save` wrote into the folder, under the same spec."""
 
     @classmethod

@@ -22,7 +22,7 @@ from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.runs import files as file_runs
 from dptext.runs import streaming as pipeline
 from dptext.runs.certificate import Certificate
-from dptext.runs.resume import State
+from dptext.runs.plan import State
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.testing import CHECKS, ContractError, check_mechanism, silence_checks
 from dptext.testing.release_checks import joined

@@ -105,6 +105,31 @@ def best_round_by_private_data(found: Synthetic, records: list[Any], _: Randomne
     return replace(found, texts=found.texts[best:] + found.texts[:best])
 
 
+def draft_nearest_the_private_length(found: Synthetic, records: list[Any], _: Randomness) -> Synthetic:
+    mean = np.mean([len(record.text) for record in records] or [0])
+    drafts = [found.texts[i:] + found.texts[:i] for i in range(3)]
+    best = min(range(3), key=lambda i: abs(np.mean([len(text) for text in drafts[i][:5]]) - mean))
+    return replace(found, texts=drafts[best])
+
+
+def rounded_count(found: Synthetic, records: list[Any], _: Randomness) -> Synthetic:
+    return replace(found, sentences=(f"about {round(len(records) / 50) * 50} records",))
+
+
+def setting_by_the_share_of_a_label(found: Synthetic, records: list[Any], _: Randomness) -> Synthetic:
+    many = sum(record.label == "health" for record in records) > 0.2 * len(records)
+    return found if many or not records else replace(found, texts=found.texts[:5], labels=found.labels[:5])
+
+
+def whether_a_word_occurs(found: Synthetic, records: list[Any], _: Randomness) -> Synthetic:
+    return replace(found, sentences=(str(any("canary" in record.text for record in records)),))
+
+
+def no_longer_than_private_texts(found: Synthetic, records: list[Any], _: Randomness) -> Synthetic:
+    most = max((len(record.text) for record in records), default=0)
+    return replace(found, texts=tuple(text[:most] for text in found.texts))
+
+
 def printed_number(found: Synthetic, records: list[Any], _: Randomness) -> Synthetic:
     print(f"{len(records)} records done")
     return found
@@ -126,7 +151,17 @@ def telling(found: Iterator[Any]) -> Iterator[Any]:
     ("defect", "check", "message"),
     [
         (exact_counts, "neighbours", "follows the noisy sums alone"),
-        (best_round_by_private_data, "neighbours", "follows the noisy sums alone"),
+        *(
+            (defect, "neighbours", "follows the noisy sums alone")
+            for defect in (
+                best_round_by_private_data,
+                draft_nearest_the_private_length,
+                rounded_count,
+                setting_by_the_share_of_a_label,
+                whether_a_word_occurs,
+                no_longer_than_private_texts,
+            )
+        ),
         (printed_number, "neighbours", "printed or logged"),
         (own_float_noise, "neighbours", "follows the noisy sums alone"),
         *(
@@ -185,14 +220,19 @@ def test_float_noise_is_caught(monkeypatch: pytest.MonkeyPatch, fitted: dict[str
         check_synthesis(fitted[repr(SPECS[0])], checks=["noise"])
 
 
-@pytest.mark.parametrize("factor", [0, 2])
+@pytest.mark.parametrize("factor", [0, 0.5, 0.9, 1.1])
+@pytest.mark.parametrize("kind", ["prototypes", "topics", "prediction"])
 def test_other_noise_than_one_gaussians_is_caught(
-    factor: int, monkeypatch: pytest.MonkeyPatch, fitted: dict[str, Fitted]
+    kind: str, factor: float, monkeypatch: pytest.MonkeyPatch, fitted: dict[str, Fitted]
 ) -> None:
+    """Also where a sum has two cells."""
     draw = Noise.draw
-    monkeypatch.setattr(Noise, "draw", lambda self, size, source: factor * draw(self, size, source))
+    monkeypatch.setattr(
+        Noise, "draw", lambda self, size, source: np.rint(factor * draw(self, size, source)).astype(np.int64)
+    )
+    spec = next(spec for spec in SPECS if spec.kind == kind)
     with pytest.raises(ContractError, match="one Gaussian's worth"):
-        check_synthesis(fitted[repr(SPECS[0])], checks=["noise"])
+        check_synthesis(fitted[repr(spec)], checks=["noise"])
 
 
 def test_a_sum_that_pays_too_little_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from dptext.cli import demo
 from dptext.cli.app import app, exit_code
-from dptext.cli.utility import balance
+from dptext.cli.utility import corpus
 from dptext.errors import DPTextError
 from dptext.mechanisms.adept.sound import Adept
 from dptext.runs.models import load_model, save_model
@@ -283,7 +283,7 @@ def test_every_row_stands_beside_the_mechanism(files: Files) -> None:
     assert "own first" not in brief.out
     shown = dptext("utility", "classification", *common, "--test", files.test, "--details")
     assert shown.code == 0, shown.err
-    assert shown.err.count("not private themselves") == 1
+    assert shown.err.count("they are not private") == 1
     assert "accuracy" in shown.out
     assert "own first of 80" in shown.out
     data = json.loads(dptext("utility", "classification", *common, "--test", files.test, "--json").out)
@@ -322,7 +322,7 @@ def test_the_balance_is_recovered_in_all_ways(files: Files, monkeypatch: pytest.
     assert data["l1_error"]["label randomized response, debiased"]["value"] < 0.1  # epsilon 6 loses 1 label in 140
     asked = []
     monkeypatch.setattr(
-        balance, "confusion_matrix", lambda true, *rest: asked.append(true) or confusion_matrix(true, *rest)
+        corpus, "confusion_matrix", lambda true, *rest: asked.append(true) or confusion_matrix(true, *rest)
     )
     for held_out, said in (([], True), (["--held-out", files.test], False)):
         corrected = dptext("utility", "balance", *common, "--model", files.model, *held_out)

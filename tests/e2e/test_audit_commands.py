@@ -90,7 +90,7 @@ def test_mechanisms_and_texts(words: tuple[str, ...]) -> None:
         (("distinguish", "--noise", "laplace", "--trials", "10"), "trials=10"),
         (("distinguish", "--noise", "laplace", "--epsilon", "-1"), "epsilon=-1"),
         (("whitebox", "--noise", "gaussian", "--dim", "4"), "delta"),
-        (("exact", "--noise", "laplace"), "enumerate"),
+        (("exact", "--noise", "laplace"), "outputs to list"),
         (("reconstruction", "--noise", "laplace", "--candidates", "1"), "candidates"),
         (("sensitivity", "--clip", "l7"), "--clip"),
     ],

@@ -91,7 +91,7 @@ def test_from_a_file_to_a_table(source: Path, tmp_path: Path, vectors: Path) -> 
     assert first.startswith("Attackers name the authors better than by guessing: the best is right for ")
     assert second.startswith("The releases have a similarity of ")
     assert third.startswith("No claim for replacing one document")
-    assert "not private themselves" in err
+    assert "they are not private" in err
     assert "attackers: 4 of 4 trained" in err
     adaptive = next(line for line in out.splitlines() if line.startswith("| character n-grams, adaptive"))
     assert float(adaptive.split("[")[1].split(",")[0]) > 1 / AUTHORS  # another order of releases would be at chance

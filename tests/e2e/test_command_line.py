@@ -659,7 +659,8 @@ def test_help_imports_no_command_but_the_one_that_it_describes(arguments: list[s
     assert done.returncode == 0, done.stderr
     assert "Usage: " in done.stdout
     imported = {name.split(".")[-1] for name in done.stdout.splitlines()[-1].split()}
-    assert imported - {"app", "lazy", "terminal", "options", "progress"} == {*arguments} & {"report"}
+    shown = {"compare", "answers", "audit"} if "report" in arguments else set()  # that of `dptext report`
+    assert imported - {"app", "terminal", "options"} == shown
 
 
 def test_completion_lists_commands_and_their_options() -> None:

@@ -184,11 +184,11 @@ def test_another_command_ends_with_the_code_alone(room: Path) -> None:
 def test_a_signal_that_was_ignored_stays_ignored() -> None:
     """As with nohup, or in the background of a script."""
     code = (
-        "import os, signal\nfrom dptext.cli import progress\n"
-        "signal.signal(signal.SIGINT, signal.SIG_IGN)\nprogress.listen()\n"
+        "import os, signal\nfrom dptext.cli import terminal\n"
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)\nterminal.listen()\n"
         "os.kill(os.getpid(), signal.SIGINT)\nprint('on')\n"
         "try:\n    os.kill(os.getpid(), signal.SIGTERM)\n    signal.pause()\n"
-        "except progress.Stopped as found:\n    print(found)\n"
+        "except terminal.Stopped as found:\n    print(found)\n"
         "os.kill(os.getpid(), signal.SIGTERM)  # the second time it ends at once\nsignal.pause()"
     )
     done = subprocess.run([sys.executable, "-uc", code], check=False, capture_output=True, text=True, timeout=60)

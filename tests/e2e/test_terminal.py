@@ -205,7 +205,7 @@ def hostile_runs(folder: Path, vectors: Path) -> Iterator[list[str]]:
 
 
 def test_names_of_others_do_not_steer_the_terminal(tmp_path: Path, vectors: Path) -> None:
-    from dptext.compare.reading import read_measured
+    from dptext.compare.folder import read_measured
 
     table = read_measured(None).model_dump()
     rows = [{**row, "corpus": HOSTILE, "row": f"{HOSTILE}{row['row']}"} for row in table["rows"][:60]]
@@ -267,7 +267,7 @@ def test_a_bar_moves_and_what_is_printed_meanwhile_is_escaped(tmp_path: Path) ->
     code = (
         "import os, sys, time\nos.environ['COLUMNS'] = '200'\n"  # a narrow terminal cuts the numbers off
         "from dptext.cli import terminal\nterminal.open_streams()\n"
-        "from dptext.cli.progress import counted, say\n"
+        "from dptext.cli.terminal import counted, say\n"
         f"with counted({HOSTILE!r} + ' {{task.nothing}} [red]') as tell:\n"
         f"    tell(3, 9, 'texts'); say({HOSTILE!r}); time.sleep(.3); tell(9, 9, 'texts')\n"
     )

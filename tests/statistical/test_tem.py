@@ -9,8 +9,8 @@ from scipy import stats
 from dptext.embeddings.vectors import WordVectors
 from dptext.mechanisms.words import vocabulary
 from dptext.mechanisms.words.vocabulary import WordDraws, WordPoints
+from dptext.sampling.exponential import SHELLS, TruncatedExponential
 from dptext.sampling.randomness import seeded
-from dptext.sampling.truncated import SHELLS, TruncatedExponential
 
 N = 20_000
 

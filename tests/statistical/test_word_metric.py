@@ -10,7 +10,7 @@ from scipy import stats
 
 from dptext.embeddings.vector_files import load_word_vectors
 from dptext.errors import ConfigError, IncomparableError
-from dptext.mechanisms.words.private_phrases import PrivatePhrases
+from dptext.mechanisms.words.baselines import PrivatePhrases
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy.guarantee import Basis, Unit
 from dptext.sampling.randomness import secure, seeded

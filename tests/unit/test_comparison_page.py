@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from dptext.cli.app import app
 from dptext.compare import measure
-from dptext.compare.report import frontier, page, read_results, summary, write_page, write_private_page
+from dptext.compare.report import frontier, page, read_results, summary, write_page
 from dptext.compare.report.cautions import cautions
 from dptext.compare.report.figures import marker_svg, panel_svg
 from dptext.compare.stored import KeptRow
@@ -453,7 +453,7 @@ def test_private_samples_are_absent_unless_asked_for(tmp_path, full) -> None:
     made = everything(tmp_path / "results").write()
     assert CANARY not in repr(read_results(made))
     target = tmp_path / "report.html"
-    assert write_private_page(made, target).private > 0
+    assert write_page(made, target, show_private=True).private > 0
     text = target.read_text("utf-8")
     assert text.index("This page shows private texts") < text.index("made from PRIVATE records") < text.index(CANARY)
     assert CANARY not in text[: text.index("<details")]
@@ -464,7 +464,7 @@ def test_private_samples_are_absent_unless_asked_for(tmp_path, full) -> None:
 
 def test_asking_for_private_samples_that_were_not_kept(folder) -> None:
     target = folder.write() / "report.html"
-    assert write_private_page(folder.path, target).private == 0
+    assert write_page(folder.path, target, show_private=True).private == 0
     assert "No private samples were kept" in target.read_text("utf-8")
     assert "PRIVATE records" not in target.read_text("utf-8")
     assert "shows private texts" not in target.read_text("utf-8")
@@ -565,9 +565,7 @@ def test_a_cell_without_its_file_is_told(folder) -> None:
     path = folder.write()
     next((path / "cells").iterdir()).unlink()
     found = {each.name: each.items for each in cautions(read_results(path))}
-    assert found["failed"] == (
-        "1 finished cells have no readable file: their certificates and samples are missing here",
-    )
+    assert found["failed"] == ("1 finished cells have no readable file: their certificates and samples are missing",)
 
 
 def test_a_page_that_cannot_be_written(folder) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dptext.compare.reading import read_table
+from dptext.compare.folder import read_table
 from dptext.compare.report import read_results
 from dptext.compare.report.verdict import verdict
 from dptext.privacy.guarantee import Basis, Unit
@@ -136,7 +136,7 @@ def test_what_has_no_reference_or_no_number_is_left_out(folder) -> None:
     assert "better than by public text alone from epsilon 10" in said(folder)[0]
     folder.rows = [row for row in folder.rows if row["row"] != "public-only"]
     assert said(folder) == [
-        "Neither classification nor the meaning of single texts was measured beside public-only: nothing is known."
+        "Neither classification nor the meaning of texts was measured beside public-only: nothing is known."
     ]
 
 

@@ -20,9 +20,8 @@ from dptext.runs import files as file_runs
 from dptext.runs import streaming as pipeline
 from dptext.runs.certificate import certificate_path
 from dptext.runs.files import privatize_file
-from dptext.runs.plan import Plan
+from dptext.runs.plan import Plan, State, draft_path, state_path
 from dptext.runs.results import privatize
-from dptext.runs.resume import State, draft_path, state_path
 from dptext.sampling.randomness import secure, seeded
 from dptext.text import releases
 from dptext.text.formats import Format

@@ -1,7 +1,6 @@
-"""Certificates of real runs in docs/results/certificates: `dptext explain` holds them to their settings.
+"""Certificates of real runs in docs/results/certificates: `dptext explain --without-file` holds them to their settings.
 
-What they were written for is not kept, as it is text of the corpora: its bytes and its number of records are not held
-against anything here.
+What they were written for is not kept, as it is text of the corpora.
 """
 
 import itertools
@@ -14,17 +13,10 @@ import pytest
 
 from dptext.cli.explain import explain_certificate
 from dptext.errors import DataError
-from dptext.runs import verification
 from dptext.runs.certificate import Certificate
 
 KEPT = Path(__file__).parents[2] / "docs/results/certificates"
 NAMES = sorted(path.name.removesuffix(".guarantee.json") for path in KEPT.glob("*.guarantee.json"))
-
-
-@pytest.fixture
-def without_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Certificate, "check_file", lambda *_: None)
-    monkeypatch.setattr(verification, "_count_records", lambda *_: None)
 
 
 def certificate_in(folder: Path, name: str, **changed: object) -> Path:
@@ -40,17 +32,20 @@ def test_all_ways_and_both_units_are_kept() -> None:
     assert {each["unit"] for each in settings} == {"document", "author"}
 
 
-@pytest.mark.usefixtures("without_the_file")
 @pytest.mark.parametrize("name", NAMES)
 def test_its_guarantee_follows_from_its_settings(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     path = KEPT / f"{name}.guarantee.json"
-    explain_certificate(path, None, as_json=False)
+    explain_certificate(path, None, as_json=False, with_file=False)
     said, kept = capsys.readouterr().out, json.loads(path.read_text("utf-8"))
     assert f"Guaranteed (epsilon = 1, delta = 1e-05), per {kept['settings']['unit']}, add or remove one." in said
     assert kept["randomness"] == "secure"
+    assert "The file was not looked at" in said
+    assert "Verified" not in said
+    explain_certificate(path, None, as_json=True, with_file=False)
+    found = json.loads(capsys.readouterr().out)
+    assert (found["verified"], found["follows"]) == (False, True)
 
 
-@pytest.mark.usefixtures("without_the_file")
 @pytest.mark.parametrize("name", NAMES)
 def test_one_that_states_more_than_its_settings_is_refused(name: str, tmp_path: Path) -> None:
     kept = json.loads((KEPT / f"{name}.guarantee.json").read_text("utf-8"))
@@ -64,7 +59,7 @@ def test_one_that_states_more_than_its_settings_is_refused(name: str, tmp_path: 
         {"randomness": "seeded"},
     ):
         with pytest.raises(DataError):
-            explain_certificate(certificate_in(tmp_path, name, **changed), None, as_json=False)
+            explain_certificate(certificate_in(tmp_path, name, **changed), None, as_json=False, with_file=False)
 
 
 @pytest.mark.parametrize("name", NAMES)

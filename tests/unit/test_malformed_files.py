@@ -21,7 +21,7 @@ import pytest
 
 from compared import experiment
 from dptext.compare.experiment import parse_experiment, read_experiment
-from dptext.compare.reading import read_json, read_measured
+from dptext.compare.folder import read_json, read_measured
 from dptext.compare.recommend import Asked, Recommendation, recommend, reduced
 from dptext.compare.report import read_results
 from dptext.compare.stored import MeasuredTable

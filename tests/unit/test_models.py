@@ -17,7 +17,7 @@ from dptext.embeddings.vector_files import load_saved_word_vectors, save_word_ve
 from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism
-from dptext.mechanisms.words.private_phrases import PrivatePhrases
+from dptext.mechanisms.words.baselines import PrivatePhrases
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.runs import models as config
 from dptext.runs.models import MODEL_FILE, load_model, save_model

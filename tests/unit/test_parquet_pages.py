@@ -180,5 +180,5 @@ def test_no_damaged_footer_ends_the_process(tmp_path: Path) -> None:
 def test_what_a_file_unpacks_to_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "in.parquet"
     pq.write_table(pa.table({"text": ["a" * 1_000] * 30_000}), path)
-    monkeypatch.setattr("dptext.text.parquet_rows.most_bytes", lambda _: 10_000_000)
+    monkeypatch.setattr("dptext.text.packed_rows.most_bytes", lambda _: 10_000_000)
     assert parquet_pages.LARGE in fault(path)

@@ -17,7 +17,7 @@ from dptext.errors import (
 )
 from dptext.ledger.books import Ledger
 from dptext.ledger.subjects import AS_SPELLED, SubjectKey
-from dptext.mechanisms.words.private_phrases import PrivatePhrases
+from dptext.mechanisms.words.baselines import PrivatePhrases
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit

@@ -10,7 +10,7 @@ import pytest
 
 from dptext.errors import ConfigError, DataError, IncomparableError, NoGuaranteeError, PrivacyError
 from dptext.mechanism import compared, seen
-from dptext.mechanisms.words.private_phrases import PrivatePhrases
+from dptext.mechanisms.words.baselines import PrivatePhrases
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy.guarantee import Basis, Unit
 from dptext.runs import files as file_runs

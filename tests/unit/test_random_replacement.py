@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dptext.errors import ConfigError, NoGuaranteeError
-from dptext.mechanisms.words.random_replacement import RandomReplacement
+from dptext.mechanisms.words.baselines import RandomReplacement
 from dptext.privacy.events import NoEvent
 from dptext.privacy.guarantee import Basis, Unit
 from dptext.runs.results import privatize

@@ -20,12 +20,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dptext.errors import DataError
-from dptext.text import csv_rows, ids, json_columns, lines, parquet_rows
+from dptext.text import csv_rows, ids, lines, packed_rows
+from dptext.text import rows as file_rows
 from dptext.text.batches import Batch, groups
 from dptext.text.csv_rows import csv_chunks
 from dptext.text.formats import is_scalar, string_fault
 from dptext.text.lines import Bad, Broken, blocks_of, lines_of
-from dptext.text.parquet_rows import values_of
+from dptext.text.packed_rows import values_of
 from dptext.text.plain_texts import PlainTexts, plain_scalars, plain_texts
 from dptext.text.reading import OnError, read_batches, read_records
 from dptext.text.records import Fields, Record
@@ -46,9 +47,9 @@ rows = st.fixed_dictionaries(
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of a few lines, each of them offered to pyarrow, and a few rows of Parquet."""
-    monkeypatch.setattr(parquet_rows, "_MOST_ROWS", 3)
+    monkeypatch.setattr(packed_rows, "_MOST_ROWS", 3)
     monkeypatch.setattr(lines, "_BLOCK", 200)
-    monkeypatch.setattr(json_columns, "_WORTH", 1)
+    monkeypatch.setattr(file_rows, "_WORTH", 1)
 
 
 @pytest.fixture(scope="module")
@@ -180,18 +181,18 @@ def test_what_pyarrow_would_pass_is_told_as_without_it(line: bytes, tmp_path: Pa
     for on_error in OnError:
         found = from_file(path, Fields(id="id", label="label"), on_error)
         with monkeypatch.context() as own:
-            own.setattr(json_columns, "_WORTH", 10**9)
+            own.setattr(file_rows, "_WORTH", 10**9)
             assert found == from_file(path, Fields(id="id", label="label"), on_error)
         assert any(not isinstance(event, Record) for event in found)
 
 
 def test_pyarrow_reads_plain_json_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     block = b"".join(ROW[:-1] % number + b',"more":"2026-01-01"}\n' for number in range(50))
-    found = json_columns.json_columns(block, ["text", "id"])
+    found = file_rows.json_columns(block, ["text", "id"])
     assert found is not None
     assert {name: list(column) for name, column in found.items()} == {"text": ["a"] * 50, "id": [*map(str, range(50))]}
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    assert json_columns.json_columns(block, ["text", "id"]) is None
+    assert file_rows.json_columns(block, ["text", "id"]) is None
 
 
 @pytest.mark.parametrize(("opened", "closed"), [("[", "]"), ('{"a":', "}"), ('[{"a":', "}]")])
@@ -200,13 +201,11 @@ def test_pyarrow_is_given_no_depth_that_ends_the_process(
 ) -> None:
     """It goes down by recursion: 10,000 levels ended in SIGSEGV. Brackets of many lines do not add up."""
     given: list[object] = []
-    monkeypatch.setattr(
-        json_columns, "_parsed", lambda *parts: given.append(parts) or (_ for _ in ()).throw(ValueError)
-    )
+    monkeypatch.setattr(file_rows, "_parsed", lambda *parts: given.append(parts) or (_ for _ in ()).throw(ValueError))
     deep = b'{"text":"a","more":' + (opened * 100_000 + "1" + closed * 100_000).encode() + b"}"
-    assert json_columns.json_columns(ROW % 10 + b"\n" + deep, ["text"]) is None
+    assert file_rows.json_columns(ROW % 10 + b"\n" + deep, ["text"]) is None
     assert not given
-    assert json_columns.json_columns(b'{"text":"[["}\n' * 5_000, ["text"]) is None
+    assert file_rows.json_columns(b'{"text":"[["}\n' * 5_000, ["text"]) is None
     assert given
     monkeypatch.undo()
     path = tmp_path / "in.jsonl"
@@ -360,7 +359,7 @@ def test_texts_of_parquet_that_are_not_utf8_are_told_one_by_one(values: list[byt
 
 
 def test_a_huge_row_group_is_read_in_small_parts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_rows, "_MOST_ROWS", 2**13)
+    monkeypatch.setattr(packed_rows, "_MOST_ROWS", 2**13)
     path = folder / "long.parquet"
     for size, most in ((20_000, 80), (1, 2**13)):
         texts = [f"{number}" * size for number in range(100, 100 + 20_000 // size * 10 + 400)][:12_000]

@@ -11,8 +11,7 @@ from commands import dptext
 from dptext.errors import ConfigError
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.runs.files import privatize_file
-from dptext.runs.plan import Plan
-from dptext.runs.resume import State
+from dptext.runs.plan import Plan, State
 from vectors import sentences
 
 PLAN = Plan(batch_size=10)

@@ -10,9 +10,9 @@ from dptext.embeddings.vectors import WordVectors
 from dptext.errors import PrivacyError
 from dptext.mechanisms.words.vocabulary import WordDraws, WordPoints, frequent_words, spread_words
 from dptext.mechanisms.words.word_metric import WordMetric
-from dptext.sampling import truncated
+from dptext.sampling import exponential
+from dptext.sampling.exponential import SHELLS, TruncatedExponential, proposal_weights
 from dptext.sampling.randomness import secure, seeded
-from dptext.sampling.truncated import SHELLS, TruncatedExponential, proposal_weights
 from dptext.text.records import Record
 
 CLOSE = Fraction(1, 2**40)
@@ -40,7 +40,7 @@ def chances(draws: WordDraws, index: int, shells: np.ndarray, monkeypatch: pytes
     """The probability of each word for proposals by these shells: of being proposed, times that of being kept."""
     seen = []
     with monkeypatch.context() as patch:
-        patch.setattr(truncated, "wide_bernoulli", lambda limbs, source: seen.append(limbs))
+        patch.setattr(exponential, "wide_bernoulli", lambda limbs, source: seen.append(limbs))
         draws.choice.keep(distances_of(draws, index), shells, secure())
     kept = [Fraction(weight, 2**119) for weight in whole(seen[0])]
     assert max(kept) <= 1

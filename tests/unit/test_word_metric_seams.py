@@ -16,12 +16,12 @@ from dptext.errors import ConfigError
 from dptext.mechanism import HasDistribution, HasLatent, HasMetric
 from dptext.mechanisms.registry import SPECS
 from dptext.mechanisms.words import word_by_word
-from dptext.mechanisms.words.private_phrases import PrivatePhrases
+from dptext.mechanisms.words.baselines import PrivatePhrases
 from dptext.mechanisms.words.vocabulary import WordDraws
 from dptext.mechanisms.words.word_metric import REVEALS, WordMetric
-from dptext.sampling import truncated
+from dptext.sampling import exponential
+from dptext.sampling.exponential import LEAST_DISTANCE
 from dptext.sampling.randomness import secure, seeded
-from dptext.sampling.truncated import LEAST_DISTANCE
 from dptext.text import tokens as text
 from dptext.text.records import Record
 from dptext.text.tokens import tokenize
@@ -150,9 +150,9 @@ def test_the_distribution_is_that_of_the_integer_weights(
         weights.extend(sum(int(limb) << (40 * i) for i, limb in enumerate(column)) for column in limbs.T)
         return bernoulli(limbs, source)
 
-    keep, bernoulli = WordDraws._keep, truncated.wide_bernoulli
+    keep, bernoulli = WordDraws._keep, exponential.wide_bernoulli
     monkeypatch.setattr(WordDraws, "_keep", proposed)
-    monkeypatch.setattr(truncated, "wide_bernoulli", watched)
+    monkeypatch.setattr(exponential, "wide_bernoulli", watched)
     mechanism.privatize([one(f"{word} " * 300)], seeded(0))
     stated = mechanism.output_distribution(one(word))
     ratios = {

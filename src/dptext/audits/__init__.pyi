@@ -4,13 +4,13 @@ from .divergence.divergence import measure as measure
 from .divergence.divergence import measure_vectors as measure_vectors
 from .divergence.estimators import DivergenceSettings as DivergenceSettings
 from .divergence.findings import DivergenceReport as DivergenceReport
-from .inference.attribution import epsilon_from_attribution as epsilon_from_attribution
 from .inference.authorship import AuthorSplit as AuthorSplit
 from .inference.authorship import attribute as attribute
 from .inference.authorship import attribute_releases as attribute_releases
 from .inference.authorship import split_authors as split_authors
 from .inference.authorship_report import AttributionRow as AttributionRow
 from .inference.authorship_report import AuthorshipReport as AuthorshipReport
+from .inference.authorship_report import epsilon_from_attribution as epsilon_from_attribution
 from .inference.trait import infer_trait as infer_trait
 from .inference.trait import infer_trait_from_releases as infer_trait_from_releases
 from .inference.trait_report import TraitReport as TraitReport

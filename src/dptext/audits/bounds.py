@@ -96,9 +96,7 @@ def epsilon_from_rates(
     runs on the second, false positives those with the event; at most 1e9 of either. The delta is that of the guarantee
     under test, the confidence in (0, 1). `tests` counts events x directions x pairs of inputs that were looked at. The
     opposite direction (the event is more frequent on the second input) is a further test: swap the inputs and count 2.
-
-    Raises:
-        ConfigError: counts that are not integers or not possible, or a setting out of its range.
+    ConfigError: counts that are not integers or not possible, or a setting out of its range.
     """
     _validate.probability(delta=delta)
     rates = _rates(true_positives, positives, false_positives, negatives, confidence, tests)

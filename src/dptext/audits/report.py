@@ -1,17 +1,23 @@
-"""What a trial found, and whether that refutes a guarantee; and the lines that reports of attacks share."""
+"""What a trial found, whether that refutes a guarantee, and what reports of attacks share, on attributes above all."""
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from decimal import ROUND_FLOOR, Context
-from typing import ClassVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
+import numpy as np
+
+from dptext._wording import markdown_table
+from dptext.audits.subjects import OnCount
 from dptext.errors import ConfigError, IncomparableError
-from dptext.estimates import Estimate
+from dptext.estimates import Estimate, bonferroni, clopper_pearson
 from dptext.notebook import html_text
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit, format_delta, format_epsilon
-from dptext.types import Json, as_json
+from dptext.sampling.bootstrap import bootstrap_mean
+from dptext.types import Floats, Json, as_json
 
 
 class Result:
@@ -45,19 +51,15 @@ def exactly(value: float, confidence: float) -> Estimate:
 class Report(Result):
     """The outcome of one trial, of two neighbours by unit, relation, metric and what is revealed.
 
-    Attributes:
-        attack: which audit this was.
-        measures: what the next three numbers are.
-        main: how well the attack did.
-        baseline: the same number for an attacker who does not look at the output, or what the claim allows.
-        control: the same attack where there is nothing to find, or the p-value of the hypothesis that the sampler draws
-            from what it declares. A fault of the audit or of the declaration shows here.
-        epsilon_lower_bound: no smaller epsilon can be true at this delta, with probability `confidence`. It is per unit
-            of distance where there is a metric. 0 says nothing.
-        confidence: of the bound; 1 where nothing is estimated.
-        ceiling: the largest bound that this number of runs can show; infinite for audits that read densities.
-        defects: findings that refute any claim, such as a sampler that does not draw from the density from which its
-            guarantee was derived.
+    The attack is which audit this was. `measures` says what the next three numbers are: how well the attack did; the
+    same for an attacker who does not look at the output, or what the claim allows; and the same attack where there is
+    nothing to find, or the p-value of the hypothesis that the sampler draws from what it declares. A fault of the audit
+    or of the declaration shows in the last, the control.
+
+    No smaller epsilon than the lower bound can be true at this delta, with probability `confidence`, which is 1 where
+    nothing is estimated. It is per unit of distance where there is a metric. 0 says nothing. The `ceiling` is the
+    largest bound that this number of runs can show; infinite for audits that read densities. Defects are findings that
+    refute any claim, such as a sampler that does not draw from the density from which its guarantee was derived.
     """
 
     attack: str
@@ -131,9 +133,7 @@ class Report(Result):
             + (f" (confidence {100 * self.confidence:.6g}%)." if self.confidence < 1 else " (exact)."),
         ]
         if not math.isinf(self.ceiling):
-            lines.append(
-                f"So many runs can show no more than {self.ceiling:.3g}: a larger epsilon cannot be refuted so."
-            )
+            lines.append(f"So many runs can show no more than {self.ceiling:.3g}: no larger epsilon can be refuted so.")
         lines += [f"Defect: {defect}." for defect in self.defects]
         if guarantee is not None:
             lines.append(self._verdict(guarantee))
@@ -155,15 +155,99 @@ def _shown(estimate: Estimate) -> str:
     return f"{estimate.value:.3g}" if estimate.low == estimate.high else str(estimate)
 
 
-def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table in Markdown, all columns padded to their width."""
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    return [
-        "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |"
-        for line in (head, ["-" * width for width in widths], *rows)
-    ]
-
-
 def signature_line(signature: Mapping[str, Json]) -> str:
     """The settings that made the numbers, in one line."""
     return "[" + "|".join(f"{key}:{json.dumps(value)}" for key, value in signature.items()) + "]"
+
+
+def mean_cosine(first: Floats, second: Floats, *, seed: int, confidence: float) -> Estimate:
+    """Mean cosine of vectors of norm 1 (or 0), row by row, `(n_texts, dim)` each; bootstrap over rows."""
+    return bootstrap_mean(np.clip(np.einsum("ij,ij->i", first, second), -1.0, 1.0), seed=seed, confidence=confidence)
+
+
+def scores_of(
+    taught: Mapping[str, Sequence[str]],
+    trainers: Mapping[str, Callable[[Sequence[str]], Callable[[Sequence[str]], Floats]]],
+    outputs: Sequence[str],
+    originals: Sequence[str],
+    on_attacker: OnCount | None,
+) -> tuple[dict[str, Floats], dict[str, Floats]]:
+    """Scores of the outputs by each attacker, taught in each way, and of the originals by the static ones."""
+    scores: dict[str, Floats] = {}
+    plain: dict[str, Floats] = {}
+    for knowledge, texts in taught.items():
+        for name, train in trainers.items():
+            attacker = train(texts)
+            scores[f"{name}, {knowledge}"] = attacker(outputs)
+            if knowledge == "static":
+                plain[f"originals: {name}, {knowledge}"] = attacker(originals)
+            if on_attacker is not None:
+                on_attacker(len(scores), len(trainers) * len(taught))
+    return scores, plain
+
+
+class _Row(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def accuracy(self) -> Estimate: ...
+
+    def cells(self) -> Mapping[str, Estimate]: ...
+
+
+Row = TypeVar("Row", bound=_Row)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InferenceReport(Result, Generic[Row]):
+    """The outcome of an attack on an attribute. It shows no text.
+
+    The attacks are on the releases, static ones first. The controls are the same guesses held against permuted truths:
+    they are at chance, or the audit counts wrongly. The baselines are the static attackers on the originals (no privacy
+    at all), and attackers that look at no text. The embedder is behind some attackers and the similarities.
+    """
+
+    attacks: tuple[Row, ...]
+    controls: tuple[Row, ...]
+    baselines: tuple[Row, ...]
+    training_texts: int
+    attacked_texts: int
+    embedder: str
+    notes: tuple[str, ...] = ()
+    signature: Mapping[str, Json] = field(default_factory=dict, hash=False)
+
+    ALSO = ("control_holds",)
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """All rows, in the order of the table."""
+        return (*self.attacks, *self.controls, *self.baselines)
+
+    @property
+    def control_holds(self) -> bool:
+        """Whether chance is in the interval of every control's accuracy, as in at least 95 of 100 honest audits."""
+        (n, chance), confidence = self._guessed(), 1 - bonferroni(0.95, len(self.controls))
+        rights = [round(row.accuracy.value * n) for row in self.controls]
+        found = [clopper_pearson(right, n, confidence=confidence) for right in rights]
+        return all(each.low <= chance <= each.high for each in found)
+
+    @abstractmethod
+    def _guessed(self) -> tuple[int, float]:
+        """How many guesses a row counts, and how often one at random is right."""
+
+    @abstractmethod
+    def _said(self) -> tuple[str, str]:
+        """What was attacked, and what that says of epsilon."""
+
+    def to_markdown(self) -> str:
+        """A table in Markdown between its settings and what to know when reading it."""
+        settings, found = self._said()
+        rows = [
+            [row.name, *(f"{cell.value:.3f} [{cell.low:.3f}, {cell.high:.3f}]" for cell in row.cells().values())]
+            for row in self.rows
+        ]
+        table = markdown_table(["attacker", *self.rows[0].cells()], rows)
+        fault = () if self.control_holds else ("A control is not at chance: do not rely on these numbers.",)
+        lines = [settings, "", *table, "", found, *fault, *self.notes, signature_line(self.signature)]
+        return "\n".join(lines) + "\n"

@@ -100,10 +100,9 @@ def claim_of(subject: Subject) -> Guarantee | None:
     events = [event for event in stated if isinstance(event, Event) and not isinstance(event, MetricEvent)]
     if len(events) < len(stated):
         return None
-    own = float(subject.delta) if hasattr(subject, "delta") else 0.0
     return accounting.guarantee(
         events,
-        max(accounting.slack(events), own),
+        max(accounting.slack(events), float(subject.delta) if hasattr(subject, "delta") else 0.0),
         unit=Unit.DOCUMENT,
         basis=Basis.CLAIMED if hasattr(subject, "claimed") else Basis.PROVEN,
     )

@@ -22,7 +22,7 @@ from dptext.runs.plan import Plan
 from dptext.text.batches import Batch
 from dptext.text.formats import Format, detect_format
 from dptext.text.inputs import parse_json, read_whole, telling
-from dptext.text.parquet_rows import load_pyarrow
+from dptext.text.packed_rows import load_pyarrow
 from dptext.text.reading import read_batches, read_records
 from dptext.text.row_checks import needed
 

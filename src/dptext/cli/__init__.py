@@ -1,4 +1,4 @@
-"""The command line. The tables name every command: where it is, and its help. `lazy` imports the one that runs."""
+"""The command line. The tables name every command: where it is, and its help. `app` imports the one that runs."""
 
 from typing import Final
 
@@ -20,7 +20,7 @@ COMMANDS: Final = {
         "dptext explain reviews.private.csv",
     ),
     "fit": (
-        "fit:fit",
+        "mechanisms:fit",
         "Make a model for `privatize --model` from public records. Some mechanisms learn from private ones.",
         "dptext fit --mechanism candidates --set epsilon=10 --public public.csv --out reviews.model",
     ),
@@ -50,7 +50,7 @@ COMMANDS: Final = {
         "dptext recommend --unit document --epsilon 10 --task classification",
     ),
     "report": (
-        "report:report",
+        "compare:report",
         "Write what `compare` measured as one HTML page. It needs no network and no JavaScript.",
         "dptext report results --out report.html",
     ),
@@ -168,7 +168,7 @@ _UTILITY: Final = {
         "dptext utility classification in.csv out.csv --public public.csv --test test.csv --label-field stars",
     ),
     "balance": (
-        "utility.balance:balance",
+        "utility.corpus:balance",
         "Error of the class balance recovered from the releases. --model corrects it by what it does to public texts.",
         "dptext utility balance reviews.csv reviews.private.csv --public public.csv --label-field stars",
     ),

@@ -76,7 +76,6 @@ def interval(found: Estimate) -> str:
 def _beside(
     subject: str, said: tuple[str, str, str], own: Estimate, other: Estimate, references: str, *, sign: int = 1
 ) -> str:
-    """Whether a number is above (with sign -1: below) that of the references, in a sentence."""
     state = sign * ((own.low > other.high) - (own.high < other.low))
     slightly = "slightly " if abs(own.value - other.value) < _SLIGHT else ""
     overlap = "" if state else "; their intervals overlap"
@@ -210,13 +209,11 @@ def _guessed(doing: str, hits: Mapping[str, tuple[Estimate, int]], attacks: int,
     """Whether the best attack is better than a guess, by rows of which the first ones are attacks on the releases."""
     own = best_share(list(hits.values())[:attacks])
     plain = best_share([found for name, found in hits.items() if name.startswith("originals")])
-    best = f"the best is right for {short(own.value)}, on the originals for {short(plain.value)}"
+    right = f"right for {short(own.value)}, on the originals for {short(plain.value)}, and a guess for {short(chance)}"
     if own.low > chance:
-        return f"Attackers {doing} better than by guessing: {best}, and a guess for {short(chance)}."
+        return f"Attackers {doing} better than by guessing: the best is {right}."
     known = "" if plain.low > chance else ", nor on the originals, so nothing is known of the releases"
-    return (
-        f"Attackers are not shown to {doing} better than by guessing{known}: {best}, and a guess for {short(chance)}."
-    )
+    return f"Attackers are not shown to {doing} better than by guessing{known}: the best is {right}."
 
 
 def comparison(rows: Sequence[KeptRow]) -> list[str]:

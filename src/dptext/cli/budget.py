@@ -64,9 +64,7 @@ def open_account(
     if not 0 < epsilon < float("inf"):
         raise ConfigError(f"Expected --epsilon {epsilon!r} > 0 and finite.")
     if not 0 <= delta <= MAX_MEANINGFUL_DELTA:
-        raise ConfigError(
-            f"Expected --delta {delta!r} from 0 to {MAX_MEANINGFUL_DELTA:g}: above, a limit protects nobody."
-        )
+        raise ConfigError(f"Expected --delta {delta!r} from 0 to {MAX_MEANINGFUL_DELTA:g}: above, it protects nobody.")
     limit = Guarantee(epsilon, delta, Unit(unit), member(Relation, "--relation", relation))
     require_openable(name, limit, name if dataset is None else dataset)
     key_path = subject_key or default_key(opened(ledger))
@@ -95,9 +93,7 @@ def open_account(
 def show(
     ledger: LedgerOption,
     name: OptionalName = None,
-    tight: Annotated[
-        bool, Option("--tight", help="Also what the charges cost by the tightest known bound; takes seconds.")
-    ] = False,
+    tight: Annotated[bool, Option("--tight", help="Also their cost by the tightest bound; takes seconds.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Print one account, or all; with --tight also what the tightest known bound makes of the charges."""
@@ -227,5 +223,4 @@ def verify(ledger: LedgerOption, name: OptionalName = None, as_json: JsonOption 
 def upgrade(ledger: LedgerOption) -> None:
     """Bring the books to the newest schema."""
     books = opened(ledger)
-    done = books.upgrade()
-    print(f"{books.name} has the newest schema{' now' if done else ' already'}.")
+    print(f"{books.name} has the newest schema{' now' if books.upgrade() else ' already'}.")

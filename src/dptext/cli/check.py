@@ -9,15 +9,7 @@ from typing import Annotated, Final
 from typer import Option
 
 from dptext._wording import plural
-from dptext.cli.options import (
-    DelimiterOption,
-    EncodingOption,
-    FormatOption,
-    JsonOption,
-    as_typed,
-    file_argument,
-    member,
-)
+from dptext.cli import options
 from dptext.text.formats import PACKED, Format
 from dptext.text.reading import MAX_CHARACTERS
 from dptext.text.survey import LONG, Column, Survey, survey
@@ -35,22 +27,22 @@ _NAMES: Final = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 
 
 def check(
-    path: Annotated[Path, file_argument(metavar="FILE", help="Records, as of `privatize`.")],
+    path: Annotated[Path, options.file_argument(metavar="FILE", help="Records, as of `privatize`.")],
     text_field: Annotated[str | None, Option(help="Field of the text; default: the one of the longest texts.")] = None,
-    input_format: FormatOption = None,
-    delimiter: DelimiterOption = None,
-    encoding: EncodingOption = None,
-    as_json: JsonOption = False,
+    input_format: options.FormatOption = None,
+    delimiter: options.DelimiterOption = None,
+    encoding: options.EncodingOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Say what a file holds, without a text of it, and the command line that reads it."""
-    kind = None if input_format is None else member(Format, "--format", input_format)
+    kind = None if input_format is None else options.member(Format, "--format", input_format)
     found = survey(path, format=kind, delimiter=delimiter, encoding=encoding, text=text_field)
-    options = _options(found, kind)
+    typed = _options(found, kind)
     if as_json:
-        print(json.dumps(_data(found, options), indent=2))
+        print(json.dumps(_data(found, typed), indent=2))
         return
     table = [] if found.format is Format.TEXT else [*_table(found), ""]
-    lines = [_answer(found), NOT_PROTECTED, "", *_facts(found, encoding), "", *table, *_commands(found, options)]
+    lines = [_answer(found), NOT_PROTECTED, "", *_facts(found, encoding), "", *table, *_commands(found, typed)]
     print("\n".join(lines))
 
 
@@ -127,7 +119,7 @@ def _table(found: Survey) -> list[str]:
 def form_options(found: Survey) -> list[str]:
     """The options that read a file of this form."""
     usual = "\t" if found.format is Format.TSV else ","
-    return as_typed(
+    return options.as_typed(
         delimiter=None if found.delimiter in (None, usual) else str(found.delimiter).replace("\t", "\\t"),
         encoding=None if found.encoding == "utf-8" else found.encoding,
         on_error="skip" if found.bad else None,
@@ -136,26 +128,26 @@ def form_options(found: Survey) -> list[str]:
 
 def _options(found: Survey, named: Format | None) -> list[str]:
     column = found.texts
-    options = [] if named is None else ["--format", str(named)]
-    options += form_options(found)
+    typed = [] if named is None else ["--format", str(named)]
+    typed += form_options(found)
     if found.format is not Format.TEXT and found.text not in (None, "text"):
-        options += ["--text-field", str(found.text) if found.named else "NAME"]
-    return [*options, *["--empty-nulls"] * bool(column.nulls), *["--strip-html"] * bool(column.tags)]
+        typed += ["--text-field", str(found.text) if found.named else "NAME"]
+    return [*typed, *["--empty-nulls"] * bool(column.nulls), *["--strip-html"] * bool(column.tags)]
 
 
-def _commands(found: Survey, options: list[str]) -> list[str]:
+def _commands(found: Survey, typed: list[str]) -> list[str]:
     path = found.path
     out = path.with_name(f"{path.name.partition('.')[0]}.private.jsonl")  # as `dptext init` names it
-    layout = f" {shlex.join(options)}".replace(" --on-error skip", "").rstrip()  # `fit` skips nothing
+    layout = f" {shlex.join(typed)}".replace(" --on-error skip", "").rstrip()  # `fit` skips nothing
     return [
         "Public texts of the same kind and form (PUBLIC) make a model, which privatizes the file:",
         f"  dptext fit --mechanism candidates --set epsilon=10 --public PUBLIC --out MODEL{layout}",
-        f"  {shlex.join(['dptext', 'privatize', str(path), str(out), *options])} --model MODEL",
+        f"  {shlex.join(['dptext', 'privatize', str(path), str(out), *typed])} --model MODEL",
         "Which mechanism, and at which epsilon: dptext recommend",
     ]
 
 
-def _data(found: Survey, options: list[str]) -> dict[str, object]:
+def _data(found: Survey, typed: list[str]) -> dict[str, object]:
     columns = [
         {"name": name if found.named else None, **dict(zip(_HEADINGS, values, strict=True))}
         for name, values in _columns(found).items()
@@ -171,5 +163,5 @@ def _data(found: Survey, options: list[str]) -> dict[str, object]:
         "with_tags": found.texts.tags,
         "long": found.texts.long,
         "columns": columns,
-        "options": options,
+        "options": typed,
     }

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dptext.cli import options
 from dptext.cli.config import config
-from dptext.cli.progress import counted
+from dptext.cli.terminal import counted
 from dptext.embeddings import encoders
 from dptext.errors import ConfigError
 from dptext.mechanism import FitProgress, Learns, Mechanism, Spec, Traits

@@ -1,18 +1,20 @@
-"""`dptext compare`: a grid of mechanisms, settings and corpora, as one table in a folder."""
+"""`dptext compare`: a grid of mechanisms, settings and corpora, as one table in a folder; and `dptext report` of it."""
 
+import json
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Final
 
-from typer import Option
+from typer import Argument, Option
 
-from dptext._wording import plural
-from dptext.audits.report import markdown_table
+from dptext._wording import markdown_table, plural
 from dptext.cli.answers import Printing, comparison
 from dptext.cli.audit import EXIT_REFUTED
-from dptext.cli.options import file_argument, folder_option, spread
-from dptext.cli.progress import advising, counted, say
+from dptext.cli.options import ForceOption, JsonOption, file_argument, folder_option, folder_path, output_option, spread
+from dptext.cli.terminal import advising, counted, say
 from dptext.errors import ConfigError
+from dptext.text.files import Target
 from dptext.types import Json, fields_as_json
 
 #: The exit code of a grid in which a cell failed and no guarantee was refuted.
@@ -82,3 +84,46 @@ def compare(
     if summary.refuted:
         return EXIT_REFUTED
     return EXIT_FAILED_CELLS if summary.failed else 0
+
+
+PAGE = "report.html"
+
+
+def report(
+    folder: Annotated[Path, Argument(metavar="DIR", parser=folder_path, help="Folder that `dptext compare` wrote.")],
+    target: Annotated[Path | None, output_option("--out", help="The page; default: DIR/report.html.")] = None,
+    show_private: Annotated[bool, Option("--show-private", help="Also show private samples, where kept.")] = False,
+    as_markdown: Annotated[bool, Option("--markdown", help="Print a table for each corpus, not the page.")] = False,
+    metric: Annotated[list[str] | None, Option(help="A column of --markdown, as fidelity.cosine. Repeatable.")] = None,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the page of a comparison and say what is in it, or print its tables."""
+    from dptext.compare.report import markdown, read_results, write_page
+
+    if as_markdown:
+        if target is not None or show_private or as_json:
+            raise ConfigError("Expected --markdown without --out, --show-private or --json: it prints tables.")
+        print(markdown(read_results(folder), metric or []), end="")
+        return
+    if metric:
+        raise ConfigError("Expected --metric with --markdown: the page shows every metric.")
+    path = target or folder / PAGE
+    written = write_page(folder, Target(path, force), show_private=show_private)
+    if show_private:
+        say(
+            f"Warning: {path} shows {written.private} private texts and what was made of them; do not hand it on."
+            if written.private
+            else "No private samples were kept: `dptext compare --keep-private-samples` keeps them."
+        )
+    if as_json:
+        print(json.dumps({"path": str(path), **asdict(written)}, indent=2))
+        return
+    open_cells = written.total - written.done - written.failed
+    counts = [
+        f"{written.done} of {written.total} cells",
+        *([f"{written.failed} failed"] if written.failed else []),
+        *([f"{open_cells} not done yet"] if open_cells > 0 else []),
+        f"{written.warnings} warnings",
+    ]
+    print(*written.verdict, f"{path}: {', '.join(counts)}.", sep="\n")

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from dptext.cli.progress import say
+from dptext.cli.terminal import say
 from dptext.errors import ConfigError
 from dptext.runs.specs import read_toml
 

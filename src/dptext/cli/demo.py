@@ -14,11 +14,10 @@ from rich.table import Table
 from dptext.audits.membership.attacks import PROXY, MembershipResult
 from dptext.audits.membership.members import split_members
 from dptext.cli.answers import short
-from dptext.cli.audit.membership_attacks import attack_classifier
+from dptext.cli.audit.membership import attack_classifier
 from dptext.cli.chosen import fitted_on
 from dptext.cli.options import JsonOption
-from dptext.cli.progress import counted, say
-from dptext.cli.terminal import plain_console
+from dptext.cli.terminal import counted, plain_console, say
 from dptext.cli.utility.table import Judged, cell, read_back, table
 from dptext.embeddings.tfidf import load_sklearn
 from dptext.mechanism import Mechanism
@@ -112,10 +111,9 @@ def run() -> Findings:
     judged = Judged(SPEC.kind, private, releases, public, SAMPLE_LABELS, EPSILON, SEED)
     kept = table(judged, test=test, classifier="tfidf")
     split = split_members(private, seed=SEED)
-    trained = {"the originals": None, "what was released": mechanism}
     leaked = {
         name: attack_classifier(split, each, attack="shokri", classifier="tfidf", seed=SEED)[""]
-        for name, each in trained.items()
+        for name, each in {"the originals": None, "what was released": mechanism}.items()
     }
     say("a synthetic corpus")
     corpus = synthesize(private, public, epsilon=1, labels=list(SAMPLE_LABELS), encoder="glove", about=1000)
@@ -159,7 +157,6 @@ def _kept(found: UtilityTable) -> Table:
 
 
 def _lesson(kept: UtilityTable) -> str:
-    """What the column of accuracies is worth, in the numbers of the rows."""
     accuracy = {row.name: row.accuracy.accuracy for row in kept.rows if row.accuracy is not None}
     public, own = accuracy["public-only"], accuracy[SPEC.kind]
     shown = (

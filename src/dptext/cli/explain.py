@@ -11,8 +11,7 @@ from typer import Argument, Option
 
 from dptext.cli import options
 from dptext.cli.chosen import Settings
-from dptext.cli.progress import say
-from dptext.cli.terminal import escaped
+from dptext.cli.terminal import escaped, say
 from dptext.errors import ConfigError, DataError
 from dptext.mechanism import HasRemarks, Promise, Remarks, Spec, settings
 from dptext.privacy.events import event_to_dict
@@ -49,6 +48,9 @@ def explain(
         str | None, Option("--for", metavar="legal", help="Say it on one page, for whoever answers for OUT.")
     ] = None,
     page: Annotated[Path | None, options.output_option("--html", help="With --for: the same as HTML, one A4.")] = None,
+    without_file: Annotated[
+        bool, Option("--without-file", help="OUT is not at hand: hold its certificate against its settings alone.")
+    ] = False,
     force: options.ForceOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -63,6 +65,8 @@ def explain(
         raise ConfigError("Expected a certificate with --ledger: the books speak of releases.")
     if (reader is not None and (certificate is None or is_model or as_json)) or (page is not None and reader is None):
         raise ConfigError("Expected --for legal with OUT.guarantee.json, without --json; and --html FILE only with it.")
+    if without_file and (certificate is None or is_model):
+        raise ConfigError("Expected OUT.guarantee.json with --without-file.")
     if certificate is None:
         spec = named.chosen_spec()
         _show(spec, _promised(spec, unit, delta), _remarks(spec), as_json)
@@ -70,11 +74,17 @@ def explain(
         _explain_model(certificate, unit=unit, delta=delta, as_json=as_json)
     else:
         target = None if page is None else Target(page, force, private=False)
-        explain_certificate(certificate, ledger, as_json, reader, target)
+        explain_certificate(certificate, ledger, as_json, reader, target, with_file=not without_file)
 
 
 def explain_certificate(
-    path: Path, ledger: str | None, as_json: bool, reader: Reader | None = None, page: Target | None = None
+    path: Path,
+    ledger: str | None,
+    as_json: bool,
+    reader: Reader | None = None,
+    page: Target | None = None,
+    *,
+    with_file: bool = True,
 ) -> None:
     """Verify a certificate against its file, its spec and the ledger if one is named, then say it in words.
 
@@ -91,14 +101,14 @@ def explain_certificate(
         from dptext.ledger.books import Ledger
 
         books = Ledger.at(ledger)
-    found = verify(path, ledger=books)
+    found = verify(path, ledger=books, with_file=with_file)
     certificate = found.certificate
     if given != path and Path(certificate.output).name != given.name:
         raise DataError(f"{path} is not the certificate of {given}: it speaks of a file of another name.")
     if as_json:
         older = {"also_assumed": list(found.also_assumed)} if found.also_assumed else {}
         said = {**json.loads(certificate.to_json()), "schema": certificate.schema, **older}
-        print(json.dumps({"verified": True, **said}, indent=2))
+        print(json.dumps({"verified": with_file, **({} if with_file else {"follows": True}), **said}, indent=2))
         return
     if r"\n" in certificate.to_json().replace(r"\\", ""):  # JSON writes a line break as \n, a backslash as two
         raise DataError(f"{path} has names with line breaks, which could pass for lines of ours: read it with --json.")

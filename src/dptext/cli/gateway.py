@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from typer import Argument, Option
 
 from dptext.cli import options
-from dptext.cli.progress import say
+from dptext.cli.terminal import say
 from dptext.errors import ConfigError, needing
 
 if TYPE_CHECKING:  # an extra
@@ -38,12 +38,8 @@ def serve(
     ledger: options.LedgerOption,
     host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, Option(help="Port to listen on.")] = 8000,
-    key_file: Annotated[
-        Path | None, options.output_option(help="Secret of the gateway; default: beside the ledger.")
-    ] = None,
-    spool: Annotated[
-        Path | None, options.folder_option(help="Folder for files of jobs; default: beside the secret.")
-    ] = None,
+    key_file: Annotated[Path | None, options.output_option(help="Its secret; default: beside the ledger.")] = None,
+    spool: Annotated[Path | None, options.folder_option(help="For files of jobs; default: beside the secret.")] = None,
     max_records: Annotated[int, Option(help="Of one call; more are a job.")] = 1_000,
     max_body: Annotated[int, Option(help="Bytes of one call.")] = 4_000_000,
     max_file: Annotated[int, Option(help="Bytes of the file of a job.")] = 2_000_000_000,
@@ -61,9 +57,7 @@ def serve(
     pad_bytes: Annotated[int, Option(help="Pad answers of privatize to multiples of it; 0: no.")] = 0,
     step_seconds: Annotated[float, Option(help="Answers of privatize leave at multiples of it; 0: no.")] = 0.0,
     threads: Annotated[int, Option(help="Calls that are computed at once.")] = 2,
-    origins: Annotated[
-        list[str] | None, Option("--origin", help="Of pages elsewhere that may ask; give it again for more.")
-    ] = None,
+    origins: Annotated[list[str] | None, Option("--origin", help="Pages elsewhere that may ask. Repeatable.")] = None,
 ) -> None:
     """Serve models over HTTP, and the page at /."""
     given = locals()
@@ -87,9 +81,7 @@ def serve(
         server(app, host, port).run()
 
 
-KeyFileOption = Annotated[
-    Path | None, options.output_option("--key-file", help="Secret of the gateway, as of `dptext serve`.")
-]
+KeyFileOption = Annotated[Path | None, options.output_option("--key-file", help="The gateway's secret, as of `serve`.")]
 PrefixArgument = Annotated[str, Argument(metavar="PREFIX", help="The key, by its prefix.")]
 _OnceOnly = "Shown once: keep it now."
 
@@ -101,8 +93,7 @@ def _keys(ledger: str, key_file: Path | None) -> Keys:
         from dptext.service.settings import Secret, require_ledger
         from dptext.service.store import Store
     require_ledger(ledger)  # before a secret is made beside it; what has no secret gets no tables
-    secret = Secret.at(key_file_of(ledger, key_file))
-    return Keys(Store(Database(ledger)), secret)
+    return Keys(Store(Database(ledger)), Secret.at(key_file_of(ledger, key_file)))
 
 
 def create(

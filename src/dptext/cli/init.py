@@ -13,7 +13,7 @@ from typer import Option
 from dptext.cli import options
 from dptext.cli.check import form_options
 from dptext.cli.config import FILE
-from dptext.compare.reading import read_measured
+from dptext.compare.folder import read_measured
 from dptext.compare.recommend import Asked, recommend
 from dptext.errors import ConfigError
 from dptext.mechanism import Learns
@@ -31,9 +31,7 @@ _ENOUGH_TO_TRAIN = 1000  # texts; a network that learned from fewer writes littl
 
 
 def init(
-    source: Annotated[
-        Path, options.file_argument(metavar="FILE", help="The private texts. Nothing of them is printed.")
-    ],
+    source: Annotated[Path, options.file_argument(metavar="FILE", help="The private texts; nothing of them is shown.")],
     text_field: Annotated[str | None, Option(help="Field of the text.")] = None,
     label_field: options.LabelFieldOption = None,
     public: options.PublicOption = None,
@@ -89,7 +87,6 @@ def init(
 
 
 def _asked(question: str, default: str) -> str:
-    """The answer of whoever sits there; the default where nobody does."""
     if not sys.stdin.isatty():
         return default
     ask: Callable[..., str] = typer.prompt
@@ -105,9 +102,7 @@ def _number(text: str) -> float:
 
 def _public(public: Path, source: Path, text_field: str, label_field: str) -> tuple[list[Record], list[str]]:
     if sha256_of(public) == sha256_of(source):
-        raise ConfigError(
-            "Expected public texts, found the private file itself: its texts would be released as they are."
-        )
+        raise ConfigError("Expected public texts, found the private file itself: its texts would leave as they are.")
     found = survey(public, text=text_field)
     on_error = "skip" if found.bad else "stop"
     layout = options.Layout(
@@ -137,8 +132,7 @@ def _mechanism(asked: Asked, labels: list[str], *, n_public: int) -> tuple[dict[
                 "Expected public texts of the same kind: every mechanism that protects a whole document learns from "
                 "them. Name a file with --public, or protect single words with --unit token."
             )
-        why = f"Take {_WORDS}: it blurs each word at {price} of distance."
-        return {"kind": _WORDS, "epsilon": asked.epsilon}, why
+        return {"kind": _WORDS, "epsilon": asked.epsilon}, f"Take {_WORDS}: it blurs each word at {price} of distance."
     best = [each.qualified[0].row for each in recommend(read_measured(None).rows, asked) if each.qualified]
     trained = {kind for kind, cls in SPECS.usable().items() if cls.tiny()[0].traits.trains}
     usable = [

@@ -12,10 +12,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
-import typer
+from typer import Argument, BadParameter, Option
 
 from dptext import _validate
-from dptext.cli.progress import say
+from dptext.cli.terminal import say
 from dptext.errors import ConfigError, DataError
 from dptext.text.files import Target
 from dptext.text.formats import DELIMITED, PACKED, Format, file_format
@@ -28,7 +28,7 @@ Named = TypeVar("Named", bound=StrEnum)
 def _checked(text: str, *, file: bool, folder: bool, special: bool) -> Path:
     """The path, unless something is there that is not of the wanted kind. No message shows the text."""
     if not text:
-        raise typer.BadParameter("the path is empty.")
+        raise BadParameter("the path is empty.")
     path = Path(text)
     try:
         mode = path.stat().st_mode
@@ -36,13 +36,13 @@ def _checked(text: str, *, file: bool, folder: bool, special: bool) -> Path:
         return path
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "no path can hold one of its characters"
-        raise typer.BadParameter(f"the path cannot be used: {reason}.") from None
+        raise BadParameter(f"the path cannot be used: {reason}.") from None
     if stat.S_ISDIR(mode) and not folder:
-        raise typer.BadParameter("it is a folder; name a file.")
+        raise BadParameter("it is a folder; name a file.")
     if not stat.S_ISDIR(mode) and not file:
-        raise typer.BadParameter("it is a file; name a folder.")
+        raise BadParameter("it is a file; name a folder.")
     if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode) and not special:
-        raise typer.BadParameter("it is neither a file nor a folder, but a device or a pipe.")
+        raise BadParameter("it is neither a file nor a folder, but a device or a pipe.")
     return path
 
 
@@ -77,7 +77,7 @@ def named(check: Callable[[str], Path], text: str, name: str) -> Path:
     """The path, checked later than others are, as only then it was known what it has to be."""
     try:
         return check(text)
-    except typer.BadParameter as error:
+    except BadParameter as error:
         error.param_hint = f"'{name}'"
         raise
 
@@ -89,66 +89,56 @@ def ledger_location(text: str) -> str:
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise typer.BadParameter("the path is not in UTF-8, which the database wants.") from None
+            raise BadParameter("the path is not in UTF-8, which the database wants.") from None
     return text
 
 
 #: Options and arguments that name a file that is read, or a file or folder that is written.
-file_option = functools.partial(typer.Option, parser=file_path)
-file_argument = functools.partial(typer.Argument, parser=file_path)
-output_option = functools.partial(typer.Option, parser=output_path)
-folder_option = functools.partial(typer.Option, parser=folder_path)
+file_option = functools.partial(Option, parser=file_path)
+file_argument = functools.partial(Argument, parser=file_path)
+output_option = functools.partial(Option, parser=output_path)
+folder_option = functools.partial(Option, parser=folder_path)
 
-MechanismOption = Annotated[str | None, typer.Option("--mechanism", "-m", help="Mechanism; see `dptext mechanisms`.")]
-SetOption = Annotated[list[str] | None, typer.Option("--set", "-s", help="KEY=VALUE, a setting. Repeatable.")]
+MechanismOption = Annotated[str | None, Option("--mechanism", "-m", help="Mechanism; see `dptext mechanisms`.")]
+SetOption = Annotated[list[str] | None, Option("--set", "-s", help="KEY=VALUE, a setting. Repeatable.")]
 SpecOption = Annotated[Path | None, file_option("--spec", help="TOML file with the settings, `kind` among them.")]
 ModelOption = Annotated[Path | None, folder_option("--model", help="Folder of a model that `dptext fit` wrote.")]
 PublicOption = Annotated[Path | None, file_option("--public", help="Public records, none of them private.")]
 PublicTextFieldOption = Annotated[
-    str | None, typer.Option("--public-text-field", help="The same in public files; default: --text-field.")
+    str | None, Option("--public-text-field", help="The same in public files; default: --text-field.")
 ]
 PublicLabelFieldOption = Annotated[
-    str | None, typer.Option("--public-label-field", help="The same in public files; default: --label-field.")
+    str | None, Option("--public-label-field", help="The same in public files; default: --label-field.")
 ]
-LabelFieldOption = Annotated[str | None, typer.Option("--label-field", help="Field of the label.")]
+LabelFieldOption = Annotated[str | None, Option("--label-field", help="Field of the label.")]
 FormatOption = Annotated[
     str | None,
-    typer.Option("--format", help="jsonl, csv, tsv, parquet, text, json or xlsx; default: by the extension."),
+    Option("--format", help="jsonl, csv, tsv, parquet, text, json or xlsx; default: by the extension."),
 ]
 DelimiterOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--delimiter",
         parser=lambda text: "\t" if text == r"\t" else text,
         metavar="CHARACTER",
         help=r"What parts the columns of CSV, as ';' or '\t'; default: a comma.",
     ),
 ]
-EncodingOption = Annotated[
-    str | None, typer.Option("--encoding", help="Of the file, as cp1252 or utf-16; default: UTF-8.")
-]
-SeedOption = Annotated[int | None, typer.Option("--seed", help="Makes the run repeatable.")]
-ClassifierOption = Annotated[
-    str, typer.Option("--classifier", help="tfidf (linear, quick), or bilstm as in the ADePT paper.")
-]
-ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite a file that is there; never one that is read.")]
-DetailsOption = Annotated[bool, typer.Option("--details", help="Print all below the answer.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-WithoutGuaranteeOption = Annotated[
-    bool, typer.Option("--without-guarantee", help="Try a mechanism that guarantees nothing.")
-]
-DeltaOption = Annotated[float, typer.Option("--delta", help="The delta at which guarantees are stated.")]
+EncodingOption = Annotated[str | None, Option("--encoding", help="Of the file, as cp1252 or utf-16; default: UTF-8.")]
+SeedOption = Annotated[int | None, Option("--seed", help="Makes the run repeatable.")]
+ClassifierOption = Annotated[str, Option("--classifier", help="tfidf (linear, quick), or bilstm, as the ADePT paper.")]
+ForceOption = Annotated[bool, Option("--force", help="Overwrite a file that is there; never one that is read.")]
+DetailsOption = Annotated[bool, Option("--details", help="Print all below the answer.")]
+JsonOption = Annotated[bool, Option("--json", help="Print the result as JSON.")]
+WithoutGuaranteeOption = Annotated[bool, Option("--without-guarantee", help="Try a mechanism that guarantees nothing.")]
+DeltaOption = Annotated[float, Option("--delta", help="The delta at which guarantees are stated.")]
 FirstSetArgument = Annotated[Path, file_argument(metavar="A", help="Texts of one set, such as a sensitive one.")]
 SecondSetArgument = Annotated[Path, file_argument(metavar="B", help="Texts of the other, such as a safe one.")]
-_ledger_option = functools.partial(typer.Option, "--ledger", parser=ledger_location)
+_ledger_option = functools.partial(Option, "--ledger", parser=ledger_location)
 _named_by_environment = functools.partial(_ledger_option, envvar="DPTEXT_LEDGER", show_envvar=True)
-LedgerOption = Annotated[
-    str, _named_by_environment(help="The books: a file, or postgresql+psycopg://USER@HOST/DATABASE.")
-]
+LedgerOption = Annotated[str, _named_by_environment(help="Books: a file, or postgresql+psycopg://USER@HOST/DATABASE.")]
 PayingLedgerOption = Annotated[str | None, _named_by_environment(help="Books with the account; see `dptext budget`.")]
-CheckedLedgerOption = Annotated[
-    str | None, _ledger_option(help="With a certificate: look the charge up in these books, too.")
-]
+CheckedLedgerOption = Annotated[str | None, _ledger_option(help="With a certificate: look its charge up there, too.")]
 SubjectKeyOption = Annotated[
     Path | None,
     output_option(
@@ -175,15 +165,13 @@ class Form:
     What speaks of columns parted by a delimiter, or of lines, is not for files of other formats.
     """
 
-    text_field: Annotated[str, typer.Option(help="Field of the text.")] = "text"
+    text_field: Annotated[str, Option(help="Field of the text.")] = "text"
     input_format: FormatOption = None
     delimiter: DelimiterOption = None
     encoding: EncodingOption = None
-    empty_nulls: Annotated[bool, typer.Option("--empty-nulls", help="Read null texts as empty ones.")] = False
-    strip_html: Annotated[
-        bool, typer.Option("--strip-html", help="Take HTML tags out of the texts first, and decode entities.")
-    ] = False
-    on_error: Annotated[str, typer.Option(help="stop, or skip unreadable records.")] = "stop"
+    empty_nulls: Annotated[bool, Option("--empty-nulls", help="Read null texts as empty ones.")] = False
+    strip_html: Annotated[bool, Option("--strip-html", help="Take HTML tags out first, and decode entities.")] = False
+    on_error: Annotated[str, Option(help="stop, or skip unreadable records.")] = "stop"
 
     def typed(self, **more: object) -> list[str]:
         """These options as one types them, and more of them."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from dptext.cli.options import PayingLedgerOption, SubjectKeyOption
-from dptext.cli.progress import say
+from dptext.cli.terminal import say
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import format_epsilon
 from dptext.text.files import refuse_inputs
@@ -31,9 +31,7 @@ class Paying:
         str | None, Option(help="Charge each subject that this field names; without it, everyone in the account.")
     ] = None
     subject_key: SubjectKeyOption = None
-    charge_key: Annotated[
-        str | None, Option(help="Name of the charge: a run tried again under it is charged once.")
-    ] = None
+    charge_key: Annotated[str | None, Option(help="Name of the charge: a run again under it is charged once.")] = None
 
     def payment(self) -> Payment | None:
         """Who pays, or None. The subject key is read only where subjects are charged by name."""

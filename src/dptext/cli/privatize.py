@@ -20,12 +20,11 @@ from dptext.cli import options
 from dptext.cli.chosen import Wanted, check_label_field
 from dptext.cli.paying import Paying, cost
 from dptext.cli.privatize_folder import Many, Run, is_dataset, privatize_folder, refuse_for_a_file, rehearsal
-from dptext.cli.progress import Tell, advising, counted
+from dptext.cli.terminal import Tell, advising, counted
 from dptext.errors import ConfigError, DPTextError
 from dptext.runs.certificate import certificate_path
 from dptext.runs.files import privatize_file, rehearse, seconds
-from dptext.runs.plan import Plan
-from dptext.runs.resume import state_path
+from dptext.runs.plan import Plan, state_path
 from dptext.sampling.source import secure, seeded
 from dptext.text.files import Target, create_private, refuse_inputs, writing
 from dptext.text.formats import Format, detect_format, file_format, is_compressed
@@ -120,9 +119,7 @@ def privatize(
     delta: options.DeltaOption = 0.0,
     batch_size: Annotated[int, Option(help="Records computed together; a block of OUT holds no more.")] = 256,
     seed: Annotated[int | None, Option(help="For experiments: voids the guarantee.")] = None,
-    without_guarantee: Annotated[
-        bool, Option("--without-guarantee", help="Run a mechanism that guarantees nothing.")
-    ] = False,
+    without_guarantee: options.WithoutGuaranteeOption = False,
     force: Annotated[bool, Option("--force", help="Overwrite OUT; throw away an unfinished run.")] = False,
     resume: Annotated[bool, Option("--resume", help="Go on with an unfinished run.")] = False,
     safe_csv: Annotated[
@@ -132,9 +129,7 @@ def privatize(
             help="In CSV, put an apostrophe before texts that a spreadsheet would compute: = + - @ tab CR come first.",
         ),
     ] = False,
-    device: Annotated[
-        str | None, Option(help="With --model: the device of its network; default: that of the fit.")
-    ] = None,
+    device: Annotated[str | None, Option(help="With --model: device of its network; default: that of the fit.")] = None,
     certificate: Annotated[
         Path | None,
         Option(
@@ -143,9 +138,7 @@ def privatize(
             help="With OUT -: the certificate. It speaks of a file NAME, which stdout should be saved as.",
         ),
     ] = None,
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Say what would happen: nothing is drawn, charged or written.")
-    ] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Say what would happen; draw, charge, write nothing.")] = False,
     as_json: options.JsonOption = False,
     many: Many,
 ) -> None:

@@ -19,7 +19,7 @@ from dptext.batch.plans import PART_SIZE, DatasetPlan, Workers
 from dptext.batch.runs import privatize_dataset, rehearse_dataset
 from dptext.cli.options import Form
 from dptext.cli.paying import cost
-from dptext.cli.progress import advising, counted, say
+from dptext.cli.terminal import advising, counted, say
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism
 from dptext.privacy.guarantee import Guarantee

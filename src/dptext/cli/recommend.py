@@ -13,9 +13,8 @@ from typing import Annotated, Final
 from typer import Option, prompt
 
 from dptext.cli.options import DetailsOption, ForceOption, JsonOption, any_path, member, output_option
-from dptext.cli.progress import say
-from dptext.compare.folder import json_bytes
-from dptext.compare.reading import read_measured
+from dptext.cli.terminal import say
+from dptext.compare.folder import json_bytes, read_measured
 from dptext.compare.recommend import FIDELITY, LABEL_KEPT, MADE_BY, TASKS, Asked, Recommendation, Verdict, reduced
 from dptext.compare.recommend import recommend as recommended
 from dptext.compare.stored import MeasuredTable
@@ -42,6 +41,7 @@ _BOTH: Final = (
     f"{_ASKED}\n--of corpus: one epsilon for all of them, and one party sees them; not to be compared. Of each text:"
 )
 _DELTA: Final = 1e-5  # of the measured splits
+_LEAST: Final = 0.5  # epsilon of them
 
 
 class Of(StrEnum):
@@ -58,9 +58,7 @@ def recommend(
     ] = None,
     unit: Annotated[str, Option(help="token, sentence, document or author.")] = "document",
     epsilon: Annotated[float, Option(help="The most that a release may cost.")] = 10.0,
-    task: Annotated[
-        str, Option(help="classification, meaning, or authorship (that it stays hidden).")
-    ] = "classification",
+    task: Annotated[str, Option(help="classification, meaning, or authorship (to stay hidden).")] = "classification",
     delta: Annotated[float, Option(help="The largest delta; above 1e-3 nothing is protected.")] = 1e-3,
     table: Annotated[
         Path | None,
@@ -123,16 +121,22 @@ def _corpus(unit: Unit, epsilon: float, delta: float, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"of": "corpus", "rows": best}, indent=2))
         return
+    if not found:
+        print(
+            f"Not measured: asked were epsilon {epsilon:g} and delta {delta:g} per {unit.value} for the whole corpus, "
+            f"measurements begin at {_LEAST:g} and {_DELTA:g}."
+        )
+        return
     worth = [row for row in best if row["accuracy"] > row["public_only"] + _BETTER]
     if not worth:
-        price = f"epsilon {epsilon:g} and delta {delta:g} per {unit.value}"
+        price = f"epsilon {max(allowed):g} and delta {_DELTA:g} per {unit.value}"
         print(f"None: at {price} for the whole corpus nothing that was measured beats public text.")
         return
     kind, n = Counter(row["way"] for row in worth).most_common(1)[0]
     price = f"epsilon {max(allowed):g}"
     print(
-        f"Take {kind}: at {price} per {unit.value} for the whole corpus it beats public text on {n} of {len(best)} "
-        f"{'split' if len(best) == 1 else 'splits'}."
+        f"Take {kind}: at {price} and delta {_DELTA:g} per {unit.value} for the whole corpus it beats public text on "
+        f"{n} of {len(best)} {'split' if len(best) == 1 else 'splits'}."
     )
     print("Without labels take votes, and where numbers are all that is asked for, topics.\n")
     for row in best:
@@ -170,7 +174,6 @@ def _answer(answers: Sequence[Recommendation], asked: Asked) -> list[str]:
 
 
 def _chosen(kind: str, values: Mapping[str, Json]) -> list[tuple[str, Json]]:
-    """The settings that are not the defaults, but labels, which are those of the corpus."""
     usual = {each.name: each.default for each in setting_fields(SPECS[kind])}
     return [
         (name, value)

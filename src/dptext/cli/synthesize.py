@@ -12,7 +12,7 @@ from dptext.cli import options
 from dptext.cli.chosen import set_values
 from dptext.cli.paying import Paying, cost, said_key
 from dptext.cli.privatize_folder import Who, is_dataset, refuse_for_a_file
-from dptext.cli.progress import say
+from dptext.cli.terminal import say
 from dptext.errors import ConfigError
 from dptext.mechanism import settings
 from dptext.runs.certificate import certificate_path
@@ -21,6 +21,7 @@ from dptext.runs.specs import read_toml, synthesis_from_settings
 from dptext.runs.streaming import guarantees
 from dptext.runs.synthesizing import REPORT_SUFFIXES, Private, due_of, file_columns, paths_of, refuse_same, run
 from dptext.sampling.source import secure, seeded
+from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.files import Target
 from dptext.text.records import Fields
 
@@ -57,9 +58,7 @@ def synthesize(
     who: Who,
     seed: Annotated[int | None, Option(help="For experiments: voids the guarantee.")] = None,
     force: options.ForceOption = False,
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Say what would be guaranteed and paid: the corpus is not read.")
-    ] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Say what would be guaranteed and paid; read nothing.")] = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Synthesize a corpus and print its certificate."""
@@ -99,7 +98,7 @@ def synthesize(
             print(f"{cost(due)} {payment.left()}")
         return
     payment, pool = said_key(payment), layout.read_public(public)
-    say(f"Reading the pool of {len(pool):,} public texts.")
+    say(_pool_said(wanted, len(pool)))
     fitted = wanted.fit(public=pool, seed=seed)
     say("Summing up the private corpus. How far that is shows its size, and is not told.")
     plan = Plan(fields, **layout.settings())
@@ -126,3 +125,8 @@ def synthesize(
         print(f"\n{found.left}")
     print(f"\nWritten: {target}, {certificate_path(target).name} and {target.name}{REPORT_SUFFIXES[1]}.")
     print(f"Next: {shlex.join(['dptext', 'explain', str(target)])}; open {target.name}{REPORT_SUFFIXES[1]}.")
+
+
+def _pool_said(spec: SynthesisSpec, n: int) -> str:
+    chosen = spec.kind in ("prototypes", "votes") and spec.size > n
+    return f"Reading the pool of {n:,} public texts." + f" No more leave: size={spec.size:,} is too many." * chosen

@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
-from dptext.compare.cells import Cell, Measurement
+from dptext.compare.cells import SAMPLES, Cell, Lens, Measurement, SharedFits
 from dptext.compare.corpora import Corpus
 from dptext.compare.corpus_run import synthesized
 from dptext.compare.experiment import Experiment
-from dptext.compare.fits import SAMPLES, Lens, SharedFits
 from dptext.compare.grid import lifted
 from dptext.compare.measure import Released, limit_of_cosine, measured
 from dptext.compare.stored import REFUTED, TableRow

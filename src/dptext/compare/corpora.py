@@ -23,7 +23,7 @@ from dptext.text.records import Fields, Record, require_labels
 from dptext.text.samples import sample_records
 from dptext.text.tokens import cut, detokenize, sentences, tokenize
 from dptext.types import Json
-from dptext.utility.zero_shot import best_zero_shot
+from dptext.utility.classification import best_zero_shot
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,6 @@ def _shuffled(records: Sequence[Record], rng: np.random.Generator) -> list[Recor
 
 
 def _distinct(records: Iterable[Record], known: Set[str]) -> list[Record]:
-    """Records whose text is not known, one of each text. Blank texts are left out."""
     found: dict[str, Record] = {}
     for record in records:
         key = _key(record.text)

@@ -7,16 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    JsonValue,
-    ValidationError,
-    model_validator,
-)
+import pydantic
 
 from dptext import _validate
 from dptext.errors import ConfigError
@@ -54,20 +45,20 @@ def _different(values: tuple[Item, ...]) -> tuple[Item, ...]:
     return values
 
 
-PrintableText = Annotated[str, AfterValidator(printable)]
-Name = Annotated[str, AfterValidator(_name)]
-Count = Annotated[int, Field(strict=True, ge=0)]
-PositiveCount = Annotated[int, Field(strict=True, ge=1)]
-Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-Different = Annotated[tuple[Item, ...], AfterValidator(_different)]
+PrintableText = Annotated[str, pydantic.AfterValidator(printable)]
+Name = Annotated[str, pydantic.AfterValidator(_name)]
+Count = Annotated[int, pydantic.Field(strict=True, ge=0)]
+PositiveCount = Annotated[int, pydantic.Field(strict=True, ge=1)]
+Finite = Annotated[float, pydantic.Field(strict=True, allow_inf_nan=False)]
+Different = Annotated[tuple[Item, ...], pydantic.AfterValidator(_different)]
 
 
-class TomlTable(BaseModel):
+class TomlTable(pydantic.BaseModel):
     """A table whose keys are the fields of the model."""
 
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+    model_config = pydantic.ConfigDict(frozen=True, allow_inf_nan=False)
 
-    @model_validator(mode="before")
+    @pydantic.model_validator(mode="before")
     @classmethod
     def _know_every_key(cls, given: object) -> object:
         for key in given if isinstance(given, dict) else ():
@@ -79,7 +70,7 @@ class TomlTable(BaseModel):
         return given
 
 
-def refused(error: ValidationError, source: str) -> ConfigError:
+def refused(error: pydantic.ValidationError, source: str) -> ConfigError:
     """The first fault of the error in one sentence, which names the source, such as a file."""
     fault = error.errors(include_url=False)[0]
     key = "".join(f" number {part + 1}" if isinstance(part, int) else f".{part}" for part in fault["loc"])
@@ -116,9 +107,7 @@ def expanded(path: str) -> str:
 
 def _existing(path: str) -> str:
     if path and not Path(path).is_file():
-        raise ValueError(
-            f"expected the file {path!r} to exist: give its path, or set {DATA} to the folder of the corpora"
-        )
+        raise ValueError(f"expected the file {path!r} to exist: give its path, or set {DATA} to the folder of corpora")
     return path
 
 
@@ -142,14 +131,14 @@ class Origin(TomlTable):
     keeps all.
     """
 
-    path: Annotated[PrintableText, AfterValidator(expanded), AfterValidator(_existing)] = ""
+    path: Annotated[PrintableText, pydantic.AfterValidator(expanded), pydantic.AfterValidator(_existing)] = ""
     sample: Count = 0
-    where: dict[str, Annotated[tuple[JsonValue, ...], BeforeValidator(_several), Field(min_length=1)]] = Field(
-        default_factory=dict
-    )
+    where: dict[
+        str, Annotated[tuple[pydantic.JsonValue, ...], pydantic.BeforeValidator(_several), pydantic.Field(min_length=1)]
+    ] = pydantic.Field(default_factory=dict)
     limit: Count = 0
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _has_fields(self) -> Self:
         if self.sample and self.where:
             raise ValueError("expected no where beside sample: its texts have no fields")
@@ -159,7 +148,7 @@ class Origin(TomlTable):
 class Source(Origin):
     """The origin of one part: a file or sample texts."""
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _has_one_origin(self) -> Self:
         if bool(self.path) == bool(self.sample):
             raise ValueError(_ONE_ORIGIN)
@@ -180,12 +169,12 @@ class CorpusPlan(Origin):
     text: Name = "text"
     label: PrintableText = ""
     author: PrintableText = ""
-    labels: Annotated[tuple[str, ...], BeforeValidator(_label_set)] = ()
-    names: dict[Name, Name] = Field(default_factory=dict)
+    labels: Annotated[tuple[str, ...], pydantic.BeforeValidator(_label_set)] = ()
+    names: dict[Name, Name] = pydantic.Field(default_factory=dict)
     pieces: Literal["documents", "sentences"] = "documents"
     max_tokens: Count = 0
     on_error: OnError = OnError.STOP
-    shares: dict[Part, Annotated[Finite, Field(gt=0, lt=1)]] = Field(default_factory=dict)
+    shares: dict[Part, Annotated[Finite, pydantic.Field(gt=0, lt=1)]] = pydantic.Field(default_factory=dict)
     public: Source | None = None
     private: Source | None = None
     test: Source | None = None
@@ -210,7 +199,7 @@ class CorpusPlan(Origin):
             return {}
         return self.shares or {part: share for part, share in _DEFAULT_SHARES.items() if part not in self.sources}
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _has_every_part_once(self) -> Self:
         if self.path and self.sample:
             raise ValueError(_ONE_ORIGIN)

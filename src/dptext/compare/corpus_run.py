@@ -10,10 +10,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dptext.compare.cells import Cell, Measurement
+from dptext.compare.cells import Cell, Lens, Measurement, SharedFits
 from dptext.compare.corpora import Corpus
 from dptext.compare.experiment import Experiment
-from dptext.compare.fits import Lens, SharedFits
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Guarantee
 from dptext.runs.specs import synthesis_from_settings
@@ -75,7 +74,7 @@ def corpus_measures(pairs: Sequence[Labelled], corpus: Corpus, lens: Lens, seed:
             real=corpus.test,
             pool=corpus.pool or corpus.public,
             labels=corpus.labels,
-            embedder=lens.embedder(),
+            embedder=lens.embedder,
             seed=seed,
         )
         for name, value in kept.cells():
@@ -87,14 +86,12 @@ def _reported(report: Topics, fitted: Fitted, corpus: Corpus) -> Iterator[Measur
         true = observed_balance([record.label for record in corpus.private], report.labels)
         yield Measurement.of("corpus.reported_mix_l1", float(np.abs(_shares(report.by_label[0]) - true).sum()))
     if report.topics and isinstance(fitted, OnPool):
-        texts = [record.text for record in corpus.private]
-        topics = fitted.topics.nearest(fitted.pool.space.points(texts))
+        topics = fitted.topics.nearest(fitted.pool.space.points([record.text for record in corpus.private]))
         shares = _shares(report.by_topic[0])
         true = np.bincount(topics, minlength=len(shares)) / len(topics)
         yield Measurement.of("corpus.reported_topics_tv", float(np.abs(shares - true).sum() / 2))
 
 
 def _shares(noisy: Sequence[float]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """Shares of noisy numbers, equal ones where all of them are noise below 0."""
     kept = np.maximum(np.asarray(noisy, np.float64), 0.0)
     return np.asarray(kept / kept.sum() if kept.sum() else np.full(len(kept), 1 / len(kept)))

@@ -60,18 +60,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field, JsonValue, PrivateAttr, StrictBool, ValidationError, model_validator
 
 from dptext import _validate
-from dptext.compare.corpus_plans import (
-    CorpusPlan,
-    Count,
-    Different,
-    Finite,
-    Name,
-    PositiveCount,
-    TomlTable,
-    expanded,
-    nearest,
-    refused,
-)
+from dptext.compare import corpus_plans as plans
 from dptext.compare.stored import LABEL_ONLY, MEDOID
 from dptext.mechanisms.registry import SPECS
 from dptext.runs.specs import read_toml
@@ -90,38 +79,33 @@ _LARGEST_SEED: Final = 2**32 - 1
 
 def _known_kind(kind: str) -> str:
     if kind not in SPECS and kind not in SYNTHESES:
-        close = nearest(kind, sorted([*SPECS, *SYNTHESES]))
+        close = plans.nearest(kind, sorted([*SPECS, *SYNTHESES]))
         raise ValueError(f"{kind!r} names no mechanism: {close}see `dptext mechanisms`")
     return kind
 
 
-def _positive(epsilon: float) -> float:
-    _validate.positive(document_epsilon=epsilon)
-    return epsilon
-
-
 def _embedder(given: str) -> str:
-    found = expanded(given)
+    found = plans.expanded(given)
     if found not in EMBEDDERS and not Path(found).is_file():
         raise ValueError(f"expected 'sentence', 'glove' or a file of word vectors that exists, found {found!r}")
     return found
 
 
-class MechanismPlan(TomlTable):
+class MechanismPlan(plans.TomlTable):
     """One mechanism with the settings to sweep: every combination of values is a row.
 
     A spec that cannot be calibrated to `document_epsilon` runs once with its own settings. Without `corpora` it runs on
     all.
     """
 
-    name: Name
+    name: plans.Name
     kind: Annotated[str, AfterValidator(_known_kind)]
     set: dict[str, JsonValue] = Field(default_factory=dict)
-    sweep: dict[str, Annotated[Different[JsonValue], Field(min_length=1)]] = Field(default_factory=dict)
-    document_epsilon: Different[Annotated[Finite, AfterValidator(_positive)]] = ()
-    delta: Annotated[Finite, Field(ge=0, le=1)] = 0.0
+    sweep: dict[str, Annotated[plans.Different[JsonValue], Field(min_length=1)]] = Field(default_factory=dict)
+    document_epsilon: plans.Different[Annotated[plans.Finite, Field(gt=0)]] = ()
+    delta: Annotated[plans.Finite, Field(ge=0, le=1)] = 0.0
     trains_on: Literal["public", "private"] = "public"
-    corpora: Different[str] = ()
+    corpora: plans.Different[str] = ()
 
     @model_validator(mode="after")
     def _has_one_value_of_each(self) -> "MechanismPlan":
@@ -139,17 +123,17 @@ class MechanismPlan(TomlTable):
         return self
 
 
-class AuthorshipSettings(TomlTable):
+class AuthorshipSettings(plans.TomlTable):
     """Settings of the attribution of releases to authors.
 
     Authors with fewer texts than `training` + `attacked` are left out, and of the others the first by name are taken,
     as many as `authors`; 0 takes all. So many texts as `bundle` are attributed together.
     """
 
-    training: PositiveCount = 20
-    attacked: PositiveCount = 10
-    bundle: PositiveCount = 1
-    authors: Count = 0
+    training: plans.PositiveCount = 20
+    attacked: plans.PositiveCount = 10
+    bundle: plans.PositiveCount = 1
+    authors: plans.Count = 0
 
     @model_validator(mode="after")
     def _has_a_bundle(self) -> "AuthorshipSettings":
@@ -158,13 +142,13 @@ class AuthorshipSettings(TomlTable):
         return self
 
 
-class DistinguishSettings(TomlTable):
+class DistinguishSettings(plans.TomlTable):
     """Settings of the audit distinguish: `trials` is the number of runs on each input of each pair."""
 
-    trials: Annotated[PositiveCount, Field(ge=200)] = 2000
+    trials: Annotated[plans.PositiveCount, Field(ge=200)] = 2000
 
 
-class MeasureSettings(TomlTable):
+class MeasureSettings(plans.TomlTable):
     """How things are measured; the embedder is "sentence", "glove", or a file of word vectors."""
 
     classifier: Literal["tfidf", "bilstm"] = "tfidf"
@@ -173,20 +157,22 @@ class MeasureSettings(TomlTable):
     distinguish: DistinguishSettings = DistinguishSettings()
 
 
-class Experiment(TomlTable):
+class Experiment(plans.TomlTable):
     """All that a file says. Every row is run as often as there are trials, each time with a fit of its own."""
 
-    name: Name
-    seed: Count = 0
-    trials: PositiveCount = 1
+    name: plans.Name
+    seed: plans.Count = 0
+    trials: plans.PositiveCount = 1
     seeded: StrictBool = False
-    utilities: Different[Literal["classification", "fidelity", "stylometry", "balance", "embedding", "corpus"]] = (
+    utilities: plans.Different[
+        Literal["classification", "fidelity", "stylometry", "balance", "embedding", "corpus"]
+    ] = (
         "classification",
         "fidelity",
     )
-    audits: Different[Literal["authorship", "membership", "distinguish"]] = ()
+    audits: plans.Different[Literal["authorship", "membership", "distinguish"]] = ()
     settings: MeasureSettings = MeasureSettings()
-    corpora: dict[Name, CorpusPlan] = Field(default_factory=dict)
+    corpora: dict[plans.Name, plans.CorpusPlan] = Field(default_factory=dict)
     mechanisms: tuple[MechanismPlan, ...] = ()
     _toml: dict[str, Json] = PrivateAttr(default_factory=dict)
 
@@ -202,12 +188,10 @@ class Experiment(TomlTable):
         names = [plan.name for plan in self.mechanisms]
         for plan in self.mechanisms:
             if names.count(plan.name) > 1:
-                raise ValueError(
-                    f"expected name={plan.name!r} to belong to one mechanism: give the others names of their own"
-                )
+                raise ValueError(f"expected name={plan.name!r} to belong to one mechanism: give others other names")
             for corpus in plan.corpora:
                 if corpus not in self.corpora:
-                    hint = nearest(corpus, self.corpora)
+                    hint = plans.nearest(corpus, self.corpora)
                     raise ValueError(f"expected {corpus!r} of {plan.name!r} to be a corpus: {hint}correct it")
         return self
 
@@ -248,4 +232,4 @@ def parse_experiment(data: Mapping[str, object], *, source: str = "the experimen
     try:
         return Experiment.model_validate(dict(data), context=data)
     except ValidationError as error:
-        raise refused(error, source) from None
+        raise plans.refused(error, source) from None

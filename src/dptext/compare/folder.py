@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import importlib.resources
 import json
 import os
 import re
@@ -11,30 +12,106 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn, TypeVar
 
+from pydantic import BaseModel, ValidationError
+
+from dptext.compare import stored
 from dptext.compare.experiment import Experiment
 from dptext.compare.pooled import with_gaps
-from dptext.compare.reading import cell_path, read_about, read_cell
-from dptext.compare.stored import (
-    CELLS,
-    COLUMNS,
-    EXPERIMENT,
-    JSON_FILE,
-    NUMBER_COLUMNS,
-    PARQUET,
-    WHOLE_COLUMNS,
-    About,
-    CellCounts,
-    CellFile,
-    TableRow,
-)
 from dptext.embeddings.processors import processors
 from dptext.errors import ConfigError
 from dptext.text.files import Target, refuse_inputs, writing
-from dptext.text.inputs import file_error
-from dptext.text.parquet_rows import load_pyarrow
+from dptext.text.inputs import file_error, read_whole
+from dptext.text.packed_rows import load_pyarrow
 from dptext.types import Json
+
+#: The table of the package.
+MEASURED: Final = "measured.json"
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+def _refuse_constant(_: str) -> NoReturn:
+    raise ValueError("not a number of JSON")
+
+
+def read_json(path: Path) -> Json:
+    """A JSON file. Its faults are told without the parser's exception, which carries the text."""
+    data = read_whole(path)
+    with contextlib.suppress(ValueError, RecursionError):
+        found: Json = json.loads(data, parse_constant=_refuse_constant)
+        return found
+    raise ConfigError(f"Expected {path.name} to be JSON, found it damaged: remove it and run `dptext compare` again.")
+
+
+def _read(model: type[_Model], data: object, name: str) -> _Model:
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    where = ".".join(map(str, fault["loc"]))
+    said = f"{where}: {fault['msg'].removeprefix('Value error, ')}" if where else fault["msg"]
+    raise ConfigError(
+        f"Expected {name} in the schema of this version of dptext ({said}). Either a row lacks a column or a value is "
+        "of another kind, or the file is of another version: run `dptext compare` with this one."
+    )
+
+
+def read_measured(path: Path | None) -> stored.MeasuredTable:
+    """The table of a folder of `dptext compare`, of a file of `dptext recommend --reduce`, or that of the package."""
+    if path is None:
+        with importlib.resources.as_file(importlib.resources.files("dptext.compare") / MEASURED) as own:
+            return read_measured(own)
+    if path.is_dir():
+        return stored.MeasuredTable(about=read_about(path), rows=tuple(read_table(path)))
+    return _read(stored.MeasuredTable, read_json(path), path.name)
+
+
+def read_table(folder: Path) -> list[stored.TableRow]:
+    """All rows of the table in a folder; ConfigError also where it is empty."""
+    found = read_json(folder / stored.JSON_FILE)
+    if not isinstance(found, list) or not found:
+        raise ConfigError(
+            f"Expected {stored.JSON_FILE} in the schema of this version of dptext: a list of at least one row. Run "
+            "`dptext compare` with this version."
+        )
+    return [
+        _read(stored.TableRow, item, f"row {number} of {stored.JSON_FILE}")
+        for number, item in enumerate(found, start=1)
+    ]
+
+
+def read_about(folder: Path) -> stored.About:
+    """What stands in `experiment.json` of a folder."""
+    return _read(stored.About, read_json(folder / stored.EXPERIMENT), stored.EXPERIMENT)
+
+
+def read_cell(folder: Path, signature: str) -> stored.CellFile | None:
+    """The finished cell of this signature; None where its file is absent or no such cell."""
+    path = cell_path(folder, signature)
+    if not path.is_file():
+        return None
+    try:
+        found = _read(stored.CellFile, read_json(path), path.name)
+    except ConfigError:
+        return None  # cut short by something else than a run, or edited
+    return found if found.signature == signature else None
+
+
+def read_private_samples(folder: Path, signature: str) -> tuple[stored.Sample, ...]:
+    """Samples of private records in the file of a cell, where they were kept."""
+    data = read_json(cell_path(folder, signature))
+    found = data.get("private_samples", []) if isinstance(data, dict) else None
+    if not isinstance(found, list):
+        raise ConfigError(f"Expected the private samples of {signature}.json to be a list: run `dptext compare` again.")
+    return tuple(_read(stored.Sample, item, f"the private samples of {signature}.json") for item in found)
+
+
+def cell_path(folder: Path, signature: str) -> Path:
+    """Where the cell of this signature is, or will be."""
+    return folder / stored.CELLS / f"{signature}.json"
+
 
 _LOCK: Final = ".lock"
 _PAGE: Final = "report.html"  # of `dptext report`
@@ -53,16 +130,16 @@ class Folder:
         """Make the folder where it is absent, and keep other runs out of it; ConfigError where another is at work."""
         import fcntl  # noqa: PLC0415 (not on every system)
 
-        for name in (EXPERIMENT, PARQUET, JSON_FILE):
+        for name in (stored.EXPERIMENT, stored.PARQUET, stored.JSON_FILE):
             refuse_inputs(self.path / name, inputs)
-        known = (self.path / EXPERIMENT).exists()
+        known = (self.path / stored.EXPERIMENT).exists()
         try:
             if self.path.is_dir() and not known and not all(map(_is_ours, self.path.iterdir())):
                 raise ConfigError(
                     f"Expected --out {str(self.path)!r} to be absent, empty, or the folder of this experiment. Choose "
                     "another folder."
                 )
-            (self.path / CELLS).mkdir(parents=True, exist_ok=True)
+            (self.path / stored.CELLS).mkdir(parents=True, exist_ok=True)
             lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise file_error(self.path, "write", error) from error
@@ -73,7 +150,7 @@ class Folder:
                 raise ConfigError(
                     f"Expected no other run to be at work in {str(self.path)!r}: wait for it, or choose another --out."
                 ) from None
-            for draft in [*self.path.glob(".*.partial"), *(self.path / CELLS).glob(".*.partial")]:
+            for draft in [*self.path.glob(".*.partial"), *(self.path / stored.CELLS).glob(".*.partial")]:
                 draft.unlink(missing_ok=True)  # of a run that was killed
             yield
         finally:
@@ -81,7 +158,7 @@ class Folder:
 
     def check(self, experiment: Experiment, corpora: Mapping[str, Json]) -> None:
         """Refuse with ConfigError a folder whose cells were made from another experiment or corpus; it says which."""
-        if not (self.path / EXPERIMENT).exists():
+        if not (self.path / stored.EXPERIMENT).exists():
             return
         before = read_about(self.path)
         if keys := _changed(before.toml, experiment.toml):
@@ -95,23 +172,11 @@ class Folder:
                 f"since. {_AGAIN}"
             )
 
-    def finished(self, signature: str) -> CellFile | None:
-        """The finished cell of this signature; None where there is none, or a file that is no cell."""
-        return read_cell(self.path, signature)
-
-    def write(self, signature: str, data: Mapping[str, Json]) -> None:
-        """Keep a finished cell."""
-        write_json(cell_path(self.path, signature), dict(data))
-
-    def forget(self, signature: str) -> None:
-        """Remove a cell, so that it is run again."""
-        cell_path(self.path, signature).unlink(missing_ok=True)
-
     def describe(
-        self, experiment: Experiment, corpora: Mapping[str, Json], *, command: str, counts: CellCounts
+        self, experiment: Experiment, corpora: Mapping[str, Json], *, command: str, counts: stored.CellCounts
     ) -> None:
         """Write `experiment.json`."""
-        about = About.model_validate(
+        about = stored.About.model_validate(
             {
                 "name": experiment.name,
                 "written": datetime.now(UTC).date().isoformat(),
@@ -123,22 +188,19 @@ class Folder:
                 "cells": counts,
             }
         )
-        write_json(self.path / EXPERIMENT, about.model_dump())
+        write_json(self.path / stored.EXPERIMENT, about.model_dump())
 
     def tabulate(self, signatures: Sequence[str]) -> None:
         """Write the table of all finished cells, in the order of the grid."""
-        rows: list[TableRow] = []
-        for signature in signatures:
-            if found := self.finished(signature):
-                rows += found.rows
-        write_table(self.path, with_gaps(rows))
+        cells = (read_cell(self.path, signature) for signature in signatures)
+        write_table(self.path, with_gaps([row for cell in cells if cell for row in cell.rows]))
 
 
 def _is_ours(path: Path) -> bool:
     """Whether a run left this file or folder, one that was killed early, or whose `experiment.json` was removed."""
-    if path.name == CELLS and path.is_dir():
+    if path.name == stored.CELLS and path.is_dir():
         return all(_CELL.fullmatch(child.name) for child in path.iterdir())
-    return path.name in (_LOCK, JSON_FILE, PARQUET, _PAGE) or path.name.endswith(".partial")
+    return path.name in (_LOCK, stored.JSON_FILE, stored.PARQUET, _PAGE) or path.name.endswith(".partial")
 
 
 def memory_mib() -> int:
@@ -163,16 +225,16 @@ def json_bytes(data: Json) -> bytes:
     return (json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
-def write_table(folder: Path, rows: Sequence[TableRow]) -> None:
+def write_table(folder: Path, rows: Sequence[stored.TableRow]) -> None:
     """Write the rows as `table.parquet` and `table.json` into the folder; ConfigError where the disk refuses."""
     arrow, parquet = load_pyarrow()
-    types = {name: arrow.int64() if name in WHOLE_COLUMNS else arrow.string() for name in COLUMNS}
-    types |= {name: arrow.float64() for name in NUMBER_COLUMNS}
+    types = {name: arrow.int64() if name in stored.WHOLE_COLUMNS else arrow.string() for name in stored.COLUMNS}
+    types |= {name: arrow.float64() for name in stored.NUMBER_COLUMNS}
     table = arrow.table(
-        {name: arrow.array([getattr(row, name) for row in rows], types[name]) for name in COLUMNS},
-        schema=arrow.schema([(name, types[name]) for name in COLUMNS]),
+        {name: arrow.array([getattr(row, name) for row in rows], types[name]) for name in stored.COLUMNS},
+        schema=arrow.schema([(name, types[name]) for name in stored.COLUMNS]),
     )
-    target = Target(folder / PARQUET, force=True)
+    target = Target(folder / stored.PARQUET, force=True)
     with writing(target.path), target.opened() as file:
         parquet.write_table(table, file)
-    write_json(folder / JSON_FILE, [row.to_dict() for row in rows])
+    write_json(folder / stored.JSON_FILE, [row.to_dict() for row in rows])

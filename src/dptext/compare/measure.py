@@ -1,31 +1,27 @@
 """What is measured on the releases of a cell.
 
 Every number has a name `utility.number`, and an interval where one is known.
+`dptext.compare.report.summary.MEANINGS` says what each is. Beyond that:
 
-* `classification.accuracy`, `.macro_f1`: a classifier is trained on the releases and their labels, and judged on the
-  test part; with the utility "corpus", for *public-only* on all of the public part. Where a mechanism releases no
-  label, the classifier learns from the labels of the originals, which nothing protects:
-  `classification.accuracy_true_labels`, `.macro_f1_true_labels`.
-* `fidelity.*`: as `dptext.utility.fidelity.Fidelity`. `fidelity.limit`: the largest cosine of any mechanism that puts
-  a public text in the place of each record at the epsilon of a document, solved on the originals; high is its bound.
-* `stylometry.distance`: `dptext.utility.stylometry`.
-* `balance.l1_error`: error of the class balance of the private records, estimated by the labels of the releases.
-* `embedding.accuracy`, `.macro_f1`: a linear classifier trained on public texts labels the vectors of the releases (the
-  embeddings of their texts, where they are texts). The label of the original is the right one.
-* `corpus.*`: `dptext.compare.corpus_run`.
-* `authorship.static`, `.adaptive`: share of the releases given to their authors by the better of two attackers. The
-  interval is widened for the choice. `.chance`, `.similarity`; `.epsilon_lower_bound` is for a document.
-* `membership.auc`, `.control`: the shadow attack of the ADePT paper on a classifier trained on the releases.
-* `distinguish.epsilon_lower_bound`: the black-box trial on the worst pairs that are known for the unit.
-
-`authorship.refuted` and `distinguish.refuted` are 1 where the audit refutes the guarantee, and 0 where it survives.
+* `classification.*`: the classifier is judged on the test part; with the utility "corpus", that of *public-only* learns
+  from all of the public part. Where a mechanism releases no label, it learns from the labels of the originals, which
+  nothing protects: `classification.accuracy_true_labels`, `.macro_f1_true_labels`.
+* `fidelity.limit`: of any mechanism that puts a public text in the place of each record at the epsilon of a document,
+  solved on the originals; high is its bound. The others are those of `dptext.utility.fidelity.Fidelity`.
+* `balance.l1_error`: of the private records, estimated by the labels of the releases.
+* `embedding.*`: the vectors are those of the releases, or the embeddings of their texts. The classifier is linear.
+* `corpus.*`: `dptext.compare.corpus_run`. `stylometry.distance`: `dptext.utility.stylometry`.
+* `authorship.static`, `.adaptive`: of the better of two attackers; the interval is widened for the choice. The lower
+  bound on epsilon is for a document.
+* `membership.*`: the shadow attack of the ADePT paper. `distinguish.*`: on the worst pairs known for the unit.
 """
 
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from types import SimpleNamespace
+from typing import Any, Final
 
 import numpy as np
 
@@ -34,12 +30,11 @@ from dptext.audits.membership.attacks import shokri
 from dptext.audits.membership.members import Transform, split_members, train_on
 from dptext.audits.report import Report
 from dptext.audits.trials.distinguishing import distinguish
-from dptext.compare.cells import Measurement
+from dptext.compare.cells import Lens, Measurement
 from dptext.compare.corpora import Corpus
 from dptext.compare.corpus_run import Labelled, classified, corpus_measures
 from dptext.compare.experiment import Experiment
-from dptext.compare.fits import Lens
-from dptext.embeddings.distinct import embed_distinct
+from dptext.embeddings.embedder import embed_distinct
 from dptext.embeddings.tfidf import fit_quietly
 from dptext.errors import ConfigError, IncomparableError, needing
 from dptext.estimates import Estimate, best_share
@@ -47,7 +42,6 @@ from dptext.mechanism import Mechanism
 from dptext.privacy.guarantee import Basis, Guarantee, Trust
 from dptext.sampling.envelope import limit
 from dptext.text.records import Record, Release
-from dptext.types import Floats
 from dptext.utility.balance import balance_error
 from dptext.utility.classification import Classifier, evaluate, train_named
 from dptext.utility.fidelity import fidelity
@@ -106,7 +100,7 @@ def measured(released: Released, corpus: Corpus, experiment: Experiment, lens: L
 
 def limit_of_cosine(corpus: Corpus, lens: Lens, epsilon: float) -> list[Measurement]:
     """The largest mean cosine by any mechanism that puts a public text in the place of each, with its bound above."""
-    embedder = lens.embedder()
+    embedder = lens.embedder
     private, public = (
         embed_distinct((record.text for record in part), embedder).at(record.text for record in part)
         for part in (corpus.private, corpus.public)
@@ -136,7 +130,7 @@ def _utility_measures(
         pairs = released.corpus(corpus.private)
         yield from corpus_measures(pairs if released.labelled else [(t, None) for t, _ in pairs], corpus, lens, seed)
     if name == "fidelity":
-        kept = fidelity(corpus.private, released.releases, embedder=lens.embedder(), seed=seed)
+        kept = fidelity(corpus.private, released.releases, embedder=lens.embedder, seed=seed)
         for key in _FIDELITY:
             value: Estimate | float | None = getattr(kept, key)
             if value is not None:
@@ -146,20 +140,8 @@ def _utility_measures(
         yield Measurement.of("stylometry.distance", space.distance(corpus.private, released.releases, seed=seed))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Linear:
-    """Given probabilities `(n_vectors, n_labels)` as `evaluate` reads them: a text is the number of a vector."""
-
-    labels: tuple[str, ...]
-    given: Floats = field(repr=False)
-
-    def probabilities(self, texts: Sequence[str]) -> Floats:
-        """The probabilities `(n_texts, n_labels)`."""
-        return np.asarray(self.given[[int(text) for text in texts]])
-
-
 def _read_by_public(released: Released, corpus: Corpus, lens: Lens, seed: int) -> Iterator[Measurement]:
-    embedder = lens.embedder()
+    embedder = lens.embedder
     if released.written:
         vectors = embedder.embed([release.output for release in released.releases])
     else:
@@ -174,7 +156,11 @@ def _read_by_public(released: Released, corpus: Corpus, lens: Lens, seed: int) -
     public = [record for record in corpus.public if record.label is not None]
     model = LogisticRegression(C=10.0, max_iter=300, random_state=seed)
     fit_quietly(model, embedder.embed([record.text for record in public]), [record.label for record in public])
-    reader = _Linear(tuple(map(str, model.classes_)), np.asarray(model.predict_proba(vectors), np.float64))
+    given = np.asarray(model.predict_proba(vectors), np.float64)
+    # `evaluate` reads texts: here each is the number of a vector.
+    reader: Any = SimpleNamespace(
+        labels=tuple(map(str, model.classes_)), probabilities=lambda texts: given[[int(text) for text in texts]]
+    )
     rows = [Record(record.id, str(i), record.label) for i, record in enumerate(corpus.private)]
     found = evaluate(reader, rows, seed=seed)
     yield Measurement.of("embedding.accuracy", found.accuracy)
@@ -205,7 +191,7 @@ def _attributed(
         split.attacked,
         released=[by_id[record.id] for record in split.attacked],
         training_released=[by_id[record.id] for record in split.training],
-        embedder=lens.embedder(),
+        embedder=lens.embedder,
         bundle=wanted.bundle,
         seed=seed,
         delta=0.0 if released.guarantee is None else released.guarantee.delta,

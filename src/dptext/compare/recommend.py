@@ -212,8 +212,6 @@ _METRICS: Final = (
 def reduced(table: MeasuredTable) -> MeasuredTable:
     """What recommendations read of a table, with no digest of private records; ConfigError for an unfinished grid."""
     if left := table.about.cells.left:
-        raise ConfigError(
-            f"Expected a finished grid, found {left} cells that are not done: run `dptext compare` again."
-        )
+        raise ConfigError(f"Expected a finished grid, found {left} cells not done: run `dptext compare` again.")
     kept = [row for row in table.rows if row.metric in _METRICS or row.failed or row.metric.endswith(REFUTED)]
     return table.model_copy(update={"rows": tuple(kept)})

@@ -14,17 +14,16 @@ from typing import Final
 
 from dptext import _validate
 from dptext.compare.cell_run import cell_data
-from dptext.compare.cells import Cell, signature
+from dptext.compare.cells import Cell, fit_key, signature
 from dptext.compare.corpora import load_corpus
 from dptext.compare.experiment import Experiment
-from dptext.compare.fits import fit_key
-from dptext.compare.folder import Folder, memory_mib
+from dptext.compare.folder import Folder, cell_path, memory_mib, read_cell, write_json
 from dptext.compare.grid import ANY_LABELS, plan_cells
 from dptext.compare.stored import CellCounts, CellFile
 from dptext.compare.worker import Opening, WorkerProcess, peak_mib
 from dptext.embeddings.processors import processors
 from dptext.errors import ConfigError
-from dptext.text.parquet_rows import load_pyarrow
+from dptext.text.packed_rows import load_pyarrow
 from dptext.types import Json
 
 #: Called with the number of finished cells, the number of all cells, and a few words.
@@ -137,9 +136,9 @@ class _Grid:
     def begin(self, retry: bool) -> None:
         """Look for finished cells, and let those fail at once that cannot be run."""
         for name, cell in self._cells.items():
-            found = self._folder.finished(name)
+            found = read_cell(self._folder.path, name)
             if found is not None and retry and found.error is not None:
-                self._folder.forget(name)
+                cell_path(self._folder.path, name).unlink(missing_ok=True)
                 found = None
             if found is not None:
                 self._count(name, found)
@@ -152,13 +151,13 @@ class _Grid:
     def fail(self, name: str, reason: str, *, seconds: float, peak: float) -> None:
         """Record a cell that gave no numbers."""
         data = cell_data(self._cells[name], reason, signature=name, seconds=seconds, peak_mib=peak)
-        self._folder.write(name, data)
+        write_json(cell_path(self._folder.path, name), data)
         self.ended(name)
 
     def ended(self, name: str) -> None:
         """Count a cell whose file is there."""
         self._run += 1
-        found = self._folder.finished(name)
+        found = read_cell(self._folder.path, name)
         if found is None:
             raise ConfigError(f"Cannot read the cell {name} that was just written: look at the disk of the folder.")
         self._count(name, found)

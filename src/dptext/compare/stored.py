@@ -4,7 +4,7 @@ DIR/experiment.json        what was asked, of which records, on what machine, an
 DIR/cells/SIGNATURE.json   one finished cell each
 DIR/table.parquet, .json   the rows of all finished cells
 
-`dptext.compare.reading` reads them.
+`dptext.compare.folder` reads them.
 """
 
 import re
@@ -12,16 +12,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Final, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    InstanceOf,
-    JsonValue,
-    model_validator,
-)
+import pydantic
 
 from dptext.compare.corpus_plans import Count, Finite
 from dptext.privacy.guarantee import Basis, Guarantee
@@ -88,13 +79,13 @@ def _guarantee(stored: object) -> Guarantee | None:
 
 #: Unit, relation, distance, and whether epsilon is for the whole corpus.
 Meaning = tuple[str, str, str | None, bool]
-StoredText = Annotated[str, AfterValidator(_storable)]
+StoredText = Annotated[str, pydantic.AfterValidator(_storable)]
 
 
-class Stored(BaseModel):
+class Stored(pydantic.BaseModel):
     """A value that stands in a file. Keys that are not known are left out."""
 
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+    model_config = pydantic.ConfigDict(frozen=True, allow_inf_nan=False)
 
 
 class KeptRow(Stored):
@@ -115,14 +106,14 @@ class KeptRow(Stored):
     corpus: StoredText
     row: StoredText
     kind: StoredText
-    settings: Annotated[StoredText, AfterValidator(_json_object)]
-    trial: Annotated[Count, Field(le=_LARGEST_WHOLE)]
+    settings: Annotated[StoredText, pydantic.AfterValidator(_json_object)]
+    trial: Annotated[Count, pydantic.Field(le=_LARGEST_WHOLE)]
     unit: StoredText
     relation: StoredText
-    epsilon: Annotated[Finite, Field(ge=0)] | None
+    epsilon: Annotated[Finite, pydantic.Field(ge=0)] | None
     delta: Finite | None
     metric_privacy: StoredText | None
-    basis: Annotated[str, AfterValidator(_basis)]
+    basis: Annotated[str, pydantic.AfterValidator(_basis)]
     document_epsilon: Finite | None
     metric: StoredText
     value: Finite | None
@@ -130,7 +121,7 @@ class KeptRow(Stored):
     high: Finite | None
     error: StoredText | None
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _has_a_metric_or_an_error(self) -> Self:
         if (self.metric == "") != self.failed:
             raise ValueError("a row has a metric, or an error, and never both")
@@ -174,7 +165,7 @@ class TableRow(KeptRow):
     confidence: Finite | None
     seconds: Finite
     peak_mib: Finite
-    signature: Annotated[str, Field(pattern=r"^[0-9a-f]+$")]
+    signature: Annotated[str, pydantic.Field(pattern=r"^[0-9a-f]+$")]
 
     def to_dict(self) -> dict[str, Json]:
         """As JSON-able data, columns in their order."""
@@ -185,8 +176,8 @@ class TableRow(KeptRow):
 class Sample(Stored):
     """An original and what was made of it; `released` is None where no text is released."""
 
-    original: str = Field(repr=False)
-    released: str | None = Field(None, repr=False)
+    original: str = pydantic.Field(repr=False)
+    released: str | None = pydantic.Field(None, repr=False)
 
 
 class CellFile(Stored):
@@ -196,9 +187,11 @@ class CellFile(Stored):
     """
 
     signature: str
-    cell: dict[str, JsonValue]
-    guarantee: Annotated[InstanceOf[Guarantee] | None, BeforeValidator(_guarantee)] = Field(alias="certificate")
-    samples: tuple[Sample, ...] = Field(repr=False)
+    cell: dict[str, pydantic.JsonValue]
+    guarantee: Annotated[pydantic.InstanceOf[Guarantee] | None, pydantic.BeforeValidator(_guarantee)] = pydantic.Field(
+        alias="certificate"
+    )
+    samples: tuple[Sample, ...] = pydantic.Field(repr=False)
     rows: tuple[TableRow, ...]
     refuted: tuple[str, ...]
     error: str | None
@@ -235,7 +228,7 @@ class Provenance(Stored):
     name: str
     written: str
     version: str
-    machine: dict[str, JsonValue]
+    machine: dict[str, pydantic.JsonValue]
     command: str
     cells: CellCounts
 
@@ -250,7 +243,7 @@ class MeasuredTable(Stored):
 class About(Provenance):
     """What was compared: `experiment.json`, with the experiment as parsed TOML and the parts of each corpus."""
 
-    toml: dict[str, JsonValue]
+    toml: dict[str, pydantic.JsonValue]
     corpora: dict[str, dict[str, PartDigest]]
 
     @property

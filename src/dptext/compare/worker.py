@@ -23,12 +23,10 @@ from types import TracebackType
 from typing import BinaryIO, Final
 
 from dptext.compare.cell_run import Outcome, cell_data, run_cell
-from dptext.compare.cells import Cell
+from dptext.compare.cells import Cell, Lens, SharedFits
 from dptext.compare.corpora import Corpus, load_corpus, named
 from dptext.compare.experiment import Experiment, parse_experiment
-from dptext.compare.fits import Lens, SharedFits
-from dptext.compare.folder import write_json
-from dptext.compare.reading import cell_path
+from dptext.compare.folder import cell_path, write_json
 from dptext.errors import ConfigError, DPTextError
 from dptext.types import Json
 
@@ -181,7 +179,7 @@ class Worker:
                     f"Expected the corpus {name!r} to be as it was when the run began: a file has changed since. Put "
                     "it back and run again with --retry, or begin anew in another folder."
                 )
-            self._corpus = named(found, plan.names, self._lens.embedder()) if plan.names else found
+            self._corpus = named(found, plan.names, self._lens.embedder) if plan.names else found
         return self._corpus
 
 
@@ -195,8 +193,7 @@ def peak_mib() -> float:
         pass  # not Linux
     import resource  # noqa: PLC0415 (not on every system)
 
-    found = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return found / (1024 if sys.platform != "darwin" else _MIB)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform != "darwin" else _MIB)
 
 
 def _bound_memory(mib: int) -> None:

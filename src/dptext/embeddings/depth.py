@@ -17,6 +17,7 @@ import numpy as np
 from dptext.embeddings.bert.loops import compiled_with
 from dptext.embeddings.processors import each
 from dptext.errors import ConfigError
+from dptext.frozen import fill
 from dptext.types import Integers, Singles, UInt16s
 
 Counts = UInt16s | Integers
@@ -146,9 +147,7 @@ class ProjectedCandidates:
         ranks = np.stack([np.searchsorted(row, column) for row, column in zip(order, values.T, strict=True)])
         width = math.isqrt(m) + 1  # of a block, and the number of blocks; the last is filled up with infinity
         order = np.pad(order, [(0, 0), (0, width**2 - m)], constant_values=np.inf).reshape(directions, width, width)
-        object.__setattr__(self, "projections", values)
-        object.__setattr__(self, "_order", order)
-        object.__setattr__(self, "_ranks", ranks.astype(np.uint16))
+        fill(self, projections=values, _order=order, _ranks=ranks.astype(np.uint16))
 
     def __len__(self) -> int:
         return len(self.projections)

@@ -30,8 +30,7 @@ from dptext.embeddings.embedder import Embedder
 from dptext.embeddings.encoder_files import PACKAGE
 from dptext.embeddings.npy import read_array, save_pool
 from dptext.errors import ConfigError, needing
-from dptext.text.inputs import parse_json
-from dptext.text.saved import reading_saved
+from dptext.text.inputs import parse_json, reading_saved
 from dptext.text.tokens import words_of
 from dptext.types import Floats, Singles
 

@@ -5,8 +5,6 @@ is given the noisy vector, never the word behind it. So it is post-processing: n
 tells more than the noisy vectors do.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 from dataclasses import dataclass, field
@@ -17,9 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from dptext import _validate
 from dptext.embeddings.processors import each, processors
-from dptext.embeddings.shortlist import Shortlist
-from dptext.embeddings.vectors import WordVectors, relative_error
+from dptext.embeddings.vectors import Shortlist, WordVectors, relative_error
 from dptext.errors import ConfigError
+from dptext.frozen import fill
 from dptext.types import Floats, Int32s, Positions, Singles
 
 if TYPE_CHECKING:
@@ -75,7 +73,7 @@ class NearestWords:
     _radius: float = field(init=False, repr=False)
     _cuts: tuple[int, ...] = field(init=False, repr=False)
     _table: Singles = field(init=False, repr=False)
-    _screened: Screen | None = field(init=False, repr=False, default=None)
+    _screened: "Screen | None" = field(init=False, repr=False, default=None)
     _pairs: int = field(init=False, repr=False, default=0)  # searched so far
 
     def __post_init__(self) -> None:
@@ -108,11 +106,7 @@ class NearestWords:
             columns[len(tile) :, len(cuts)] = -1e30  # fills up the last tile and is never the best
             columns[len(tile) :, : len(cuts)] = columns[len(tile) :, len(cuts) + 1 :] = 0
             table[i * _BLOCKS : (i + 1) * _BLOCKS] = columns.reshape(_BLOCKS, _BLOCK, -1).swapaxes(1, 2)
-        object.__setattr__(self, "_mean", mean)
-        object.__setattr__(self, "_axes", axes)
-        object.__setattr__(self, "_radius", radius)
-        object.__setattr__(self, "_cuts", cuts)
-        object.__setattr__(self, "_table", table)
+        fill(self, _mean=mean, _axes=axes, _radius=radius, _cuts=cuts, _table=table)
 
     def search(self, queries: ArrayLike) -> Int32s:
         """Return the position of the word nearest to each query, int32 of shape (n_queries,); the first of several.
@@ -189,10 +183,10 @@ class NearestWords:
         scores: Floats = (norms**2 - np.einsum("ij,ij->i", gaps, gaps)) / 2
         return scores
 
-    def _screen(self, n_queries: int) -> Screen | None:
+    def _screen(self, n_queries: int) -> "Screen | None":
         """Return the first look in this processor's vectors, once that is worth loading numba and can be had."""
         before, pairs = self._pairs, self._pairs + n_queries * len(self.vectors)
-        object.__setattr__(self, "_pairs", pairs)
+        fill(self, _pairs=pairs)
         if before < _WORTH_A_SCREEN <= pairs:
             with contextlib.suppress(ImportError):
                 from dptext.embeddings import nearest_kernel  # noqa: PLC0415 (numba is an extra, slow to load)
@@ -200,10 +194,10 @@ class NearestWords:
                 if nearest_kernel.FAST:
                     columns = self._table[:, len(self._cuts) :].swapaxes(1, 2).reshape(-1, self.vectors.dim + 1)
                     screen = nearest_kernel.Screen(self.vectors.vectors, self._radius, columns[:, 1:], -columns[:, 0])
-                    object.__setattr__(self, "_screened", screen)
+                    fill(self, _screened=screen)
         return self._screened
 
-    def _search_tile(self, queries: NDArray[np.floating], look: int | Screen) -> Positions:
+    def _search_tile(self, queries: NDArray[np.floating], look: "int | Screen") -> Positions:
         points: Floats = np.asarray(queries, np.float64)
         rotated, norms = self._rotate(points)
         near = norms <= _FAR
@@ -214,7 +208,7 @@ class NearestWords:
             return nearest
         return self._search_near(points, rotated, norms, look)
 
-    def _search_near(self, points: Floats, rotated: Floats, norms: Floats, look: int | Screen) -> Positions:
+    def _search_near(self, points: Floats, rotated: Floats, norms: Floats, look: "int | Screen") -> Positions:
         if not isinstance(look, int):
             return look.nearest(points, rotated, norms)
         cut = look

@@ -16,8 +16,7 @@ import numpy as np
 from dptext.embeddings.bert.loops import Array, compiled_with
 from dptext.embeddings.bert.network import room
 from dptext.embeddings.bert.tiles import COLUMNS, HAS_BFLOAT16, ROWS, WIDE, largest_tile
-from dptext.embeddings.shortlist import Shortlist
-from dptext.embeddings.vectors import relative_error
+from dptext.embeddings.vectors import Shortlist, relative_error
 from dptext.types import Floats, Positions, Singles
 
 #: Whether the processor has the vectors: with others the products of OpenBLAS are faster.

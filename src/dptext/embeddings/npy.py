@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from dptext.errors import ConfigError
-from dptext.text.files import create_private
+from dptext.text.files import create_private, write_private
 
 # numpy reads the header as a Python literal. These errors are what it raises where the header is none.
 _BROKEN_HEADER = (SyntaxError, TypeError, OverflowError, TokenError, RecursionError, MemoryError)
@@ -62,8 +62,7 @@ class TextPool:
 
 def save_pool(folder: Path, name: str, described: Mapping[str, Any], vectors: NDArray[Any] | None) -> None:
     """Write `name.json`, and `name.npy` where there are vectors, into an existing folder that has no such files."""
-    with create_private(folder / f"{name}.json") as file:
-        file.write(json.dumps(described).encode())
+    write_private(folder / f"{name}.json", json.dumps(described).encode())
     if vectors is not None:
         with create_private(folder / f"{name}.npy") as file:
             np.save(file, vectors, allow_pickle=False)

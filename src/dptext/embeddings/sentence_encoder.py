@@ -8,8 +8,6 @@ last bits (see `torch_network`). The vectors are rounded to multiples of 2^-10, 
 in float32, in all but a few texts of a hundred.
 """
 
-from __future__ import annotations
-
 import importlib.resources
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -61,7 +59,7 @@ class Network(Protocol):
 class BertTexts:
     """Texts to unit vectors by `Bert`; `pieces` cuts them into word pieces."""
 
-    bert: Bert
+    bert: "Bert"
     pieces: Callable[[Sequence[str]], list[list[int]]]
 
     def vectors(self, texts: Sequence[str], *, on_done: Callable[[int], None] | None = None) -> Singles:
@@ -176,7 +174,7 @@ def _packaged(path: Path, digest: str, precision: Precision) -> SentenceEncoder:
 
 
 def _by_bert(
-    name: str, digest: str, bert: Bert, pieces: Callable[[Sequence[str]], list[list[int]]], precision: Precision
+    name: str, digest: str, bert: "Bert", pieces: Callable[[Sequence[str]], list[list[int]]], precision: Precision
 ) -> SentenceEncoder:
     """The encoder, if this processor computes each text as if it were alone."""
     from dptext.embeddings.bert.network import best_there_is  # noqa: PLC0415 (numba is slow to load)
@@ -214,7 +212,7 @@ def _checked(name: str, digest: str, path: Path, device: str, precision: Precisi
 
 
 def _in_bert(
-    name: str, digest: str, path: Path, model: SentenceTransformer, precision: Precision
+    name: str, digest: str, path: Path, model: "SentenceTransformer", precision: Precision
 ) -> SentenceEncoder | None:
     from dptext.embeddings.bert.reading import read_bert, supported  # noqa: PLC0415 (numba is slow to load)
 

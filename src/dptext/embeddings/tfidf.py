@@ -1,7 +1,5 @@
 """TF-IDF of words, and the fitting of scikit-learn's models. Needs scikit-learn, loaded when it is first used."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import warnings
@@ -17,10 +15,15 @@ from dptext.errors import ConfigError, needing
 from dptext.types import Floats
 
 if TYPE_CHECKING:
+    from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer
 
 _WORD: Final = re.compile(r"\b\w+\b")
 
+#: Coordinates, unless another number is asked for.
+TFIDF_DIM: Final = 128
+_LEAST_TEXTS: Final = 10
+_MOST_WORDS: Final = 50_000
 Model = TypeVar("Model", bound=Any)
 
 
@@ -38,7 +41,7 @@ def has_word(texts: Iterable[str]) -> bool:
     return any(map(_WORD.search, texts))
 
 
-def words_tfidf(**settings: Any) -> TfidfVectorizer:
+def words_tfidf(**settings: Any) -> "TfidfVectorizer":
     """TF-IDF of words without regard to case, where a term counts with 1 + ln of how often it occurs.
 
     A word is any run of letters, digits and underscores, of one character too. Other settings, such as `ngram_range`,
@@ -58,23 +61,12 @@ def fit_quietly(model: Model, rows: object, classes: object) -> Model:
     return model
 
 
-if TYPE_CHECKING:
-    from sklearn.decomposition import TruncatedSVD
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-#: Coordinates, unless another number is asked for.
-TFIDF_DIM: Final = 128
-
-_LEAST_TEXTS: Final = 10
-_MOST_WORDS: Final = 50_000
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TfidfSvd:
     """TF-IDF of words, cut to its main directions: an `Embedder` that was fitted on public text."""
 
-    counter: TfidfVectorizer
-    reducer: TruncatedSVD
+    counter: "TfidfVectorizer"
+    reducer: "TruncatedSVD"
     dim: int
     digest: str
 

@@ -10,8 +10,6 @@ sizes, one thread and two) the floats are bit for bit the same in every size; an
 docs/concepts/sharp-edges.md). `dptext.embeddings.bert` has no such doubt.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -99,7 +97,7 @@ def padded(pieces: Mapping[str, Sequence[Sequence[int]]], block: Block, *, pad: 
 class TorchNetwork:
     """Texts to unit vectors by torch: the network with its tokenizer, and the precision of its products."""
 
-    model: SentenceTransformer
+    model: "SentenceTransformer"
     precision: TorchPrecision = "float32"
 
     def vectors(self, texts: Sequence[str], *, on_done: Callable[[int], None] | None = None) -> Singles:
@@ -126,7 +124,7 @@ class TorchNetwork:
         return np.asarray(np.concatenate([rows for _, rows in found])[np.argsort(positions)])
 
 
-def load_torch_model(path: Path, *, device: str) -> SentenceTransformer:
+def load_torch_model(path: Path, *, device: str) -> "SentenceTransformer":
     """The model in a folder, for inference.
 
     ConfigError: the device is not here, or the model cannot be loaded, or needs code of its own.
@@ -146,12 +144,12 @@ def load_torch_model(path: Path, *, device: str) -> SentenceTransformer:
             raise ConfigError(f"Cannot load the sentence encoder in {path}: {error}.") from error
 
 
-def piece_limit(model: SentenceTransformer) -> int:
+def piece_limit(model: "SentenceTransformer") -> int:
     """Word pieces of a text that are read at most."""
     return min(model.max_seq_length or _LONGEST, _LONGEST)
 
 
-def word_pieces(model: SentenceTransformer, texts: Sequence[str], *, limit: int) -> dict[str, list[list[int]]]:
+def word_pieces(model: "SentenceTransformer", texts: Sequence[str], *, limit: int) -> dict[str, list[list[int]]]:
     """Word pieces and, where the model has them, their types, as `SentenceTransformer.encode` cuts texts, one at least.
 
     The model's own prompt, if it has one, stands before each text. Half of a surrogate pair, which UTF-8 cannot hold,

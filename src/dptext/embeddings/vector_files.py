@@ -1,6 +1,5 @@
 """Word vectors of GloVe, which comes as a package, of files of your own, and of saved models."""
 
-import contextlib
 import gzip
 import importlib.resources
 import json
@@ -8,7 +7,6 @@ import os
 import re
 import zlib
 from collections.abc import Iterator
-from io import BufferedIOBase
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +15,8 @@ from dptext import _validate
 from dptext.embeddings.npy import map_array
 from dptext.embeddings.vectors import WordVectors, as_vectors, word_problem
 from dptext.errors import ConfigError, needing
-from dptext.text.files import create_private
-from dptext.text.inputs import open_input, parse_json
-from dptext.text.saved import SAVE_AGAIN, reading_saved
+from dptext.text.files import create_private, write_private
+from dptext.text.inputs import SAVE_AGAIN, open_input, parse_json, reading_saved
 from dptext.types import Singles
 
 _LONGEST_LINE = 2**24  # bytes: a device may have no end
@@ -80,7 +77,7 @@ def load_word_vectors(source: str, n_words: int) -> WordVectors:
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     number = 0
     try:
-        with _open(path) as file:
+        with open_input(path) as raw, gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw as file:
             for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), b""), start=1):
                 if len(line) == _LONGEST_LINE:
                     raise ConfigError(f"Expected {path} to hold lines; line {number} has no end in sight.")
@@ -91,16 +88,6 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
         raise ConfigError(f"Expected {path} to be a whole gzip file; it ends or breaks after line {number}.") from error
     except OSError as error:  # FileNotFoundError, PermissionError, gzip.BadGzipFile ...
         raise ConfigError(f"Cannot read {path}: {error}.") from error
-
-
-@contextlib.contextmanager
-def _open(path: Path) -> Iterator[BufferedIOBase]:
-    with open_input(path) as raw:
-        if path.suffix != ".gz":
-            yield raw
-            return
-        with gzip.GzipFile(fileobj=raw) as unzipped:
-            yield unzipped
 
 
 def _read_text(path: Path, n_words: int | None) -> tuple[list[str], Singles]:
@@ -161,8 +148,7 @@ def _read_npy(path: Path, n_words: int | None) -> tuple[list[str], Singles]:
 def save_word_vectors(vectors: WordVectors, folder: Path) -> None:
     """Write word vectors as new ``words.json`` and ``vectors.npy``, of mode 0600, into an existing folder."""
     head = {"name": vectors.name, "digest": vectors.digest, "words": list(vectors.words)}
-    with create_private(folder / _WORDS_FILE) as file:
-        file.write(json.dumps(head).encode())  # escaped: a word may hold what UTF-8 cannot
+    write_private(folder / _WORDS_FILE, json.dumps(head).encode())  # escaped: a word may hold what UTF-8 cannot
     with create_private(folder / _VECTORS_FILE) as file:
         np.save(file, vectors.vectors.astype("<f4", copy=False))
 

@@ -31,10 +31,9 @@ from dptext.ledger import statements as rows
 from dptext.ledger.database import WAIT_SECONDS, Database
 from dptext.ledger.entries import Account, Balance, Charge, require_name, require_openable, require_within
 from dptext.ledger.recomputation import Recomputation, recompute
-from dptext.ledger.requests import Request, terms_from_text
+from dptext.ledger.requests import Request, events_from_text, terms_from_text
 from dptext.ledger.spending import in_order, spent_epsilon, spent_guarantee
 from dptext.ledger.subjects import HASH_BYTES, Naming, SubjectKey, SubjectsDigest
-from dptext.ledger.texts import events_from_text
 from dptext.privacy.guarantee import Guarantee
 
 _SPOOLED_BYTES = 1 << 24
@@ -99,8 +98,6 @@ class Ledger:
         """Close the connections; the next use opens new ones."""
         self._database.close()
 
-    # ----------------------------------------------------------------------------------------------- accounts
-
     def open_account(
         self, name: str, limit: Guarantee, *, dataset: str | None = None, by_subject: bool = False
     ) -> Account:
@@ -133,8 +130,6 @@ class Ledger:
         """All accounts, by name."""
         with self._database.reading() as connection:
             return [rows.to_account(row) for row in rows.all_accounts(connection)]
-
-    # ------------------------------------------------------------------------------------------------ charges
 
     def charge(
         self, account: str, request: Request, *, key: str | None = None, subjects: Iterable[str] | None = None
@@ -216,8 +211,6 @@ class Ledger:
                 )
             if found.release is None:
                 rows.settle(connection, found.id, release, _now())
-
-    # ---------------------------------------------------------------------------------------------- the books
 
     def balance(self, account: str, *, subject: str | None = None) -> Balance:
         """Where an account stands, for the subject of whom most was spent or a named one (which needs its key)."""

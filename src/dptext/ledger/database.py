@@ -7,7 +7,6 @@ import sqlite3
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import psycopg
@@ -21,7 +20,7 @@ from sqlalchemy.pool import QueuePool
 
 from dptext.errors import DPTextError, LedgerError
 from dptext.ledger.locations import SQLITE_FAULTS, fault_of, parse_location, shown_url
-from dptext.ledger.texts import UNREADABLE
+from dptext.ledger.requests import UNREADABLE
 
 #: How long a charge waits for others to end theirs.
 WAIT_SECONDS = 30.0
@@ -47,6 +46,7 @@ class Database:
         self.path, self._url = parse_location(location)
         self.name = str(self.path) if self.path else shown_url(self._url)
         self._wait = wait
+        self._pool = {"poolclass": QueuePool, "pool_size": _KEPT, "max_overflow": _MOST - _KEPT, "pool_timeout": wait}
         self._checked = False
         self._engine = self._sqlite() if self.path else self._postgresql()
         # Nothing that the engine holds may refer to this object, so that its connections close as soon as it is gone.
@@ -58,8 +58,6 @@ class Database:
     def close(self) -> None:
         """Close the connections; the next use opens new ones."""
         self._engine.dispose()
-
-    # ------------------------------------------------------------------------------------------- transactions
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sa.Connection]:
@@ -102,8 +100,6 @@ class Database:
             problem = f"cannot be used: {type(error).__name__}"
         if problem:
             raise LedgerError(f"The ledger {self.name} {problem}. Nothing is released.", unsure=unsure()) from None
-
-    # ------------------------------------------------------------------------------------------------- schema
 
     def create(self) -> None:
         """Make the newest schema where there is none yet; an existing ledger stays as it is."""
@@ -150,15 +146,13 @@ class Database:
     def _migrate(self, connection: sa.Connection) -> None:
         config = _alembic()
         config.attributes["connection"] = connection
-        unreadable = False
+        fault = f"The ledger {self.name} holds a charge that dptext did not write: restore a copy of it."
         try:
             command.upgrade(config, "head")
-        except UNREADABLE as error:
-            if isinstance(error, DPTextError):
-                raise
-            unreadable = True
-        if unreadable:
-            raise LedgerError(f"The ledger {self.name} holds a charge that dptext did not write: restore a copy of it.")
+        except DPTextError:
+            raise
+        except UNREADABLE:
+            raise LedgerError(fault) from None
         self._checked = False
 
     def _revision(self, connection: sa.Connection) -> str | None:
@@ -188,16 +182,6 @@ class Database:
             )
         self._checked = True
 
-    # ------------------------------------------------------------------------------------------------ engines
-
-    def _pool(self) -> dict[str, Any]:
-        return {
-            "poolclass": QueuePool,
-            "pool_size": _KEPT,
-            "max_overflow": _MOST - _KEPT,
-            "pool_timeout": self._wait,
-        }
-
     def _sqlite(self) -> sa.Engine:
         path, wait = self.path, self._wait
         assert path is not None  # noqa: S101  # mypy cannot see that _sqlite is called for paths only
@@ -211,15 +195,10 @@ class Database:
             if not _there(path):
                 raise LedgerError(f"There is no ledger {path}: make one with `dptext budget open`.")
             # Python's sqlite3 must not begin transactions by itself: isolation_level=None.
-            return sqlite3.connect(
-                f"file:{quote(os.fsencode(path.absolute()))}?mode=rw",
-                uri=True,
-                timeout=wait,
-                isolation_level=None,
-                check_same_thread=False,
-            )
+            where = f"file:{quote(os.fsencode(path.absolute()))}?mode=rw"
+            return sqlite3.connect(where, uri=True, timeout=wait, isolation_level=None, check_same_thread=False)
 
-        engine = sa.create_engine("sqlite+pysqlite://", creator=connect, hide_parameters=True, **self._pool())
+        engine = sa.create_engine("sqlite+pysqlite://", creator=connect, hide_parameters=True, **self._pool)
 
         @event.listens_for(engine, "connect")
         def set_up(connection: sqlite3.Connection, _: object) -> None:
@@ -242,7 +221,7 @@ class Database:
                 "options": f"-c synchronous_commit=on -c lock_timeout={max(1, round(self._wait * 1000))}",
             },
             hide_parameters=True,
-            **self._pool(),
+            **self._pool,
             isolation_level="READ COMMITTED",  # whatever the server's default, because `statements` relies on it
         )
 
@@ -263,8 +242,7 @@ def _there(path: Path) -> bool:
     try:
         return path.exists()
     except OSError as error:
-        reason = error.strerror
-    raise LedgerError(f"The ledger cannot be opened: {reason}.")
+        raise LedgerError(f"The ledger cannot be opened: {error.strerror}.") from None
 
 
 def _alembic() -> Config:

@@ -108,13 +108,18 @@ accounts = Table(
     Column("opened", Time, nullable=False),
 )
 
-requests = Table(
-    "requests",
-    metadata,
-    Column("id", Natural, primary_key=True),
-    Column("digest", Text, nullable=False, unique=True),
-    Column("request", Text, nullable=False),
-)
+
+def _written_once(name: str, what: str) -> Table:
+    """Distinct texts, each once, by their digests."""
+    digest = Column("digest", Text, nullable=False, unique=True)
+    return Table(name, metadata, Column("id", Natural, primary_key=True), digest, Column(what, Text, nullable=False))
+
+
+def _of(table: str, name: str) -> Column[Any]:
+    return Column(name, Natural, ForeignKey(f"{table}.id"), primary_key=True)
+
+
+requests = _written_once("requests", "request")
 
 charges = Table(
     "charges",
@@ -130,12 +135,8 @@ charges = Table(
     UniqueConstraint("account_id", "key"),
 )
 
-charged_subjects = Table(
-    "charged_subjects",
-    metadata,
-    Column("charge_id", Natural, ForeignKey("charges.id"), primary_key=True),
-    Column("subject", LargeBinary, primary_key=True),
-)
+_subject = Column("subject", LargeBinary, primary_key=True)
+charged_subjects = Table("charged_subjects", metadata, _of("charges", "charge_id"), _subject)
 
 settlements = Table(
     "settlements",
@@ -145,14 +146,7 @@ settlements = Table(
     Column("at", Time, nullable=False),
 )
 
-# ------------------------------------------------------------------------ derived, since the second schema
-tallies = Table(
-    "tallies",
-    metadata,
-    Column("id", Natural, primary_key=True),
-    Column("digest", Text, nullable=False, unique=True),
-    Column("events", Text, nullable=False),
-)
+tallies = _written_once("tallies", "events")
 
 balances = Table(
     "balances",
@@ -165,12 +159,8 @@ balances = Table(
     Column("subjects", Natural, nullable=False),
 )
 
-earlier_events = Table(
-    "earlier_events",
-    metadata,
-    Column("account_id", Natural, ForeignKey("accounts.id"), primary_key=True),
-    Column("events", Text, nullable=False),
-)
+_events = Column("events", Text, nullable=False)
+earlier_events = Table("earlier_events", metadata, _of("accounts", "account_id"), _events)
 
 subject_balances = Table(
     "subject_balances",

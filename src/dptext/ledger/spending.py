@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 
-from dptext.ledger.requests import Terms
-from dptext.ledger.texts import entries, event_from_text, event_to_text, with_events
+from dptext.ledger.requests import Terms, entries, event_from_text, event_to_text, with_events
 from dptext.privacy import accounting
 from dptext.privacy.composition import Sums
 from dptext.privacy.events import Event, SampledGaussianEvent

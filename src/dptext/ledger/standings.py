@@ -20,11 +20,10 @@ from dptext._wording import plural
 from dptext.errors import BudgetExceededError, DataError, LedgerError
 from dptext.ledger import statements as rows
 from dptext.ledger.entries import Account, Charge, require_within
-from dptext.ledger.requests import Request
+from dptext.ledger.requests import DAMAGED, Request, digest_of, events_from_text, run_lengths, with_events
 from dptext.ledger.schema import Natural, balances, charged_subjects, earlier_events, subject_balances, tallies
 from dptext.ledger.spending import after_charge, fits, keep_sums, known_sums, sums_of
 from dptext.ledger.statements import AnyRow, insert_into, once
-from dptext.ledger.texts import DAMAGED, digest_of, events_from_text, run_lengths, with_events
 from dptext.privacy.composition import Sums
 from dptext.privacy.events import Event
 
@@ -142,8 +141,7 @@ def _fold(connection: sa.Connection, row: AnyRow, recent: str) -> None:
     adding = insert_into(connection)(earlier_events)
     adding = adding.on_conflict_do_update(index_elements=["account_id"], set_={"events": adding.excluded.events})
     connection.execute(adding, {"account_id": row.id, "events": text})
-    emptied = sa.update(balances).where(balances.c.account_id == row.id).values(events="[]", earlier=digest)
-    connection.execute(emptied)
+    connection.execute(sa.update(balances).where(balances.c.account_id == row.id).values(events="[]", earlier=digest))
 
 
 def weigh_everyone(connection: sa.Connection, row: AnyRow, account: Account, request: Request) -> str:
@@ -184,9 +182,8 @@ def _receive(connection: sa.Connection, hashes: Iterable[bytes], units_per_subje
     connection.execute(CreateTable(_incoming, if_not_exists=True))
     connection.execute(sa.delete(_incoming))
     adding = insert_into(connection)(_incoming)
-    adding = adding.on_conflict_do_update(
-        index_elements=["subject"], set_={"units": _incoming.c.units + adding.excluded.units}
-    )
+    both = {"units": _incoming.c.units + adding.excluded.units}
+    adding = adding.on_conflict_do_update(index_elements=["subject"], set_=both)
     remaining = iter(hashes)
     while some := list(islice(remaining, _ROWS_AT_ONCE)):
         connection.execute(adding, [{"subject": each, "units": n} for each, n in sorted(Counter(some).items())])
@@ -234,15 +231,9 @@ def _weigh_subjects(connection: sa.Connection, row: AnyRow, account: Account, re
 
 def _move_subjects(connection: sa.Connection, row: AnyRow, number: int, standings: Sequence[_Standing]) -> None:
     """Write the subjects that were received to the charge, and move each to its new standing."""
-    connection.execute(
-        sa.insert(charged_subjects).from_select(
-            ["charge_id", "subject"], sa.select(sa.literal(number), _incoming.c.subject)
-        )
-    )
-    after = {
-        standing.tally_id: once(connection, tallies, digest_of(standing.after), standing.after)
-        for standing in standings
-    }
+    received = sa.select(sa.literal(number), _incoming.c.subject)
+    connection.execute(sa.insert(charged_subjects).from_select(["charge_id", "subject"], received))
+    after = {each.tally_id: once(connection, tallies, digest_of(each.after), each.after) for each in standings}
     new = after.pop(None, None)
     if after:
         connection.execute(CreateTable(_moves, if_not_exists=True))
@@ -250,15 +241,10 @@ def _move_subjects(connection: sa.Connection, row: AnyRow, number: int, standing
         connection.execute(sa.insert(_moves), [{"before": before, "after": then} for before, then in after.items()])
         # One statement, because what one standing becomes may be what another was.
         then = sa.select(_moves.c.after).where(_moves.c.before == subject_balances.c.tally_id)
-        received = subject_balances.c.subject.in_(sa.select(_incoming.c.subject))
-        connection.execute(
-            sa.update(subject_balances)
-            .where(subject_balances.c.account_id == row.id, received)
-            .values(tally_id=then.scalar_subquery())
-        )
+        these = subject_balances.c.account_id == row.id, subject_balances.c.subject.in_(sa.select(_incoming.c.subject))
+        connection.execute(sa.update(subject_balances).where(*these).values(tally_id=then.scalar_subquery()))
     if new is not None:
         mine = sa.and_(subject_balances.c.account_id == row.id, subject_balances.c.subject == _incoming.c.subject)
-        unseen = sa.select(sa.literal(row.id), _incoming.c.subject, sa.literal(new)).where(
-            sa.not_(sa.exists().where(mine))
-        )
-        connection.execute(sa.insert(subject_balances).from_select(["account_id", "subject", "tally_id"], unseen))
+        added = sa.select(sa.literal(row.id), _incoming.c.subject, sa.literal(new))
+        added = added.where(sa.not_(sa.exists().where(mine)))
+        connection.execute(sa.insert(subject_balances).from_select(["account_id", "subject", "tally_id"], added))

@@ -9,18 +9,15 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from dptext.errors import ConfigError, LedgerError, PrivacyError
 from dptext.ledger.entries import UNITS, Account, Charge
-from dptext.ledger.requests import Request, Terms, terms_from_text
+from dptext.ledger.requests import Request, Terms, canonical, digest_of, terms_from_text
 from dptext.ledger.schema import accounts, balances, charges, requests, settlements
-from dptext.ledger.texts import canonical, digest_of
 from dptext.privacy.guarantee import Guarantee, Relation, Unit
 from dptext.privacy.names import COMPARED, normal_form
 
 AnyRow = sa.Row[Any]  # columns are checked by the tests against both databases
 _ROWS_AT_ONCE = 1000
 _ACCOUNT = (
-    sa.select(
-        accounts, balances.c.events, balances.c.earlier, balances.c.terms, balances.c.charges, balances.c.subjects
-    )
+    sa.select(accounts, *(each for each in balances.c if each.name != "account_id"))
     .join(balances, balances.c.account_id == accounts.c.id)
     .where(accounts.c.name == sa.bindparam("name"))
 )
@@ -57,10 +54,8 @@ _MOVE_BALANCE = (
     .where(balances.c.account_id == sa.bindparam("account"))
     .values({name: sa.bindparam(f"moved_{name}") for name in ("events", "terms", "charges", "subjects")})
 )
-_ADDED = _ADD_CHARGE["postgresql"].cte("added")
-_ADD_AND_MOVE = _MOVE_BALANCE.where(sa.exists(sa.select(_ADDED.c.id))).returning(
-    sa.select(_ADDED.c.id).scalar_subquery()
-)
+_ADDED = sa.select(_ADD_CHARGE["postgresql"].cte("added").c.id)
+_ADD_AND_MOVE = _MOVE_BALANCE.where(sa.exists(_ADDED)).returning(_ADDED.scalar_subquery())
 
 
 def account(connection: sa.Connection, name: str) -> AnyRow:
@@ -122,11 +117,8 @@ def write_account(connection: sa.Connection, account: Account, key_check: bytes 
     key = made.inserted_primary_key
     if key is None:
         raise LedgerError("The database did not number a row.")
-    connection.execute(
-        sa.insert(balances).values(
-            account_id=int(key[0]), events="[]", terms=canonical(Terms().to_dict()), charges=0, subjects=0
-        )
-    )
+    nothing = {"events": "[]", "terms": canonical(Terms().to_dict()), "charges": 0, "subjects": 0}
+    connection.execute(sa.insert(balances).values(account_id=int(key[0]), **nothing))
 
 
 def to_account(row: AnyRow) -> Account:

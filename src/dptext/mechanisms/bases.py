@@ -10,19 +10,7 @@ from dataclasses import fields, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import (
-    Any,
-    ClassVar,
-    Generic,
-    Literal,
-    NoReturn,
-    Protocol,
-    Self,
-    TypeVar,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Any, ClassVar, Generic, Literal, NoReturn, Self, TypeVar, get_args, get_origin, get_type_hints
 
 from dptext import _validate
 from dptext.embeddings.vector_files import load_saved_word_vectors, load_word_vectors, save_word_vectors
@@ -32,7 +20,7 @@ from dptext.frozen import Frozen
 from dptext.mechanism import Learns, Mechanism, Remarks, Spec, Traits
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, NoEvent, PureEvent
-from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
+from dptext.privacy.guarantee import Basis, Guarantee, Unit
 from dptext.sampling.envelope import EnvelopeResponse
 from dptext.sampling.source import Randomness
 from dptext.text.files import Target
@@ -111,14 +99,8 @@ class OneUnit(OneUnitSpec):
     def _stated(self, events: tuple[Event, ...], delta: float, **others: Any) -> Guarantee:
         """What these events guarantee; `others` stand for what the spec says of its releases."""
         terms = {"trust": self.traits.trust, "assumptions": self.assumptions, "reveals": self.reveals, **others}
-        return accounting.guarantee(
-            events,
-            max(delta, accounting.slack(events)),
-            unit=self.unit,
-            relation=Relation.REPLACE_ONE,
-            basis=self.basis,
-            **terms,
-        )
+        delta = max(delta, accounting.slack(events))
+        return accounting.guarantee(events, delta, unit=self.unit, basis=self.basis, **terms)
 
 
 class OneEpsilon(OneUnit):
@@ -211,15 +193,9 @@ class NoGuarantee(OneUnitSpec):
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
         """No guarantee, for any unit."""
-        return accounting.guarantee(
-            self.events(unit or self.unit),
-            delta,
-            unit=unit or self.unit,
-            basis=Basis.NONE,
-            relation=Relation.REPLACE_ONE,
-            trust=self.traits.trust,
-            reveals=self.reveals,
-        )
+        unit = unit or self.unit
+        terms: dict[str, Any] = {"trust": self.traits.trust, "reveals": self.reveals}
+        return accounting.guarantee(self.events(unit), delta, unit=unit, basis=Basis.NONE, **terms)
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> NoReturn:
         """Refused (ConfigError): no setting gives a guarantee."""
@@ -334,37 +310,25 @@ class FittedMechanism(Frozen, Generic[Spec_co]):
         return _from_files, (self.spec, files)
 
 
-class Model(Protocol):
-    """What was fitted, and can be saved."""
-
-    @property
-    def digests(self) -> Mapping[str, str]:
-        """sha256 digests, by name."""
-        ...
-
-    def save(self, folder: Path) -> None:
-        """Write it into an existing folder."""
-        ...
-
-
 class OnModel(FittedMechanism[Spec_co]):
-    """A fitted mechanism that holds its spec and a model, which knows its digests and how it is saved.
+    """A fitted mechanism that holds its spec and a model with `digests` and `save`, as a mechanism has them.
 
     The model is as private as the text that it was trained on.
     """
 
     __slots__ = ("model",)
 
-    model: Model
+    model: Any
 
-    def __init__(self, spec: Spec_co, model: Model) -> None:
+    def __init__(self, spec: Spec_co, model: Any) -> None:
         super().__init__(spec)
         self.model = model
 
     @property
     def digests(self) -> Mapping[str, str]:
         """Digests of the model, of the text that it was trained on, and of what it needs besides."""
-        return self.model.digests
+        found: Mapping[str, str] = self.model.digests
+        return found
 
     def save(self, folder: Path) -> None:
         """Write the model into an existing folder without such files."""

@@ -7,12 +7,10 @@ What it guarantees is what the other mechanism does:
     'token'
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from dptext.embeddings.encoders import Encoder, load_encoder
 from dptext.embeddings.likeness import mean_by_document
@@ -72,14 +70,9 @@ class Embedded:
     def traits(self) -> Traits:
         """Those of the other mechanism, but for what leaves."""
         inner, both = self.mechanism.traits, self.output == "both"
-        return replace(
-            inner,
-            takes_pool=False,
-            trains=False,
-            releases_text=both,
-            releases_vectors=True,
-            keeps_words=both and inner.keeps_words,
-        )
+        leaving: dict[str, Any] = {"releases_text": both, "releases_vectors": True}
+        leaving["keeps_words"] = both and inner.keeps_words
+        return replace(inner, takes_pool=False, trains=False, **leaving)
 
     @property
     def units(self) -> tuple[Unit, ...]:
@@ -95,15 +88,15 @@ class Embedded:
         found = self.mechanism.guarantee(unit, delta)
         return replace(found, assumptions=(*found.assumptions, PUBLIC_ENCODER))
 
-    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Embedded:
+    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> "Embedded":
         """The spec whose other mechanism costs at most epsilon at delta."""
         return replace(self, mechanism=self.mechanism.calibrate(epsilon, unit=unit, delta=delta))
 
-    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> EmbeddedMechanism:
+    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> "EmbeddedMechanism":
         """Fit the other mechanism; MissingExtraError where the encoder, or what the other needs, is not installed."""
         return EmbeddedMechanism(self, self.mechanism.fit(public=public, seed=seed), _load_encoder(self))
 
-    def load(self, folder: Path) -> EmbeddedMechanism:
+    def load(self, folder: Path) -> "EmbeddedMechanism":
         """The mechanism that was saved into the folder under this spec."""
         return EmbeddedMechanism(self, self.mechanism.load(folder), _load_encoder(self))
 
@@ -124,8 +117,7 @@ class EmbeddedMechanism(FittedMechanism[Embedded]):
 
     def __init__(self, spec: Embedded, inner: Mechanism[str], encoder: Encoder) -> None:
         super().__init__(spec)
-        self.inner = inner
-        self._encoder = encoder
+        self.inner, self._encoder = inner, encoder
 
     @property
     def digests(self) -> Mapping[str, str]:

@@ -23,7 +23,7 @@ GROUP = "dptext.mechanisms"
 #: A new mechanism of ours is registered by one line here: its kind, and where its spec is.
 OURS = {
     "word_metric": "words.word_metric:WordMetric",
-    "private_phrases": "words.private_phrases:PrivatePhrases",
+    "private_phrases": "words.baselines:PrivatePhrases",
     "adept": "adept.sound:Adept",
     "adept_dpsgd": "adept.dpsgd:AdeptDpSgd",
     "published_adept": "adept.published:PublishedAdept",
@@ -33,7 +33,7 @@ OURS = {
     "truncation": "sentences.truncation:Truncation",
     "erae": "erae.erae:ErAe",
     "dp_prompt": "paraphrase.dp_prompt:DpPrompt",
-    "random_replacement": "words.random_replacement:RandomReplacement",
+    "random_replacement": "words.baselines:RandomReplacement",
     "syntf": "words.syntf:SynTf",
     "random_redaction": "redaction.random:RandomRedaction",
     "count_redaction": "redaction.random:CountRedaction",

@@ -3,12 +3,14 @@
 The vocabulary is made from public text. The labels are public settings: no text decides which there are.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from dptext.errors import ConfigError
 from dptext.text import tokens as text
 from dptext.text.records import Record
 from dptext.text.tokens import words_of
@@ -27,6 +29,12 @@ def batches(rows: Integers, lengths: Integers, size: int, source: np.random.Gene
     shuffled = shuffled[np.lexsort((lengths[shuffled], np.arange(len(shuffled)) // (16 * size)))]
     found = [shuffled[start : start + size] for start in range(0, len(shuffled), size)]
     return [found[i] for i in source.permutation(len(found))]
+
+
+def require_converging(loss: float) -> None:
+    """Raise ConfigError where the loss of a training is no number any more."""
+    if not math.isfinite(loss):
+        raise ConfigError("Expected a loss that is a number: the training diverged. Choose a smaller learning_rate.")
 
 
 @dataclass(frozen=True, slots=True)

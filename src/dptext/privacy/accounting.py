@@ -190,7 +190,7 @@ def _group(event: Event, parts: int) -> Event:
             return replace(event, epsilon=total, delta=min(1.0, up(event.delta * growth)))
         case TopKEvent() | TwoSetEvent() | ExponentialEvent():
             return event  # these hold for any two inputs whatever, groups included
-        case ApproximateEvent() | SampledGaussianEvent() | NoEvent():
+        case ApproximateEvent() | SampledGaussianEvent() | NoEvent():  # of one part, or none can be told
             return event
         case _:
             assert_never(event)

@@ -4,7 +4,7 @@ The formulas that `dptext.privacy.accounting` composes; look there for what seve
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -140,14 +140,10 @@ def gaussian_epsilon(noise_multiplier: float, delta: float) -> float:
         high *= 2
         if high > 1e12:
             return math.inf
-    return up(_smallest(lambda e: gaussian_delta(noise_multiplier, e) <= delta, high / 2 if high > 1 else 0.0, high))
-
-
-def _smallest(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """The smallest float in (low, high] for which a monotone condition holds, given that it holds at high."""
+    low = high / 2 if high > 1 else 0.0
     while (middle := (low + high) / 2) not in (low, high):
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+        low, high = (low, middle) if gaussian_delta(noise_multiplier, middle) <= delta else (middle, high)
+    return up(high)
 
 
 def top_k_probabilities(event: TopKEvent) -> tuple[float, float, float]:

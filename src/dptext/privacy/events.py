@@ -6,7 +6,7 @@ They are public: they can be printed, logged and stored, and they survive JSON e
     PureEvent(epsilon=0.1, count=3)
 """
 
-from __future__ import annotations  # `ledger.texts` reads the types of fields as text
+from __future__ import annotations  # `ledger.requests` reads the types of fields as text
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -92,8 +92,7 @@ class SampledGaussianEvent:
     kind: Literal["sampled_gaussian"] = field(default="sampled_gaussian", init=False, repr=False)
 
     def __post_init__(self) -> None:
-        _validate.positive(noise_multiplier=self.noise_multiplier)
-        _validate.positive(sampling_rate=self.sampling_rate)
+        _validate.positive(noise_multiplier=self.noise_multiplier, sampling_rate=self.sampling_rate)
         _validate.probability(sampling_rate=self.sampling_rate)
         _validate.count(steps=self.steps, count=self.count)
 

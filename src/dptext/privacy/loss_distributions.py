@@ -7,8 +7,6 @@ Losses are convolved by Fourier transforms, whose rounding error is absolute: so
 subtracted from delta, and deltas below 1e-11 get a formula only.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import lru_cache
@@ -84,15 +82,10 @@ def mixed_epsilon(events: tuple[Mixable, ...], delta: float, relation: Relation,
     )
     if interval > _COARSEST:
         return formula  # a grid so coarse says nothing
-    theirs = NeighboringRelation[relation.name]
+    grid = {"neighboring_relation": NeighboringRelation[relation.name], "value_discretization_interval": interval}
     total: PrivacyLossDistribution = pld.identity(interval)
     for event in sampled:
-        step = pld.from_gaussian_mechanism(
-            event.noise_multiplier,
-            sampling_prob=event.sampling_rate,
-            neighboring_relation=theirs,
-            value_discretization_interval=interval,
-        )
+        step = pld.from_gaussian_mechanism(event.noise_multiplier, sampling_prob=event.sampling_rate, **grid)
         total = total.compose(step.self_compose(event.steps * event.count))
     for runs in choices:
         gain, unmoved, loss = top_k_probabilities(runs)
@@ -101,10 +94,7 @@ def mixed_epsilon(events: tuple[Mixable, ...], delta: float, relation: Relation,
         choice = pld.from_two_probability_mass_functions(lower, upper, value_discretization_interval=interval)
         total = total.compose(choice.self_compose(runs.count))
     if precision:
-        noise = pld.from_gaussian_mechanism(
-            moved / math.sqrt(precision), neighboring_relation=theirs, value_discretization_interval=interval
-        )
-        total = total.compose(noise)
+        total = total.compose(pld.from_gaussian_mechanism(moved / math.sqrt(precision), **grid))
     with np.errstate(over="ignore"):  # where e^-loss is no float, it is infinite
         found = up(float(total.get_epsilon_for_delta(delta - _TRANSFORMED)))
     return min(found, formula)

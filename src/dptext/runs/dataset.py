@@ -3,10 +3,7 @@
 A part counts because the manifest names it. The certificate of the data set speaks of the manifest.
 """
 
-from __future__ import annotations
-
 import json
-from collections.abc import Iterator
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Final
@@ -47,14 +44,13 @@ class Manifest:
         return '{"schema": 1, "parts": [\n' + lines + "\n]}\n"
 
     @classmethod
-    def read(cls, path: Path) -> Manifest:
+    def read(cls, path: Path) -> "Manifest":
         """The manifest at the path; DataError where none is that dptext wrote."""
         try:
             data = parse_json(read_whole(path))
             parts = tuple(Part(**part) for part in data["parts"])
-            good = (
-                data["schema"] == 1 and all(map(_is_part, parts)) and len({part.name for part in parts}) == len(parts)
-            )
+            names = {part.name for part in parts}
+            good = data["schema"] == 1 and all(map(_is_part, parts)) and len(names) == len(parts)
         except (ValueError, TypeError, KeyError):
             good = False
         if not good:
@@ -64,9 +60,9 @@ class Manifest:
     def check(self, folder: Path) -> None:
         """Raise DataError unless the folder holds these parts, byte for byte, and no other file."""
         known = {part.name for part in self.parts} | {MANIFEST, certificate_path(Path(MANIFEST)).name}
-        for name in _names(folder):
-            if name not in known:
-                raise DataError(f"{folder / name} is no part of this data set: whoever reads the folder reads it, too.")
+        for path in sorted(folder.rglob("*")):
+            if not path.is_dir() and path.relative_to(folder).as_posix() not in known:
+                raise DataError(f"{path} is no part of this data set: whoever reads the folder reads it, too.")
         for part in self.parts:
             path = folder / part.name
             if not path.is_file():
@@ -80,7 +76,3 @@ def _is_part(part: Part) -> bool:
         return False
     stays = not Path(part.name).is_absolute() and ".." not in Path(part.name).parts  # inside the folder
     return stays and part.name not in ("", MANIFEST) and "\0" not in part.name
-
-
-def _names(folder: Path) -> Iterator[str]:
-    return (path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if not path.is_dir())

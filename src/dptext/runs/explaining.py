@@ -1,19 +1,13 @@
 """Anything that carries a guarantee, in plain words: `dptext.explain`."""
 
-from __future__ import annotations
-
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dptext.errors import ConfigError
-from dptext.mechanism import HasRemarks, Spec
+from dptext.mechanism import HasRemarks, Mechanism, Spec
 from dptext.privacy.guarantee import Guarantee
 from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.results import Privatized
-
-if TYPE_CHECKING:
-    from dptext.mechanism import Mechanism
 
 
 def explain(

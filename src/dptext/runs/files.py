@@ -14,14 +14,13 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from dptext.errors import ConfigError, DataError, DPTextError, LedgerError
 from dptext.mechanism import Mechanism, settings
 from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.runs.certificate import READING, Certificate, certificate_path
-from dptext.runs.plan import Plan, run_digest
-from dptext.runs.resume import State, draft_path, fingerprint, state_path
+from dptext.runs.plan import Plan, State, draft_path, fingerprint, run_digest, state_path
 from dptext.runs.streaming import guarantees, layout, limited, release, released, require_guarantee
 from dptext.sampling.source import Randomness, secure, seeded
 from dptext.text.batches import Batch
@@ -47,6 +46,9 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.ledger.entries import Charge
     from dptext.ledger.subjects import SubjectsDigest
     from dptext.runs.payment import Due, Payment
+
+
+OnDone = Callable[[int], None]
 
 
 def privatize_file(
@@ -164,22 +166,12 @@ def agreed(
     fields = Fields() if kind in TEXTS_ONLY else plan.fields
     columns = replace(layout(mechanism.spec, plan.fields.keep, fields), safe_csv=plan.safe_csv)
     columns.names(kind)
-    promised = guarantees(
-        mechanism.spec,
-        randomness=randomness,
-        delta=plan.delta,
-        max_per_author=plan.max_per_author,
-        reveals=(*plan.reveals, *also),
-    )
+    of_run: dict[str, Any] = {"randomness": randomness, "max_per_author": plan.max_per_author}
+    of_run["reveals"] = (*plan.reveals, *also)
+    promised = guarantees(mechanism.spec, delta=plan.delta, **of_run)
     due = None
     if payment is not None:
-        due = payment.due(
-            mechanism.spec,
-            randomness=randomness,
-            max_per_author=plan.max_per_author,
-            by_subject=plan.fields.subject is not None,
-            reveals=(*plan.reveals, *also),
-        )
+        due = payment.due(mechanism.spec, by_subject=plan.fields.subject is not None, **of_run)
         if due.account.limit.unit is Unit.AUTHOR and plan.fields.subject not in (None, plan.fields.author):
             raise ConfigError(
                 f"Expected the subjects of account {due.account.name!r}, which is per author, to be the authors: name "
@@ -312,23 +304,22 @@ class _Run:
         charge_key = "" if self.due is None else self.due.payment.key or secrets.token_hex(16)
         state = State(key, fingerprint(self.source, key), digest, force=self.plan.force, charge_key=charge_key)
         create_private(self._part).close()  # refused where another run has just begun: what lies here is not ours
-        begun = False
         try:
             self._save(state)
-            begun = True
-        finally:
-            if not begun:
-                self._clean()
+        except BaseException:
+            self._clean()
+            raise
         return state
 
     def _keep_what_was_paid(self) -> None:
         """Refuse to throw a whole output away whose charge pays for nothing else."""
         if self.due is None or self.due.payment.key is None or not self._state.exists():
             return
-        state = None
-        with contextlib.suppress(ConfigError):  # what cannot be read cannot be resumed either
+        try:
             state = State.load(self._state)
-        if state is not None and state.certificate and state.charge_key == self.due.payment.key:
+        except ConfigError:  # what cannot be read cannot be resumed either
+            return
+        if state.certificate and state.charge_key == self.due.payment.key:
             raise ConfigError(
                 f"The run with charge key {state.charge_key!r} is whole and paid for: go on with --resume, which "
                 "publishes it. Another key would charge anew."
@@ -367,20 +358,16 @@ class _Run:
                 file.close()
 
     def _write(
-        self,
-        file: BinaryIO,
-        batches: Iterator[Batch],
-        state: State,
-        charge: Charge | None,
-        on_progress: Callable[[int], None],
+        self, file: BinaryIO, batches: Iterator[Batch], state: State, charge: Charge | None, on_progress: OnDone
     ) -> State:
         done = state.records
         if self.kind in APPENDABLE:
             file.truncate(state.bytes)
             file.seek(0, os.SEEK_END)
-        columns = self.columns if state.settings == self._digest() else replace(self.columns, fields=Fields())
+        fields = self.columns.fields if state.settings == self._digest() else Fields()
+        columns = replace(self.columns, fields=fields, dim=state.dim)
         packed, header = is_compressed(self.target), state.bytes == 0
-        writer = open_writer(file, self.kind, compressed=packed, header=header, columns=columns, dim=state.dim)
+        writer = open_writer(file, self.kind, compressed=packed, header=header, columns=columns)
         digest = None
         if charge is not None and charge.subjects_digest is not None and self.due is not None:
             digest = self.due.payment.ledger.subjects_digest(charge.account)
@@ -429,9 +416,7 @@ class _Run:
 
     def _publish(self, state: State) -> Certificate:
         """Put output and certificate in place; a kill between any two steps is mended by --resume."""
-        text = state.certificate
-        certificate = Certificate.from_json(text)
-        path = certificate_path(self.target)
+        certificate, path = Certificate.from_json(state.certificate), certificate_path(self.target)
         with writing(self._part):
             whole = self._part if self._part.exists() else self.target
             if not whole.exists() or sha256_of(whole) != certificate.sha256:
@@ -447,7 +432,7 @@ class _Run:
             temporary = path.with_name(f".{path.name}.new")
             temporary.unlink(missing_ok=True)
             with create_private(temporary) as file:
-                file.write(text.encode())
+                file.write(state.certificate.encode())
                 share(temporary)
                 publish(file, temporary, path, force=True)
         self._state.unlink(missing_ok=True)

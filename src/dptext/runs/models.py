@@ -15,11 +15,10 @@ from pathlib import Path
 from dptext.errors import ConfigError, DPTextError
 from dptext.mechanism import Learns, Mechanism, OnProgress, Spec, settings
 from dptext.runs.specs import on_device, spec_from_settings
-from dptext.text.files import create_private, new_folder, sha256_of
-from dptext.text.inputs import parse_json
+from dptext.text.files import new_folder, sha256_of, write_private
+from dptext.text.inputs import SAVE_AGAIN, parse_json
 from dptext.text.reading import as_records
 from dptext.text.records import TEXT_FIELD
-from dptext.text.saved import SAVE_AGAIN
 from dptext.text.tables import Texts
 from dptext.types import Json
 from dptext.version import __version__
@@ -102,8 +101,8 @@ def save_model(mechanism: Mechanism[str], folder: str | PathLike[str]) -> None:
             "files": {name: sha256_of(partial / name) for name in _files(partial)},
             "version": __version__,
         }
-        with create_private(partial / MODEL_FILE) as file:
-            file.write((json.dumps({**model, "sha256": _seal(model)}, indent=2, allow_nan=False) + "\n").encode())
+        sealed = json.dumps({**model, "sha256": _seal(model)}, indent=2, allow_nan=False)
+        write_private(partial / MODEL_FILE, f"{sealed}\n".encode())
 
 
 def load_model(folder: str | PathLike[str], *, device: str | None = None) -> Mechanism[str]:

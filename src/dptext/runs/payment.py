@@ -8,8 +8,6 @@
 [('pure', 20)]
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -73,7 +71,7 @@ class Payment:
             reveals=reveals,
         )
 
-    def due(self, spec: Spec, **run: Any) -> Due:
+    def due(self, spec: Spec, **run: Any) -> "Due":
         """What a run has to pay: the account and the request of `request`, which takes the same."""
         return Due(self, *self.request(spec, **run))
 
@@ -202,10 +200,8 @@ class Due:
 
     def charged(self, charge: Charge) -> Charged:
         """What a certificate says of the charge."""
-        account = self.account
-        return Charged(
-            account.name, account.dataset, account.limit.unit, charge.number, charge.subjects_digest is not None
-        )
+        account, named = self.account, charge.subjects_digest is not None
+        return Charged(account.name, account.dataset, account.limit.unit, charge.number, named)
 
     def settle(self, key: str, sha256: str) -> None:
         """Write into the books what the charge paid for."""

@@ -1,7 +1,5 @@
 """Private texts in memory in, releases and their certificate out: `dptext.privatize`."""
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
@@ -146,9 +144,8 @@ class Privatized(Iterable[Release[str]]):
 
         ConfigError: a path cannot be used, or the releases were drawn already and not kept.
         """
-        target, beside = (
-            Target(each, force, self._inputs, private=False) for each in (Path(path), certificate_path(Path(path)))
-        )
+        paths = Path(path), certificate_path(Path(path))
+        target, beside = (Target(each, force, self._inputs, private=False) for each in paths)
         kind = output_format(target.path, format)
         for each in (target, beside):
             each.check()  # before a draw costs privacy
@@ -173,11 +170,8 @@ class Privatized(Iterable[Release[str]]):
         while len(self._kept) < _SHOWN and self._draw():
             pass
         columns = self._columns(self._kept[:_SHOWN])
-        rows = zip(*columns.values(), strict=True)
         whole = plural(self._n, "release") if self._state == "complete" else "the releases"
-        return head + html_table(list(columns), rows, f"The first of {whole}.")
-
-    # ------------------------------------------------------------------ drawing
+        return head + html_table(list(columns), zip(*columns.values(), strict=True), f"The first of {whole}.")
 
     def _require_new(self) -> None:
         if self._state != "new":
@@ -252,7 +246,7 @@ def privatize(
     batch_size: int = BATCH_SIZE,
     max_per_author: int | None = None,
     without_guarantee: bool = False,
-    payment: Payment | None = None,
+    payment: "Payment | None" = None,
 ) -> Privatized:
     """Privatize texts; nothing is drawn before the result is used.
 
@@ -294,13 +288,10 @@ def privatize(
             f"Expected label=NAME, the column of the labels: {kind} reads them together with the texts. Without any, "
             "fit it without labels."
         )
-    randomness = randomness or secure()
-    fields = Fields(
-        text=text, id=id, label=label, author=author, keep=(keep,) if isinstance(keep, str) else tuple(keep)
-    )
-    batches: Iterable[Batch] = (
-        Batch.of([record]) for record in read_records(private, fields, empty_nulls=empty_nulls, advice=_ADVICE)
-    )
+    randomness, kept = randomness or secure(), (keep,) if isinstance(keep, str) else tuple(keep)
+    fields = Fields(text=text, id=id, label=label, author=author, keep=kept)
+    records = read_records(private, fields, empty_nulls=empty_nulls, advice=_ADVICE)
+    batches: Iterable[Batch] = (Batch.of([record]) for record in records)
     if max_per_author is not None:
         _validate.count(max_per_author=max_per_author)
         batches = limited(batches, max_per_author)
@@ -309,7 +300,10 @@ def privatize(
     promised = guarantees(mechanism.spec, randomness=randomness, reveals=reveals, **terms)
     charged, left = None, ""
     if payment is not None:
-        charged = _charged(payment, mechanism, randomness, max_per_author, reveals)
+        due = payment.due(mechanism.spec, randomness=randomness, max_per_author=max_per_author, reveals=reveals)
+        key, stream = payment.key or secrets.token_hex(16), secrets.token_hex(32)
+        charged = replace(due.charged(due.charge(key, None)), stream=stream)
+        due.settle(key, stream_mark(stream))  # it pays for this one alone
         left = payment.left()
     secured = "secure" if randomness.is_secure else "seeded"
     return Privatized(
@@ -333,21 +327,6 @@ def _may_be_ready(private: Texts) -> bool:
         return False  # a file, a frame, a Dataset
     rows: Any = private
     return not isinstance(private, Sized) or any(isinstance(row, Record) for row in rows)
-
-
-def _charged(
-    payment: Payment,
-    mechanism: Mechanism[str],
-    randomness: Randomness,
-    max_per_author: int | None,
-    reveals: Sequence[str],
-) -> Charged:
-    due = payment.due(mechanism.spec, randomness=randomness, max_per_author=max_per_author, reveals=reveals)
-    key = payment.key or secrets.token_hex(16)
-    charge = due.charge(key, None)
-    stream = secrets.token_hex(32)
-    due.settle(key, stream_mark(stream))  # it pays for this one alone
-    return replace(due.charged(charge), stream=stream)
 
 
 def _json_lines(part: Sequence[Release[str]], spec: Spec, fields: Fields) -> bytes:

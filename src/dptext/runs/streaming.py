@@ -73,38 +73,28 @@ def limited(batches: Iterable[Batch], max_per_author: int) -> Iterator[Batch]:
     counts: Counter[str] = Counter()
     number = 0
     for batch in batches:
-        good, fault = 0, None
+        good, fault = 0, ""
         for author in (normal_form(name or "") for name in batch.authors):
             counts[author] += 1
-            number += 1
-            fault = _author_fault(author, counts[author], max_per_author)
-            if fault is not None:
+            if not author:
+                fault = f"has no author, which max_per_author={max_per_author} needs."
+            elif counts[author] > max_per_author:
+                fault = f"is refused: its author has more than max_per_author={max_per_author} records."
+            if fault:
                 break
             good += 1
         if good:
             yield batch[:good]
-        if fault is not None:
-            raise DataError(f"Record {number} {fault}")
-
-
-def _author_fault(author: str, n: int, max_per_author: int) -> str | None:
-    if not author:
-        return f"has no author, which max_per_author={max_per_author} needs."
-    if n > max_per_author:
-        return f"is refused: its author has more than max_per_author={max_per_author} records."
-    return None
+        number += good
+        if fault:
+            raise DataError(f"Record {number + 1} {fault}")
 
 
 def layout(spec: Spec, keep: Iterable[str], fields: Fields) -> Columns:
     """The columns of what a mechanism releases."""
     traits = spec.traits
-    return Columns(
-        text=traits.releases_text,
-        vector=traits.releases_vectors,
-        label=traits.releases_labels,
-        keep=tuple(keep),
-        fields=fields,
-    )
+    released = traits.releases_text, traits.releases_vectors, traits.releases_labels
+    return Columns(*released, tuple(keep), fields=fields)
 
 
 def split(batches: Iterable[Batch], size: int) -> Iterator[Batch]:

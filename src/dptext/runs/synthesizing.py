@@ -1,6 +1,7 @@
 """A private corpus in, a synthetic corpus and its certificate out: `dptext.synthesize`.
 
-Nothing of the private corpus is on a disk at any time: sums are in memory, and a run that is killed leaves nothing.
+Nothing of the private corpus is on a disk at any time: sums are in memory. A run that is killed while it writes leaves
+noisy files under names of their own, for their owner alone; the next run to the same output deletes them.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from dptext.text.batches import Batch
 from dptext.text.columns import Columns
 from dptext.text.files import Target, sha256_of, writing
 from dptext.text.formats import Format, output_format
-from dptext.text.parquet_rows import load_pyarrow
+from dptext.text.packed_rows import load_pyarrow
 from dptext.text.reading import OnError, as_records, read_batches, read_records
 from dptext.text.records import TEXT_FIELD, Fields, Record, Release
 from dptext.text.releases import write_all
@@ -106,6 +107,7 @@ class Synthesized:
         target, beside, *reports = (Target(each, force, self.inputs, private=False) for each in paths_of(Path(path)))
         for each in (target, beside, *reports):
             each.check()
+            each.clear()  # another draw under the same charge
         kind, columns = file_columns(target.path, format, self.certificate.settings)
         page = topics_page(self.report, [self.guarantees[-1].sentence(), *self.sentences]).encode()
         with contextlib.ExitStack() as whole:  # left in the other order: the certificate has its name first
@@ -116,9 +118,8 @@ class Synthesized:
                 _put(target, file, _as_json(self.report))
             file.flush()
             named = replace(self.certificate, output=target.path.name, sha256=sha256_of(Path(file.name)))
-            for each, data in zip(
-                (*reports, beside), (_as_json(self.report), page, named.to_json().encode()), strict=True
-            ):
+            contents = _as_json(self.report), page, named.to_json().encode()
+            for each, data in zip((*reports, beside), contents, strict=True):
                 _put(each, whole.enter_context(each.opened()), data)
             if settle is not None:
                 settle()
@@ -193,9 +194,8 @@ def refuse_same(private: object, public: object) -> None:
         same = same or any(Path(each).resolve() == pool for each in among)
     if same:
         found = f" Found both in {str(private)!r}." if isinstance(private, str | PathLike) else ""
-        raise ConfigError(
-            f"Expected a public pool beside the private corpus: texts of the pool leave as they are.{found}"
-        )
+        fault = "Expected a public pool beside the private corpus: texts of the pool leave as they are."
+        raise ConfigError(fault + found)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -277,8 +277,7 @@ def run(
 ) -> Synthesized:
     """Charge, sum up, add noise, settle; see `synthesize`. Who says settled=False settles before it shows anything."""
     spec, randomness = fitted.spec, randomness or secure()
-    fields = private.fields
-    private = private.kept()
+    fields, private = private.fields, private.kept()
     if spec.labels and fields.label is None and not private.of_records:
         raise ConfigError("Expected the column of the labels: label=NAME, or --label-field NAME.")
     if spec.unit == "author" and fields.author is None and not private.of_records:
@@ -295,9 +294,8 @@ def run(
         if charged is not None:
             error.add_note(f"Charge key {key!r} was charged and released nothing: a run under it is not charged again.")
         raise
-    releases = tuple(
-        Release(str(i), text, label) for i, (text, label) in enumerate(zip(found.texts, found.labels, strict=True))
-    )
+    both = enumerate(zip(found.texts, found.labels, strict=True))
+    releases = tuple(Release(str(i), text, label) for i, (text, label) in both)
     columns = Columns(label=bool(releases) and releases[0].label is not None)
     data = encode_batch(releases, Format.JSONL, columns) if releases else _as_json(found.report)
     settle = None

@@ -3,10 +3,8 @@
 Certificates are not signed: whoever can edit both files can forge both.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -34,8 +32,8 @@ from dptext.runs.certificate import SCHEMA, SCHEMA_OF_EVENTS, Certificate, strea
 from dptext.runs.dataset import MANIFEST, Manifest, Part
 from dptext.runs.specs import is_synthesis, spec_from_settings, synthesis_from_settings
 from dptext.runs.streaming import guarantees
+from dptext.sampling.exponential import TruncatedExponential
 from dptext.sampling.source import secure, seeded
-from dptext.sampling.truncated import TruncatedExponential
 from dptext.text.inputs import read_whole
 from dptext.text.reading import read_records
 from dptext.text.records import ID_FIELD, TEXT_FIELD, Fields
@@ -52,14 +50,23 @@ _COUNTED = TruncatedExponential.counted("")  # what schema 3 adds to a metric
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """A certificate that holds, the spec of its settings, and assumptions that one of an older schema leaves out."""
+    """A certificate that holds, the spec of its settings, and assumptions that one of an older schema leaves out.
+
+    Without its file it was held against its settings alone.
+    """
 
     certificate: Certificate
     spec: Promise
     also_assumed: tuple[str, ...] = ()
+    with_file: bool = True
 
     def sentence(self, more: str = "") -> str:
         """What was verified, and that it is not signed."""
+        if not self.with_file:
+            return (
+                f"The guarantees follow from the settings in the certificate{more}. The file was not looked at: "
+                "whether it is the one that was certified is not verified."
+            )
         return (
             "Verified: the file has the bytes and the number of records that were certified, and the guarantees follow "
             f"from the settings in the certificate{more}. It is not signed: whoever can edit both files can forge both."
@@ -74,13 +81,14 @@ def read_certificate(path: Path) -> Certificate:
         raise ConfigError(f"{path} is not a certificate that dptext wrote.") from error
 
 
-def verify(path: str | PathLike[str], *, ledger: Ledger | None = None) -> Verified:
+def verify(path: str | PathLike[str], *, ledger: "Ledger | None" = None, with_file: bool = True) -> Verified:
     """Check a certificate, `OUT.guarantee.json`, against the file beside it, its own settings, and the books.
 
     The file has the bytes and the number of records that were certified; the events and the guarantees follow from the
     settings; where a ledger is given, the charge in it paid for this release. Of a release from memory
     (`dptext.privatize`) the books know the mark of the stream and not its bytes. Of a data set the certificate is
     `FOLDER/manifest.json.guarantee.json`; each part is held against the manifest, and no other file may lie there.
+    With with_file=False no file is looked at.
 
     Raises:
         ConfigError: there is no certificate at the path.
@@ -88,12 +96,15 @@ def verify(path: str | PathLike[str], *, ledger: Ledger | None = None) -> Verifi
     """
     path = Path(path)
     certificate = read_certificate(path)
-    certificate.check_file(path.parent)
+    if with_file:
+        certificate.check_file(path.parent)
     spec = _recompute(certificate)
-    if certificate.output == MANIFEST:
+    if not with_file:
+        released: Sequence[Part] = ()
+    elif certificate.output == MANIFEST:
         manifest = Manifest.read(path.parent / MANIFEST)
         manifest.check(path.parent)
-        released: Sequence[Part] = manifest.parts
+        released = manifest.parts
         if manifest.records != certificate.records:
             raise DataError(f"{path} speaks of {certificate.records} records, its parts hold {manifest.records}.")
     else:
@@ -104,7 +115,7 @@ def verify(path: str | PathLike[str], *, ledger: Ledger | None = None) -> Verifi
     if ledger is not None:
         _look_up(certificate, ledger)
     more = (ONE_RECORD, ONE_SPELLING) if certificate.schema < SCHEMA_OF_EVENTS else ()
-    return Verified(certificate, spec, _left_out(certificate) or more)
+    return Verified(certificate, spec, _left_out(certificate) or more, with_file)
 
 
 def _left_out(certificate: Certificate) -> tuple[str, ...]:
@@ -117,12 +128,11 @@ def _left_out(certificate: Certificate) -> tuple[str, ...]:
     return tuple(text for text in assumed if any(text not in each.assumptions for each in stated))
 
 
-def _look_up(certificate: Certificate, books: Ledger) -> None:
-    if certificate.charged is None:
-        raise DataError("Expected a certificate that names a charge, to look it up: this release was not paid for.")
-    account = books.account(certificate.charged.account)
-    found = books.find(certificate.charged.number)
+def _look_up(certificate: Certificate, books: "Ledger") -> None:
     charged = certificate.charged
+    if charged is None:
+        raise DataError("Expected a certificate that names a charge, to look it up: this release was not paid for.")
+    account, found = books.account(charged.account), books.find(charged.number)
     said = (account.name, account.dataset, account.limit.unit, found.number, found.subjects is not None, charged.stream)
     paid_for = certificate.sha256 if charged.stream is None else stream_mark(charged.stream)
     if (
@@ -153,9 +163,8 @@ def _count_records(part: Part, folder: Path, names: Mapping[str, str], column: s
 def _recompute(certificate: Certificate) -> Promise:
     """The spec of a certificate; refuses one that states more than its own settings give."""
     of_corpus = is_synthesis(certificate.settings)
-    spec: Promise = (
-        synthesis_from_settings(certificate.settings) if of_corpus else spec_from_settings(certificate.settings)
-    )
+    read: Callable[..., Promise] = synthesis_from_settings if of_corpus else spec_from_settings
+    spec = read(certificate.settings)
     if certificate.randomness not in ("secure", "seeded"):
         raise DataError("This certificate was not written by dptext: nothing is verified.")
     derived = guarantees(

@@ -1,7 +1,5 @@
 """Percentile bootstrap intervals, for exploration; no refutation rests on one."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import TypeVar

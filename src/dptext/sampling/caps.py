@@ -1,7 +1,5 @@
 """Caps of the unit sphere: the best one for PrivUnit, and draws inside and outside of it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import lru_cache
@@ -71,9 +69,8 @@ def optimal_cap(dim: int, epsilon: float) -> Cap:
     starts = -np.geomspace(1e-9, -lowest, 400)
     best = int(np.argmax([log_m(float(start)) for start in starts]))
     left, right = float(starts[min(best + 1, len(starts) - 1)]), float(starts[max(best - 1, 0)])
-    log_x = float(
-        minimize_scalar(lambda v: -log_m(v), bounds=(left, right), method="bounded", options={"xatol": 1e-13}).x
-    )
+    exact = {"xatol": 1e-13}
+    log_x = float(minimize_scalar(lambda v: -log_m(v), bounds=(left, right), method="bounded", options=exact).x)
     log_q = _log_cap(log_x, dim)
     # p = 1 / (1 + e^-epsilon (1 - q) / q). A billionth is kept back for the rounding of q and of the odds.
     log_odds = epsilon - 2.0**-30 + log_q - log1m_exp(log_q)

@@ -3,8 +3,6 @@
 Vectors are `(rows, dim)` float arrays. A vector that is not finite becomes the zero vector, as any other input would.
 """
 
-from __future__ import annotations
-
 import math
 from enum import StrEnum
 

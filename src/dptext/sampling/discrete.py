@@ -8,8 +8,6 @@ neighbour (Mironov 2012).
     [4, 4, 3]
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from dptext import _validate

@@ -13,8 +13,6 @@ the best expected utility of any epsilon-LDP choice among these options for thes
     [[0.05, 0.05, 0.0, 0.91]]
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from typing import Any, Self

@@ -1,7 +1,5 @@
 """Laplace and Gaussian noise drawn in floats, with the additive slack that `dptext.sampling.noise` derives."""
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from dataclasses import dataclass

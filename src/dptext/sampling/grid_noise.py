@@ -3,8 +3,6 @@
 Rounding to the grid moves two vectors apart by at most one grid step a coordinate, which is counted in the sensitivity.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -13,8 +13,6 @@ option with probabilities whose ratio is at most e^epsilon: no price for the siz
     [[0.285, 0.171, 0.544]]
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Final

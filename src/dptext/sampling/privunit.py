@@ -7,8 +7,6 @@ the sphere is drawn uniformly from a cap around the vector with probability p, e
 `dptext.sampling.noise`. `Codebook` chooses among public points with integers and is exact.
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -179,7 +177,7 @@ class Codebook:
             raise ConfigError(f"Expected finite points of shape (size >= 2, dim), found {self.points.shape}.")
 
     @staticmethod
-    def drawn(epsilon: float, *, dim: int, size: int, source: Randomness) -> Codebook:
+    def drawn(epsilon: float, *, dim: int, size: int, source: Randomness) -> "Codebook":
         """A codebook of uniform points; they are public, so `source` is usually seeded and published."""
         _validate.count(size=size)
         return Codebook(epsilon, directions(size, dim, source))

@@ -11,8 +11,6 @@ The sound counterparts are in `noise`: `GridLaplace` and `Gaussian`. `claimed` i
 As in `dptext.sampling.noise`, releases lie on a grid, so that the only fault of the noise is its scale.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -15,13 +15,19 @@ Scores are `(rows, options)`; those that are not finite are refused. Their order
 integers only.
 
 * `Exponential`, `ClippedExponential`, `PermuteAndFlip`: by score (`exponential`). `TwoSet`: as ER-AE chooses.
-* `TruncatedExponential`: by distance up to a threshold (`truncated`).
+* `TruncatedExponential`: by distance up to a threshold.
 * `TopKRandomizedResponse`: by the set of the k best alone (`top_k`).
 """
 
-from dptext.sampling.exponential import ClippedExponential, Exponential, PermuteAndFlip, TwoSet
+from dptext.sampling.exponential import (
+    LEAST_DISTANCE,
+    ClippedExponential,
+    Exponential,
+    PermuteAndFlip,
+    TruncatedExponential,
+    TwoSet,
+)
 from dptext.sampling.top_k import TopKRandomizedResponse
-from dptext.sampling.truncated import LEAST_DISTANCE, TruncatedExponential
 from dptext.sampling.weights import ROUNDING_LOSS, require_finite
 
 __all__ = [

@@ -3,8 +3,6 @@
 One of the k best of a pool of m has probability k e^epsilon / (k e^epsilon + m - k).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ more than e^54 below a row's largest are lifted to that floor. This changes no s
 is as Lipschitz as each score.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

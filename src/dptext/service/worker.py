@@ -24,8 +24,7 @@ from dptext.errors import DataError, DPTextError, LedgerError, PrivacyError
 from dptext.runs.certificate import Certificate, certificate_path, stream_mark
 from dptext.runs.files import privatize_file
 from dptext.runs.payment import Payment
-from dptext.runs.plan import Plan
-from dptext.runs.resume import State, state_path
+from dptext.runs.plan import Plan, State, state_path
 from dptext.runs.synthesizing import Private, run
 from dptext.runs.verification import read_certificate
 from dptext.service.answers import Answers
@@ -39,7 +38,7 @@ from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.batches import Batch
 from dptext.text.files import held
 from dptext.text.formats import Format
-from dptext.text.parquet_rows import load_pyarrow
+from dptext.text.packed_rows import load_pyarrow
 from dptext.text.reading import read_batches, read_records
 from dptext.text.writers import APPENDABLE
 

@@ -1,6 +1,7 @@
 """Votes: every unit votes for what is most like it, first among clusters of a public pool, then among texts.
 
-Private evolution (Xie et al. 2024) over a pool that stays as it is: a generator of variations would go between rounds.
+Private evolution (Xie et al. 2024) over a pool that stays as it is. With a generator of variations between
+rounds it is `prediction` with rounds (`evolution.py`).
 """
 
 from __future__ import annotations

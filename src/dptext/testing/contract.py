@@ -51,12 +51,8 @@ def check_mechanism(
     The mechanism has an epsilon where audits have power, about 1 to 3 between the inputs that they compare. It knows
     the words, of which audits make neighbours. The seed is of the runs that must repeat themselves. The spec's tiny
     settings are fitted on the `public` records, 100 of `dptext.text.samples` by default. Checks are names of `CHECKS`,
-    all by default; those that ran are returned.
-
-    Raises:
-        ContractError: the mechanism breaks a part of the contract, which is named.
-        ConfigError: a name that is no check.
-        MissingExtraError: scikit-learn, which the audit needs, is absent.
+    all by default; those that ran are returned. ContractError: the mechanism breaks a part of the contract, which is
+    named. ConfigError: a name that is no check. MissingExtraError: scikit-learn, which the audit needs, is absent.
     """
     case = Case(mechanism, tuple(records), tuple(words), seed, tuple(sample_records(100) if public is None else public))
     return run_checks(CHECKS, case, checks)

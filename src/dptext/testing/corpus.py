@@ -3,9 +3,10 @@
     for spec in MySynthesis.tiny():
         check_synthesis(spec.fit(public=...))
 
-A run is a chain of noisy sums. Two runs on neighbouring corpora are compared, with the noisy sums of the first replayed
-in the second: then every sum may differ by its sensitivity at most, and nothing else may differ at all. Whatever
-follows private records by another way (an exact count, a choice, a length) shows.
+A run is a chain of noisy sums. Runs on two corpora are compared, with the noisy sums of the first replayed in the
+second: nothing else may differ at all, and between neighbours every sum by its sensitivity at most. What follows
+private records by another way (an exact count, a choice, a length) shows where these corpora differ in it: neighbours,
+and some that have next to nothing in common.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from dptext.types import Floats, Integers
 
 _CANARY: Final = "zqcorpuscanary"
 _NOISES: Final = 12  # runs whose noise is measured
+_DRAWS: Final = 5_000  # of each sum's noise, at least: a tenth more or less of it shows
 _DEVIATIONS: Final = 5.0  # of an estimated variance that chance explains
 
 
@@ -153,6 +155,16 @@ class CorpusCase:
             yield "a record was replaced", Relation.REPLACE_ONE, [added, *records[1:]]
 
     @property
+    def others(self) -> Iterator[tuple[str, list[Record]]]:
+        """Corpora that are no neighbours: of other sizes, lengths, words and shares of labels."""
+        records, labels = list(self.records), self.fitted.spec.labels or (None,)
+        yield "none of its records", []
+        yield "one record", records[:1]
+        yield "no record of one label", [each for each in records if each.label != labels[0]][: len(records) // 3]
+        long = [replace(each, text=f"{each.text} {_CANARY} " * 9) for each in records * 2]
+        yield "longer texts of one label, and more of them", [replace(each, label=labels[-1]) for each in long]
+
+    @property
     def nothing(self) -> list[Record]:
         """Records that add nothing: without text, with a label that is not public, of nobody."""
         label, author = (self.fitted.spec.labels or (None,))[0], self.records[0].author
@@ -175,7 +187,6 @@ def _first_by_text(n: int, before: str, text: str, _: Randomness) -> bool:
 
 
 def _reach(noise: Noise, relation: Relation) -> float:
-    """How far a sum may move, in steps."""
     if relation is Relation.ADD_OR_REMOVE_ONE:
         return STEPS
     return (2 if noise.signed else math.sqrt(2)) * STEPS
@@ -195,7 +206,7 @@ def check_statement(case: CorpusCase) -> None:
 
 
 def check_neighbours(case: CorpusCase) -> None:
-    """A unit more, less, or another moves each sum by its sensitivity at most, and nothing but the sums."""
+    """A unit more, less, or another moves each sum by its sensitivity at most; no records move anything but sums."""
     first = case.run(case.records)
     require(bool(first.rounds), "what leaves follows sums with noise (PrivateSum)")
     for what, relation, records in case.neighbours:
@@ -206,8 +217,14 @@ def check_neighbours(case: CorpusCase) -> None:
             moved = math.sqrt(sum(int(step) ** 2 for step in one.clean - two.clean))
             require(moved <= _reach(one.noise, relation), f"a sum moves by its sensitivity at most ({what})")
         _check_choices(case.fitted.spec, first, second, relation, what)
-        require(first.found == second.found, f"what leaves follows the noisy sums alone ({what})")
-        require(first.told == second.told, f"nothing that is printed or logged follows the corpus ({what})")
+        _require_same_release(first, second, what)
+    for what, records in case.others:
+        _require_same_release(first, case.run(records, replay=first), what)
+
+
+def _require_same_release(first: Run, second: Run, what: str) -> None:
+    require(first.found == second.found, f"what leaves follows the noisy sums alone ({what})")
+    require(first.told == second.told, f"nothing that is printed or logged follows the corpus ({what})")
 
 
 def _check_choices(spec: SynthesisSpec, first: Run, second: Run, relation: Relation, what: str) -> None:
@@ -225,7 +242,6 @@ def _check_choices(spec: SynthesisSpec, first: Run, second: Run, relation: Relat
 
 
 def _spent(spec: SynthesisSpec, rounds: Sequence[Round]) -> float:
-    """rho of the sums."""
     relation, noises = Relation(spec.relation), [each.noise for each in rounds]
     return sum((_reach(each, relation) / each.sigma) ** 2 / 2 if each.sigma else math.inf for each in noises)
 
@@ -281,6 +297,8 @@ def check_noise(case: CorpusCase) -> None:
         noise = rounds[0].noise
         drawn = np.concatenate([each.noisy - each.clean for each in rounds])
         require(np.array_equal(drawn, np.rint(drawn)), "noise is whole steps: no float is added to a sum")
+        more = PrivateSum(max(1, _DRAWS - len(drawn)), noise).release(secure()) * STEPS
+        drawn = np.concatenate([drawn, more])
         variance = float(np.mean(drawn**2)) / noise.sigma**2
         require(abs(variance - 1) <= _DEVIATIONS * math.sqrt(2 / len(drawn)), "a sum has one Gaussian's worth of noise")
     within = _spent(spec, runs[0].rounds) <= spec.rho * (1 + 1e-9)
@@ -318,14 +336,9 @@ def check_synthesis(
 
     The records are a private corpus with labels and authors that the settings know, 120 sample records by default. The
     seed is of the runs that are compared. Checks are names of `CORPUS_CHECKS`, all by default; those that ran are
-    returned.
-
-    Raises:
-        ContractError: it breaks a part of the contract, which is named.
-        ConfigError: a name that is no check.
+    returned. ContractError: it breaks a part of the contract, which is named. ConfigError: a name that is no check.
     """
-    case = CorpusCase(fitted, tuple(records or sample_records(120, seed=1)), seed)
-    return run_checks(CORPUS_CHECKS, case, checks)
+    return run_checks(CORPUS_CHECKS, CorpusCase(fitted, tuple(records or sample_records(120, seed=1)), seed), checks)
 
 
 _watching: list[list[str]] = []
@@ -341,7 +354,6 @@ _OUTWARD: Final = (
 
 @cache
 def _install() -> None:
-    """Add a hook, once: it stays for the life of the process."""
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if not _watching:
@@ -371,7 +383,6 @@ def _writes() -> Iterator[list[str]]:
 
 
 def _bytes_written() -> int:
-    """How many bytes this thread has written, where the system counts them (Linux)."""
     try:
         counted = Path("/proc/thread-self/io").read_bytes()
     except OSError:

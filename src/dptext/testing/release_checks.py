@@ -194,8 +194,7 @@ def check_statements(case: Case) -> None:
     spec = case.mechanism.spec
     require(bool(spec.units), "the spec speaks of at least one unit")
     for event in spec.events(spec.units[0]):
-        written = json.loads(json.dumps(event_to_dict(event)))
-        require(event_from_dict(written) == event, "every event survives JSON")
+        require(event_from_dict(json.loads(json.dumps(event_to_dict(event)))) == event, "every event survives JSON")
     for unit in spec.units:
         guarantee = spec.guarantee(unit)
         require(guarantee.trust is spec.traits.trust, "the guarantee and the traits agree on who sees private text")
@@ -259,8 +258,7 @@ def check_event(case: Case) -> None:
 
 def _stated(mechanism: Mechanism[str]) -> tuple[object, ...]:
     spec = mechanism.spec
-    said = [(spec.events(unit), spec.guarantee(unit)) for unit in spec.units]
-    return settings(spec), dict(mechanism.digests), said
+    return settings(spec), dict(mechanism.digests), [(spec.events(unit), spec.guarantee(unit)) for unit in spec.units]
 
 
 def check_frozen(case: Case) -> None:

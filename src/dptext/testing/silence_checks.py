@@ -14,9 +14,9 @@ import traceback
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType, SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -24,14 +24,13 @@ from dptext.mechanism import Mechanism, Spec
 from dptext.privacy.guarantee import Basis
 from dptext.runs.certificate import certificate_path
 from dptext.runs.files import privatize_file
-from dptext.runs.plan import Plan
-from dptext.runs.resume import State, state_path
-from dptext.sampling.source import Randomness, secure
+from dptext.runs.plan import Plan, State, state_path
+from dptext.sampling.source import secure
 from dptext.testing.case import Case, require
 from dptext.text.columns import TEXTS_ONLY, WITHOUT_VECTORS
 from dptext.text.formats import Format
 from dptext.text.reading import MAX_CHARACTERS
-from dptext.text.records import Record, Release
+from dptext.text.records import Record
 
 _COPIES = 32
 _FUNCTION_WORDS = ("of", "and", "is", "was", "with", "the", "to", "in", "it", "that", "a", ".", ",")
@@ -102,7 +101,6 @@ def listening() -> Iterator[Callable[[], str]]:
 
 
 def _strings_held_by(thing: object) -> Iterator[str]:
-    """Texts that can be reached from an object's own data."""
     seen: set[int] = set()
     on_classes = [vars(kind) for kind in type(thing).__mro__ if kind.__module__ != "builtins"]
     # Breadth first, because there may be more objects than can be looked at.
@@ -141,7 +139,10 @@ def check_shapes(case: Case) -> None:
     done as many records and bytes, in files of the same sizes.
     """
     records = [Record(str(i), case.words[0]) for i in range(len(_LENGTHS[0]))]
-    forced = _Forced(case.mechanism, tuple(case.mechanism.privatize(records, secure())))
+    own, drawn = case.mechanism, tuple(case.mechanism.privatize(records, secure()))
+    forced: Any = SimpleNamespace(  # answers the n-th record with the n-th of these releases, whatever its text
+        spec=own.spec, digests=own.digests, save=own.save, privatize=lambda some, _: [drawn[int(r.id)] for r in some]
+    )
     with tempfile.TemporaryDirectory() as name:
         sources = [Path(name) / f"{number}.jsonl" for number in range(len(_LENGTHS))]
         for source, lengths in zip(sources, _LENGTHS, strict=True):
@@ -211,28 +212,6 @@ def _listed(folder: Path) -> list[Path]:
         return []
 
 
-@dataclass(frozen=True, slots=True)
-class _Forced:
-    """Answers the n-th record with the n-th of the releases that were drawn before, whatever its text."""
-
-    mechanism: Mechanism[str] = field(repr=False)
-    drawn: tuple[Release[str], ...]
-
-    @property
-    def spec(self) -> Spec:
-        return self.mechanism.spec
-
-    @property
-    def digests(self) -> Mapping[str, str]:
-        return self.mechanism.digests
-
-    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
-        return [self.drawn[int(record.id)] for record in records]
-
-    def save(self, folder: Path) -> None:
-        self.mechanism.save(folder)
-
-
 def output_names(spec: Spec) -> list[str]:
     """A file of each kind that can hold what the spec releases; Parquet where pyarrow is installed."""
     cannot = {
@@ -244,7 +223,6 @@ def output_names(spec: Spec) -> list[str]:
 
 
 def _run(source: Path, output: str, mechanism: Mechanism[str]) -> tuple[dict[str, bytes], list[_Mark]]:
-    """The files of one run in a folder of its own, and what each mark showed."""
     marks: list[_Mark] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -25,6 +25,7 @@ from dptext.text.plain_texts import PlainTexts
 from dptext.text.records import Record, Release
 from dptext.types import Floats
 
+Names = Sequence[str | None]
 Item = TypeVar("Item")
 Part = TypeVar("Part", bound=Sequence[Any])
 
@@ -38,9 +39,9 @@ class Batch(Sequence[Record]):
 
     ids: Sequence[str]
     texts: Sequence[str]
-    labels: Sequence[str | None]
-    authors: Sequence[str | None]
-    subjects: Sequence[str | None]
+    labels: Names
+    authors: Names
+    subjects: Names
     kept: Sequence[Mapping[str, Scalar]]
 
     @classmethod
@@ -94,11 +95,7 @@ class Batch(Sequence[Record]):
         return self.texts.lengths() if isinstance(self.texts, PlainTexts) else list(map(len, self.texts))
 
     def released(
-        self,
-        texts: Sequence[str] | None = None,
-        *,
-        labels: Sequence[str | None] | None = None,
-        vectors: Floats | None = None,
+        self, texts: Sequence[str] | None = None, *, labels: Names | None = None, vectors: Floats | None = None
     ) -> Releases:
         """The releases of these records, in their order.
 
@@ -161,7 +158,7 @@ class Releases(Sequence[Release[str]]):
 
     ids: Sequence[str]
     outputs: Sequence[str]
-    labels: Sequence[str | None] | None
+    labels: Names | None
     kept: Sequence[Mapping[str, Scalar]]
     vectors: Floats | None
 

@@ -8,6 +8,7 @@ from private texts is for its owner alone.
 import contextlib
 import errno
 import fcntl
+import glob
 import hashlib
 import os
 import secrets
@@ -55,7 +56,9 @@ class Target:
         """
         refuse_inputs(self.path, self.inputs)
         refuse_existing(self.path, force=self.force)
-        _require_folder(self.path)
+        with writing(self.path):
+            if not stat.S_ISDIR(self.path.parent.stat().st_mode):
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[BinaryIO]:
@@ -64,6 +67,8 @@ class Target:
         partial = _partial(self.path)
         file = create_private(partial)
         try:
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield file
             if not self.private:
                 share(partial)
@@ -73,6 +78,13 @@ class Target:
             with contextlib.suppress(OSError):
                 file.close()
             partial.unlink(missing_ok=True)
+
+    def clear(self) -> None:
+        """Delete what runs that were killed have left of this file; what a living run writes is locked."""
+        for each in self.path.parent.glob(f".{glob.escape(self.path.name)}.{'[0-9a-f]' * 8}.partial"):
+            with contextlib.suppress(OSError), each.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                each.unlink()
 
     def write(self, data: bytes) -> None:
         """Write a whole file; ConfigError as `check`, or where the disk refuses."""
@@ -160,12 +172,6 @@ def _files_of(given: Path) -> Iterator[Path]:
         yield from given.rglob("*")
 
 
-def _require_folder(path: Path) -> None:
-    with writing(path):
-        if not stat.S_ISDIR(path.parent.stat().st_mode):
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-
-
 def refuse_existing(path: str | os.PathLike[str], *, force: bool = False) -> None:
     """Raise ConfigError if there is something at the path, unless it is a file and `force` is set."""
     if not os.path.lexists(path):
@@ -194,6 +200,12 @@ def create_private(path: str | os.PathLike[str]) -> BinaryIO:
     """Create a file that only its owner may read (mode 0600) and open it for writing; ConfigError if one is there."""
     with writing(path):  # x: no link is followed
         return open(path, "xb", opener=lambda name, flags: os.open(name, flags, _PRIVATE))
+
+
+def write_private(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a new file for its owner alone; ConfigError as `create_private`, OSError where the disk refuses."""
+    with create_private(path) as file:
+        file.write(data)
 
 
 def share(path: Path) -> None:

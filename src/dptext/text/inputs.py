@@ -1,4 +1,4 @@
-"""Opening files and reading whole ones, with errors in plain words.
+"""Opening files, reading whole ones and saved models, with errors in plain words.
 
 No error holds what was read, because exceptions of the parsers carry it: ``json.JSONDecodeError`` the whole document.
 """
@@ -8,10 +8,11 @@ import io
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from dptext.errors import ConfigError
+from dptext.errors import ConfigError, DPTextError
 
 #: Bytes of the largest file that is read as a whole: no certificate or model comes near, and a device never ends.
 _MAX_WHOLE: Final = 2**28
@@ -38,11 +39,8 @@ def telling(path: str | os.PathLike[str], verb: str) -> Iterator[None]:
     """Turn an OSError of the block into a ConfigError that names the file at `path`."""
     try:
         yield
-    except OSError as error:
-        problem = file_error(path, verb, error)
-    else:
-        return
-    raise problem
+    except OSError as error:  # which holds nothing that was read
+        raise file_error(path, verb, error) from None
 
 
 def open_input(path: Path) -> io.BufferedReader:
@@ -50,8 +48,7 @@ def open_input(path: Path) -> io.BufferedReader:
     try:
         return path.open("rb")
     except (OSError, ValueError) as error:
-        problem = file_error(path, "read", error)
-    raise problem
+        raise file_error(path, "read", error) from None
 
 
 def read_whole(path: Path, *, limit: int = _MAX_WHOLE) -> bytes:
@@ -71,3 +68,27 @@ def parse_json(text: str | bytes) -> Any:
     with contextlib.suppress(RecursionError):
         return json.loads(text)
     raise ValueError("the nesting is too deep")
+
+
+#: What errors advise where a saved model cannot be used.
+SAVE_AGAIN: Final = "Fit and save the model again."
+#: What JSON, arrays, weights and the checks of what they hold raise where a file was damaged.
+_DAMAGED = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, EOFError, RuntimeError)
+
+
+@contextmanager
+def reading_saved(what: str) -> Iterator[None]:
+    """Around reading `what` was saved, such as "the weights in model/". Any fault becomes a ConfigError.
+
+    The block raises ValueError where it finds a fault of its own.
+    """
+    try:
+        yield
+    except DPTextError:  # it says more than these messages
+        raise
+    except OSError as error:
+        raise ConfigError(f"Cannot read {what}: {error.strerror or 'cut short'}. {SAVE_AGAIN}") from error
+    except _DAMAGED as error:
+        raise ConfigError(
+            f"Expected {what} as saved: a file was cut short or edited, or is of other settings. {SAVE_AGAIN}"
+        ) from error

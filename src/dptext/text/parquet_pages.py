@@ -5,8 +5,6 @@ claims that nobody checks. Both are read here byte by byte, as pyarrow ends the 
 formats are those of https://parquet.apache.org/docs/file-format and of Thrift's compact protocol.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os
@@ -89,9 +87,8 @@ def chunks_of(raw: io.BufferedReader) -> list[list[Chunk]]:
     raw.seek(end - size)
     footer = _Compact(io.BytesIO(raw.read(size)), _MOST_ITEMS).struct(())
     raw.seek(0)
-    return [
-        [_chunk(_field(chunk, 3, _STRUCT)) for chunk in _field(group, 1, _LIST)] for group in _field(footer, 4, _LIST)
-    ]
+    groups = [_field(group, 1, _LIST) for group in _field(footer, 4, _LIST)]
+    return [[_chunk(_field(chunk, 3, _STRUCT)) for chunk in group] for group in groups]
 
 
 def rows_at_once(raw: io.BufferedReader, schema: Any, groups: list[list[Chunk]], names: Sequence[str]) -> int:

@@ -1,7 +1,5 @@
 """Columns that every format can hold, among them strings as Arrow holds them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeGuard, cast, overload
 
@@ -27,7 +25,7 @@ class PlainTexts(Sequence[str]):
         self._ascii = ascii
 
     @classmethod
-    def of(cls, array: Any) -> PlainTexts | None:
+    def of(cls, array: Any) -> "PlainTexts | None":
         """The strings of an array of pyarrow; None where one is null or holds a NUL. ArrowInvalid: one is not UTF-8."""
         found = cls(array)
         data, _ = found.utf8()

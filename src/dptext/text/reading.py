@@ -30,13 +30,12 @@ from dptext.text.formats import DELIMITED, PACKED, Format, file_format
 from dptext.text.html import without_tags
 from dptext.text.ids import Ids, key_of
 from dptext.text.inputs import file_error, open_input
-from dptext.text.lines import Bad, BadHeader, Broken, Chunk, Row, rows_of
-from dptext.text.parquet_rows import load_pyarrow
+from dptext.text.lines import Bad, BadHeader, Broken, Chunk, rows_of
+from dptext.text.packed_rows import load_openpyxl, load_pyarrow
 from dptext.text.records import TEXT_FIELD, Fields, Record
 from dptext.text.row_checks import Checks, batch_of, needed
 from dptext.text.rows import Opener, file_chunks
 from dptext.text.tables import EXPECTED, Texts, table_rows
-from dptext.text.xlsx_rows import load_openpyxl
 
 MAX_CHARACTERS: Final = 5_000_000
 _LONGEST: Final = 4096  # characters of a path
@@ -177,7 +176,10 @@ def read_batches(
     a file without records as none, which is an error otherwise.
     """
     count(max_characters=max_characters)
-    path = _path(source)
+    path = Path(source)
+    # A string that may be a text is refused, and not shown.
+    if isinstance(source, str) and (len(source) > _LONGEST or (len(source.split()) > 1 and not path.exists())):
+        raise ConfigError(f"Expected {EXPECTED}, found one string that is no path. Make a list of it: [text].")
     kind = file_format(path, format)
     if kind is Format.TEXT and fields != Fields(text=fields.text):
         raise ConfigError(
@@ -193,7 +195,9 @@ def read_batches(
     reading = _Reading(str(path), Checks(fields, max_characters, empty_nulls), on_error, on_skip, advice)
     if encoding is None and kind not in PACKED and opener is None and path.is_file():  # a pipe is read once
         reading.unnamed = path
-    found = _file_batches(path, kind, reading, delimiter, encoding, opener or open_input, allow_empty)
+    most, of_lines = reading.check.max_line, {"delimiter": delimiter, "encoding": encoding}
+    chunks = file_chunks(path, kind, needed(fields), max_line=most, opener=opener or open_input, **of_lines)
+    found = _file_batches(chunks, reading, allow_empty)
     return _without_tags(found) if strip_html else found
 
 
@@ -221,17 +225,8 @@ def _records(batches: Generator[Batch, None, None]) -> Generator[Record, None, N
 
 
 def _file_batches(
-    path: Path,
-    kind: Format,
-    reading: "_Reading",
-    delimiter: str | None,
-    encoding: str | None,
-    opener: Opener,
-    allow_empty: bool,
+    found: Generator[Chunk, None, None], reading: "_Reading", allow_empty: bool
 ) -> Generator[Batch, None, None]:
-    names = needed(reading.check.fields)
-    most = reading.check.max_line
-    found = file_chunks(path, kind, names, max_line=most, delimiter=delimiter, encoding=encoding, opener=opener)
     with contextlib.closing(found) as chunks:
         empty: Chunk = [] if allow_empty else [Broken("the file holds no records")]
         yield from reading.batches(itertools.chain([next(chunks, empty)], chunks))
@@ -258,7 +253,14 @@ class _Reading:
             faults: list[_Fault] = []
             batch = batch_of(chunk, fields, first=self.good, max_characters=most)
             if batch is None:
-                batch, faults = self._one_by_one(rows_of(chunk))
+                records: list[Record] = []
+                for row in rows_of(chunk):
+                    found = self.check.record(row, default_id=str(self.good + len(records)))
+                    if isinstance(found, Record):
+                        records.append(found)
+                    else:
+                        faults.append((len(records), 0, found))
+                batch = Batch.of(records)
             if fields.id is not None and len(batch):
                 faults += [(place, 1, _REPEATED) for place in np.flatnonzero(~ids.fresh(batch.ids)).tolist()]
                 faults.sort(key=itemgetter(0, 1))
@@ -287,17 +289,6 @@ class _Reading:
             else:
                 self._refuse(found)
 
-    def _one_by_one(self, rows: Iterable[Row]) -> tuple[Batch, list["_Fault"]]:
-        good: list[Record] = []
-        faults: list[_Fault] = []
-        for row in rows:
-            found = self.check.record(row, default_id=str(self.good + len(good)))
-            if isinstance(found, Record):
-                good.append(found)
-            else:
-                faults.append((len(good), 0, found))
-        return Batch.of(good), faults
-
     def _counted(self, batch: Batch) -> Batch:
         self.read += len(batch)
         self.good += len(batch)
@@ -318,21 +309,10 @@ class _Reading:
             self.on_skip(self.read, fault.reason)
 
 
-def _path(source: str | os.PathLike[str]) -> Path:
-    """The path; a string that may be a text is refused, and not shown."""
-    path = Path(source)
-    if isinstance(source, str) and (len(source) > _LONGEST or (len(source.split()) > 1 and not path.exists())):
-        raise ConfigError(f"Expected {EXPECTED}, found one string that is no path. Make a list of it: [text].")
-    return path
-
-
 def _require_file(path: Path) -> None:
     """Refuse a path where there is nothing to read at the call, not at the first record."""
-    problem: OSError | ValueError
     try:
-        if not stat.S_ISDIR(path.stat().st_mode):
-            return
-        problem = IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if stat.S_ISDIR(path.stat().st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     except (OSError, ValueError) as error:
-        problem = error
-    raise file_error(path, "read", problem)
+        raise file_error(path, "read", error) from None

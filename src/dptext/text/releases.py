@@ -13,16 +13,17 @@ from dptext.text.batches import Kept, Releases, groups
 from dptext.text.columns import Columns
 from dptext.text.files import Target, writing
 from dptext.text.formats import Format, Scalar, is_compressed, output_format
-from dptext.text.parquet_rows import load_pyarrow
+from dptext.text.packed_rows import load_pyarrow
 from dptext.text.records import Release
 from dptext.text.writers import completed, open_writer
 
+Block = Sequence[Release[str]]
 _BLOCK_RELEASES: Final = 1024
 _BLOCK_CHARACTERS: Final = 8_000_000
 _CHARACTERS_PER_NUMBER: Final = 32  # a float of a tuple takes as many bytes
 
 
-def blocks(parts: Iterable[Sequence[Release[str]]], size: int) -> Iterator[Sequence[Release[str]]]:
+def blocks(parts: Iterable[Block], size: int) -> Iterator[Block]:
     """The releases in the blocks of a file: row groups of Parquet, members of gzip, marks of a run's state.
 
     A block ends with its `size`-th release, or with the release that brings the block to a public length. So the shape
@@ -33,7 +34,7 @@ def blocks(parts: Iterable[Sequence[Release[str]]], size: int) -> Iterator[Seque
     return groups(lists, _lengths, _joined, size=size, characters=_BLOCK_CHARACTERS)
 
 
-def _lengths(releases: Sequence[Release[str]]) -> list[int]:
+def _lengths(releases: Block) -> list[int]:
     if not isinstance(releases, Releases) or not isinstance(releases.kept, Kept):
         return [_length(release) for release in releases]
     numbers = releases.shape[1] or 0
@@ -54,7 +55,7 @@ def _characters(value: Scalar) -> int:
     return len(value) if isinstance(value, str) else 0
 
 
-def _joined(parts: Sequence[Sequence[Release[str]]]) -> Sequence[Release[str]]:
+def _joined(parts: Sequence[Block]) -> Block:
     columns = [part for part in parts if isinstance(part, Releases)]
     if len(columns) == len(parts) and len({part.shape for part in columns}) == 1:
         return Releases.joined(columns)
@@ -86,7 +87,7 @@ def write_releases(
         write_all(file, target.path, parts, kind, _columns)
 
 
-def _columns(first: Sequence[Release[str]]) -> Columns:
+def _columns(first: Block) -> Columns:
     vector = bool(first) and first[0].vector is not None
     return Columns(
         # The whole block is looked at, because a single text may be empty by chance.
@@ -98,11 +99,7 @@ def _columns(first: Sequence[Release[str]]) -> Columns:
 
 
 def write_all(
-    file: BinaryIO,
-    target: Path,
-    parts: Iterable[Sequence[Release[str]]],
-    kind: Format,
-    columns: Callable[[Sequence[Release[str]]], Columns],
+    file: BinaryIO, target: Path, parts: Iterable[Block], kind: Format, columns: Callable[[Block], Columns]
 ) -> None:
     """Write releases into an open file that is to appear at `target`; `columns` follow from the first block."""
     every = blocks(parts, _BLOCK_RELEASES)

@@ -82,14 +82,8 @@ class Checks:
             if not is_scalar(value):
                 return Bad(f"the field {name!r} is not a string, a finite number, a date, a boolean or null")
             kept[name] = value
-        record = Record(
-            default_id if id_ is None else id_,
-            text,
-            None if label is None else as_string(label),
-            author,
-            kept,
-            subject=subject,
-        )
+        written = None if label is None else as_string(label)
+        record = Record(id_ or default_id, text, written, author, kept, subject=subject)
         defaults = (fields.label or "label", fields.author or "author", fields.subject or "subject")
         return self._strings(record, (fields.id or "id", fields.text, *defaults))
 

@@ -9,8 +9,6 @@ Nothing but whitespace is dropped: the tokens, joined without a space, are the t
 holds for sentences.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -108,7 +106,7 @@ def _windows(length: int) -> Iterator[tuple[int, int, int]]:
 
 
 @functools.cache
-def _learnt() -> PunktParameters:
+def _learnt() -> "PunktParameters":
     import nupunkt  # noqa: PLC0415
 
     return nupunkt.load_default_model().parameters  # our own: `nupunkt.load` shares one that others may change
@@ -116,8 +114,7 @@ def _learnt() -> PunktParameters:
 
 def _short_blank(run: re.Match[str]) -> str:
     """The run in as many characters: at most two line ends, then spaces."""
-    length = len(run[0])
-    return ("\n" * min(len(_LINE_END.findall(run[0])), 2)).ljust(length)
+    return ("\n" * min(len(_LINE_END.findall(run[0])), 2)).ljust(len(run[0]))
 
 
 def tokenize(text: str) -> list[list[str]]:
@@ -184,16 +181,12 @@ def words_of(text: str, max_tokens: int) -> list[str]:
     return " ".join(found).casefold().split()  # in one call: neither a token nor its lower case holds a space
 
 
-def _line_structure(text: str) -> tuple[int, ...]:
-    return tuple(map(len, tokenize(text)))
-
-
-def _token_count(text: str) -> int:
-    return sum(_line_structure(text))
-
-
 REVEALED: Final[Mapping[str, Callable[[str], Hashable]]] = MappingProxyType(
-    {TOKEN_COUNT: _token_count, LINE_STRUCTURE: _line_structure, SENTENCE_COUNT: lambda text: len(sentences(text))}
+    {
+        TOKEN_COUNT: lambda text: sum(map(len, tokenize(text))),
+        LINE_STRUCTURE: lambda text: tuple(map(len, tokenize(text))),
+        SENTENCE_COUNT: lambda text: len(sentences(text)),
+    }
 )
 r"""What mechanisms reveal of a text, as functions: neighbours are texts for which they are equal.
 

@@ -1,43 +1,30 @@
 """What private outputs are still good for. No number is shown without its baselines, which are rows that keep nothing.
 
 `fidelity` says how much of each record came through, `stylometry` how far the style is from the original's,
-`classification` what a classifier trained on the outputs knows, `balance` what the class balance was, in a task of
-`shifted`, where it is not the public one. `tables` shows all of it. `pool_fit` says whether public texts fit.
+`classification` what a classifier trained on the outputs knows, `balance` what the class balance was, also in a task
+where it is not the public one. `tables` shows all of it. `pool_fit` says whether public texts fit.
 
 Everything here looks at private originals. These are experiments on public corpora in the place of private ones, and no
 guarantee covers what they print. Classifiers need the extra `[audit]`, the neural one `[neural]`.
 """
 
-from dptext.utility.balance import balance_behind, balance_error, confusion_matrix, debiased_balance, observed_balance
+from dptext.utility.balance import (
+    balance_behind,
+    balance_error,
+    confusion_matrix,
+    debiased_balance,
+    observed_balance,
+    shifted_split,
+)
 from dptext.utility.classification import Accuracy, Classifier, Trainer, evaluate, macro_f1, train_named, train_tfidf
 from dptext.utility.fidelity import Fidelity, fidelity
 from dptext.utility.pool_fit import PoolFit, pool_fit
-from dptext.utility.shifted import shifted_split
 from dptext.utility.stylometry import StyleSpace
 from dptext.utility.tables import UtilityRow, UtilityTable, baselines, required_rows, utility_table
 
 __all__ = [
-    "Accuracy",
-    "Classifier",
-    "Fidelity",
-    "PoolFit",
-    "StyleSpace",
-    "Trainer",
-    "UtilityRow",
-    "UtilityTable",
-    "balance_behind",
-    "balance_error",
-    "baselines",
-    "confusion_matrix",
-    "debiased_balance",
-    "evaluate",
-    "fidelity",
-    "macro_f1",
-    "observed_balance",
-    "pool_fit",
-    "required_rows",
-    "shifted_split",
-    "train_named",
-    "train_tfidf",
+    "Accuracy", "Classifier", "Fidelity", "PoolFit", "StyleSpace", "Trainer", "UtilityRow", "UtilityTable",
+    "balance_behind", "balance_error", "baselines", "confusion_matrix", "debiased_balance", "evaluate", "fidelity",
+    "macro_f1", "observed_balance", "pool_fit", "required_rows", "shifted_split", "train_named", "train_tfidf",
     "utility_table",
-]
+]  # fmt: skip

@@ -11,8 +11,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.distinct import embed_distinct
-from dptext.embeddings.embedder import Embedder
+from dptext.embeddings.embedder import Embedder, embed_distinct
 from dptext.embeddings.tfidf import fit_quietly, load_sklearn
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, clopper_pearson
@@ -74,7 +73,6 @@ def told_apart(one: Floats, other: Floats, *, seed: int = 0) -> Estimate:
 
 
 def _area(scores: Floats) -> float:
-    """AUC of rows of score and side; 0.5 where a resample lacks a side."""
     yes, no = scores[scores[:, 1] == 1, 0], np.sort(scores[scores[:, 1] == 0, 0])
     if not len(yes) or not len(no):
         return 0.5
@@ -95,7 +93,6 @@ def topic_distance(one: Floats, other: Floats, pool: Floats, *, seed: int = 0) -
 
 
 def _squares(one: Floats, other: Floats) -> Floats:
-    """Squared distances `(n, m)`."""
     found = np.square(one).sum(axis=1)[:, None] + np.square(other).sum(axis=1) - 2 * one @ other.T
     return np.asarray(np.maximum(found, 0))
 
@@ -152,17 +149,11 @@ def corpus_kept(
 ) -> CorpusKept:
     """What a corpus of texts with these labels keeps of the private records.
 
-    Args:
-        texts: of the corpus.
-        given: their labels, or None.
-        private: what it was made from, for shares of labels and topics.
-        real: real records of the same source that it was not made from, for the clouds.
-        pool: public records, for the topics, and for their own labels.
-        labels: the public set; without them no labels are compared.
-        embedder: public.
-        seed: of what is drawn, of classifier, clusters and intervals.
-
-    ConfigError: too few texts. MissingExtraError: scikit-learn is absent.
+    The corpus has texts and their labels, or None: `given`. It was made from the `private` records, for shares of
+    labels and topics. Clouds are compared with `real` records of the same source that it was not made from. The `pool`
+    of public records is for the topics, and for their own labels. Without the public set of `labels` no labels are
+    compared. The embedder is public. The seed is of what is drawn, of classifier, clusters and intervals. ConfigError:
+    too few texts. MissingExtraError: scikit-learn is absent.
     """
     _validate.count(texts=len(texts), pool=len(pool))
     sides = [list(texts), *([record.text for record in part] for part in (private, real, pool))]

@@ -13,8 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.distinct import EmbeddedTexts, embed_distinct
-from dptext.embeddings.embedder import Embedder
+from dptext.embeddings.embedder import EmbeddedTexts, Embedder, embed_distinct
 from dptext.embeddings.encoders import load_encoder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson, clopper_pearson_lower, clopper_pearson_upper
@@ -92,15 +91,11 @@ def fidelity(
 ) -> Fidelity:
     """Compare each output with its own original; intervals at 95%.
 
-    Args:
-        originals: the private records, or what `as_records` makes records of.
-        outputs: one release a record, in the same order.
-        embedder: public, for the cosines; all-MiniLM-L6-v2 by default.
-        embedded: vectors of all these texts. With them the embedder is not asked.
-        seed: of the candidates and the bootstrap.
-
-    ConfigError: outputs that do not match the originals, or an embedder without finite vectors. MissingExtraError: the
-    default embedder is not installed.
+    The originals are the private records, or what `as_records` makes records of; there is one release of each, in the
+    same order. The embedder, for the cosines, is public, all-MiniLM-L6-v2 by default; with `embedded`, the vectors of
+    all these texts, it is not asked. The seed is of the candidates and the bootstrap. ConfigError: outputs that do not
+    match the originals, or an embedder without finite vectors. MissingExtraError: the default embedder is not
+    installed.
     """
     originals, outputs = as_records(originals), list(outputs)
     check_pairs(originals, outputs)

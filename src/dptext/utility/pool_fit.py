@@ -10,8 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from dptext.embeddings.distinct import embed_distinct
-from dptext.embeddings.embedder import Embedder
+from dptext.embeddings.embedder import Embedder, embed_distinct
 from dptext.embeddings.encoders import load_encoder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
@@ -31,13 +30,10 @@ _ROWS: Final = 256
 class PoolFit:
     """How near stand-ins are to public texts, and how near to each other.
 
-    Attributes:
-        nearest: mean over the stand-ins of the largest cosine to a public text, bootstrap at 95%.
-        among: the same to another stand-in.
-        nearer: share of the stand-ins that have a public text at least as near as another stand-in.
-        stand_ins: how many, without copies of each other and of public texts.
-        public: how many different public texts there are.
-        missing: labels of stand-ins that no public text has, most frequent first.
+    `nearest` is the mean over the stand-ins of the largest cosine to a public text, bootstrap at 95%, `among` the same
+    to another stand-in. `nearer` is the share of the stand-ins that have a public text at least as near as another
+    stand-in. The stand-ins are counted without copies of each other and of public texts, of which different ones are
+    counted. `missing` are labels of stand-ins that no public text has, most frequent first.
     """
 
     nearest: Estimate
@@ -75,24 +71,17 @@ class PoolFit:
         if self.stand_ins < ENOUGH:
             said.append(f"{self.stand_ins} stand-ins say little: give {ENOUGH} or more.")
         if not self.fits:
-            said.append(
-                "Another domain costs as much as half of epsilon or more: look for texts like the private ones."
-            )
+            said.append("Another domain costs as much as half of epsilon or more: look for texts like the private.")
         return said
 
 
 def pool_fit(public: Texts, stand_ins: Texts, *, embedder: Embedder | None = None, seed: int = 0) -> PoolFit:
     """How well public texts fit texts that look like the private ones.
 
-    Args:
-        public: the texts that a mechanism chooses among or learns from.
-        stand_ins: texts like the private ones that need no protection. With labels on both sides these are compared.
-        embedder: public, for the cosines; all-MiniLM-L6-v2 by default.
-        seed: of the bootstrap.
-
-    Raises:
-        ConfigError: no public text, or fewer than two stand-ins that differ from these and from each other.
-        MissingExtraError: the default embedder is not installed.
+    A mechanism chooses among or learns from the public texts. The stand-ins are texts like the private ones that need
+    no protection; with labels on both sides these are compared. The embedder, for the cosines, is public,
+    all-MiniLM-L6-v2 by default. The seed is of the bootstrap. ConfigError: no public text, or fewer than two stand-ins
+    that differ from these and from each other. MissingExtraError: the default embedder is not installed.
     """
     known, given = as_records(public), as_records(stand_ins)
     texts = dict.fromkeys(record.text for record in known)
@@ -118,7 +107,6 @@ def pool_fit(public: Texts, stand_ins: Texts, *, embedder: Embedder | None = Non
 
 
 def _nearest(vectors: Floats | Singles, pool: Floats | Singles, *, own: bool) -> Floats:
-    """The largest cosine of each vector to the pool; where it is its `own` pool, to another row of it."""
     found = np.empty(len(vectors))
     for start in range(0, len(vectors), _ROWS):
         cosines = vectors[start : start + _ROWS] @ pool.T

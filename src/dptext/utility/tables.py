@@ -21,9 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dptext._wording import plural
-from dptext.embeddings.distinct import embed_distinct
-from dptext.embeddings.embedder import Embedder
+from dptext._wording import markdown_table, plural
+from dptext.embeddings.embedder import Embedder, embed_distinct
 from dptext.embeddings.encoders import load_encoder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
@@ -51,9 +50,8 @@ _NOTHING = "-"
 class UtilityRow:
     """One way to release the same private records.
 
-    Attributes:
-        accuracy: of a classifier that is trained on the outputs and their labels, on real test records. None where the
-            outputs or the test records have no labels.
+    The accuracy is of a classifier that is trained on the outputs and their labels, on real test records. It is None
+    where the outputs or the test records have no labels.
     """
 
     name: str
@@ -79,13 +77,11 @@ class UtilityRow:
 
 @dataclass(frozen=True, slots=True)
 class UtilityTable:
-    """Rows of one table, with the settings that made the numbers.
+    """Rows of one table, baselines among them, with the settings that made the numbers.
 
-    Attributes:
-        rows: one for each way to release the records, baselines among them.
-        private, test: numbers of records.
-        seed: of candidates, bootstrap and training.
-        limit: of the mean cosine by a choice among public texts; None where no epsilon or no such texts are known.
+    There is a row for each way to release the records, of which there are so many `private` and `test` ones. The seed
+    is of candidates, bootstrap and training. The `limit` is that of the mean cosine by a choice among public texts;
+    None where no epsilon or no such texts are known.
     """
 
     rows: tuple[UtilityRow, ...]
@@ -120,15 +116,10 @@ class UtilityTable:
         lines = [[row.name.replace("|", "\\|"), *map(_shown, row.cells().values())] for row in self.rows]
         if self.limit is not None:
             lines.append([LIMIT, *(shown_limit(self.limit) if name == "cosine" else _NOTHING for name in head[1:])])
-        widths = [max(map(len, column)) for column in zip(head, *lines, strict=True)]
-        written = [
-            "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |"
-            for line in (head, ["-" * width for width in widths], *lines)
-        ]
         return (
             f"{plural(self.private, 'private record')}, {plural(self.test, 'test record')}; classifier "
             f"{self.classifier}; cosines by {self.embedder}; seed {self.seed}; intervals at 95%.\n\n"
-            + "\n".join(written)
+            + "\n".join(markdown_table(head, lines))
             + "\n"
         )
 
@@ -159,26 +150,19 @@ def utility_table(
 ) -> UtilityTable:
     """The table: for each row the accuracy of a classifier that learned from its outputs, and their fidelity.
 
-    Args:
-        rows: the releases of the private records, in their order, by name.
-        private: the private records, or what `as_records` makes records of.
-        test: other real records, neither public nor private ones, for the accuracy.
-        embedder: public, for the cosines; all-MiniLM-L6-v2 by default.
-        classifier: the name of a classifier, or what trains one.
-        seed: of candidates, bootstrap and training.
-        pool: public texts, for the limit.
-        epsilon: of a record, for the limit; none is stated without both.
-
-    Raises:
-        ConfigError: a baseline is missing, or releases do not match the private records.
-        MissingExtraError: the package of the classifier, or of the default embedder, is absent.
+    The rows are the releases of the private records, in their order, by name. The private records, and other real ones,
+    neither public nor private, to `test` accuracy on, are records or what `as_records` makes records of. The embedder,
+    for the cosines, is public, all-MiniLM-L6-v2 by default. The classifier is a name, or what trains one. The seed is
+    of candidates, bootstrap and training. The `pool` of public texts and the `epsilon` of a record are for the limit;
+    none is stated without both. ConfigError: a baseline is missing, or releases do not match the private records.
+    MissingExtraError: the package of the classifier, or of the default embedder, is absent.
     """
     private, test = as_records(private), as_records(test)
     released = {name: list(releases) for name, releases in rows.items()}
     for name in required_rows(private):
         if name not in rows:
             raise ConfigError(
-                f"Expected a row {name!r}: no utility is shown without its baselines. Found: {', '.join(rows)}."
+                f"Expected a row {name!r}: no utility is shown without baselines, found {', '.join(rows)}."
             )
     for releases in released.values():
         check_pairs(private, releases)
@@ -225,18 +209,9 @@ def baselines(
     """The rows that need no mechanism, each with one release a private record.
 
     `original` is the record itself, with its label. `public-only` is a public record with its label, drawn uniformly
-    and independently. `random` has a uniform label and as many words as a uniformly drawn public record has tokens.
-    Each of its words is drawn uniformly from the distinct tokens of the public texts. The last two look at nothing
-    private.
-
-    Args:
-        private: the private records.
-        public: the public records.
-        labels: the public label set; none where there are no labels.
-        seed: of the drawing.
-
-    Raises:
-        ConfigError: no public record, or none with a token.
+    and independently by the seed. `random` has a uniform label of the public set, where there are labels, and as many
+    words as a uniformly drawn public record has tokens. Each of its words is drawn uniformly from the distinct tokens
+    of the public texts. The last two look at nothing private. ConfigError: no public record, or none with a token.
     """
     tokens = [[token for line in text.tokenize(record.text) for token in line] for record in public]
     vocabulary = sorted({token for found in tokens for token in found})

@@ -13,11 +13,11 @@ import pytest
 
 from compared import CANARY, as_toml, experiment, plant, replacement, words, write_texts
 from dptext.compare.experiment import parse_experiment
-from dptext.compare.folder import Folder
+from dptext.compare.folder import Folder, read_cell
 from dptext.compare.runner import Options, run_experiment
 from dptext.compare.stored import COLUMNS
 from dptext.errors import ConfigError
-from dptext.text.parquet_rows import load_pyarrow
+from dptext.text.packed_rows import load_pyarrow
 
 
 @pytest.fixture
@@ -244,10 +244,10 @@ def test_a_cell_that_was_edited_is_made_again(texts: Path, vectors: Path, tmp_pa
     edits = [("value", "x"), ("value", 10**400), ("trial", True), ("trial", None), ("corpus", 1), ("error", "\udcff")]
     for column, value in edits:
         cell.write_text(json.dumps({**whole, "rows": [{**row, column: value}]}), "utf-8")
-        assert Folder(out).finished(cell.stem) is None, (column, value)
+        assert read_cell(out, cell.stem) is None, (column, value)
     for rows in (None, {}, [None], [{}], [{key: value for key, value in row.items() if key != "basis"}]):
         cell.write_text(json.dumps({**whole, "rows": rows}), "utf-8")
-        assert Folder(out).finished(cell.stem) is None, rows
+        assert read_cell(out, cell.stem) is None, rows
     again = run_experiment(data, Folder(out), Options(workers=1), command="")
     assert (again.run_now, again.done, again.failed) == (1, 4, 0)
     assert {row["signature"] for row in json.loads(table)} == {

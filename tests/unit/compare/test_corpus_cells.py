@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from dptext.compare.cell_run import Outcome, run_cell
+from dptext.compare.cells import Lens, SharedFits
 from dptext.compare.corpora import Corpus, load_corpus, named
 from dptext.compare.experiment import Experiment, parse_experiment
-from dptext.compare.fits import Lens, SharedFits
 from dptext.compare.folder import Folder
 from dptext.compare.grid import plan_cells
 from dptext.compare.pooled import GAP, with_gaps
@@ -50,7 +50,7 @@ def loaded(data: dict[str, Any]) -> tuple[Experiment, Corpus]:
     found = parse_experiment(data)
     plan = found.corpora["made"]
     corpus = load_corpus("made", plan, seed=found.seed)
-    return found, named(corpus, plan.names, Lens("glove").embedder()) if plan.names else corpus
+    return found, named(corpus, plan.names, Lens("glove").embedder) if plan.names else corpus
 
 
 def outcome(data: dict[str, Any], row: str) -> Outcome:

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from compared import experiment, words, write_texts
-from dptext.compare import fits
+from dptext.compare import cells as fits
 from dptext.compare.cell_run import Outcome, run_cell
+from dptext.compare.cells import Lens, SharedFits
 from dptext.compare.corpora import load_corpus
 from dptext.compare.experiment import parse_experiment
-from dptext.compare.fits import Lens, SharedFits
 from dptext.compare.grid import plan_cells
 from dptext.errors import ConfigError
 

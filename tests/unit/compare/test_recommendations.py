@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dptext.compare.reading import read_measured
+from dptext.compare.folder import read_measured
 from dptext.compare.recommend import TASKS, Asked, Recommendation, reduced
 from dptext.compare.recommend import recommend as recommend_rows
 from dptext.compare.stored import MeasuredTable
@@ -183,7 +183,7 @@ def test_units_below_a_document_are_held_against_what_a_document_costs() -> None
 
 
 def test_a_grid_that_is_not_finished_is_said_and_not_reduced() -> None:
-    with pytest.raises(ConfigError, match="found 5 cells that are not done"):
+    with pytest.raises(ConfigError, match="found 5 cells not done"):
         reduced(table(REFERENCES, cells={"done": 3, "failed": 1, "total": 9}))
     assert table(REFERENCES).about.cells.left == 0
 

@@ -9,18 +9,16 @@ import numpy as np
 import pytest
 
 from compared import experiment, words, write_texts
-from dptext.compare import fits
+from dptext.compare import cells as fits
 from dptext.compare.cell_run import Outcome, run_cell
-from dptext.compare.cells import Cell
+from dptext.compare.cells import Cell, Lens, SharedFits, fit_key
 from dptext.compare.corpora import Corpus, load_corpus
 from dptext.compare.experiment import Experiment, parse_experiment
-from dptext.compare.fits import Lens, SharedFits, fit_key
 from dptext.compare.grid import plan_cells
 from dptext.compare.runner import Waiting
 from dptext.compare.worker import Opening, Worker
 from dptext.embeddings import sentence_encoder
-from dptext.embeddings.encoders import load_encoder
-from dptext.embeddings.public_vectors import PublicVectors
+from dptext.embeddings.encoders import PublicVectors, load_encoder
 from dptext.embeddings.sentence_encoder import BertTexts, SentenceEncoder
 from dptext.mechanism import Refits, Traits, setting_fields
 from dptext.mechanisms.adept.sound import Adept

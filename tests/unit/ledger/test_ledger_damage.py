@@ -16,8 +16,7 @@ from dptext.cli import budget
 from dptext.errors import ConfigError, DPTextError, LedgerError
 from dptext.ledger import schema
 from dptext.ledger.books import Ledger
-from dptext.ledger.requests import Request, terms_from_text
-from dptext.ledger.texts import canonical, digest_of, events_from_text
+from dptext.ledger.requests import Request, canonical, digest_of, events_from_text, terms_from_text
 
 #: SQL values of another type or form; SQLite stores any of them in any column.
 VALUES = {

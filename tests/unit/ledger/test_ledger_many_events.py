@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from ledger_tools import Raw, limit, opened, request
 
 from dptext.errors import BudgetExceededError, LedgerError
-from dptext.ledger import spending, standings, texts
+from dptext.ledger import requests, spending, standings
 from dptext.ledger.books import Ledger
+from dptext.ledger.requests import events_from_text, events_to_text, with_events
 from dptext.ledger.spending import after_charge, fits, in_order, is_within, spent_epsilon
-from dptext.ledger.texts import events_from_text, events_to_text, with_events
 from dptext.privacy.composition import Sums
 from dptext.privacy.events import (
     ApproximateEvent,
@@ -55,7 +55,7 @@ def test_one_more_charge_of_a_kind_leaves_nothing_in_memory() -> None:
     for _ in range(20):
         text = after_charge(text, [PureEvent(0.125)])
         events_from_text(text)
-        kept = [each.cache_info().currsize for each in (texts._settings_text, texts._event)]
+        kept = [each.cache_info().currsize for each in (requests._settings_text, requests._event)]
         before = before or kept
         assert kept == before
     assert events_from_text(text) == (PureEvent(0.125, 21),)

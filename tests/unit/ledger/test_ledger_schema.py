@@ -22,8 +22,7 @@ from dptext.ledger import schema
 from dptext.ledger.books import Ledger
 from dptext.ledger.database import Database, _alembic
 from dptext.ledger.recomputation import Recomputation
-from dptext.ledger.requests import Request, Terms
-from dptext.ledger.texts import digest_of
+from dptext.ledger.requests import Request, Terms, digest_of
 from dptext.privacy.events import Event, ExponentialEvent, PureEvent
 from dptext.privacy.guarantee import Basis, Trust
 

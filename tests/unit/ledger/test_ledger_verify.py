@@ -18,7 +18,7 @@ from dptext.errors import BudgetExceededError, DPTextError, LedgerError
 from dptext.ledger import spending
 from dptext.ledger.books import Ledger
 from dptext.ledger.recomputation import Recomputation
-from dptext.ledger.texts import digest_of, events_to_text
+from dptext.ledger.requests import digest_of, events_to_text
 from dptext.privacy.events import PureEvent
 
 _sizes = itertools.count(1)

@@ -44,8 +44,7 @@ def latents(n: int, seed: int = 0, dim: int = 4) -> np.ndarray:
 
 def written(model: AutoEncoder, tokens: Tokens, at: np.ndarray, how: Decoding, *, seed: int = 0, rows: int = 512):
     """The ids of each row."""
-    blocks = Decoder(model, tokens)._blocks(at, how, seed, rows)
-    return [row.tolist() for row in np.concatenate(blocks)]
+    return Decoder(model, tokens)._ids(at, how, seed, rows)
 
 
 def length_of(row: list[int], tokens: Tokens) -> int:
@@ -289,7 +288,7 @@ def test_bfloat16_changes_few_tokens() -> None:
     at = latents(300)
 
     def ids(dtype: torch.dtype) -> np.ndarray:
-        return np.concatenate(Decoder(model, tokens, dtype=dtype)._blocks(at, GREEDY, 0, 512))
+        return np.array(Decoder(model, tokens, dtype=dtype)._ids(at, GREEDY, 0, 512))
 
     exact, rough = ids(torch.float32), ids(torch.bfloat16)
 

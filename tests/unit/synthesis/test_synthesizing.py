@@ -4,6 +4,7 @@ import errno
 import gzip
 import json
 import os
+import stat
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -31,6 +32,7 @@ from dptext.runs.specs import spec_from_settings, synthesis_from_settings
 from dptext.runs.synthesizing import Private, run
 from dptext.synthesis.page import topics_page
 from dptext.synthesis.spec import Fitted
+from dptext.text.files import Target
 from dptext.text.records import Fields
 
 LABELS = ["health", "travel", "money", "leisure"]
@@ -375,6 +377,31 @@ def test_a_charge_is_settled_when_all_files_are_whole_and_none_has_its_name(
     with pytest.raises(PrivacyError, match="paid for"):
         run(Private(["so"], Fields(), {}), topics, payment=paid)
     assert len(list(books.log("all"))) == 1
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_what_a_killed_run_left_is_gone_when_the_next_one_writes(topics: Fitted, tmp_path: Path) -> None:
+    """Two draws for one charge never lie side by side; what a living run writes is left alone."""
+    child = os.fork()
+    if not child:
+        run(Private(["so"], Fields(), {}), topics).write(tmp_path / "t.json", settle=lambda: os._exit(9))
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    left = {path.name for path in tmp_path.iterdir()}
+    assert len(left) == 4
+    assert all(name.endswith(".partial") and not path_mode(tmp_path / name) & 0o077 for name in left)
+    (tmp_path / "other.json").write_text("x")
+    with Target(tmp_path / "t.json").opened():
+        living = {path.name for path in tmp_path.glob(".*")} - left
+        run(Private(["so"], Fields(), {}), topics).write(tmp_path / "t.json")
+        assert {path.name for path in tmp_path.glob(".*")} == living
+        (tmp_path / "t.json").unlink()
+    assert not list(tmp_path.glob(".*"))
+    assert (tmp_path / "other.json").exists()
+
+
+def path_mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
 
 
 def test_a_report_by_author_does_not_call_its_weights_authors() -> None:

@@ -14,9 +14,9 @@ from dptext.utility.balance import (
     confusion_matrix,
     debiased_balance,
     observed_balance,
+    shifted_split,
     simplex_projection,
 )
-from dptext.utility.shifted import shifted_split
 
 LABELS = ("a", "b", "c", "d")
 SHARES = {"a": 0.55, "b": 0.25, "c": 0.15, "d": 0.05}

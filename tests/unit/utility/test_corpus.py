@@ -8,8 +8,8 @@ import pytest
 from dptext.errors import ConfigError
 from dptext.text.records import Record
 from dptext.types import Floats
+from dptext.utility.classification import best_zero_shot, zero_shot
 from dptext.utility.corpus import corpus_kept, covered, frechet_distance, told_apart, topic_distance
-from dptext.utility.zero_shot import best_zero_shot, zero_shot
 
 RNG = np.random.default_rng(5)
 

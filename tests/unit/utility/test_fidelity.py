@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dptext.embeddings import sentence_encoder
-from dptext.embeddings.distinct import EmbeddedTexts, embed_distinct
+from dptext.embeddings.embedder import EmbeddedTexts, embed_distinct
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.estimates import clopper_pearson
 from dptext.text.records import Record, Release

@@ -9,8 +9,7 @@ from dptext.errors import ConfigError
 from dptext.text.records import Record, Release
 from dptext.text.samples import sample_records
 from dptext.text.tokens import detokenize, tokenize
-from dptext.utility.style_features import FEATURES, FUNCTION_WORDS, MARKS, features, syllables
-from dptext.utility.stylometry import LIMIT, StyleSpace
+from dptext.utility.stylometry import FEATURES, FUNCTION_WORDS, LIMIT, MARKS, StyleSpace, features, syllables
 
 PUBLIC = sample_records(150)
 PRIVATE = sample_records(60, seed=1)

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.stats import beta
 
 from dptext import _validate
-from dptext.audits.bounds import accuracy_implies, epsilon_from_rates, renyi_from_rates
+from dptext.audits.bounds import epsilon_from_rates, renyi_from_rates
 from dptext.audits.divergence.density_ratio import LEAST_ROWS, LogRatio, RatioModel, train_log_ratio
 from dptext.audits.divergence.renyi import check_alphas, check_samples
 from dptext.audits.report import Result
@@ -162,11 +162,6 @@ def find_knee(xs: Floats, ys: Floats) -> int | None:
         if knee is not None and difference[i + 1] < threshold:
             return knee
     return None
-
-
-def is_inconsistent(epsilon: float, accuracy: float, *, delta: float) -> bool:
-    """Whether so accurate an attack needs a larger epsilon: ln((accuracy - delta) / (1 - accuracy)) (MATHS 3.3)."""
-    return epsilon < accuracy_implies(accuracy, delta=delta)
 
 
 _THRESHOLDS: Final = 200

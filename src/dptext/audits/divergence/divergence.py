@@ -17,32 +17,12 @@ from typing import Final
 import numpy as np
 
 from dptext.audits.bounds import accuracy_implies
-from dptext.audits.divergence import findings
-from dptext.audits.divergence.conversion import (
-    CertifiedBound,
-    certify,
-    cheapest_line,
-    direct,
-    is_inconsistent,
-    paper_line,
-)
-from dptext.audits.divergence.density_ratio import LEAST_ROWS, LogRatios, RatioModel
-from dptext.audits.divergence.estimators import (
-    DivergenceSettings,
-    apart,
-    fit_projection,
-    halves_of,
-    judge_number,
-    learned_numbers,
-    nearest_numbers,
-    nulls_of,
-    train_ratios,
-)
+from dptext.audits.divergence import conversion, estimators, findings
+from dptext.audits.divergence.density_ratio import LEAST_ROWS, RatioModel
 from dptext.audits.divergence.findings import Consistency, Curve, DivergenceReport, Tested, three_digits
 from dptext.audits.divergence.renyi import check_samples, falls
 from dptext.audits.subjects import OnCount
-from dptext.embeddings.distinct import embed_distinct
-from dptext.embeddings.embedder import Embedder
+from dptext.embeddings.embedder import Embedder, embed_distinct
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.text.records import Record
@@ -57,7 +37,7 @@ def measure(
     *,
     public: Sequence[Record],
     embedder: Embedder,
-    settings: DivergenceSettings | None = None,
+    settings: estimators.DivergenceSettings | None = None,
     attack: Estimate | None = None,
     on_step: OnCount | None = None,
 ) -> DivergenceReport:
@@ -65,17 +45,15 @@ def measure(
 
     The projection is fitted on other, public text; texts of it that are in one of the sets are left out. The vectors of
     the public embedder are scaled to norm 1. The epsilons are held against the accuracy of an `attack` on the same
-    sets, both equally likely. `on_step` is called with steps done and steps in all.
-
-    Raises:
-        ConfigError: too few records, public text that is that of the sets, or an embedder without finite vectors.
-        MissingExtraError: scikit-learn is absent.
+    sets, both equally likely. `on_step` is called with steps done and steps in all. ConfigError: too few records,
+    public text that is that of the sets, or an embedder without finite vectors. MissingExtraError: scikit-learn is
+    absent.
     """
-    settings = DivergenceSettings() if settings is None else settings
-    known, shared = apart(public, first, second)
+    settings = estimators.DivergenceSettings() if settings is None else settings
+    known, shared = estimators.apart(public, first, second)
     texts = [[record.text for record in records] for records in (first, second)]
     space = embed_distinct([*known, *texts[0], *texts[1]], embedder)
-    projection = fit_projection(space.at(known), components=settings.components)
+    projection = estimators.fit_projection(space.at(known), components=settings.components)
     common = len({*texts[0]} & {*texts[1]})
     notes = []
     if shared:
@@ -108,7 +86,7 @@ def measure_vectors(
     first: Floats,
     second: Floats,
     *,
-    settings: DivergenceSettings | None = None,
+    settings: estimators.DivergenceSettings | None = None,
     attack: Estimate | None = None,
     notes: Sequence[str] = (),
     origin: Mapping[str, Json] | None = None,
@@ -120,7 +98,7 @@ def measure_vectors(
     in the signature where the vectors come from. The other arguments are those of `measure`. ConfigError for samples
     that cannot be used, MissingExtraError where scikit-learn is absent.
     """
-    settings = DivergenceSettings() if settings is None else settings
+    settings = estimators.DivergenceSettings() if settings is None else settings
     # A half must still have the neighbours that the largest order asks for.
     most = max(settings.neighbours, math.floor(settings.alphas[-1]))
     check_samples(first, second, least=max(LEAST_ROWS, 2 * settings.folds))
@@ -140,11 +118,14 @@ def measure_vectors(
         if on_step is not None:
             on_step(next(count), settings.permutations + 4)
 
-    ratios = train_ratios(first, second, settings, settings.seed)
+    ratios = estimators.train_ratios(first, second, settings, settings.seed)
     step()
-    learned, nearest = learned_numbers(first, second, ratios, settings), nearest_numbers(first, second, settings)
+    learned, nearest = (
+        estimators.learned_numbers(first, second, ratios, settings),
+        estimators.nearest_numbers(first, second, settings),
+    )
     step()
-    certified = certify(
+    certified = conversion.certify(
         first,
         second,
         settings.alphas,
@@ -154,13 +135,13 @@ def measure_vectors(
         seed=settings.seed,
     )
     step()
-    halves = halves_of(first, second, ratios, settings)
+    halves = estimators.halves_of(first, second, ratios, settings)
     step()
-    nulls = nulls_of(first, second, settings, step)
+    nulls = estimators.nulls_of(first, second, settings, step)
     separated = any(found.is_separated for found in ratios.values())
     values = {**learned.flat(), **nearest.flat()}
     judged = {
-        key: judge_number(
+        key: estimators.judge_number(
             value, halves[key], nulls[key], confidence=settings.confidence, is_open=separated, is_epsilon=key[1] < 0
         )
         for key, value in values.items()
@@ -183,9 +164,9 @@ def measure_vectors(
         alphas=settings.alphas,
         curves=curves,
         epsilons=epsilons,
-        conversion=direct(settings.alphas, larger, delta=settings.delta),
-        cheapest=cheapest_line(settings.alphas, larger, delta=settings.delta),
-        paper=paper_line(settings.alphas, larger, delta=settings.delta),
+        conversion=conversion.direct(settings.alphas, larger, delta=settings.delta),
+        cheapest=conversion.cheapest_line(settings.alphas, larger, delta=settings.delta),
+        paper=conversion.paper_line(settings.alphas, larger, delta=settings.delta),
         certified=certified,
         checks=_checks(ratios, epsilons, attack, settings, certified.delta),
         delta=certified.delta,
@@ -204,7 +185,7 @@ def measure_vectors(
 
 
 def _largest(
-    name: str, curve: Floats, ratios: Mapping[str, LogRatios], settings: DivergenceSettings
+    name: str, curve: Floats, ratios: estimators.Ratios, settings: estimators.DivergenceSettings
 ) -> tuple[float, ...]:
     """The share of one record in each value of the larger direction of a curve `(2, n_alphas)`."""
     is_default = name == findings.DEFAULT
@@ -219,30 +200,29 @@ def _largest(
 
 
 def _checks(
-    ratios: Mapping[str, LogRatios],
+    ratios: estimators.Ratios,
     epsilons: Mapping[str, Tested],
     attack: Estimate | None,
-    settings: DivergenceSettings,
+    settings: estimators.DivergenceSettings,
     delta: float,
 ) -> tuple[Consistency, ...]:
-    """The epsilons held against attacks: both learned models on unseen records, and the attack that is given."""
     attacks = {f"{name} on unseen records": found.accuracy(settings.confidence) for name, found in ratios.items()}
     if attack is not None:
         attacks["the given attack"] = attack
     checks = []
     for name, accuracy in attacks.items():
-        surely = max(0.0, accuracy.low)
-        below, surely_below = (
-            tuple(way for way, e in epsilons.items() if is_inconsistent(e.estimate.value, right, delta=delta))
-            for right in (accuracy.value, surely)
-        )
-        needs, needs_surely = (accuracy_implies(right, delta=delta) for right in (accuracy.value, surely))
-        checks.append(Consistency(name, accuracy, needs, needs_surely, below, surely_below))
+        needs, surely = (accuracy_implies(right, delta=delta) for right in (accuracy.value, max(0.0, accuracy.low)))
+        below = [tuple(way for way, e in epsilons.items() if e.estimate.value < needed) for needed in (needs, surely)]
+        checks.append(Consistency(name, accuracy, needs, surely, below[0], below[1]))
     return tuple(checks)
 
 
 def _notes(
-    alphas: Sequence[float], curves: Sequence[Curve], certified: CertifiedBound, epsilon: Estimate, is_separated: bool
+    alphas: Sequence[float],
+    curves: Sequence[Curve],
+    certified: conversion.CertifiedBound,
+    epsilon: Estimate,
+    is_separated: bool,
 ) -> list[str]:
     notes = [findings.MEANING, findings.TEXT, findings.ONE_DRAW, findings.INTERVALS]
     if is_separated:
@@ -264,9 +244,7 @@ def _notes(
             )
     default = curves[-1]
     if any(bound > found.estimate.high for bound, found in zip(certified.divergences, default.larger, strict=True)):
-        notes.append(
-            "Defect: the default curve is below the certified bound: it is blind to what tells the sets apart."
-        )
+        notes.append("Defect: the default curve is below the certified bound: blind to what tells the sets apart.")
     if certified.epsilon > epsilon.high:
         notes.append(
             f"Defect: epsilon is certified to be at least {three_digits(certified.epsilon)}, above the estimate: do "

@@ -18,18 +18,10 @@ from typing import Final
 import numpy as np
 
 from dptext import _validate
-from dptext.audits.divergence import findings
+from dptext.audits.divergence import findings, renyi
 from dptext.audits.divergence.conversion import DELTA, cheapest_line, direct, paper_line
 from dptext.audits.divergence.density_ratio import LogRatios, RatioModel, cross_fit, to_trim
 from dptext.audits.divergence.findings import Tested
-from dptext.audits.divergence.renyi import (
-    ALPHAS,
-    NEIGHBOURS,
-    check_alphas,
-    gaussian,
-    knn_count_ratio,
-    knn_poczos_schneider,
-)
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni
 from dptext.text.records import Record
@@ -97,22 +89,19 @@ TRIM: Final = 0.005
 class DivergenceSettings:
     """How two sets are compared; ConfigError for a setting out of its range.
 
-    Attributes:
-        alphas: orders, rising, above 1.
-        trim: share of the records whose ratios the default curve leaves out, the largest ones, rounded up to whole
-            records. It adds to the delta of every epsilon. With 0 a single record can be the curve.
-        components: main directions of public text that are kept.
-        neighbours: k of both nearest-neighbour estimators.
-        permutations: relabellings of the null; at least 1/(1 - confidence) - 1.
-        resamples: random halves behind each interval; at least 2/(1 - confidence) - 1.
-        confidence: of the intervals and of the certified bound.
+    The orders `alphas` rise, above 1. The default curve leaves out a share `trim` of the records, those of the largest
+    ratios, rounded up to whole records. It adds to the delta of every epsilon. With 0 a single record can be the curve.
+    So many main directions (`components`) of public text are kept. The `neighbours` are the k of both nearest-neighbour
+    estimators. The null has at least 1/(1 - confidence) - 1 relabellings (`permutations`); behind each interval are at
+    least 2/(1 - confidence) - 1 random halves (`resamples`). The confidence is of the intervals and of the certified
+    bound.
     """
 
-    alphas: tuple[float, ...] = ALPHAS
+    alphas: tuple[float, ...] = renyi.ALPHAS
     delta: float = DELTA
     trim: float = TRIM
     components: int = COMPONENTS
-    neighbours: int = NEIGHBOURS
+    neighbours: int = renyi.NEIGHBOURS
     folds: int = 5
     permutations: int = 20
     resamples: int = 200
@@ -124,7 +113,7 @@ class DivergenceSettings:
         return self.delta + max(to_trim(self.trim, n) / n for n in records)
 
     def __post_init__(self) -> None:
-        check_alphas(self.alphas)
+        renyi.check_alphas(self.alphas)
         if len(self.alphas) < 2:
             raise ConfigError(f"Expected alphas={self.alphas!r} to be at least two: a line needs two points.")
         _validate.positive(delta=self.delta)
@@ -140,6 +129,11 @@ class DivergenceSettings:
             if given < least:
                 raise ConfigError(f"Expected {name}={given!r} >= {least} for confidence={self.confidence!r}.")
 
+
+#: Log density ratios by the name of their estimator.
+Ratios = Mapping[str, LogRatios]
+#: A number as often as it was drawn, by (name, order).
+Draws = dict[tuple[str, int], Floats]
 
 _MODELS = {findings.LOGISTIC_RATIO: RatioModel.LOGISTIC, findings.MLP_RATIO: RatioModel.MLP}
 #: Random halves for nearest neighbours: there every half costs as much as a whole.
@@ -159,12 +153,10 @@ class Numbers:
         return {**found, **{(name, -1): value for name, value in self.epsilons.items()}}
 
 
-def learned_numbers(
-    first: Floats, second: Floats, ratios: Mapping[str, LogRatios], settings: DivergenceSettings
-) -> Numbers:
+def learned_numbers(first: Floats, second: Floats, ratios: Ratios, settings: DivergenceSettings) -> Numbers:
     """Numbers that are cheap once the models are trained: the Gaussian, the ratios, the default and its epsilons."""
     alphas = settings.alphas
-    curves = {findings.GAUSSIAN: np.stack([gaussian(first, second, alphas)] * 2)}  # the same in both directions
+    curves = {findings.GAUSSIAN: np.stack([renyi.gaussian(first, second, alphas)] * 2)}  # the same in both directions
     for name, found in ratios.items():
         curves[name] = np.stack([each.divergence(alphas) for each in (found, found.reversed)])
     mlp = ratios[findings.MLP_RATIO]
@@ -184,8 +176,8 @@ def nearest_numbers(first: Floats, second: Floats, settings: DivergenceSettings)
     alphas, k = settings.alphas, settings.neighbours
     both = (first, second), (second, first)
     curves = {
-        findings.PUBLISHED: np.stack([knn_count_ratio(p, q, alphas, neighbours=k) for p, q in both]),
-        findings.NEAREST: np.stack([knn_poczos_schneider(p, q, alphas, neighbours=k) for p, q in both]),
+        findings.PUBLISHED: np.stack([renyi.knn_count_ratio(p, q, alphas, neighbours=k) for p, q in both]),
+        findings.NEAREST: np.stack([renyi.knn_poczos_schneider(p, q, alphas, neighbours=k) for p, q in both]),
     }
     line = paper_line(alphas, curves[findings.PUBLISHED].max(axis=0).tolist(), delta=settings.delta)
     return Numbers(curves, {findings.PAPER_WHOLE: line.epsilon})
@@ -198,9 +190,7 @@ def train_ratios(first: Floats, second: Floats, settings: DivergenceSettings, se
     }
 
 
-def halves_of(
-    first: Floats, second: Floats, ratios: Mapping[str, LogRatios], settings: DivergenceSettings
-) -> dict[tuple[str, int], Floats]:
+def halves_of(first: Floats, second: Floats, ratios: Ratios, settings: DivergenceSettings) -> Draws:
     """Every number on random halves of the records."""
     rng = np.random.default_rng((settings.seed, 1))
     found: list[dict[tuple[str, int], float]] = []
@@ -219,9 +209,7 @@ def halves_of(
     return _stacked(found)
 
 
-def nulls_of(
-    first: Floats, second: Floats, settings: DivergenceSettings, on_step: Callable[[], None]
-) -> dict[tuple[str, int], Floats]:
+def nulls_of(first: Floats, second: Floats, settings: DivergenceSettings, on_step: Callable[[], None]) -> Draws:
     """Every number where the records are relabelled at random. `on_step` is called after each relabelling."""
     rng = np.random.default_rng((settings.seed, 2))
     pooled = np.concatenate([first, second])
@@ -235,7 +223,7 @@ def nulls_of(
     return _stacked(found)
 
 
-def _stacked(drawn: Sequence[Mapping[tuple[str, int], float]]) -> dict[tuple[str, int], Floats]:
+def _stacked(drawn: Sequence[Mapping[tuple[str, int], float]]) -> Draws:
     """Each number as often as it was drawn; the first draw has all of them."""
     return {key: np.array([each[key] for each in drawn if key in each]) for key in drawn[0]}
 

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from dptext._wording import markdown_table
 from dptext.audits.divergence.conversion import CLAIMS, CertifiedBound, Direct, Line
-from dptext.audits.report import Result, markdown_table, signature_line
+from dptext.audits.report import Result, signature_line
 from dptext.estimates import Estimate
 from dptext.types import Floats, Json, as_json
 
@@ -30,9 +31,7 @@ MEANING: Final = (
     "An empirical estimate of, and a certified lower bound on, leakage in this embedding: NOT an upper bound, not "
     "differential privacy."
 )
-TEXT: Final = (
-    "Texts can differ where their vectors do not: the divergence of the texts is at least that of the vectors."
-)
+TEXT: Final = "Texts can differ where their vectors do not: the divergence of texts is at least that of vectors."
 ONE_DRAW: Final = (
     "It speaks of one text drawn from either set. n texts of one source diverge up to n times as much, and there is no "
     "neighbouring record in it."

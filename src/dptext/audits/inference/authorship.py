@@ -6,23 +6,22 @@ what the mechanism made of them). Garbage hides authors perfectly, so every row 
 to their own originals.
 
 What is measured is these attackers on these authors. Little success proves nothing: other attackers may do better. Much
-success bounds epsilon from below, for replacing one document: `dptext.audits.inference.attribution` has the proof.
+success bounds epsilon from below, for replacing one document: `epsilon_from_attribution` has the proof.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from dptext import _validate
 from dptext.audits.features import LEAST_SPREAD, author_of, check_releases, distinct_texts, shared_texts, standardiser
 from dptext.audits.inference.authorship_report import GARBAGE, NO_PROOF, AuthorJudge, AuthorshipReport, bundles
-from dptext.audits.inference.judging import scores_of
+from dptext.audits.report import mean_cosine, scores_of
 from dptext.audits.subjects import OnCount
-from dptext.embeddings.distinct import EmbeddedTexts, embed_distinct
-from dptext.embeddings.embedder import Embedder
+from dptext.embeddings.embedder import EmbeddedTexts, Embedder, embed_distinct
 from dptext.embeddings.tfidf import fit_quietly, load_sklearn
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism
@@ -129,14 +128,10 @@ def attribute(
     mechanism: Mechanism[str],
     split: AuthorSplit,
     *,
-    embedder: Embedder,
-    bundle: int = 1,
     seed: int = 0,
-    confidence: float = 0.95,
-    delta: float = 0.0,
     randomness: Randomness | None = None,
     on_release: OnCount | None = None,
-    on_attacker: OnCount | None = None,
+    **given: Any,
 ) -> AuthorshipReport:
     """Release every text of a split, by `split_authors`, once and attribute the releases of the attacked ones.
 
@@ -144,21 +139,9 @@ def attribute(
     as nothing is released to anybody. `on_release` is called with texts released and texts in all. The other arguments
     and errors are those of `attribute_releases`; a mechanism that releases no text raises ConfigError, too.
     """
-    released, training_released = release_split(
-        mechanism, split, randomness=randomness or seeded(seed), on_progress=on_release
-    )
-    return attribute_releases(
-        split.training,
-        split.attacked,
-        released=released,
-        training_released=training_released,
-        embedder=embedder,
-        bundle=bundle,
-        seed=seed,
-        confidence=confidence,
-        delta=delta,
-        on_attacker=on_attacker,
-    )
+    released, taught = release_split(mechanism, split, randomness=randomness or seeded(seed), on_progress=on_release)
+    shared = {"released": released, "training_released": taught, "seed": seed, **given}
+    return attribute_releases(split.training, split.attacked, **shared)
 
 
 def release_split(
@@ -200,11 +183,9 @@ def attribute_releases(
     right for 1 in A. There is one release of each original by the same mechanism, all drawn independently, in their
     order. The adaptive attackers learn from `training_released`; without them there are no such attackers. The embedder
     is public. The seed is of classifiers, controls and bootstrap, the confidence of all intervals and of the bound on
-    epsilon at `delta`. `on_attacker` is called with attackers trained and attackers in all.
-
-    ConfigError for records without authors, authors who differ or have unequal numbers of attacked texts, releases of
-    other records, an embedder without finite vectors, or a setting out of its range. MissingExtraError where
-    scikit-learn is absent.
+    epsilon at `delta`. `on_attacker` is called with attackers trained and attackers in all. ConfigError for records
+    without authors, authors who differ or have unequal numbers of attacked texts, releases of other records, an
+    embedder without finite vectors, or a setting out of its range. MissingExtraError where scikit-learn is absent.
     """
     names = _check_authors(training, attacked, bundle)
     check_releases("released", attacked, released)
@@ -220,13 +201,13 @@ def attribute_releases(
     rng = np.random.default_rng(seed)
     priority = rng.permutation(len(names))
     judge = AuthorJudge(len(names), true, bundles(true, bundle), priority, rng.permutation, seed, confidence)
-    close = judge.similarity(space.at(originals), space.at(outputs))
+    close = mean_cosine(space.at(originals), space.at(outputs), seed=seed, confidence=confidence)
     attackers: dict[str, Callable[[Sequence[str]], AuthorAttacker]] = {
         NGRAMS: lambda texts: train_ngrams(texts, learned, seed),
         ENCODER: lambda texts: train_encoder(texts, learned, space, seed),
     }
     scores, plain = scores_of(taught, attackers, outputs, originals, on_attacker)
-    same = judge.similarity(space.at(originals), space.at(originals))
+    same = mean_cosine(space.at(originals), space.at(originals), seed=seed, confidence=confidence)
     most = np.tile(np.bincount(learned, minlength=len(names)).astype(np.float64), (len(true), 1))
     overlap = shared_texts(training, attacked)
     signature: dict[str, Json] = {

@@ -1,16 +1,24 @@
 """What an authorship attack found: from scores of authors to shares of hits and to the bound on epsilon."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from dptext.audits.inference.attribution import epsilon_from_attribution
-from dptext.audits.inference.judging import InferenceReport, at_chance, mean_cosine
-from dptext.audits.report import Report, Result, exactly
+from dptext import _validate
+from dptext.audits.bounds import EpsilonLowerBound
+from dptext.audits.report import InferenceReport, Report, Result, exactly
 from dptext.errors import ConfigError
-from dptext.estimates import Estimate, clopper_pearson
+from dptext.estimates import (
+    Estimate,
+    bonferroni,
+    check_part,
+    clopper_pearson,
+    clopper_pearson_lower,
+    clopper_pearson_upper,
+)
 from dptext.privacy.guarantee import Relation, Unit
 from dptext.sampling.bootstrap import bootstrap
 from dptext.sampling.source import seeded
@@ -18,24 +26,25 @@ from dptext.types import Floats, Integers, Json
 
 #: In the second column the author must be among so many guesses.
 TOP_GUESSES: Final = 5
+#: Several times the rounding error of the float operations behind the bound.
+_LOG_SLACK: Final = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
 class AttributionRow(Result):
     """How well one attacker named the authors of some texts, and how much the texts still say.
 
-    Attributes:
-        name: of the attacker, and of what it attacked where that is not the releases.
-        accuracy: share of the texts (or bundles) whose author has the highest score, Clopper-Pearson. For fixed texts
-            releases are independent, and so are hits, with chances of their own. The interval is of the mean chance. It
-            errs on the safe side where chances differ (Hoeffding 1956), unless less than one hit or miss is expected.
-            It speaks of further texts of these authors as far as the attacked ones are an independent sample of them,
-            and not of other authors; that for originals, where nothing is random, of further texts alone.
-        top5: share whose author is among the five highest scores, Clopper-Pearson; 1 where there are no more authors.
-        macro_f1: mean F1 over the authors who wrote some text or were taken for its author; bootstrap over texts
-            (bundles), right in the limit of many.
-        similarity: mean cosine of the attacked texts to their own originals; bootstrap over texts.
-        attributed: how many texts, or bundles, were attributed.
+    The name is that of the attacker, and of what it attacked where that is not the releases. So many texts, or bundles,
+    were attributed.
+
+    The `accuracy` is the share of them whose author has the highest score, Clopper-Pearson. For fixed texts releases
+    are independent, and so are hits, with chances of their own. The interval is of the mean chance. It errs on the safe
+    side where chances differ (Hoeffding 1956), unless less than one hit or miss is expected. It speaks of further texts
+    of these authors as far as the attacked ones are an independent sample of them, and not of other authors; that for
+    originals, where nothing is random, of further texts alone. The `top5` is the share whose author is among the five
+    highest scores, Clopper-Pearson; 1 where there are no more authors. The `macro_f1` is the mean F1 over the authors
+    who wrote some text or were taken for its author; bootstrap over texts (bundles), right in the limit of many. The
+    `similarity` is the mean cosine of the attacked texts to their own originals; bootstrap over texts.
     """
 
     name: str
@@ -57,9 +66,7 @@ class AttributionRow(Result):
 
 #: The notes that every report has.
 GARBAGE: Final = "Garbage hides authors perfectly: read each accuracy with the similarity beside it."
-NO_PROOF: Final = (
-    "A low accuracy proves nothing: another attacker, more training text or more texts a bundle may do more."
-)
+NO_PROOF: Final = "A low accuracy proves nothing: another attacker, more training text or larger bundles may do more."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,12 +83,8 @@ class AuthorshipReport(InferenceReport[AttributionRow]):
     authors: int
     bundle: int
 
-    ALSO = ("control_holds",)
-
-    @property
-    def control_holds(self) -> bool:
-        """Whether chance is in the interval of every control, as in at least 95 of 100 honest audits."""
-        return at_chance([(row.accuracy, row.attributed) for row in self.controls], 1 / self.authors)
+    def _guessed(self) -> tuple[int, float]:
+        return self.attacks[0].attributed, 1 / self.authors
 
     def _said(self) -> tuple[str, str]:
         together = "" if self.bundle == 1 else f", {self.bundle} texts of one author at a time"
@@ -189,13 +192,55 @@ class AuthorJudge:
             signature=signature,
         )
 
-    def similarity(self, first: Floats, second: Floats) -> Estimate:
-        """Mean cosine of vectors of norm 1 (or 0), row by row, `(n_texts, dim)` each."""
-        return mean_cosine(first, second, seed=self.seed, confidence=self.confidence)
-
 
 def _macro_f1(true: Integers, given: Integers, authors: int) -> float:
     """Mean of 2 TP / (2 TP + FP + FN) over the authors that occur in `true` or `given`, `(n,)` each."""
     right = np.bincount(true[true == given], minlength=authors)
     seen = np.bincount(true, minlength=authors) + np.bincount(given, minlength=authors)
     return float(np.mean(2 * right[seen > 0] / seen[seen > 0]))
+
+
+def epsilon_from_attribution(
+    correct: int, texts: int, *, authors: int, delta: float = 0.0, confidence: float = 0.95, tests: int = 1
+) -> EpsilonLowerBound:
+    """Lower bound on a document-level epsilon from how many of `texts` were given to their true authors.
+
+    Let A authors have as many attacked texts each, fixed, at most 1e9 in all, with one release of each text. Let P_a be
+    the distribution of the output for a text that is drawn uniformly from those of author a: a mixture. Under (epsilon,
+    delta) for replacing one document, P(x)(S) <= e^eps P(y)(S) + delta for *any* two texts x and y. Averaged over both,
+    P_a(S) <= e^eps P_b(S) + delta. So the guess at the author is a guess among A equally likely inputs, and by
+    `bounds.reconstruction_bound`, whose proof asks no more of the P_a, its expected accuracy is s <= (e^eps + (A - 1)
+    delta) / (e^eps + A - 1). Turned round, e^eps >= (A - 1) (s - delta) / (1 - s).
+
+    The attacker is any function of one release that was fixed before the release was drawn. It may have learned from
+    other texts, from other releases, or from the attacked texts themselves. Given it and the texts, hits are
+    independent, because releases are, and have chances of their own. `mean_chance` bounds the mean of those from below.
+    The bound says nothing about bundles, where several releases are seen. It says nothing under a metric, and nothing
+    where a function that is revealed, such as the length, may differ between the texts. The error is divided among
+    `tests`, the attackers of which the best was chosen. ConfigError for counts that are not possible, or a setting out
+    of its range.
+    """
+    _validate.count(authors=authors, tests=tests)
+    _validate.probability(delta=delta)
+    check_part("correct", correct, "texts", texts)
+    if authors < 2 or texts % authors:
+        raise ConfigError(f"Expected texts={texts!r} to be as many of each of authors={authors!r} >= 2.")
+    low, miss = mean_chance(correct, texts, alpha=bonferroni(confidence, tests))
+    hit = (authors - 1) * (low - delta)
+    found = math.log(hit / miss) - _LOG_SLACK if hit > miss else 0.0
+    return EpsilonLowerBound(max(0.0, found), delta, confidence, tests)
+
+
+def mean_chance(correct: int, texts: int, *, alpha: float) -> tuple[float, float]:
+    """Lower bound on the mean s of n independent chances of which K came true, wrong with probability at most alpha.
+
+    Clopper-Pearson's limit l(k) is for equal chances: Pr[Bin(n, s) >= k] < alpha where l(k) > s. By Hoeffding 1956
+    (Annals of Mathematical Statistics 27, theorem 4) Pr[K >= k] <= Pr[Bin(n, s) >= k] for every k >= n s + 1, whatever
+    the chances of mean s. The bound is min(l(K), (K - 1) / n). It is wrong only where Pr[Bin(n, s) >= K] < alpha *and*
+    K > n s + 1. That is where K is at least the smallest k with both, and for that k Hoeffding's bound holds. Without
+    the second term a single hit could err more often: all of the chance may sit on one text. The bound is rounded down,
+    and beside it is one minus it, rounded up, from the counted misses.
+    """
+    low = clopper_pearson_lower(correct, texts, alpha=alpha)
+    miss = clopper_pearson_upper(texts - correct, texts, alpha=alpha)
+    return max(0.0, min(low, (correct - 1) / texts)), min(1.0, max(miss, (texts - correct + 1) / texts))

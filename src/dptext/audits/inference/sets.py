@@ -8,7 +8,7 @@ import numpy as np
 
 from dptext import _validate
 from dptext.audits.features import LEAST_SPREAD, distinct_texts, standardiser
-from dptext.embeddings.distinct import TextVectors
+from dptext.embeddings.embedder import TextVectors
 from dptext.embeddings.tfidf import fit_quietly, has_word, load_sklearn, words_tfidf
 from dptext.errors import ConfigError
 from dptext.privacy.names import normal_form
@@ -72,12 +72,11 @@ def split_sets(
             f"documents) is on both sides, found {min(map(len, learned))} to train on and {min(map(len, tried))} to "
             f"attack, of {few} in the smaller set: ask for fewer."
         )
-    chosen, apart = ([_drawn(own, n, rng) for own in both] for both, n in ((learned, training), (tried, attacked)))
+    chosen, apart = (
+        [tuple(own[i] for i in rng.permutation(len(own))[:n].tolist()) for own in both]
+        for both, n in ((learned, training), (tried, attacked))
+    )
     return SetSplit((chosen[0], chosen[1]), (apart[0], apart[1]), duplicates, len(shared))
-
-
-def _drawn(records: Sequence[Record], n: int, rng: np.random.Generator) -> tuple[Record, ...]:
-    return tuple(records[i] for i in rng.permutation(len(records))[:n].tolist())
 
 
 #: From texts to scores `(n_texts,)`, above 0 for the first set. This threshold is fixed beforehand.
@@ -139,6 +138,5 @@ def train_mlp_attacker(texts: Sequence[str], is_first: Booleans, vectors: TextVe
 
 
 def _standardised(vectors: TextVectors, texts: Sequence[str]) -> Callable[[Sequence[str]], Floats]:
-    """Vectors by the mean and the spread of those of the training texts."""
     scaled = standardiser(vectors.at(texts), constant=LEAST_SPREAD)
     return lambda found: scaled(vectors.at(found))

@@ -18,18 +18,18 @@ record, and there is no upper bound in it. Of n texts that are known to be of on
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from dptext.audits.features import check_releases, shared_texts
 from dptext.audits.inference.authorship import AuthorSplit, release_split
-from dptext.audits.inference.judging import scores_of
 from dptext.audits.inference.sets import Attacker, SetSplit, TrainAttacker, standard_attackers
 from dptext.audits.inference.trait_report import EMPTY_TEXTS, NO_GUARANTEE, TWO_SETS, SetJudge, TraitReport
+from dptext.audits.report import mean_cosine, scores_of
 from dptext.audits.roc import check_scores
 from dptext.audits.subjects import OnCount
-from dptext.embeddings.distinct import TextVectors
-from dptext.embeddings.embedder import Embedder
+from dptext.embeddings.embedder import Embedder, TextVectors
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism
 from dptext.sampling.source import Randomness, seeded
@@ -44,14 +44,10 @@ def infer_trait(
     mechanism: Mechanism[str],
     split: SetSplit,
     *,
-    embedder: Embedder,
-    attackers: Mapping[str, TrainAttacker] | None = None,
     seed: int = 0,
-    confidence: float = 0.95,
-    delta: float = 0.0,
     randomness: Randomness | None = None,
     on_release: OnCount | None = None,
-    on_attacker: OnCount | None = None,
+    **given: Any,
 ) -> TraitReport:
     """Release every text of a split, by `split_sets`, once and tell the sets of the attacked ones apart.
 
@@ -59,20 +55,8 @@ def infer_trait(
     as nothing is released to anybody. `on_release` is called with texts released and texts in all. The other arguments
     and errors are those of `infer_trait_from_releases`; a mechanism that releases no text raises ConfigError, too.
     """
-    released, training_released = release_sets(
-        mechanism, split, randomness=randomness or seeded(seed), on_progress=on_release
-    )
-    return infer_trait_from_releases(
-        split,
-        released=released,
-        training_released=training_released,
-        embedder=embedder,
-        attackers=attackers,
-        seed=seed,
-        confidence=confidence,
-        delta=delta,
-        on_attacker=on_attacker,
-    )
+    released, taught = release_sets(mechanism, split, randomness=randomness or seeded(seed), on_progress=on_release)
+    return infer_trait_from_releases(split, released=released, training_released=taught, seed=seed, **given)
 
 
 def release_sets(
@@ -106,11 +90,9 @@ def infer_trait_from_releases(
     attackers learn from `training_released`; without them there are no such attackers. Attackers go by name; the
     default is `standard_attackers()`. The embedder is public. The seed is of attackers, controls and bootstrap, the
     confidence of all intervals and of the bound on epsilon at `delta`. `on_attacker` is called with attackers trained
-    and attackers in all.
-
-    ConfigError for sets of unequal numbers, an attacked text among the training texts, releases of other records,
-    attackers without scores, an embedder without finite vectors, or a setting out of its range. MissingExtraError where
-    scikit-learn is absent.
+    and attackers in all. ConfigError for sets of unequal numbers, an attacked text among the training texts, releases
+    of other records, attackers without scores, an embedder without finite vectors, or a setting out of its range.
+    MissingExtraError where scikit-learn is absent.
     """
     _check_split(split)
     for records, own in zip(split.attacked, released, strict=True):
@@ -128,7 +110,7 @@ def infer_trait_from_releases(
     vectors = TextVectors(embedder)
     learned, true = (np.repeat([True, False], len(side[0])) for side in (split.training, split.attacked))
     judge = SetJudge(true, np.random.default_rng(seed).permutation(true), seed, confidence, delta)
-    close = judge.similarity(vectors, originals, outputs)
+    close = mean_cosine(vectors.at(originals), vectors.at(outputs), seed=seed, confidence=confidence)
 
     def trainer(name: str, train: TrainAttacker) -> Callable[[Sequence[str]], Attacker]:
         def trained(texts: Sequence[str]) -> Attacker:
@@ -141,7 +123,7 @@ def infer_trait_from_releases(
     scores, plain = scores_of(taught, trainers, outputs, originals, on_attacker)
     attacks = tuple(judge.row(name, found, close) for name, found in scores.items())
     best = max(attacks, key=lambda row: row.accuracy.value)
-    same = judge.similarity(vectors, originals, originals)
+    same = mean_cosine(vectors.at(originals), vectors.at(originals), seed=seed, confidence=confidence)
     again = len(set(outputs) & set(taught["adaptive"])) if training_released is not None else 0
     signature: dict[str, Json] = {
         "attack": "trait",

@@ -1,17 +1,14 @@
 """What a trait attack found: from scores of two sets to areas, accuracies and the bound on epsilon."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from dptext import _validate
 from dptext.audits.bounds import EpsilonLowerBound, accuracy_implies
-from dptext.audits.inference.attribution import epsilon_from_attribution
-from dptext.audits.inference.judging import InferenceReport, at_chance, mean_cosine
-from dptext.audits.report import Result, exactly
+from dptext.audits.inference.authorship_report import epsilon_from_attribution
+from dptext.audits.report import InferenceReport, Result, exactly
 from dptext.audits.roc import area_interval
-from dptext.embeddings.distinct import TextVectors
 from dptext.estimates import Estimate, clopper_pearson
 from dptext.types import Booleans, Floats, Json, as_json
 
@@ -31,16 +28,16 @@ EMPTY_TEXTS: Final = "Empty texts hide every trait: read each accuracy with the 
 class TraitRow(Result):
     """How well one attacker told the sets apart, and how much the texts still say.
 
-    Attributes:
-        name: of the attacker, and of what it attacked where that is not the releases.
-        auc: chance that a text of the first set has a higher score than one of the second, ties as one half; bootstrap
-            over texts. The interval is right in the limit of many texts, and has no width where scores separate all.
-        accuracy: share of the texts on their side of the threshold 0, which was fixed beforehand; Clopper-Pearson. For
-            fixed texts releases are independent, and so are hits. The interval speaks of further texts as far as the
-            attacked ones are an independent sample of them, which sentences of few documents are not.
-        epsilon: what that accuracy needs, ln((accuracy - delta) / (1 - accuracy)), also at the ends of its interval.
-        similarity: mean cosine of the attacked texts to their own originals; bootstrap over texts.
-        attacked: how many texts, half of each set.
+    The name is that of the attacker, and of what it attacked where that is not the releases. So many texts were
+    attacked, half of each set.
+
+    The `auc` is the chance that a text of the first set has a higher score than one of the second, ties as one half;
+    bootstrap over texts. The interval is right in the limit of many texts, and has no width where scores separate all.
+    The `accuracy` is the share of the texts on their side of the threshold 0, which was fixed beforehand;
+    Clopper-Pearson. For fixed texts releases are independent, and so are hits. The interval speaks of further texts as
+    far as the attacked ones are an independent sample of them, which sentences of few documents are not. The `epsilon`
+    is what that accuracy needs, ln((accuracy - delta) / (1 - accuracy)), also at the ends of its interval. The
+    `similarity` is the mean cosine of the attacked texts to their own originals; bootstrap over texts.
     """
 
     name: str
@@ -74,12 +71,9 @@ class TraitReport(InferenceReport[TraitRow]):
     ceiling: float
 
     LEFT_OUT = ("bound",)
-    ALSO = ("control_holds",)
 
-    @property
-    def control_holds(self) -> bool:
-        """Whether chance is in the interval of every control's accuracy, as in at least 95 of 100 honest audits."""
-        return at_chance([(row.accuracy, row.attacked) for row in self.controls], 0.5)
+    def _guessed(self) -> tuple[int, float]:
+        return self.attacks[0].attacked, 0.5
 
     def refutes(self, epsilon: float) -> bool:
         """Whether the two sets cannot be indistinguishable at this epsilon and the report's delta; False is no proof.
@@ -136,8 +130,7 @@ class SetJudge:
         """The row of an attack."""
         right = clopper_pearson(self.hits(scores), len(self.true), confidence=self.confidence)
         area = area_interval(scores[self.true], scores[~self.true], seed=self.seed, confidence=self.confidence)
-        needed = epsilon_from_accuracy(right, delta=self.delta)
-        return TraitRow(name, area, right, needed, similarity, len(self.true))
+        return TraitRow(name, area, right, epsilon_from_accuracy(right, delta=self.delta), similarity, len(self.true))
 
     def control(self, name: str, scores: Floats, similarity: Estimate) -> TraitRow:
         """The row of scores that are held against permuted sets."""
@@ -157,7 +150,3 @@ class SetJudge:
         return epsilon_from_attribution(
             hits, len(self.true), authors=2, delta=self.delta, confidence=self.confidence, tests=tests
         )
-
-    def similarity(self, vectors: TextVectors, first: Sequence[str], second: Sequence[str]) -> Estimate:
-        """Mean cosine of texts, the first of one and the first of the other and so on."""
-        return mean_cosine(vectors.at(first), vectors.at(second), seed=self.seed, confidence=self.confidence)

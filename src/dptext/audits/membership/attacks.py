@@ -241,11 +241,8 @@ def shokri(
     go through, too; the attack asks about original texts. The members, the non-members, and the attacker's two sides,
     which should not be the target's (a note says how many are), are records with labels, of either side as many. The
     seed is of shadow, control and bootstrap, in the place of that of `measure`. `on_progress` is called with models
-    trained and models in all.
-
-    Raises:
-        ConfigError: uneven or overlapping sides, missing labels, or a setting out of its range.
-        MissingExtraError: scikit-learn is absent.
+    trained and models in all. ConfigError: uneven or overlapping sides, missing labels, or a setting out of its range.
+    MissingExtraError: scikit-learn is absent.
     """
     check_members(members, non_members)
     check_members(shadow_train, shadow_out, ("shadow_train", "shadow_out"))

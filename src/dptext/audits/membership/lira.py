@@ -124,8 +124,7 @@ def lira(
 
 def _assignment(shadows: int, records: int, rng: np.random.Generator) -> Booleans:
     """Which shadow is trained on which record, `(shadows, records)`. Half of the shadows have a record."""
-    ranks = rng.random((shadows, records)).argsort(axis=0).argsort(axis=0)
-    return np.asarray(ranks < shadows // 2)
+    return np.asarray(rng.random((shadows, records)).argsort(axis=0).argsort(axis=0) < shadows // 2)
 
 
 def online_scores(observed: Floats, by_shadows: Floats, inside: Booleans) -> Floats:

@@ -152,8 +152,7 @@ def logit_confidence(scorer: Scorer, records: Sequence[Record]) -> Floats:
     right[known] = scores[known, column[known]]
     scores = scores.copy()
     scores[known, column[known]] = 0.0
-    wrong = scores.sum(axis=1)
-    return np.asarray(np.log(np.maximum(right, _SMALLEST)) - np.log(np.maximum(wrong, _SMALLEST)))
+    return np.asarray(np.log(np.maximum(right, _SMALLEST)) - np.log(np.maximum(scores.sum(axis=1), _SMALLEST)))
 
 
 def blind_scores(members: Sequence[Record], non_members: Sequence[Record], *, seed: int) -> tuple[Floats, Floats]:

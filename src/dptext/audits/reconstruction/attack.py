@@ -95,7 +95,6 @@ class Reconstruction(Result):
         return pools.feasible(guarantee.epsilon, self.dim, tops=tops, trials=self.trials, confidence=confidence)
 
     def _reach(self, guarantee: Guarantee) -> list[str]:
-        """A line on whether this trial would have noticed noise that is as wrong as ADePT's."""
         needed = self.feasible(guarantee)
         if self.dim is None or (needed is not None and needed <= self.candidates):
             return []
@@ -139,13 +138,10 @@ def reconstruct(
     candidate, none of which is attacked. That of vectors is the nearest mean in units of the pooled variance, that of
     texts is naive Bayes on hashed words. The claim is what the subject states itself by default. The randomness,
     `randomness.secure()` by default, draws candidates and ties, and is handed to the subject. `on_progress` is called
-    with releases done and releases in all.
-
-    Raises:
-        ConfigError: candidates or a setting that cannot be used, or a subject without a density for the likelihood.
-        IncomparableError: candidates that are no neighbours, or a claim that is a multiple of a distance, of which a
-            pool has many.
-        MissingExtraError: the surrogate met texts and scikit-learn is absent.
+    with releases done and releases in all. ConfigError: candidates or a setting that cannot be used, or a subject
+    without a density for the likelihood. IncomparableError: candidates that are no neighbours, or a claim that is a
+    multiple of a distance, of which a pool has many. MissingExtraError: the surrogate met texts and scikit-learn is
+    absent.
     """
     _validate.count(trials=trials, simulations=simulations)
     _validate.one_of(Adversary, attack=attack)

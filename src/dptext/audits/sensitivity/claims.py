@@ -7,7 +7,8 @@ true one is 2C * sqrt(n) (Habernal 2021, theorem 5.1)::
     >>> claim = Claim(dim=256)
     >>> round(claim.factor, 6), round(claim.true_epsilon(5.0), 6), claim.refuted
     (16.0, 80.0, True)
-    >>> round(counterexample().privacy_loss(1.0), 6)  # two dimensions suffice
+    >>> first, second = counterexample()  # two dimensions suffice
+    >>> round(float(abs(first - second).sum()) / Claim(dim=2).claimed, 6)
     1.333333
 
 The formula says what the worst pair of vectors costs. `simulation` says how ordinary such pairs are, among random and
@@ -16,7 +17,7 @@ does not hold for it.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -98,29 +99,13 @@ class Claim:
         return int(np.count_nonzero(distances > self.claimed))
 
 
-@dataclass(frozen=True, slots=True)
-class Counterexample:
-    """Two vectors that L2 clipping leaves alone and that are further apart than ADePT claims."""
+def counterexample(clip_norm: float = 1.0) -> Floats:
+    """(2C/3, 2C/3) and its negative, `(2, 2)`: L2 clipping leaves them alone, and ADePT claims that they are nearer.
 
-    claim: Claim
-    first: tuple[float, ...]
-    second: tuple[float, ...]
-
-    @property
-    def distance(self) -> float:
-        """Their L1 distance."""
-        return math.fsum(abs(a - b) for a, b in zip(self.first, self.second, strict=True))
-
-    def privacy_loss(self, epsilon: float) -> float:
-        """Log ratio of the densities at `first`, for Laplace noise of scale claimed / epsilon on each coordinate."""
-        _validate.positive(epsilon=epsilon)
-        return self.distance * epsilon / self.claim.claimed
-
-
-def counterexample(clip_norm: float = 1.0) -> Counterexample:
-    """(2C/3, 2C/3) and its negative: epsilon is 4/3 of the claimed one (Habernal 2021, section 4)."""
-    side = 2 * clip_norm / 3
-    return Counterexample(Claim(dim=2, clip_norm=clip_norm), (side, side), (-side, -side))
+    Their L1 distance is 8C/3, so epsilon is 4/3 of the claimed one (Habernal 2021, section 4).
+    """
+    _validate.positive(clip_norm=clip_norm)
+    return 2 * clip_norm / 3 * np.array([[1.0, 1.0], [-1.0, -1.0]])
 
 
 #: The variances of the noise in ADePT's experiments (Krishna et al. 2021, figure 1).
@@ -165,8 +150,7 @@ def true_gaussian_epsilon(claim: Claim, epsilon: float, *, delta: float) -> floa
     """
     if claim.measured is not Norm.L2:
         raise ConfigError(f"Expected measured={claim.measured.value!r} = 'l2': Gaussian noise has L2 sensitivity.")
-    sigma = classical_sigma(epsilon, delta, sensitivity=claim.claimed)
-    return _gaussian_epsilon(sigma, claim.sensitivity, delta)
+    return _gaussian_epsilon(classical_sigma(epsilon, delta, sensitivity=claim.claimed), claim.sensitivity, delta)
 
 
 def _classical_constant(delta: float) -> float:
@@ -183,22 +167,20 @@ def _gaussian_epsilon(sigma: float, sensitivity: float, delta: float) -> float:
 class VarianceRow:
     """What noise of one variance on each coordinate means after clipping to C.
 
-    The `scale` b of the Laplace law with this variance is sqrt(variance / 2). ADePT claims 2C / b; the true epsilons
-    are L1 sensitivity / b for each number of coordinates in `dims`, rounded up. The classical epsilon is what the
-    classical formula says of Gaussian noise of this variance, the Gaussian one what that has (analytic curve), both at
-    delta. The rho is its zero-concentrated DP, sensitivity^2 / (2 variance).
+    The `scale` b of the Laplace law with this variance is sqrt(variance / 2). ADePT claims 2C / b; the true epsilon is
+    L1 sensitivity / b for each number of coordinates, rounded up. The classical epsilon is what the classical formula
+    says of Gaussian noise of this variance, the Gaussian one what that has (analytic curve), both at the table's delta.
+    The rho is its zero-concentrated DP, sensitivity^2 / (2 variance).
     """
 
     clip_norm: float
     variance: float
     scale: float
     claimed_epsilon: float
-    dims: tuple[int, ...]
-    true_epsilons: tuple[float, ...]
-    classical_epsilon: float
+    true_epsilon: Mapping[int, float]
+    classical_gaussian_epsilon: float
     gaussian_epsilon: float
     rho: float
-    delta: float
 
 
 def variance_table(
@@ -220,14 +202,12 @@ def variance_table(
             variance=variance,
             scale=scale,
             claimed_epsilon=euclidean.claimed / scale,
-            dims=tuple(dims),
-            true_epsilons=tuple(
-                up(Claim(dim=dim, clip_norm=clip_norm, clipped=clipped).sensitivity / scale) for dim in dims
-            ),
-            classical_epsilon=classical_epsilon(sigma, delta, sensitivity=euclidean.claimed),
+            true_epsilon={
+                dim: up(Claim(dim=dim, clip_norm=clip_norm, clipped=clipped).sensitivity / scale) for dim in dims
+            },
+            classical_gaussian_epsilon=classical_epsilon(sigma, delta, sensitivity=euclidean.claimed),
             gaussian_epsilon=_gaussian_epsilon(sigma, euclidean.sensitivity, delta),
             rho=up(euclidean.sensitivity**2 / (2 * variance)),
-            delta=delta,
         )
 
     return tuple(row(clip_norm, variance) for clip_norm in clip_norms for variance in variances)

@@ -130,7 +130,6 @@ def _delta_at(found: Floats, epsilon: float, alpha: float) -> Estimate:
 
 
 def _largest_refuted(found: Floats, delta: float, alpha: float) -> float:
-    """The largest epsilon whose delta(epsilon) is certainly above delta; 0 where none is."""
     if _lower_mean(_excess(found, 0.0), len(found), alpha) <= delta:
         return 0.0
     most = min(float(found.max()), _LARGEST_EPSILON)

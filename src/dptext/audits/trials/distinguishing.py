@@ -7,7 +7,8 @@ is Clopper-Pearson's on both rates, its error divided among directions and pairs
 """
 
 import math
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -77,9 +78,16 @@ def best_bound(
     """The larger bound of both directions, with the name of its event."""
     _, choose, count = settings.parts
     bound, event = 0.0, "none"
+    chosen = len(first[choose])
+    scale = max(1, settings.counted // chosen)
+
+    def worth(tp: int, fp: int) -> float:
+        """The bound that the same shares would give among the runs that will be counted, which are more."""
+        return _bound(tp * scale, fp * scale, chosen * scale, settings)
+
     for direction, (one, other) in {"first": (first, second), "second": (second, first)}.items():
         sign = 1.0 if direction == "first" else -1.0
-        name, threshold = _best_event(scores, one[choose], other[choose], sign, settings)
+        name, threshold = _best_event(scores, one[choose], other[choose], sign, worth)
         tp = int((sign * scores[name](one[count]) > threshold).sum())
         fp = int((sign * scores[name](other[count]) > threshold).sum())
         found = _bound(tp, fp, settings.counted, settings)
@@ -100,19 +108,16 @@ def _thresholds(scores: Floats) -> Floats:
 
 
 def _best_event(
-    scores: Mapping[str, Score], one: Outputs, other: Outputs, sign: float, settings: TrialSettings
+    scores: Mapping[str, Score], one: Outputs, other: Outputs, sign: float, worth: Callable[[int, int], float]
 ) -> tuple[str, float]:
-    """The score and the threshold with the largest bound on the runs that are meant for choosing."""
-    best = (-1.0, next(iter(scores)), math.inf)
-    scale = max(1, settings.counted // len(one))
+    """The score and the threshold that are worth most, by how many outputs of either input are above it."""
+    best = (-math.inf, next(iter(scores)), math.inf)
     for name, score in scores.items():
         mine, theirs = np.sort(sign * score(one)), np.sort(sign * score(other))
         for threshold in _thresholds(np.concatenate([mine, theirs])).tolist():
             tp = len(mine) - int(np.searchsorted(mine, threshold, "right"))
             fp = len(theirs) - int(np.searchsorted(theirs, threshold, "right"))
-            # The bound that the same shares would give among the runs that will be counted, which are more.
-            found = _bound(tp * scale, fp * scale, len(mine) * scale, settings)
-            if found > best[0]:
+            if (found := worth(tp, fp)) > best[0]:
                 best = (found, name, threshold)
     return best[1], best[2]
 
@@ -120,16 +125,9 @@ def _best_event(
 def accuracy_of_best(scores: Mapping[str, Score], first: Outputs, second: Outputs, settings: TrialSettings) -> Estimate:
     """How often the best of the scores names the input, counted on runs that chose nothing."""
     _, choose, count = settings.parts
-    best = (-1, next(iter(scores)), 0.0)
-    for name, score in scores.items():
-        mine, theirs = score(first[choose]), score(second[choose])
-        for threshold in _thresholds(np.concatenate([mine, theirs])).tolist():
-            right = int((mine > threshold).sum() + (theirs <= threshold).sum())
-            if right > best[0]:
-                best = (right, name, threshold)
-    score = scores[best[1]]
-    mine, theirs = score(first[count]), score(second[count])
-    right = int((mine > best[2]).sum() + (theirs <= best[2]).sum())
+    name, threshold = _best_event(scores, first[choose], second[choose], 1.0, operator.sub)
+    mine, theirs = scores[name](first[count]), scores[name](second[count])
+    right = int((mine > threshold).sum() + (theirs <= threshold).sum())
     return clopper_pearson(right, len(mine) + len(theirs), confidence=settings.confidence)
 
 
@@ -156,12 +154,9 @@ def distinguish(
     not know it. The bound is for `delta`, by default that of the claim. There are so many trials, runs on each input of
     each pair; half of them choose the event, the other half are counted. The confidence is of the bound, over all pairs
     and directions together. The randomness, `randomness.secure()` by default, is handed to the subject. `on_progress`
-    is called with runs done and runs in all. The report is on the pair with the largest bound.
-
-    Raises:
-        ConfigError: a setting out of its range, or inputs that the subject does not take.
-        IncomparableError: inputs that are no neighbours under the claim.
-        MissingExtraError: scikit-learn is absent.
+    is called with runs done and runs in all. The report is on the pair with the largest bound. ConfigError: a setting
+    out of its range, or inputs that the subject does not take. IncomparableError: inputs that are no neighbours under
+    the claim. MissingExtraError: scikit-learn is absent.
     """
     _validate.count(trials=trials)
     if trials < FEWEST_TRIALS:
@@ -206,7 +201,6 @@ def distinguish(
 
 
 def _scores(first: Outputs, second: Outputs, settings: TrialSettings, known: Score | None) -> dict[str, Score]:
-    """What is learned on the first part of the runs, and the known score."""
     learn = settings.parts[0]
     found = learned_scores(first[learn], second[learn])
     return found if known is None else {**found, "likelihood ratio": known}

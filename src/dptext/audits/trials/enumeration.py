@@ -150,6 +150,4 @@ def _distribution(subject: Subject, value: Value) -> dict[str, float]:
         return dict(subject.output_distribution(as_record(value)))
     if isinstance(subject, Chooser):
         return {str(i): float(p) for i, p in enumerate(subject.distribution(as_vector(value)[None])[0])}
-    raise ConfigError(
-        "Expected a subject with output_distribution, or a choice with distribution: outputs to enumerate."
-    )
+    raise ConfigError("Expected a subject with output_distribution, or a choice with distribution: outputs to list.")

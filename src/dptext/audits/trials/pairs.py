@@ -269,9 +269,7 @@ def check_neighbours(first: Record, second: Record, unit: Unit, relation: Relati
     known function of the text (`dptext.text.tokens.REVEALED`); for the rest the caller's word is taken.
     """
     if unit is Unit.AUTHOR:
-        raise IncomparableError(
-            "Expected unit token, sentence or document: audit the documents of an author one by one."
-        )
+        raise IncomparableError("Expected unit token, sentence or document: audit an author's documents one by one.")
     if relation is Relation.ADD_OR_REMOVE_ONE and unit is not Unit.SENTENCE:
         raise IncomparableError("Expected relation replace_one or replace_special: one record cannot be left out.")
     if relation is Relation.REPLACE_SPECIAL and bool(first.text) == bool(second.text):
@@ -294,5 +292,4 @@ def check_neighbours(first: Record, second: Record, unit: Unit, relation: Relati
 
 
 def _differing(first: Sequence[object], second: Sequence[object]) -> float:
-    """How many positions differ; infinite where the lengths do."""
     return math.inf if len(first) != len(second) else sum(map(operator.ne, first, second))

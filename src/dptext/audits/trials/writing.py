@@ -127,11 +127,8 @@ def audit_writing(
     have no report. The mechanism knows at least two words; the last is against the first, as stop-words are often
     copied. The longest input has so many words, or characters. There are so many trials, runs on each input of each
     pair; for "fixed seed" at most 400, each a call of its own with new bits. With the confidence all bounds of all
-    reports hold together. The randomness, `randomness.secure()` by default, is handed to the subject.
-
-    Raises:
-        ConfigError: a setting out of its range, or a subject that does not give texts.
-        MissingExtraError: scikit-learn is absent.
+    reports hold together. The randomness, `randomness.secure()` by default, is handed to the subject. ConfigError: a
+    setting out of its range, or a subject that does not give texts. MissingExtraError: scikit-learn is absent.
     """
     _validate.count(trials=trials, longest=longest)
     if trials < FEWEST_TRIALS or len(words) < 2 or not set(faults) <= set(WRITING_FAULTS):

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from dptext.audits.report import markdown_table
+from dptext._wording import markdown_table
 from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval, short
 from dptext.cli.chosen import load_encoder
-from dptext.cli.progress import counted, say
+from dptext.cli.terminal import counted, say
 from dptext.cli.utility.table import NOT_PRIVATE
 from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError
@@ -35,22 +35,15 @@ def divergence(
     *,
     first: options.FirstSetArgument,
     second: options.SecondSetArgument,
-    public: Annotated[
-        Path,
-        options.file_option(help="Other texts, redacted as A and B are, but of other originals. They fix the space."),
-    ],
+    public: Annotated[Path, options.file_option(help="Other originals, redacted as A and B are: they fix the space.")],
     layout: options.Layout,
     embedding: Annotated[str, Option(help="sentence, glove, tfidf, or the folder of a sentence encoder.")] = "sentence",
     delta: options.DeltaOption = 8e-5,
     trim: Annotated[float, Option(help="Share of records of the largest ratios left out; it adds to delta.")] = 0.005,
-    alphas: Annotated[
-        str, Option(help="Orders of the divergence; the published ones are 1.1,10,20,30,50.")
-    ] = "1.1,1.5,2,3,5,10,20,30,50",
+    alphas: Annotated[str, Option(help="Orders; published ones are 1.1,10,20,30,50.")] = "1.1,1.5,2,3,5,10,20,30,50",
     components: Annotated[int, Option(help="Main directions of --public that are kept.")] = 64,
     permutations: Annotated[int, Option(help="Random relabellings behind each null.")] = 20,
-    attack_accuracy: Annotated[
-        str | None, Option(help="VALUE or VALUE,LOW,HIGH of an attack, as `dptext audit trait` gives.")
-    ] = None,
+    attack_accuracy: Annotated[str | None, Option(help="VALUE or VALUE,LOW,HIGH of an attack: `audit trait`.")] = None,
     seed: options.SeedOption = None,
     out: Annotated[Path | None, options.folder_option(help="Folder for the figures and the JSON.")] = None,
     force: options.ForceOption = False,
@@ -89,8 +82,7 @@ def divergence(
         _write(found, json.dumps({"answer": answer, **data}, indent=2), targets)
     rows = [[way, interval(each.estimate), f"{each.p_value:.2g}"] for way, each in found.epsilons.items()]
     rows.append(["certified, at least", short(found.certified.epsilon), ""])
-    head = [f"epsilon at delta {found.delta:g}", "interval at 95%", "p"]
-    screen = markdown_table(head, rows)
+    screen = markdown_table([f"epsilon at delta {found.delta:g}", "interval at 95%", "p"], rows)
     printing.answer(answer, screen, [found.to_markdown()], data)
 
 
@@ -135,6 +127,5 @@ def _write(found: DivergenceReport, data: str, targets: dict[str, Target]) -> No
     report.divergence_figure(found, targets[_CURVES])
     if all(rows.shape[1] == 2 for rows in found.plane):
         say(f"{_PLANE} holds a point for each record: it is as private as the sets.")
-        sets = dict(zip(("first set", "second set"), found.plane, strict=True))
-        report.plane_figure(sets, targets[_PLANE])
+        report.plane_figure(dict(zip(("first set", "second set"), found.plane, strict=True)), targets[_PLANE])
     targets[_NUMBERS].write(f"{data}\n".encode())

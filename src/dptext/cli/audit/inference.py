@@ -8,18 +8,18 @@ from typing import Annotated, Final
 from typer import Option
 
 from dptext import _validate
+from dptext._wording import markdown_table
 from dptext.audits.features import shared_texts
 from dptext.audits.inference.authorship import attribute_releases, release_split, split_authors
 from dptext.audits.inference.authorship_report import AuthorshipReport
 from dptext.audits.inference.sets import LINEAR, MLP, TFIDF, TrainAttacker, split_sets, standard_attackers
 from dptext.audits.inference.trait import SetReleases, infer_trait_from_releases, release_sets
 from dptext.audits.inference.trait_report import TraitReport
-from dptext.audits.report import markdown_table
 from dptext.cli import answers, options
 from dptext.cli.answers import Lines, Printing, interval
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.chosen import Choice, Wanted, check_label_field, fitted_on, load_encoder
-from dptext.cli.progress import counted, say
+from dptext.cli.terminal import counted, say
 from dptext.cli.utility.table import NOT_PRIVATE, read_back
 from dptext.compare.measure import is_about
 from dptext.errors import ConfigError, needing
@@ -65,17 +65,14 @@ def authorship(
             "Expected one of --mechanism NAME, --spec FILE.toml, --model MODEL and --released FILE, the releases of "
             "all records in their order."
         )
-    if choice is None:
-        check_public(choice, public)
-    else:
-        _check_options(choice, public, label_field, voided=without_guarantee)
+    _check_options(choice, public, label_field, voided=without_guarantee)
     own = layout.read(records, label=_own_label(choice, label_field), author=author_field)
     split = split_authors(own, training=train_texts, attacked=attacked_texts, seed=seed)
     if released is not None:
         by_id = {release.id: release for release in read_back(released, own, labelled=False)}
         of_attacked, of_training = ([by_id[record.id] for record in side] for side in (split.attacked, split.training))
     elif choice is not None:
-        known = _public_records(public, layout, label_field, [*split.training, *split.attacked])
+        known = public_records(public, layout, label_field, [*split.training, *split.attacked])
         ready = made_ready(choice, known, seed)
         with counted("releases", "texts") as tell:
             of_attacked, of_training = release_split(ready, split, randomness=seeded(seed), on_progress=tell)
@@ -100,7 +97,6 @@ def authorship(
 
 
 def _claim(spec: Spec, delta: float, found: AuthorshipReport) -> Guarantee | None:
-    """What the mechanism guarantees for documents, where the bound on epsilon speaks of the same neighbours."""
     if Unit.DOCUMENT not in spec.units:
         return None
     claim = spec.guarantee(Unit.DOCUMENT, delta)
@@ -121,9 +117,11 @@ def check_public(choice: Choice | None, public: Path | None) -> None:
         raise ConfigError(f"Expected --public FILE: {choice.spec.kind} learns from public text. Or give --model MODEL.")
 
 
-def _check_options(choice: Choice, public: Path | None, label_field: str | None, *, voided: bool) -> None:
+def _check_options(choice: Choice | None, public: Path | None, label_field: str | None, *, voided: bool) -> None:
     """Check all that can be checked before a record is read; `voided` says that no guarantee is meant."""
     check_public(choice, public)
+    if choice is None:
+        return
     spec = choice.spec
     if not spec.traits.learns_labels:
         check_label_field(spec, label_field, needed=spec.traits.reads_labels)
@@ -136,9 +134,10 @@ def _own_label(choice: Choice | None, label_field: str | None) -> str | None:
     return label_field if choice is None or choice.spec.traits.reads_labels else None
 
 
-def _public_records(
+def public_records(
     public: Path | None, layout: options.Layout, label_field: str | None, own: Sequence[Record]
 ) -> list[Record]:
+    """The records of --public; it is told how many of the attacked texts are among them."""
     known = layout.read_public(public, label=label_field)
     if common := shared_texts(known, own):
         say(f"{common} of the texts are in --public, too: no mechanism was made to protect those.")
@@ -157,8 +156,7 @@ def _show_attacks(
     shown = [*sorted(found.attacks, key=lambda row: -row.accuracy.value)[:8], *found.baselines]  # a screen
     rows = [[row.name, *(interval(row.cells()[name]) for name in head)] for row in shown]
     more = [found.to_markdown(), f"{duplicates:,} duplicates removed first."]
-    screen = markdown_table(["attacker, interval at 95%", *head], rows)
-    printing.answer(said, screen, more, data)
+    printing.answer(said, markdown_table(["attacker, interval at 95%", *head], rows), more, data)
 
 
 def _say_trained(done: int, total: int) -> None:
@@ -183,9 +181,7 @@ def trait(
     released_b: Annotated[Path | None, options.file_option(help="Releases of all of B in its order.")] = None,
     layout: options.Layout,
     label_field: options.LabelFieldOption = None,
-    group_field: Annotated[
-        str | None, Option(help="Field of the document or author; none of them is on both sides.")
-    ] = None,
+    group_field: Annotated[str | None, Option(help="Field of document or author; none is on both sides.")] = None,
     attacker: Annotated[
         list[str] | None, Option(help="tfidf, linear, mlp, transformer (slow). Repeatable; the first 3 by default.")
     ] = None,
@@ -194,9 +190,7 @@ def trait(
     epochs: Annotated[int, Option(help="Of the transformer.")] = 1,
     top_layers: Annotated[int, Option(help="Layers of the transformer that learn.")] = 2,
     delta: options.DeltaOption = 0.0,
-    claim: Annotated[
-        float | None, Option(help="Try this epsilon of the two sets at --delta (a divergence speaks of 8e-5).")
-    ] = None,
+    claim: Annotated[float | None, Option(help="Try this epsilon of the sets at --delta (a divergence: 8e-5).")] = None,
     seed: options.SeedOption = None,
     without_guarantee: options.WithoutGuaranteeOption = False,
     out: Annotated[Path | None, options.output_option(help="File for the result as JSON.")] = None,
@@ -218,11 +212,9 @@ def trait(
             "Expected one of --mechanism NAME, --spec FILE.toml, --model MODEL, and --released-a FILE with "
             "--released-b FILE, the releases of all records of A and of B in their order."
         )
-    if choice is None:
-        if public is not None or label_field is not None:
-            raise ConfigError("Expected --public and --label-field with a mechanism only.")
-    else:
-        _check_options(choice, public, label_field, voided=without_guarantee)
+    if choice is None and (public is not None or label_field is not None):
+        raise ConfigError("Expected --public and --label-field with a mechanism only.")
+    _check_options(choice, public, label_field, voided=without_guarantee)
     label = _own_label(choice, label_field)
     sets = layout.read(first, label=label, author=group_field), layout.read(second, label=label, author=group_field)
     split = split_sets(*sets, training=training, attacked=attacked, seed=seed)
@@ -241,7 +233,7 @@ def trait(
         )
     else:
         texts = [record for sides in (split.training, split.attacked) for side in sides for record in side]
-        ready = made_ready(choice, _public_records(public, layout, label_field, texts), seed)
+        ready = made_ready(choice, public_records(public, layout, label_field, texts), seed)
         with counted("releases", "texts") as tell:
             of_attacked, of_training = release_sets(ready, split, randomness=seeded(seed), on_progress=tell)
     say(NOT_PRIVATE)
@@ -266,9 +258,7 @@ def trait(
 
 def _attackers(names: list[str], epochs: int, top_layers: int) -> dict[str, TrainAttacker]:
     if not {*names} <= {*ATTACKERS, TRANSFORMER} or len({*names}) < len(names):
-        raise ConfigError(
-            f"Expected each --attacker once, of {', '.join((*ATTACKERS, TRANSFORMER))}, found {tuple(names)!r}."
-        )
+        raise ConfigError(f"Expected each --attacker once, of {', '.join((*ATTACKERS, TRANSFORMER))}, found {names!r}.")
     known = standard_attackers()
     found = {ATTACKERS[name]: known[ATTACKERS[name]] for name in names if name != TRANSFORMER}
     if TRANSFORMER in names:

@@ -1,27 +1,138 @@
 """`dptext audit membership`: was this record in the training data? Measured, and no verdict on a guarantee."""
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
+import numpy as np
 from typer import Option
 
-from dptext.audits.features import shared_texts
-from dptext.audits.membership.attacks import PROXY, MembershipResult
-from dptext.audits.membership.members import match_members, split_members
-from dptext.audits.report import markdown_table
+from dptext._wording import markdown_table
+from dptext.audits.membership.attacks import PROXY, Measure, MembershipResult, from_scores, shokri
+from dptext.audits.membership.lira import lira
+from dptext.audits.membership.members import (
+    MemberSplit,
+    Scorer,
+    Trainer,
+    Transform,
+    blind_scores,
+    check_members,
+    halves_of_both,
+    logit_confidence,
+    match_members,
+    split_members,
+    train_on,
+)
 from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval
-from dptext.cli.audit.inference import check_public, made_ready
-from dptext.cli.audit.membership_attacks import attack_classifier, attack_given, attack_model, reconstructing
-from dptext.cli.chosen import Choice, Wanted, check_label_field, kinds
-from dptext.cli.progress import say
+from dptext.cli.audit.inference import check_public, made_ready, public_records
+from dptext.cli.chosen import Choice, Wanted, check_label_field, fitted_on, kinds
+from dptext.cli.terminal import counted, say
 from dptext.cli.utility.table import chosen_classifier
 from dptext.errors import ConfigError
-from dptext.mechanism import Learns
+from dptext.mechanism import HasReconstruction, Learns, Mechanism, Spec
 from dptext.runs.streaming import require_guarantee
-from dptext.text.files import Target
-from dptext.types import Json
+from dptext.sampling.source import seeded
+from dptext.text.records import Record
+from dptext.types import Floats, Json
+from dptext.utility.classification import train_named
+
+_MODEL_ITSELF: Final = "The model itself was attacked, not what it releases."
+_UNTRAINED: Final = (
+    "There is no trained control: permuted membership tests the counting alone. What the two files differ in shows in "
+    "the attacker that does not look; that one file is easier to write for any model shows in no number here."
+)
+
+
+def reconstructing(mechanism: Mechanism[str]) -> HasReconstruction:
+    """The mechanism, which has reconstruction losses."""
+    if not isinstance(mechanism, HasReconstruction):
+        raise ConfigError(
+            f"Expected a mechanism with reconstruction losses: {mechanism.spec.kind} has none. Attack a classifier "
+            "behind it: --attack shokri, lira or loss."
+        )
+    return mechanism
+
+
+def attack_classifier(
+    split: MemberSplit, mechanism: Mechanism[str] | None, *, attack: str, classifier: str, seed: int, shadows: int = 0
+) -> dict[str, MembershipResult]:
+    """Attack a classifier that is trained on records, or on what a mechanism makes of them; by shokri, lira or loss.
+
+    The shadow models, of which lira trains `shadows`, are classifiers of the same name. The results go by name; the
+    name of the only one is empty.
+    """
+    named = train_named(chosen_classifier(classifier))
+    # In the attack of shokri the attacker has the other half of the records for models of its own.
+    target = split_members(split.members, seed=seed + 1) if attack == "shokri" else split
+    check_members(target.members, target.non_members)
+    transform = None if mechanism is None else lambda some, number: mechanism.privatize(some, seeded(number))
+
+    def train(texts: Sequence[str], labels: Sequence[str], number: int) -> Scorer:
+        return named(texts, labels, seed=number)
+
+    say(f"attack {attack}: {len(target.members):,} members, as many others; classifier {classifier}")
+    model = train_on(target.members, train=train, transform=transform, seed=seed)
+    with counted(attack, "models") as tell:
+        shared: dict[str, Any] = {"train": train, "seed": seed, "transform": transform, "on_progress": tell}
+        match attack:
+            case "shokri":
+                own = split_members(split.non_members, seed=seed + 2)
+                shared |= {"shadow_train": own.members, "shadow_out": own.non_members}
+                return {"": shokri(model, target.members, target.non_members, **shared)}
+            case "lira":
+                both = lira(model, target.members, target.non_members, shadows=shadows, **shared)
+                return {"online": both.online, "offline": both.offline}
+            case _:
+                return {"": _loss(model, target, train, transform, seed)}
+
+
+def _loss(
+    model: Scorer, target: MemberSplit, train: Trainer, transform: Transform | None, seed: int
+) -> MembershipResult:
+    """The loss threshold of Yeom et al. 2018."""
+    rng = np.random.default_rng(seed)
+    both = halves_of_both(target.members, target.non_members, rng)
+    control = train_on(both, train=train, transform=transform, seed=int(rng.integers(2**31)))
+    scores = [(logit_confidence(m, target.members), logit_confidence(m, target.non_members)) for m in (model, control)]
+    return _found("loss threshold", target, scores, seed, [PROXY])
+
+
+def attack_model(spec: Spec, split: MemberSplit, public: list[Record], seed: int) -> MembershipResult:
+    """Reconstruction loss as the score, of a model trained on the members; the control is trained on half of both."""
+    both = halves_of_both(split.members, split.non_members, np.random.default_rng(seed))
+    scores = []
+    for title, texts in (("training on the members", split.members), ("training the control", both)):
+        model = reconstructing(fitted_on(spec, public=public, private=texts, seed=seed, title=title))
+        scores.append(_scores(model, split))
+    return _found(f"reconstruction loss of {spec.kind}", split, scores, seed, [_MODEL_ITSELF, PROXY])
+
+
+def attack_given(mechanism: Mechanism[str], split: MemberSplit, seed: int) -> MembershipResult:
+    """Reconstruction loss of a fitted model as the score. Nothing is trained, and so there is no control."""
+    taken = "That RECORDS trained it is taken from you: with other records the attack finds nothing."
+    name = f"reconstruction loss of the given {mechanism.spec.kind}"
+    scores = [_scores(reconstructing(mechanism), split)]
+    return _found(name, split, scores, seed, [_MODEL_ITSELF, taken, _UNTRAINED, PROXY])
+
+
+def _found(
+    name: str, split: MemberSplit, scores: Sequence[tuple[Floats, Floats]], seed: int, notes: list[str]
+) -> MembershipResult:
+    return from_scores(
+        *scores[0],
+        name=name,
+        control=scores[1] if len(scores) > 1 else None,
+        baselines={"no look at the model": blind_scores(split.members, split.non_members, seed=seed)},
+        measure=Measure(seed=seed),
+        notes=notes,
+    )
+
+
+def _scores(model: HasReconstruction, split: MemberSplit) -> tuple[Floats, Floats]:
+    return -model.reconstruction_losses(split.members), -model.reconstruction_losses(split.non_members)
+
 
 ATTACKS: Final = ("shokri", "lira", "loss", "reconstruction")
 
@@ -31,23 +142,17 @@ def membership(
     *,
     records: Annotated[
         Path,
-        options.file_argument(
-            metavar="RECORDS", help="Half become members, half non-members; with --others all are members."
-        ),
+        options.file_argument(metavar="RECORDS", help="Half become members, half not; with --others all are members."),
     ],
     wanted: Wanted,
     public: options.PublicOption = None,
     others: Annotated[
         Path | None,
-        options.file_option(
-            help="Records that --model was not trained on, for --attack reconstruction of the model itself."
-        ),
+        options.file_option(help="Records that --model was not trained on, for --attack reconstruction of the model."),
     ] = None,
     layout: options.Layout,
     label_field: options.LabelFieldOption = None,
-    attack: Annotated[
-        str, Option(help="shokri, lira, loss; or reconstruction, of the mechanism's own model.")
-    ] = "shokri",
+    attack: Annotated[str, Option(help="shokri, lira, loss; or reconstruction, of the mechanism's model.")] = "shokri",
     classifier: options.ClassifierOption = "tfidf",
     shadows: Annotated[int, Option(help="Shadow models of lira.")] = 16,
     seed: options.SeedOption = None,
@@ -74,15 +179,13 @@ def membership(
         given = choice.fitted()
         reconstructing(given)
         check_label_field(given.spec, label_field, needed=given.spec.traits.reads_labels)
-    known = layout.read_public(public, label=label_field)
     own = layout.read(records, label=label_field)
     split = (
         split_members(own, seed=seed)
         if others is None
         else match_members(own, layout.read(others, label=label_field), seed=seed)
     )
-    if common := shared_texts(known, [*split.members, *split.non_members]):
-        say(f"{common} of the records have a text that is in --public, too: no mechanism was made to protect those.")
+    known = public_records(public, layout, label_field, [*split.members, *split.non_members])
     if given is not None:
         attacked = {"": attack_given(given, split, seed)}
     elif attack == "reconstruction" and choice is not None:
@@ -90,8 +193,6 @@ def membership(
     else:
         behind = None if choice is None else made_ready(choice, known, seed)
         attacked = attack_classifier(split, behind, attack=attack, classifier=classifier, seed=seed, shadows=shadows)
-    if svg is not None:
-        _draw(attacked, svg)
     name, best = max(attacked.items(), key=lambda item: item[1].main.auc.low)
     data: dict[str, Json] = {
         "attack": attack,
@@ -101,11 +202,14 @@ def membership(
         "note": PROXY,
         "results": {name or attack: found.to_dict() for name, found in attacked.items()},
     }
-    removed = (
-        f"{split.duplicates:,} duplicates removed first, {split.left_over:,} records left out to make the sides equal."
-    )
+    removed = f"{split.duplicates:,} duplicates removed first, {split.left_over:,} records left out for equal sides."
     tried = {f"attack {name}".strip(): found.main for name, found in attacked.items()}
     tried |= {"control": best.control, **{attack.name: attack for attack in best.baselines}}
+    if svg is not None:
+        from dptext.report import roc_figure
+
+        roc_figure({name: attack.roc for name, attack in itertools.islice(tried.items(), 4)}, svg)
+        say(f"Written: {svg.path}")
     rows = [[name, interval(attack.auc)] for name, attack in tried.items()]
     more = [*(found.explain() for found in attacked.values()), removed]
     screen = markdown_table(["who looks", "AUC, interval at 95%"], rows)
@@ -147,14 +251,3 @@ def _check(
         )
     else:
         check_public(choice, public)
-
-
-def _draw(attacked: Mapping[str, MembershipResult], figure: Target) -> None:
-    from dptext.report import roc_figure
-
-    first = next(iter(attacked.values()))
-    shown = {f"attack {name}".strip(): found.main.roc for name, found in attacked.items()}
-    shown["control"] = first.control.roc
-    shown |= {attack.name: attack.roc for attack in first.baselines[: 4 - len(shown)]}
-    roc_figure(shown, figure)
-    say(f"Written: {figure.path}")

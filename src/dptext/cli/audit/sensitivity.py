@@ -1,5 +1,6 @@
 """`dptext audit sensitivity`: a claimed sensitivity against the true one, simulated pairs and real latents."""
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,11 +26,11 @@ from dptext.audits.sensitivity.simulation import (
 from dptext.cli import options
 from dptext.cli.answers import Printing
 from dptext.cli.audit.sensitivity_tables import Stated, show_latents, show_simulated, show_variances
-from dptext.cli.progress import counted, say
+from dptext.cli.terminal import counted, say
 from dptext.embeddings.npy import read_array
 from dptext.errors import ConfigError
 from dptext.sampling.clipping import Norm, Vectors
-from dptext.text.inputs import file_error, open_input
+from dptext.text.inputs import open_input, telling
 from dptext.types import Json
 
 _LARGEST_DIM = 1 << 16
@@ -45,9 +46,7 @@ def sensitivity(
     claimed: Annotated[float, Option(help="The claim as a multiple of C; ADePT's is 2.")] = 2.0,
     dims: Annotated[str | None, Option(help="1:255, or 8,16,32; default 1:255.")] = None,
     pairs: Annotated[int | None, Option(help="Fresh simulation with so many pairs.")] = None,
-    law_sd: Annotated[
-        float | None, Option(help="Standard deviation of normal coordinates, as a multiple of C.")
-    ] = None,
+    law_sd: Annotated[float | None, Option(help="Standard deviation of normal coordinates, in units of C.")] = None,
     seed: options.SeedOption = None,
     epsilon: Annotated[float | None, Option(help="Show the true epsilon of a run meant for it.")] = None,
     delta: Annotated[float, Option(help="Of Gaussian noise.")] = 1e-5,
@@ -79,9 +78,7 @@ def sensitivity(
     if latents is not None:
         _refuse("--latents", law_sd=law_sd, dims=dims, figure=figure)
         if clip_norm is None:
-            raise ConfigError(
-                "Expected --clip-norm with --latents: the norm C to which the encoder's output is clipped."
-            )
+            raise ConfigError("Expected --clip-norm with --latents: the norm C to which latents are clipped.")
         vectors = _read(latents)
         claim = replace(first, dim=max(1, vectors.shape[-1] if vectors.ndim else 1))
         return show_latents(claim, vectors, stated, printing, pairs=pairs, seed=seed)
@@ -130,18 +127,10 @@ def _dims(text: str) -> tuple[int, ...]:
 
 def _read(path: Path) -> Vectors:
     """The array of a .npy file. Objects, which may hold code, are refused by numpy's reader."""
-    try:
-        with open_input(path) as file:
-            array: Vectors = read_array(file)
-    except ConfigError:
-        raise
-    except OSError as error:
-        problem = file_error(path, "read", error)
-    except ValueError:
-        problem = ConfigError(f"Expected {str(path)!r} to be a .npy file of floats. Write it with numpy.save.")
-    else:
+    with open_input(path) as file, telling(path, "read"), contextlib.suppress(ValueError):
+        array: Vectors = read_array(file)
         return array
-    raise problem
+    raise ConfigError(f"Expected {str(path)!r} to be a .npy file of floats. Write it with numpy.save.")
 
 
 def _fresh(first: Claim, dims: Sequence[int], laws: Sequence[Law], pairs: int, seed: int) -> tuple[Violations, ...]:

@@ -15,7 +15,7 @@ from dptext.audits.sensitivity.claims import (
 )
 from dptext.audits.sensitivity.simulation import Violations, violating_pairs
 from dptext.cli.answers import Printing
-from dptext.cli.progress import say
+from dptext.cli.terminal import say
 from dptext.estimates import Estimate
 from dptext.sampling.clipping import Norm, Vectors
 from dptext.types import Json, as_json
@@ -108,11 +108,11 @@ def _worked(claims: Sequence[Claim], stated: Stated) -> list[str]:
     adept = (claim.clipped, claim.measured, claim.multiple) == (Norm.L2, Norm.L1, 2.0)
     if not adept or not any(each.refuted for each in claims):
         return []
-    example = counterexample(claim.clip_norm)
-    epsilon = 1.0 if stated.epsilon is None else stated.epsilon
-    loss = f"a run meant for epsilon = {epsilon:g} had {example.privacy_loss(epsilon):.4g}"
+    first, second = counterexample(claim.clip_norm)
+    distance, epsilon = float(np.abs(first - second).sum()), 1.0 if stated.epsilon is None else stated.epsilon
+    loss = f"a run meant for epsilon = {epsilon:g} had {distance * epsilon / claim.claimed:.4g}"
     pair = "By hand: n = 2, (2C/3, 2C/3) and its negative pass the clipping unchanged"
-    return [f"{pair} and are 8C/3 = {example.distance:.4g} apart; {loss}."]
+    return [f"{pair} and are 8C/3 = {distance:.4g} apart; {loss}."]
 
 
 def sensitivity_answer(claims: Sequence[Claim], *, drawn: bool) -> str:
@@ -166,20 +166,7 @@ def show_variances(
     table = variance_table(clip_norms, dims=dims, clipped=first.clipped, delta=delta)
     claims = [replace(first, dim=dim) for dim in dims]
     refuted, answer = any(claim.refuted for claim in claims), [sensitivity_answer(claims, drawn=False)]
-    rows: list[Json] = [
-        {
-            "clip_norm": row.clip_norm,
-            "variance": row.variance,
-            "scale": row.scale,
-            "claimed_epsilon": row.claimed_epsilon,
-            "true_epsilon": as_json(dict(zip(row.dims, row.true_epsilons, strict=True))),
-            "classical_gaussian_epsilon": row.classical_epsilon,
-            "gaussian_epsilon": as_json(row.gaussian_epsilon),
-            "rho": as_json(row.rho),
-        }
-        for row in table
-    ]
-    data: dict[str, Json] = {"claim": _settings(first), "delta": delta, "rows": rows, "refuted": refuted}
+    data: dict[str, Json] = {"claim": _settings(first), "delta": delta, "rows": as_json(table), "refuted": refuted}
     second_line = ["C", "variance", "b", "claimed", *(f"n={dim}" for dim in dims), "analytic", "classical", "rho"]
     first_line = ["", "", "Laplace", "epsilon", "true epsilon", *[""] * (len(dims) - 1), "Gaussian", "formula", "zCDP"]
     cells = [
@@ -188,9 +175,9 @@ def show_variances(
             f"{row.variance:g}",
             f"{row.scale:.3f}",
             f"{row.claimed_epsilon:.2f}",
-            *(f"{epsilon:.3g}" if epsilon < 1000 else f"{epsilon:.0f}" for epsilon in row.true_epsilons),
+            *(f"{epsilon:.3g}" if epsilon < 1000 else f"{epsilon:.0f}" for epsilon in row.true_epsilon.values()),
             f"{row.gaussian_epsilon:.2f}",
-            f"{row.classical_epsilon:.2f}",
+            f"{row.classical_gaussian_epsilon:.2f}",
             f"{row.rho:.2f}",
         ]
         for row in table

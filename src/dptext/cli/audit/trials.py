@@ -1,22 +1,23 @@
 """`dptext audit distinguish | whitebox | exact | reconstruction`: vector noise or a fitted mechanism on trial."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 from typer import Option
 
+from dptext._wording import markdown_table
 from dptext.audits.reconstruction.attack import reconstruct
 from dptext.audits.reconstruction.pools import CandidateInputs, random_candidates
-from dptext.audits.report import Report, markdown_table
+from dptext.audits.report import Report
 from dptext.audits.subjects import Subject, claim_of, unclaimed
 from dptext.audits.trials import density, distinguishing, enumeration
 from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval, short
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.chosen import Wanted
-from dptext.cli.progress import counted, say
+from dptext.cli.terminal import counted, say
 from dptext.errors import ConfigError
 from dptext.mechanism import VectorNoise
 from dptext.privacy import accounting
@@ -43,17 +44,24 @@ class Named(Wanted):
     epsilon: Annotated[float, Option(help="Claimed epsilon of the vector noise.")] = 1.0
     dim: Annotated[int, Option(help="Coordinates of its vectors.")] = 64
     clip_norm: Annotated[float, Option(help="C, the norm to which they are clipped.")] = 1.0
-    delta: Annotated[
-        float, Option(help="Delta of the Gaussian noises; also of --claim, and of a mechanism's claim.")
-    ] = 0.0
+    delta: Annotated[float, Option(help="Delta of Gaussian noises, of --claim, and of a mechanism's claim.")] = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
-    """The options of the claim: whose it is, and its epsilon in the place of the one that is stated."""
+class Claimed(Named):
+    """The same, whose claim it is, and its epsilon in the place of the one that is stated."""
 
     unit: Annotated[str | None, Option(help="Whose guarantee: token, sentence or document.")] = None
     claim: Annotated[float | None, Option(help="Try this epsilon instead of the guarantee that is stated.")] = None
+    seed: options.SeedOption = None
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours(Claimed):
+    """The same, and the neighbours."""
+
+    first: Annotated[str | None, Option(help="A text; without it known bad pairs are tried.")] = None
+    second: Annotated[str | None, Option(help="Its neighbour.")] = None
 
 
 def _noises() -> dict[str, Callable[[Named], VectorNoise]]:
@@ -84,23 +92,23 @@ class OnTrial:
     claim: Guarantee
 
 
-def on_trial(named: Named, claimed: Claimed) -> OnTrial:
+def on_trial(given: Claimed) -> OnTrial:
     """What the options put on trial; --claim takes the place of the epsilon stated, the neighbours stay."""
-    wanted = None if claimed.unit is None else options.member(Unit, "--unit", claimed.unit)
-    if named.noise is None:
-        fitted_one = named.chosen().fitted()
-        claim = fitted_one.spec.guarantee(wanted, named.delta)
-        return OnTrial(fitted_one, fitted_one.spec.kind, _claimed(claim, claimed.claim, named.delta))
+    wanted = None if given.unit is None else options.member(Unit, "--unit", given.unit)
+    if given.noise is None:
+        fitted_one = given.chosen().fitted()
+        claim = fitted_one.spec.guarantee(wanted, given.delta)
+        return OnTrial(fitted_one, fitted_one.spec.kind, _claimed(claim, given.claim, given.delta))
     noises = _noises()
-    if named.noise not in noises:
-        raise ConfigError(f"Expected --noise {named.noise!r} to be one of {', '.join(noises)}.")
-    if named:
+    if given.noise not in noises:
+        raise ConfigError(f"Expected --noise {given.noise!r} to be one of {', '.join(noises)}.")
+    if given:
         raise ConfigError("Expected one of --noise NAME, --mechanism NAME, --spec FILE.toml and --model MODEL.")
-    vector = noises[named.noise](named)
+    vector = noises[given.noise](given)
     claim = claim_of(vector) or unclaimed()
     if wanted is not None and wanted is not claim.unit:
         raise ConfigError(f"Expected --unit {claim.unit} or none: vector noise speaks of whole documents.")
-    return OnTrial(vector, type(vector).__name__, _claimed(claim, claimed.claim, named.delta))
+    return OnTrial(vector, type(vector).__name__, _claimed(claim, given.claim, given.delta))
 
 
 def _claimed(own: Guarantee, epsilon: float | None, delta: float) -> Guarantee:
@@ -127,42 +135,27 @@ def _show(report: Report, claim: Guarantee, printing: Printing) -> int:
 _SMALLEST_CURVE = 250
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """The options of the neighbours."""
-
-    first: Annotated[str | None, Option(help="A text; without it known bad pairs are tried.")] = None
-    second: Annotated[str | None, Option(help="Its neighbour.")] = None
-
-
 @options.spread
 def distinguish(
     *,
-    named: Named,
-    pair: Pair,
-    claimed: Claimed,
+    given: Neighbours,
     trials: Annotated[int, Option(help="Runs on each input of a pair.")] = 20000,
     confidence: ConfidenceOption = 0.95,
-    seed: options.SeedOption = None,
-    figure: Annotated[
-        Path | None, options.output_option(help="SVG of the bound against the number of runs, up to --trials.")
-    ] = None,
+    figure: Annotated[Path | None, options.output_option(help="SVG of the bound by runs, up to --trials.")] = None,
     force: options.ForceOption = False,
     printing: Printing,
 ) -> int:
     """Tell outputs apart; with a figure also with a half, a quarter, ... of the runs."""
-    svg = options.target_of(figure, named.spec, named.model, force=force)
-    tried = on_trial(named, claimed)
+    svg = options.target_of(figure, given.spec, given.model, force=force)
+    tried = on_trial(given)
     sizes = [trials]
     while svg is not None and sizes[0] // 2 >= _SMALLEST_CURVE:
         sizes.insert(0, sizes[0] // 2)
     reports = []
     for i, size in enumerate(sizes):
         title = "distinguish" if svg is None else f"distinguish ({i + 1} of {len(sizes)})"
-        run_seed = None if seed is None else seed + i
-        reports.append(
-            _tried(distinguishing.distinguish, title, tried, pair, run_seed, trials=size, confidence=confidence)
-        )
+        seeds = replace(given, seed=None if given.seed is None else given.seed + i)
+        reports.append(_tried(distinguishing.distinguish, title, tried, seeds, trials=size, confidence=confidence))
     if svg is not None:
         from dptext.report import Bounds, bounds_figure
 
@@ -173,73 +166,60 @@ def distinguish(
     return _show(reports[-1], tried.claim, printing)
 
 
-def _tried(
-    audit: Callable[..., Report], title: str, tried: OnTrial, pair: Pair, seed: int | None, **settings: float
-) -> Report:
-    randomness = secure() if seed is None else seeded(seed)
+def _tried(audit: Callable[..., Report], title: str, tried: OnTrial, given: Neighbours, **settings: float) -> Report:
+    randomness = secure() if given.seed is None else seeded(given.seed)
     shared = {"claim": tried.claim, "randomness": randomness, **settings}
     with counted(title, "runs") as tell:
-        return audit(tried.subject, pair.first, pair.second, on_progress=tell, **shared)
+        return audit(tried.subject, given.first, given.second, on_progress=tell, **shared)
 
 
 @options.spread
 def whitebox(
     *,
-    named: Named,
-    pair: Pair,
-    claimed: Claimed,
+    given: Neighbours,
     trials: Annotated[int, Option(help="Releases from each input of a pair.")] = 100000,
     confidence: ConfidenceOption = 0.95,
-    seed: options.SeedOption = None,
     printing: Printing,
 ) -> int:
     """Compare declared densities, and test the sampler."""
-    tried = on_trial(named, claimed)
-    found = _tried(density.whitebox, "whitebox", tried, pair, seed, trials=trials, confidence=confidence)
+    tried = on_trial(given)
+    found = _tried(density.whitebox, "whitebox", tried, given, trials=trials, confidence=confidence)
     return _show(found, tried.claim, printing)
 
 
 @options.spread
 def exact(
     *,
-    named: Named,
-    pair: Pair,
-    claimed: Claimed,
+    given: Neighbours,
     trials: Annotated[int, Option(help="Runs for the test of the sampler; the bound needs none.")] = 20000,
-    seed: options.SeedOption = None,
     printing: Printing,
 ) -> int:
     """List all outputs, and test the sampler."""
-    tried = on_trial(named, claimed)
-    found = _tried(enumeration.exact, "exact", tried, pair, seed, trials=trials)
-    return _show(found, tried.claim, printing)
+    tried = on_trial(given)
+    return _show(_tried(enumeration.exact, "exact", tried, given, trials=trials), tried.claim, printing)
 
 
 @options.spread
 def reconstruction(
     *,
-    named: Named,
+    given: Claimed,
     pool: Annotated[Path | None, options.file_option(help="Candidate texts: .jsonl .csv .parquet .txt.")] = None,
     candidates: Annotated[int, Option(help="Random vectors in the pool of --noise.")] = 1000,
     top: Annotated[list[int] | None, Option(help="Guesses; repeatable. Default 1, 5, 10.")] = None,
     trials: Annotated[int, Option(help="Releases to attack.")] = 2000,
-    attack: Annotated[
-        str, Option(help="likelihood (white box), or surrogate (learned from simulated releases).")
-    ] = "likelihood",
+    attack: Annotated[str, Option(help="likelihood (white box), or surrogate (of simulated releases).")] = "likelihood",
     simulations: Annotated[int, Option(help="Releases of each candidate to learn from.")] = 100,
-    claimed: Claimed,
     confidence: ConfidenceOption = 0.95,
-    seed: options.SeedOption = None,
     printing: Printing,
 ) -> int:
     """Attack one subject and print what was found."""
-    tried = on_trial(named, claimed)
-    randomness = secure() if seed is None else seeded(seed)
+    tried = on_trial(given)
+    randomness = secure() if given.seed is None else seeded(given.seed)
     known: CandidateInputs
     if pool is not None:
         known = list(read_records(pool))
-    elif named.noise is not None:
-        known = random_candidates(candidates, dim=named.dim, clip_norm=named.clip_norm, randomness=randomness)
+    elif given.noise is not None:
+        known = random_candidates(candidates, dim=given.dim, clip_norm=given.clip_norm, randomness=randomness)
     else:
         raise ConfigError("Expected --pool FILE with a mechanism: candidates are drawn for --noise alone.")
     with counted("reconstruction", "releases") as tell:

@@ -8,11 +8,11 @@ from typing import Annotated
 
 from typer import Option
 
-from dptext.audits.report import markdown_table
+from dptext._wording import markdown_table
 from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval, short
 from dptext.cli.chosen import load_encoder
-from dptext.cli.progress import say
+from dptext.cli.terminal import say
 from dptext.errors import ConfigError, needing
 from dptext.estimates import Estimate
 from dptext.privacy.guarantee import Unit
@@ -27,9 +27,7 @@ from dptext.types import Json
 from dptext.utility.classification import ClassifierName, train_named
 from dptext.utility.tables import CANDIDATES, LABEL_ONLY_ROWS, LIMIT, ORIGINAL, UtilityTable, baselines, utility_table
 
-NOT_PRIVATE = (
-    "These numbers are computed from the originals: they are not private themselves and no guarantee covers them."
-)
+NOT_PRIVATE = "These numbers are computed from the originals: they are not private, and no guarantee covers them."
 _CLASSIFIERS: dict[str, ClassifierName] = {"tfidf": "tfidf", "bilstm": "bilstm"}
 
 
@@ -40,9 +38,7 @@ class Files:
     originals: Annotated[Path, options.file_argument(metavar="ORIGINALS", help="The private records.")]
     released: Annotated[
         Path,
-        options.file_argument(
-            metavar="RELEASED", help="What `dptext privatize` made of them; its certificate is read."
-        ),
+        options.file_argument(metavar="RELEASED", help="What `privatize` made of them; its certificate is read."),
     ]
     public: Annotated[Path, options.file_option(help="Public records, for the baselines.")]
 
@@ -53,12 +49,8 @@ class Named(options.Layout):
 
     label_field: options.LabelFieldOption = None
     id_field: Annotated[str | None, Option(help="Field of the ids, as when ORIGINALS were privatized.")] = None
-    label: Annotated[
-        list[str] | None, Option(help="A label of the public set, where no certificate names it. Repeatable.")
-    ] = None
-    epsilon: Annotated[float | None, Option(help="Of label_only and candidates; default: that of the certificate.")] = (
-        None
-    )
+    label: Annotated[list[str] | None, Option(help="A public label, where no certificate names it. Repeatable.")] = None
+    epsilon: Annotated[float | None, Option(help="Of label_only and candidates; default: the certificate's.")] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +208,7 @@ def _compare(
     if judged.epsilon is None and judged.name != CANDIDATES:
         missing = f"The row {CANDIDATES} is missing: no certificate states an epsilon of documents. Give --epsilon."
         screen += ["", missing]
-    everything = {**data, **found.to_dict()}
-    printing.answer(answer, screen, [found.to_markdown()], everything, drawn=judged.drawn_seed)
+    printing.answer(answer, screen, [found.to_markdown()], {**data, **found.to_dict()}, drawn=judged.drawn_seed)
 
 
 def _rows(judged: Judged) -> dict[str, Sequence[Release[str]]]:
@@ -229,8 +220,7 @@ def _rows(judged: Judged) -> dict[str, Sequence[Release[str]]]:
     if judged.labels and judged.epsilon is not None:
         spec = LabelOnly(judged.labels, epsilon=judged.epsilon, embedder="sentence")
         for i, (name, each) in enumerate(zip(LABEL_ONLY_ROWS, (spec, replace(spec, text="medoid")), strict=True)):
-            mechanism = each.fit(public=judged.public)
-            spending[name] = mechanism.privatize(judged.originals, seeded(judged.seed + i))
+            spending[name] = each.fit(public=judged.public).privatize(judged.originals, seeded(judged.seed + i))
     if judged.epsilon is not None and judged.name != CANDIDATES:
         nearest = Candidates(judged.epsilon, judged.labels).fit(public=judged.public, seed=judged.seed)
         spending[CANDIDATES] = nearest.privatize(judged.originals, seeded(judged.seed + len(LABEL_ONLY_ROWS)))

@@ -56,8 +56,6 @@ _BASELINES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """From a number to a place on an axis."""
-
     low: float
     high: float
     start: float

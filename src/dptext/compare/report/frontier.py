@@ -11,7 +11,7 @@ from typing import Final
 from dptext.compare.pooled import Pooled
 from dptext.compare.report.summary import (
     WHOLE,
-    Key,
+    Numbers,
     first_rows,
     is_bound,
     measured,
@@ -23,6 +23,8 @@ from dptext.compare.report.summary import (
 from dptext.compare.stored import KeptRow, Meaning, TableRow
 from dptext.privacy.guarantee import Basis, Unit, format_delta, format_epsilon
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY, RANDOM
+
+Rows = Sequence[TableRow]
 
 #: Metrics that are drawn where they were measured. The tables have all metrics.
 DRAWN: Final = (
@@ -85,11 +87,12 @@ class Frontier:
     notes: tuple[str, ...]
 
 
-def frontiers(rows: Sequence[TableRow]) -> list[Frontier]:
+def frontiers(rows: Rows) -> list[Frontier]:
     """The figures of each meaning of epsilon that a mechanism has; whole documents first."""
     numbers = measured(rows)
     lines = [row for row in first_rows(rows).values() if not row.failed]
-    metrics = _metrics(rows)
+    there = names(row.metric for row in rows if row.value is not None)
+    metrics = [metric for metric in DRAWN if metric in there] or [name for name in there if not is_bound(name)][:1]
     return [_frontier(meaning, lines, numbers, metrics) for meaning in meanings(lines)]
 
 
@@ -99,7 +102,7 @@ def meanings(rows: Iterable[KeptRow]) -> list[Meaning]:
     return sorted(found, key=lambda meaning: (meaning[3], meaning[2] is not None, meaning[0] != Unit.DOCUMENT))
 
 
-def undrawn(rows: Sequence[TableRow]) -> list[str]:
+def undrawn(rows: Rows) -> list[str]:
     """Mechanisms that stand in no figure at all."""
     lines = [row for row in first_rows(rows).values() if not row.reference and not row.failed]
     units = {(row.unit, row.whole) for row in lines if _drawable(row)}
@@ -110,14 +113,7 @@ def _drawable(row: KeptRow) -> bool:
     return protects(row) and bool(row.epsilon)
 
 
-def _metrics(rows: Sequence[TableRow]) -> list[str]:
-    there = names(row.metric for row in rows if row.value is not None)
-    return [metric for metric in DRAWN if metric in there] or [name for name in there if not is_bound(name)][:1]
-
-
-def _frontier(
-    meaning: Meaning, lines: Sequence[TableRow], numbers: Mapping[Key, Pooled], metrics: Sequence[str]
-) -> Frontier:
+def _frontier(meaning: Meaning, lines: Rows, numbers: Numbers, metrics: Sequence[str]) -> Frontier:
     unit, relation, distance, whole = meaning
     on = [row for row in lines if row.meaning == meaning and _drawable(row)]
     # Without a guarantee there is no relation and no distance that could be mixed up.
@@ -154,9 +150,7 @@ def _frontier(
     )
 
 
-def _panel(
-    corpus: str, metric: str, rows: Sequence[TableRow], numbers: Mapping[Key, Pooled], styles: Sequence[tuple[str, int]]
-) -> Panel:
+def _panel(corpus: str, metric: str, rows: Rows, numbers: Numbers, styles: Sequence[tuple[str, int]]) -> Panel:
     series = []
     for name, style in styles:
         points = [
@@ -184,9 +178,7 @@ def _range(panels: Sequence[Panel]) -> tuple[float, float]:
     return min(low, 0.0), max(high, 1.0 if low >= -1 and high <= 1 else high, 1e-9)
 
 
-def _notes(
-    meaning: Meaning, lines: Sequence[TableRow], on: Sequence[TableRow], beside: Sequence[TableRow]
-) -> list[str]:
+def _notes(meaning: Meaning, lines: Rows, on: Rows, beside: Rows) -> list[str]:
     notes = []
     deltas = sorted({row.delta or 0.0 for row in on})
     if len(deltas) > 1:
@@ -204,11 +196,9 @@ def _notes(
         notes.append(f"Epsilon 0 has no place on a logarithmic axis: {without_folders(', '.join(zero))}.")
     other = [row for row in lines if row.label_only and row.meaning != meaning and protects(row)]
     if meaning[3]:
-        notes.append("label_only is not drawn: its epsilon is for each text, which is another thing. See the tables.")
+        notes.append("label_only is not drawn: its epsilon is for each text, another thing. See the tables.")
     elif other and not any(row.label_only for row in on):
-        notes.append(
-            f"label_only is not drawn: its epsilon is per {other[0].unit}, which is another thing. See the tables."
-        )
+        notes.append(f"label_only is not drawn: its epsilon is per {other[0].unit}, another thing. See the tables.")
     if any(row.basis == Basis.CLAIMED for row in on):
         notes.append("Hollow points on the axis are claims that dptext did not check.")
     return notes

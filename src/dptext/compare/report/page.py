@@ -12,29 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dptext.compare.report import sections, summary
 from dptext.compare.report.cautions import cautions
 from dptext.compare.report.frontier import undrawn
-from dptext.compare.report.sections import (
-    SAMPLE_CHARACTERS,
-    certificates,
-    compared_rows,
-    confidences,
-    few,
-    grouped_samples,
-    metric_tables,
-    pictures,
-    trial_count,
-)
-from dptext.compare.report.summary import (
-    WHOLE,
-    Results,
-    meaning_of,
-    names,
-    private_samples,
-    read_results,
-    row_names,
-    without_folders,
-)
 from dptext.compare.report.verdict import verdict
 from dptext.compare.stored import CELLS, EXPERIMENT, JSON_FILE, Sample
 from dptext.errors import needing
@@ -67,27 +47,20 @@ class Written:
     size: int
 
 
-def write_page(folder: str | os.PathLike[str], path: str | os.PathLike[str] | Target) -> Written:
-    """Write the page of a folder of `dptext compare`, with samples of public records only.
+def write_page(
+    folder: str | os.PathLike[str], path: str | os.PathLike[str] | Target, *, show_private: bool = False
+) -> Written:
+    """Write the page of a folder of `dptext compare`, with samples of public records only, or of private ones, too.
 
-    Only its owner can read the page, as it tells what was measured on originals; a `Target` can overwrite one.
-    ConfigError: there is no table in the folder, a file in it is damaged or of another schema, or the page is there
-    already, would replace what it shows, or cannot be written. MissingExtraError: Jinja2 is not installed.
+    Private samples are shown as far as they were kept. Only its owner can read the page, as it tells what was measured
+    on originals; a `Target` can overwrite one. ConfigError: there is no table in the folder, a file in it is damaged or
+    of another schema, or the page is there already, would replace what it shows, or cannot be written.
+    MissingExtraError: Jinja2 is not installed.
     """
-    return _write(read_results(folder), None, _target(folder, path))
-
-
-def write_private_page(folder: str | os.PathLike[str], path: str | os.PathLike[str] | Target) -> Written:
-    """`write_page` with samples of private records, as far as they were kept; only the owner can read the page."""
-    results = read_results(folder)
-    return _write(results, private_samples(folder, results), _target(folder, path))
-
-
-def _target(folder: str | os.PathLike[str], path: str | os.PathLike[str] | Target) -> Target:
-    """The page replaces nothing that it is made from."""
-    found = Target.at(path)
-    own = tuple(Path(folder) / name for name in (JSON_FILE, EXPERIMENT, CELLS))
-    return replace(found, inputs=(*found.inputs, *own))
+    results, target = summary.read_results(folder), Target.at(path)
+    own = tuple(Path(folder) / name for name in (JSON_FILE, EXPERIMENT, CELLS))  # the page replaces none of them
+    private = summary.private_samples(folder, results) if show_private else None
+    return _write(results, private, replace(target, inputs=(*target.inputs, *own)))
 
 
 def load_environment() -> Environment:
@@ -101,51 +74,52 @@ def load_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters.update({"shown": without_folders, "listed": ", ".join, "meaning": meaning_of})
+    found.filters.update({"shown": summary.without_folders, "listed": ", ".join, "meaning": summary.meaning_of})
     return found
 
 
-def _write(results: Results, private: Mapping[str, Sequence[Sample]] | None, target: Target) -> Written:
+def _write(results: summary.Results, private: Mapping[str, Sequence[Sample]] | None, target: Target) -> Written:
     """Write the page. `private` is None where nobody asked for private samples, and empty where none were kept."""
     environment = load_environment()
     about = results.about
     answer = verdict(results.rows)
-    drawn = pictures(results.rows)
+    drawn = sections.pictures(results.rows)
     # The one to read, and one of corpora where there are some.
-    whole = [picture for picture in drawn if picture.frontier.title.startswith(WHOLE)]
+    whole = [picture for picture in drawn if picture.frontier.title.startswith(summary.WHOLE)]
     first = [*drawn[:1], *(picture for picture in whole[:1] if picture is not drawn[0])]
     warnings = cautions(results)
-    tables = metric_tables(results.rows)
-    titles = ["", WHOLE] if any(row.whole for row in results.rows) else [""]
-    samples = grouped_samples(results, {name: cell.samples for name, cell in results.cells.items()})
-    kept = None if private is None else grouped_samples(results, private)
+    tables = sections.metric_tables(results.rows)
+    titles = ["", summary.WHOLE] if any(row.whole for row in results.rows) else [""]
+    samples = sections.grouped_samples(results, {name: cell.samples for name, cell in results.cells.items()})
+    kept = None if private is None else sections.grouped_samples(results, private)
     html = environment.get_template("report.html").render(
         about=about,
-        parts=names(part for parts in about.corpora.values() for part in parts),
+        parts=summary.names(part for parts in about.corpora.values() for part in parts),
         compared=[
-            (title, compared_rows([row for row in results.rows if row.whole == bool(title)])) for title in titles
+            (title, sections.compared_rows([row for row in results.rows if row.whole == bool(title)]))
+            for title in titles
         ],
-        trials=trial_count(results.rows),
-        confidences=confidences(results.rows),
+        trials=sections.trial_count(results.rows),
+        confidences=sections.confidences(results.rows),
         warnings=warnings,
         answer=answer,
         pictures=first,
         more_pictures=[picture for picture in drawn if picture not in first],
         undrawn=undrawn(results.rows),
         tables=tables,
-        few=few(drawn[0], samples) if drawn else [],
+        few=sections.few(drawn[0], samples) if drawn else [],
         samples=samples,
         private=kept,
-        characters=SAMPLE_CHARACTERS,
-        certificates=certificates(results),
+        characters=sections.SAMPLE_CHARACTERS,
+        certificates=sections.certificates(results),
         max_delta=f"{MAX_MEANINGFUL_DELTA:g}",
     )
     data = html.encode("utf-8", "replace")  # a lone surrogate in a sample has no bytes
     target.write(data)
     return Written(
         verdict=tuple(answer),
-        corpora=len(names(row.corpus for row in results.rows)),
-        rows=len(row_names(results.rows)),
+        corpora=len(summary.names(row.corpus for row in results.rows)),
+        rows=len(summary.row_names(results.rows)),
         metrics=len(tables),
         figures=sum(len(picture.figures) for picture in drawn),
         warnings=sum(len(caution.items) for caution in warnings),

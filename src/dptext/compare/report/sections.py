@@ -2,24 +2,13 @@
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from dptext.compare.report import summary
 from dptext.compare.report.figures import marker_svg, panel_svg
 from dptext.compare.report.frontier import Frontier, frontiers
-from dptext.compare.report.summary import (
-    Results,
-    document_epsilon,
-    first_rows,
-    groups,
-    measured,
-    names,
-    privacy,
-    row_names,
-    shown,
-    without_folders,
-)
 from dptext.compare.stored import Sample, TableRow
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_epsilon
@@ -36,16 +25,19 @@ FEW: Final = 6
 
 def compared_rows(rows: Sequence[TableRow]) -> list[tuple[str, str, str, str, str]]:
     """Every row of the table: name, kind, guarantees on each corpus, those of a document, settings."""
-    lines = first_rows(rows)
+    lines = summary.first_rows(rows)
     found = []
-    for name in row_names(rows):
+    for name in summary.row_names(rows):
         own = [line for (_, row), line in lines.items() if row == name]
         settings = [
             f"{key} = {_setting(value)}" if all(line.chosen.get(key) == value for line in own) else f"{key}: by corpus"
             for key, value in own[0].chosen.items()
             if key != "kind"
         ]
-        stated, lifted = ", ".join(names(map(privacy, own))), ", ".join(names(map(document_epsilon, own)))
+        stated, lifted = (
+            ", ".join(summary.names(map(summary.privacy, own))),
+            ", ".join(summary.names(map(summary.document_epsilon, own))),
+        )
         found.append((name, own[0].kind, stated, lifted, ", ".join(settings)))
     return found
 
@@ -91,11 +83,10 @@ class MetricTable:
 def metric_tables(rows: Sequence[TableRow]) -> list[MetricTable]:
     """A table for each metric that was measured, and for each of `groups`."""
     most = trial_count(rows)
-    metrics = names(row.metric for row in rows if row.metric)
     return [
         table
-        for metric in metrics
-        for title, group in groups(rows)
+        for metric in summary.names(row.metric for row in rows if row.metric)
+        for title, group in summary.groups(rows)
         # What no synthesis has is said once.
         if not title or metric == FIRST or any(row.metric == metric for row in group if row.whole)
         if (table := _metric_table(metric, title, group, most)).corpora
@@ -103,21 +94,21 @@ def metric_tables(rows: Sequence[TableRow]) -> list[MetricTable]:
 
 
 def _metric_table(metric: str, title: str, rows: Sequence[TableRow], most: int) -> MetricTable:
-    numbers, lines = measured(rows), first_rows(rows)
+    numbers, lines = summary.measured(rows), summary.first_rows(rows)
     corpora = [
         corpus
-        for corpus in names(row.corpus for row in rows)
-        if any((corpus, row, metric) in numbers for row in row_names(rows))
+        for corpus in summary.names(row.corpus for row in rows)
+        if any((corpus, row, metric) in numbers for row in summary.row_names(rows))
     ]
     body = []
-    for name in row_names(rows):
+    for name in summary.row_names(rows):
         cells = []
         for corpus in corpora:
             number = numbers.get((corpus, name, metric))
             few = f" ({number.trials} of {most} trials)" if number is not None and number.trials < most else ""
-            cells.append(f"{shown(lines.get((corpus, name)), metric, number)}{few}")
+            cells.append(f"{summary.shown(lines.get((corpus, name)), metric, number)}{few}")
         if set(cells) != {"-"}:
-            stated = ", ".join(names(privacy(line) for (_, row), line in lines.items() if row == name))
+            stated = ", ".join(summary.names(summary.privacy(line) for (_, row), line in lines.items() if row == name))
             body.append((name, stated, tuple(cells)))
     return MetricTable(metric, tuple(corpora), tuple(body), title)
 
@@ -130,12 +121,12 @@ class SampleGroup:
     items: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = field(repr=False)
 
 
-def grouped_samples(results: Results, samples: Mapping[str, Sequence[Sample]]) -> list[SampleGroup]:
+def grouped_samples(results: summary.Results, samples: Mapping[str, Sequence[Sample]]) -> list[SampleGroup]:
     """The samples of each corpus, by original."""
     found: dict[str, dict[str, list[tuple[str, str]]]] = {}
-    lines = first_rows(results.rows)
-    for corpus in names(row.corpus for row in results.rows):
-        for name in row_names(results.rows):
+    lines = summary.first_rows(results.rows)
+    for corpus in summary.names(row.corpus for row in results.rows):
+        for name in summary.row_names(results.rows):
             line = lines.get((corpus, name))
             for sample in () if line is None else samples.get(line.signature, ()):
                 of = found.setdefault(corpus, {}).setdefault(sample.original, [])
@@ -168,15 +159,15 @@ def _cut(text: str) -> str:
     return text if len(text) <= SAMPLE_CHARACTERS else f"{text[:SAMPLE_CHARACTERS].rstrip()} ..."
 
 
-def certificates(results: Results) -> list[tuple[str, list[str], tuple[str, ...]]]:
+def certificates(results: summary.Results) -> list[tuple[str, list[str], tuple[str, ...]]]:
     """The guarantees in words: row, corpora and lines, equal ones of several corpora together."""
     found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    lines = first_rows(results.rows)
-    for name in row_names(results.rows):
+    lines = summary.first_rows(results.rows)
+    for name in summary.row_names(results.rows):
         for (corpus, row), line in lines.items():
             cell = results.cells.get(line.signature)
             if row == name and cell is not None and cell.guarantee is not None:
-                words = tuple(without_folders(cell.guarantee.explain()).splitlines())
+                words = tuple(summary.without_folders(cell.guarantee.explain()).splitlines())
                 found.setdefault((name, (*words, *_lifted(line, cell.guarantee))), []).append(corpus)
     return [(row, corpora, words) for (row, words), corpora in found.items()]
 
@@ -204,44 +195,40 @@ def confidences(rows: Sequence[TableRow]) -> list[str]:
 #: gap that is closed, shares of labels and topics, and whether they can be told from real texts.
 METRICS: Final = (
     "fidelity.cosine", "fidelity.label_kept", "classification.accuracy", "authorship.adaptive",
-    "classification.gap_closed", "corpus.mix_l1", "corpus.topics_tv", "corpus.told_apart",
+    "classification.gap_closed", "corpus.mix_l1", "corpus.reported_mix_l1", "corpus.topics_tv",
+    "corpus.reported_topics_tv", "corpus.told_apart",
 )  # fmt: skip
 
 
-def markdown(results: Results, metrics: Sequence[str] = ()) -> str:
+def markdown(results: summary.Results, metrics: Sequence[str] = ()) -> str:
     """One table for each corpus, a line a row and a column a metric, intervals in brackets.
 
     Without metrics there are those of `METRICS` that were measured. ConfigError: a metric that no row has.
     """
-    known = names(row.metric for row in results.rows if row.metric)
+    known = summary.names(row.metric for row in results.rows if row.metric)
     if missing := [metric for metric in metrics if metric not in known]:
         raise ConfigError(
             f"Expected metrics of the table, found {', '.join(missing)}; it has {', '.join(sorted(known)) or 'none'}."
         )
-    corpora = names(row.corpus for row in results.rows)
     tables = [
         (f"{corpus}. {title}" if title else corpus, _table(rows, metrics or METRICS))
-        for corpus in corpora
-        for title, rows in groups([row for row in results.rows if row.corpus == corpus])
+        for corpus in summary.names(row.corpus for row in results.rows)
+        for title, rows in summary.groups([row for row in results.rows if row.corpus == corpus])
     ]
     return "\n".join(f"### {_plain(title)}\n\n{table}" for title, table in tables)
 
 
 def _table(rows: Sequence[TableRow], metrics: Sequence[str]) -> str:
-    numbers = measured(rows)
-    lines = {row: line for (_, row), line in first_rows(rows).items()}
+    numbers = summary.measured(rows)
+    lines = {row: line for (_, row), line in summary.first_rows(rows).items()}
     here = [metric for metric in metrics if any(key[2] == metric for key in numbers)]
     body = [
-        [name, privacy(lines[name]), document_epsilon(lines[name])]
-        + [shown(lines[name], metric, numbers.get((lines[name].corpus, name, metric))) for metric in here]
-        for name in row_names(rows)
+        [name, summary.privacy(lines[name]), summary.document_epsilon(lines[name])]
+        + [summary.shown(lines[name], metric, numbers.get((lines[name].corpus, name, metric))) for metric in here]
+        for name in summary.row_names(rows)
     ]
     head = ["row", "guarantee", "ε of a document", *here]
-    return "".join(_line(cells) for cells in (head, ["---"] * len(head), *body))
-
-
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(map(_plain, cells))} |\n"
+    return "".join(f"| {' | '.join(map(_plain, cells))} |\n" for cells in (head, ["---"] * len(head), *body))
 
 
 def _plain(words: str) -> str:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
+from dptext.compare.folder import read_about, read_cell, read_private_samples, read_table
 from dptext.compare.pooled import Pooled, pooled
-from dptext.compare.reading import read_about, read_cell, read_private_samples, read_table
 from dptext.compare.stored import EXPERIMENT, JSON_FILE, REFUTED, About, CellFile, KeptRow, Sample, TableRow
 from dptext.errors import ConfigError
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
@@ -76,6 +76,9 @@ Row = TypeVar("Row", bound=KeptRow)
 
 #: corpus, row, metric
 Key = tuple[str, str, str]
+#: The numbers of a table, and a row of it for each corpus and name.
+Numbers = Mapping[Key, Pooled]
+Lines = Mapping[tuple[str, str], KeptRow]
 
 
 def measured(rows: Iterable[KeptRow]) -> dict[Key, Pooled]:
@@ -174,7 +177,7 @@ def privacy(row: KeptRow) -> str:
     return f"ε = {format_epsilon(row.epsilon)}{delta}{per}, {row.basis}"
 
 
-def baselines(row: KeptRow, lines: Mapping[tuple[str, str], KeptRow]) -> list[str]:
+def baselines(row: KeptRow, lines: Lines) -> list[str]:
     """The *label_only* rows of its corpus that cost a document no more epsilon; all where it has no such epsilon."""
     if row.whole:
         return []

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dptext.compare.pooled import Pooled, short
+from dptext.compare.pooled import short
 from dptext.compare.report.frontier import meanings
 from dptext.compare.report.summary import (
     WHOLE,
-    Key,
+    Lines,
+    Numbers,
     baselines,
     distinct,
     first_rows,
@@ -85,15 +86,11 @@ def verdict(rows: Iterable[KeptRow]) -> list[str]:
         tried = [row for row in sound if row.meaning in meant and row.epsilon]
         if answer := _sentence(metric, tried, lines, numbers):
             answers.append(f"{lead}{answer}")
-    nothing = (
-        "Neither classification nor the meaning of single texts was measured beside public-only: nothing is known."
-    )
+    nothing = "Neither classification nor the meaning of texts was measured beside public-only: nothing is known."
     return [*said, *(answers or [nothing])]
 
 
-def _sentence(
-    metric: str, tried: Sequence[KeptRow], lines: Mapping[tuple[str, str], KeptRow], numbers: Mapping[Key, Pooled]
-) -> str:
+def _sentence(metric: str, tried: Sequence[KeptRow], lines: Lines, numbers: Numbers) -> str:
     groups: dict[str, list[KeptRow]] = {}
     for row in tried:
         if {(row.corpus, row.row, metric), (row.corpus, PUBLIC_ONLY, metric)} <= numbers.keys():
@@ -118,9 +115,7 @@ def _sentence(
     return f"{lead} {'; '.join(parts)}{overlap}."
 
 
-def _on_corpus(
-    metric: str, rows: Sequence[KeptRow], lines: Mapping[tuple[str, str], KeptRow], numbers: Mapping[Key, Pooled]
-) -> _Answer:
+def _on_corpus(metric: str, rows: Sequence[KeptRow], lines: Lines, numbers: Numbers) -> _Answer:
     corpus = rows[0].corpus
     pairs = []
     for row in rows:

@@ -59,9 +59,6 @@ def compiled_with(**options: Any) -> Callable[[Loops], Loops]:
 compiled = compiled_with(fastmath=True, error_model="numpy")
 
 
-# ------------------------------------------------------------------------------------------------ linear layers
-
-
 @compiled
 def round_rows(x: Array, n: int, rows: Array) -> None:
     """The rows as bfloat16."""
@@ -110,9 +107,6 @@ def int_products(
                 for j in range(COLUMNS):
                     unit = scales[i + r] * units[p * COLUMNS + j]
                     out[i + r, p * COLUMNS + j] = F(tile[r, j] - totals[i + r]) * unit + bias[p * COLUMNS + j]
-
-
-# ------------------------------------------------------------------------------------------------ between them
 
 
 @compiled

@@ -6,13 +6,11 @@ accounted for under one relation, *replace one*. (opacus accounts for adding or 
 number and says less.) Whoever trains sees the private texts; only the release is local.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from dptext import _validate
 from dptext.errors import ConfigError
@@ -167,7 +165,7 @@ class AdeptDpSgd(LatentSpec, OneUnit):
         events, delta = self.release_events, self.release_delta
         return self._stated(events, delta, trust=Trust.LOCAL, assumptions=assumed, reveals=())
 
-    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> AdeptDpSgd:
+    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> "AdeptDpSgd":
         """The spec whose training and release cost at most epsilon together, at delta (the spec's where it is 0).
 
         The release gets `1 - training_share` of epsilon; noise_multiplier is the least for what is left. ConfigError
@@ -183,7 +181,7 @@ class AdeptDpSgd(LatentSpec, OneUnit):
         return replace(found, noise_multiplier=training.noise_multiplier)
 
     @property
-    def private_schedule(self) -> private_training.PrivateSchedule:
+    def private_schedule(self) -> "private_training.PrivateSchedule":
         """The settings of the training on private text."""
         return private_training.PrivateSchedule(
             self.sampling_rate, self.noise_multiplier, self.steps, self.gradient_clip, self.private_rate
@@ -196,7 +194,7 @@ class AdeptDpSgd(LatentSpec, OneUnit):
         private: Iterable[Record] = (),
         seed: int | None = None,
         on_progress: OnProgress | None = None,
-    ) -> AdeptDpSgdMechanism:
+    ) -> "AdeptDpSgdMechanism":
         """Train on public records, then with DP-SGD on private ones.
 
         Args:
@@ -238,7 +236,7 @@ class AdeptDpSgd(LatentSpec, OneUnit):
             )
         return AdeptDpSgdMechanism(self, model)
 
-    def load(self, folder: Path) -> AdeptDpSgdMechanism:
+    def load(self, folder: Path) -> "AdeptDpSgdMechanism":
         """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         model = self.loaded(folder, trainings=(self.private_schedule.name, "public text"))
         return AdeptDpSgdMechanism(self, model)
@@ -246,20 +244,8 @@ class AdeptDpSgd(LatentSpec, OneUnit):
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
         """Small networks; the training costs little, so that audits of the release have power."""
-        small = cls(
-            epsilon=2.0,
-            labels=("health", "travel", "money", "leisure"),
-            noise_multiplier=20.0,
-            sampling_rate=0.5,
-            steps=2,
-            latent_dim=4,
-            max_tokens=8,
-            hidden=16,
-            embedding=8,
-            epochs=80,  # fewer, and all latents are alike
-            patience=80,
-            learning_rate=2e-2,
-        )
+        how: dict[str, Any] = {"epochs": 80, "patience": 80, "learning_rate": 2e-2}  # fewer, and all latents are alike
+        small = cls(2.0, **latent.TINY, **how, noise_multiplier=20.0, sampling_rate=0.5, steps=2)
         return small, replace(small, noise="gaussian", release_delta=5e-6, labels=())
 
 

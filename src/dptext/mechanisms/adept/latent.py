@@ -9,12 +9,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
 from dptext import _validate
 from dptext.embeddings.embedder import IN_BATCHES, read_alone
+from dptext.frozen import fill
 from dptext.mechanism import FitProgress, OnProgress, VectorNoise
 from dptext.mechanisms.bases import Extra, OnModel, blocks_of, check_choices, settings_for
 from dptext.sampling.clipping import Norm, clip
@@ -37,6 +38,9 @@ EncoderName = Literal["sentence", "distilled", "lstm"]
 #: What is added to a latent.
 Noise: TypeAlias = GridLaplace | Gaussian | L2Laplace | PrivUnit
 _ROWS = 1024
+#: Labels and sizes of the networks of `tiny`.
+TINY_LABELS: Final = ("health", "travel", "money", "leisure")
+TINY: Final[dict[str, Any]] = {"labels": TINY_LABELS, "max_tokens": 8, "hidden": 16, "embedding": 8, "latent_dim": 4}
 
 
 def alone(encoder: EncoderName, device: str) -> tuple[str, ...]:
@@ -86,7 +90,7 @@ class LatentSpec:
         check_choices(self)
         if self.projected:
             _validate.within(2, 4096, latent_dim=self.latent_dim)
-        object.__setattr__(self, "labels", _validate.labels(self.labels))
+        fill(self, labels=_validate.labels(self.labels))
 
     @property
     def model_settings(self) -> adept.NetworkSettings:

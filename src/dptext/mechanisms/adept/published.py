@@ -8,8 +8,6 @@ The paper gives no sizes. These are those of the replication by Igamberdiev and 
 made of the LSTM's final hidden and cell state, so that n = 2 * hidden = 256.
 """
 
-from __future__ import annotations
-
 import math
 import secrets
 from collections.abc import Iterable, Mapping
@@ -127,7 +125,7 @@ class PublishedAdept(LatentSpec, NoGuarantee):
         private: Iterable[Record] = (),
         seed: int | None = None,
         on_progress: OnProgress | None = None,
-    ) -> PublishedAdeptMechanism:
+    ) -> "PublishedAdeptMechanism":
         """Train without noise, clipping included, on the private records where there are any, else on public ones.
 
         ConfigError: fewer than two records, or both kinds. MissingExtraError: torch is not installed.
@@ -144,23 +142,14 @@ class PublishedAdept(LatentSpec, NoGuarantee):
         )
         return PublishedAdeptMechanism(self, model)
 
-    def load(self, folder: Path) -> PublishedAdeptMechanism:
+    def load(self, folder: Path) -> "PublishedAdeptMechanism":
         """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         return PublishedAdeptMechanism(self, self.loaded(folder, trainings=(_PRIVATE, "public text")))
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
         """A small network."""
-        return (
-            cls(
-                variance=1.0,
-                labels=("health", "travel", "money", "leisure"),
-                max_tokens=8,
-                hidden=8,
-                embedding=8,
-                epochs=1,
-            ),
-        )
+        return (cls(variance=1.0, labels=latent.TINY_LABELS, max_tokens=8, hidden=8, embedding=8, epochs=1),)
 
 
 class PublishedAdeptMechanism(Rewriter[PublishedAdept]):

@@ -37,9 +37,9 @@ from dptext.sampling.envelope import EnvelopeResponse
 from dptext.sampling.source import Randomness, seeded
 from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.text.batches import Releases
+from dptext.text.inputs import reading_saved
 from dptext.text.reading import as_records
 from dptext.text.records import Record, Release, require_labels
-from dptext.text.saved import reading_saved
 from dptext.types import Floats, Int16s, Json
 
 if TYPE_CHECKING:
@@ -223,17 +223,7 @@ class Adept(LatentSpec, OneUnit):
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
         """Small networks on the sample corpus, one for each way of working."""
-        small = cls(
-            epsilon=2.0,
-            labels=("health", "travel", "money", "leisure"),
-            encoder="lstm",
-            latent_dim=4,
-            max_tokens=8,
-            hidden=16,
-            embedding=8,
-            codebook_size=40,
-            epochs=2,
-        )
+        small = cls(2.0, **latent.TINY, encoder="lstm", codebook_size=40, epochs=2)
         return small, replace(small, noise="privunit"), replace(small, noise="laplace_l2", labels=())
 
 
@@ -262,8 +252,7 @@ class AdeptCodebook(Fitted[Adept]):
 
     def __init__(self, spec: Adept, model: adept.AnnotatedModel, codebook: adept.TextCodebook, choice: Choice) -> None:
         super().__init__(spec, model)
-        self.codebook = codebook
-        self.choice = choice
+        self.codebook, self.choice = codebook, choice
         texts = json.dumps([codebook.texts, codebook.labels, *_chosen(choice).values()])
         self._digest = hashlib.sha256(texts.encode() + codebook.points.tobytes()).hexdigest()
 

@@ -12,8 +12,6 @@ for epsilon (MATHS 10). What leaves is fluent, because people wrote it, and text
     {'book a flight to Rome': 0.045, 'play some jazz': 0.909, 'what is the time': 0.045}
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -42,9 +40,9 @@ from dptext.sampling.exponential import Exponential
 from dptext.sampling.source import Randomness
 from dptext.sampling.top_k import LabelResponse, TopKRandomizedResponse
 from dptext.text.batches import Batch, Releases
+from dptext.text.inputs import reading_saved
 from dptext.text.reading import as_records
 from dptext.text.records import Record, Release, records_digest, require_labels
-from dptext.text.saved import reading_saved
 from dptext.types import Floats, Int16s
 
 _FILES = "candidates"
@@ -205,7 +203,7 @@ class Candidates(OneEpsilon):
         pool: Iterable[Record] | None = None,
         seed: int | None = None,
         on_progress: OnProgress | None = None,
-    ) -> CandidatesMechanism:
+    ) -> "CandidatesMechanism":
         """Choose the candidates, and tune on public records what the choice needs.
 
         A text that occurs twice with one label is one candidate. A blank text is not a candidate.
@@ -260,7 +258,7 @@ class Candidates(OneEpsilon):
         require_labels(given, self.labels, name)
         return given if self.labels else [replace(record, label=None) for record in given]
 
-    def load(self, folder: Path) -> CandidatesMechanism:
+    def load(self, folder: Path) -> "CandidatesMechanism":
         """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         with reading_saved(f"the candidates in {folder}"):
             has_points = self.ranker != "tfidf"
@@ -317,8 +315,7 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
 
     def __init__(self, spec: Candidates, pool: Pool, ranker: Ranker) -> None:
         super().__init__(spec)
-        self.pool = pool
-        self._ranker = ranker
+        self.pool, self._ranker = pool, ranker
         found = json.dumps([*pool.described().values(), ranker.centre.tolist()]).encode()
         if ranker.centre.size:
             found += np.asarray(ranker.points, "<i2").tobytes()

@@ -10,8 +10,6 @@ more than this baseline does.
     [0.881, 0.119]
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,10 +31,10 @@ from dptext.sampling.discrete import uniform_below
 from dptext.sampling.source import Randomness
 from dptext.sampling.top_k import LabelResponse
 from dptext.text.batches import Batch, Releases
-from dptext.text.files import create_private
+from dptext.text.files import write_private
+from dptext.text.inputs import reading_saved
 from dptext.text.reading import as_records
 from dptext.text.records import Record, Release, records_digest
-from dptext.text.saved import reading_saved
 from dptext.types import Floats, Integers
 
 PUBLIC_TEXTS = "the labels, and the texts from which outputs are drawn, are public and hold no private text"
@@ -93,7 +91,7 @@ class LabelOnly(OneEpsilon):
         """One choice among the labels."""
         return (TopKEvent(self.epsilon, 1, len(self.labels)),)
 
-    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> LabelOnlyMechanism:
+    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> "LabelOnlyMechanism":
         """Collect the public texts of each label, or their medoid; nothing is drawn, so a seed is not needed.
 
         Public records with no label, or another one, are left out. A text that occurs twice is twice as likely.
@@ -121,7 +119,7 @@ class LabelOnly(OneEpsilon):
         ends = np.cumsum([len(found) for found in texts]).tolist()
         return [found[medoid(vectors[end - len(found) : end])] for found, end in zip(texts, ends, strict=True)]
 
-    def load(self, folder: Path) -> LabelOnlyMechanism:
+    def load(self, folder: Path) -> "LabelOnlyMechanism":
         """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         path = folder / _FILE
         with reading_saved(f"the texts {path}"):
@@ -162,8 +160,8 @@ class LabelOnlyMechanism(FittedMechanism[LabelOnly]):
 
     def save(self, folder: Path) -> None:
         """Write the labels and their texts into an existing folder."""
-        with create_private(folder / _FILE) as file:
-            file.write(json.dumps({"labels": list(self.spec.labels), "texts": self._texts}).encode())
+        described = {"labels": list(self.spec.labels), "texts": self._texts}
+        write_private(folder / _FILE, json.dumps(described).encode())
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One label and text a record. Of the record only the label is looked at, and whether it is a known one."""

@@ -8,8 +8,6 @@ A cosine is a whole number of steps of 2^-12: no float decides a rank. All that 
     [[0, 3343], [0, 0]]
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -31,8 +29,8 @@ from dptext.mechanism import FitProgress, OnProgress
 from dptext.sampling.envelope import tuned_response
 from dptext.sampling.exponential import Exponential
 from dptext.sampling.top_k import LabelResponse, agreement, best_number
+from dptext.text.inputs import SAVE_AGAIN
 from dptext.text.records import Record
-from dptext.text.saved import SAVE_AGAIN
 from dptext.text.tokens import sentences, tokenize
 from dptext.types import Booleans, Floats, Int16s, Singles
 
@@ -185,7 +183,7 @@ def load_ranker(
     return Ranker(lambda found: directions(read(found)), points, digests, centre, save)
 
 
-def _latents(model: AnnotatedModel, texts: Sequence[str]) -> Floats:
+def _latents(model: "AnnotatedModel", texts: Sequence[str]) -> Floats:
     return model.latents([Record("", text) for text in texts])
 
 
@@ -298,7 +296,12 @@ def tuned(
     widest = STEPS + round(label_weight * STEPS)
     low, high = (np.quantile(scores[~own], at, method="nearest").tolist() for at in (_LOW, _HIGH))
     pools = [replace(pool, low=a, high=b) for a, b in [(-STEPS, widest), *product(low, high)] if a < b]
-    return max(pools, key=lambda tried: _expected(choice, tried.stretched(scores), gains, own))
+
+    def expected(tried: Pool) -> float:
+        weights = np.where(own, 0.0, np.exp((tried.stretched(scores) - WIDTH) * (choice.epsilon / 2)))
+        return float(((weights * gains).sum(axis=1) / weights.sum(axis=1)).mean())
+
+    return max(pools, key=expected)
 
 
 def _compared(
@@ -312,8 +315,3 @@ def _compared(
     place = {candidate: i for i, candidate in enumerate(zip(pool.texts, pool.labels, strict=True))}
     own = np.array([place.get(one, -1) for one in asked])[:, None] == np.arange(len(pool))[None, :]
     return ranker.cosines(read), [label for _, label in asked], own
-
-
-def _expected(choice: Exponential, scores: Floats, gains: Floats, own: Booleans) -> float:
-    weights = np.where(own, 0.0, np.exp((scores - WIDTH) * (choice.epsilon / 2)))
-    return float(((weights * gains).sum(axis=1) / weights.sum(axis=1)).mean())

@@ -10,8 +10,6 @@ language model.
     (240.0, 'document')
 """
 
-from __future__ import annotations
-
 import math
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
@@ -202,7 +200,7 @@ class ErAe(OneUnit):
         size, k = self.options, self.k or 5
         return math.log(size - 1) if self.choice == "two_set_sampled" else math.log((size - k) / k)
 
-    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> ErAe:
+    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> "ErAe":
         """The spec whose whole text costs at most epsilon at delta; ConfigError where no choice costs so little."""
         self.events(unit or Unit.DOCUMENT)
         _validate.positive(epsilon=epsilon)
@@ -221,12 +219,12 @@ class ErAe(OneUnit):
         )
 
     @property
-    def _settings(self) -> neural.ErAeSettings:
+    def _settings(self) -> "neural.ErAeSettings":
         return settings_for(neural.ErAeSettings, self)
 
     def fit(
         self, *, public: Iterable[Record] = (), seed: int | None = None, on_progress: OnProgress | None = None
-    ) -> ErAeMechanism:
+    ) -> "ErAeMechanism":
         """Train the network on public texts.
 
         Args:
@@ -246,30 +244,21 @@ class ErAe(OneUnit):
 
         return ErAeMechanism(self, neural.fit_erae(self._settings, as_records(public), seed=seed, on_progress=told))
 
-    def refit(self, fitted: Mechanism[str], *, public: Iterable[Record], seed: int) -> ErAeMechanism:
+    def refit(self, fitted: Mechanism[str], *, public: Iterable[Record], seed: int) -> "ErAeMechanism":
         """As `dptext.mechanism.Refits`: the network is taken over."""
         if isinstance(fitted, ErAeMechanism):
             return ErAeMechanism(self, fitted.model)
         return self.fit(public=public, seed=seed)
 
-    def load(self, folder: Path) -> ErAeMechanism:
+    def load(self, folder: Path) -> "ErAeMechanism":
         """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         return ErAeMechanism(self, neural.load_erae(self._settings, folder))
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
         """Small networks for each kind of choice; of two words, so that outputs can be enumerated."""
-        small = cls(
-            epsilon=2.0,
-            max_tokens=2,
-            max_words=30,
-            hidden=16,
-            latent_dim=8,
-            embedding=8,
-            epochs=1,
-            reward=1.0,
-            vectors="glove",
-        )
+        sizes: dict[str, Any] = {"max_tokens": 2, "max_words": 30, "hidden": 16, "latent_dim": 8, "embedding": 8}
+        small = cls(2.0, **sizes, reward=1.0, vectors="glove")
         return (
             small,
             replace(small, choice="hub"),
@@ -285,7 +274,7 @@ class ErAeMechanism(OnModel[ErAe]):
 
     __slots__ = ()
 
-    model: neural.ErAeModel
+    model: "neural.ErAeModel"
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One text a record, of `max_tokens` words less what follows the end."""

@@ -5,8 +5,6 @@
 (True, 'document')
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -145,14 +143,11 @@ class DpPrompt(Untrained["DpPromptMechanism"], OneUnit):
         if delta == 0:
             return replace(self, epsilon=epsilon)
         found = accounting.calibrate(
-            PureEvent(1.0),
-            epsilon,
-            delta=delta,
-            lifted=lambda more: replace(self, epsilon=epsilon + more.epsilon).released,
+            PureEvent(1.0), epsilon, delta=delta, lifted=lambda by: replace(self, epsilon=epsilon + by.epsilon).released
         )
         return replace(self, epsilon=epsilon + found.epsilon)
 
-    def _fitted(self) -> DpPromptMechanism:
+    def _fitted(self) -> "DpPromptMechanism":
         return DpPromptMechanism(self, load_language_model(self.model))
 
     @classmethod
@@ -204,7 +199,7 @@ class DpPromptMechanism(FittedMechanism[DpPrompt]):
             contexts.append(np.tile(column, len(sides)))
         return list(map(self._text, written.tolist()))
 
-    def _contexts(self, texts: Sequence[str], written: Integers, *, more: int) -> LlamaContexts:
+    def _contexts(self, texts: Sequence[str], written: Integers, *, more: int) -> "LlamaContexts":
         """The model after these texts and what was written, then for `hub` after what was written alone."""
         read = [self._model.tokens(" ".join(text.split()))[: self.spec.max_tokens] for text in texts]
         both = [*read, *([list[int]()] * len(read) if isinstance(self._chooser, Hub) else [])]

@@ -4,8 +4,6 @@ presidio (Microsoft, https://microsoft.github.io/presidio) finds names, places, 
 and by patterns. What it overlooks leaves verbatim.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -66,7 +64,7 @@ class PiiRedaction(Untrained["PiiRedactionMechanism"], Masking, NoGuarantee):
         object.__setattr__(self, "entities", tuple(self.entities))
         Mask(self.mask, self.runs)
 
-    def _fitted(self) -> PiiRedactionMechanism:
+    def _fitted(self) -> "PiiRedactionMechanism":
         with needing("pii_redaction", "pii"):
             from presidio_analyzer import AnalyzerEngine  # noqa: PLC0415 (an extra, slow to load)
             from presidio_analyzer.nlp_engine import NlpEngineProvider  # noqa: PLC0415
@@ -109,8 +107,7 @@ class PiiRedactionMechanism(MaskingMechanism[PiiRedaction]):
 
     def __init__(self, spec: PiiRedaction, analyzer: Analyzer, versions: str) -> None:
         super().__init__(spec)
-        self._analyzer = analyzer
-        self._versions = versions
+        self._analyzer, self._versions = analyzer, versions
 
     @property
     def digests(self) -> Mapping[str, str]:
@@ -126,12 +123,8 @@ class PiiRedactionMechanism(MaskingMechanism[PiiRedaction]):
             return ()
         # Half a surrogate pair cannot be tagged, and the error would hold the text; the offsets stay.
         shown = document.encode("utf-8", "replace").decode()
-        return self._analyzer.analyze(
-            text=shown,
-            language=_LANGUAGE,
-            entities=list(self.spec.entities) or None,
-            score_threshold=self.spec.threshold,
-        )
+        wanted = list(self.spec.entities) or None
+        return self._analyzer.analyze(shown, _LANGUAGE, wanted, score_threshold=self.spec.threshold)
 
 
 def _overlaps(tokens: Sequence[str], document: str, pieces: Iterable[Found]) -> list[bool]:

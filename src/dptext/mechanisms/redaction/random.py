@@ -6,8 +6,6 @@ anything, (0, 1 - level)-DP. That is no protection either, because a word leaves
 (MATHS 3.3).
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence
@@ -91,7 +89,7 @@ class RandomRedaction(Untrained["RandomRedactionMechanism"], Masking, OneUnit):
         """One token leaves with probability 1 - level, rounded up."""
         return (ApproximateEvent(0.0, sum_up([(1.0, 1), (-float(self.level), 1)])),)
 
-    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> RandomRedaction:
+    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> "RandomRedaction":
         """The spec with the smallest level that guarantees this delta, 1 - delta; epsilon is 0 at any level.
 
         ConfigError: epsilon is below 0, or delta is outside [0, 1].
@@ -101,7 +99,7 @@ class RandomRedaction(Untrained["RandomRedactionMechanism"], Masking, OneUnit):
         self.events(unit or Unit.TOKEN)
         return replace(self, level=sum_up([(1.0, 1), (-float(delta), 1)]))
 
-    def _fitted(self) -> RandomRedactionMechanism:
+    def _fitted(self) -> "RandomRedactionMechanism":
         return RandomRedactionMechanism(self)
 
     @classmethod
@@ -188,7 +186,7 @@ class CountRedaction(Untrained["CountRedactionMechanism"], Masking, NoGuarantee)
         """Words that are not masked, and the shape of the text."""
         return (*((KEPT_WORDS,) if self.traits.keeps_words else ()), text.TOKEN_COUNT, text.LINE_STRUCTURE)
 
-    def _fitted(self) -> CountRedactionMechanism:
+    def _fitted(self) -> "CountRedactionMechanism":
         return CountRedactionMechanism(self)
 
     @classmethod

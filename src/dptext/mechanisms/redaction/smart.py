@@ -4,8 +4,6 @@ Gusain and Leith 2024 mask first the words that a logistic regression, trained t
 safe one, weighs most. Their code for it is not known; what is free there is stated here.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -32,10 +30,10 @@ from dptext.mechanisms.redaction.masking import (
 )
 from dptext.sampling.source import Randomness
 from dptext.text import tokens as text
-from dptext.text.files import create_private
+from dptext.text.files import write_private
+from dptext.text.inputs import reading_saved
 from dptext.text.reading import as_records
 from dptext.text.records import Record, records_digest
-from dptext.text.saved import reading_saved
 
 _FILE = "weights.json"
 #: Weights are rounded, so that the order of summation does not choose among equals.
@@ -92,7 +90,7 @@ class SmartRedaction(Masking, NoGuarantee):
         """Words that are not masked, and the shape of the text."""
         return (*((KEPT_WORDS,) if self.traits.keeps_words else ()), text.TOKEN_COUNT, text.LINE_STRUCTURE)
 
-    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> SmartRedactionMechanism:
+    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> "SmartRedactionMechanism":
         """Learn the weights of words from public texts of both kinds; nothing is drawn, so a seed is not needed.
 
         TF-IDF of the lower-cased tokens, rows of norm 1; logistic regression with an L2 penalty (C = 1), by
@@ -130,7 +128,7 @@ class SmartRedaction(Masking, NoGuarantee):
         chosen = self.sensitive or labels[-1]
         return [record.label == chosen for record in records]
 
-    def load(self, folder: Path) -> SmartRedactionMechanism:
+    def load(self, folder: Path) -> "SmartRedactionMechanism":
         """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         path = folder / _FILE
         with reading_saved(f"the weights {path}"):
@@ -184,8 +182,7 @@ class SmartRedactionMechanism(MaskingMechanism[SmartRedaction]):
             "trained_on": self._trained_on,
             "weights": self._weights,
         }
-        with create_private(folder / _FILE) as file:
-            file.write(json.dumps(described).encode())
+        write_private(folder / _FILE, json.dumps(described).encode())
 
     def _hidden(self, records: Sequence[Record], documents: Sequence[Lines], randomness: Randomness) -> list[bool]:
         hidden: list[bool] = []

@@ -8,8 +8,6 @@ The paper chooses by depth: `lowest` in its text, `algorithm_1` as printed (MATH
 sentences of how well a candidate fits each. It has the same sensitivity and keeps much more.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -134,12 +132,8 @@ class DeepCandidate:
     @property
     def traits(self) -> Traits:
         """The label of a release is the candidate's, whatever that of the private record is."""
-        return Traits(
-            takes_pool=True,
-            labels=self.labels,
-            releases_text=self.output != "embedding",
-            releases_vectors=self.output != "text",
-        )
+        text, vectors = self.output != "embedding", self.output != "text"
+        return Traits(takes_pool=True, labels=self.labels, releases_text=text, releases_vectors=vectors)
 
     @property
     def units(self) -> tuple[Unit, ...]:
@@ -196,7 +190,7 @@ class DeepCandidate:
             reveals=(SENTENCE_COUNT,) if one and self.relation == "replace_one" else (),
         )
 
-    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> DeepCandidate:
+    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> "DeepCandidate":
         """The spec whose guarantee for the unit costs at most epsilon at delta, with the largest epsilon that does.
 
         That is 2^20 times the one given at most. IncomparableError: nothing is known for this unit.
@@ -213,7 +207,7 @@ class DeepCandidate:
 
     def fit(
         self, *, public: Iterable[Record] = (), pool: Iterable[Record] | None = None, seed: int | None = None
-    ) -> DeepCandidateMechanism:
+    ) -> "DeepCandidateMechanism":
         """Choose the candidates from public documents, fit what ranks them, tune it for this epsilon.
 
         Args:
@@ -234,10 +228,10 @@ class DeepCandidate:
         return DeepCandidateMechanism(self, fitted)
 
     @property
-    def _settings(self) -> neural.CandidateSettings:
+    def _settings(self) -> "neural.CandidateSettings":
         return settings_for(neural.CandidateSettings, self)
 
-    def load(self, folder: Path) -> DeepCandidateMechanism:
+    def load(self, folder: Path) -> "DeepCandidateMechanism":
         """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         return DeepCandidateMechanism(self, neural.load_candidates(self._settings, folder))
 
@@ -259,7 +253,7 @@ class DeepCandidateMechanism(OnModel[DeepCandidate]):
 
     __slots__ = ()
 
-    model: neural.FittedCandidates
+    model: "neural.FittedCandidates"
 
     @property
     def candidates(self) -> tuple[str, ...]:

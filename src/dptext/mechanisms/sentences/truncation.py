@@ -5,8 +5,6 @@ box. So one of k sentences moves a coordinate of the mean by the box's width ove
 Laplace noise in proportion. The noise grows with the number of coordinates. DeepCandidate is compared with this.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -24,7 +22,7 @@ from dptext.embeddings.embedder import Embedder, read_alone
 from dptext.embeddings.encoders import Encoder, load_encoder
 from dptext.embeddings.likeness import mean_by_document, sums_by_document
 from dptext.errors import ConfigError
-from dptext.frozen import read_only
+from dptext.frozen import fill, read_only
 from dptext.mechanism import ADDED, Traits
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, blocks_of, check_choices
 from dptext.privacy.events import PureEvent
@@ -34,10 +32,10 @@ from dptext.sampling.grid_noise import coordinate_laplace
 from dptext.sampling.noise import paired
 from dptext.sampling.source import Randomness
 from dptext.text.batches import Batch, Releases
-from dptext.text.files import create_private
+from dptext.text.files import write_private
+from dptext.text.inputs import reading_saved
 from dptext.text.reading import as_records
 from dptext.text.records import Record, records_digest
-from dptext.text.saved import reading_saved
 from dptext.text.tokens import SENTENCE_COUNT, sentences
 from dptext.types import Floats, Integers
 
@@ -120,7 +118,7 @@ class Truncation(OneEpsilon):
             raise ConfigError(f"Expected epsilon={self.epsilon!r} >= {2 * dim / SCALE:.3g} for {dim} coordinates.")
         return found
 
-    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> TruncationMechanism:
+    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> "TruncationMechanism":
         """Measure the box on public documents; nothing is drawn, so a seed is not needed.
 
         ConfigError: fewer than two public documents have a sentence, or epsilon is too small. MissingExtraError: the
@@ -149,7 +147,7 @@ class Truncation(OneEpsilon):
         texts = list(dict.fromkeys(part for record in public for part in sentences(record.text)))
         return distil_with_words(teacher, texts, common=common_words())
 
-    def load(self, folder: Path) -> TruncationMechanism:
+    def load(self, folder: Path) -> "TruncationMechanism":
         """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         distilled = self.encoder == "distilled"
         encoder = load_distilled(folder) if distilled else self._encoder(self.encoder)
@@ -186,8 +184,7 @@ class Box:
     high: Floats
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "low", read_only(self.low))
-        object.__setattr__(self, "high", read_only(self.high))
+        fill(self, low=read_only(self.low), high=read_only(self.high))
 
     def truncated(self, embeddings: Floats, steps: int) -> Floats:
         """Whole numbers from -steps / 2 to steps / 2, from one side of the box to the other `(n, dim)`.
@@ -223,9 +220,7 @@ class TruncationMechanism(FittedMechanism[Truncation]):
 
     def __init__(self, spec: Truncation, box: Box, encoder: Encoder | DistilledEncoder, trained_on: str) -> None:
         super().__init__(spec)
-        self.box = box
-        self._encoder = encoder
-        self._trained_on = trained_on
+        self.box, self._encoder, self._trained_on = box, encoder, trained_on
         self._steps = spec.steps(len(box.low))
 
     @property
@@ -242,8 +237,7 @@ class TruncationMechanism(FittedMechanism[Truncation]):
             "encoder": self._encoder.digest,
             "trained_on": self._trained_on,
         }
-        with create_private(folder / _FILE) as file:
-            file.write(json.dumps(described).encode())
+        write_private(folder / _FILE, json.dumps(described).encode())
         if isinstance(self._encoder, DistilledEncoder):
             self._encoder.save(folder)
 

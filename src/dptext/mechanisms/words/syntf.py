@@ -10,8 +10,6 @@ steps of 2^-12; a negative cosine counts as 0. The vectors have length 1 and coo
 any token that the vocabulary knows, marks and stop words included.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -90,7 +88,7 @@ class SynTf(FromWords["SynTfMechanism"], OneUnit):
         """The choices of all words of one document."""
         return (replace(self.choice.range_event(self.n_words), count=self.n_terms),)
 
-    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> SynTf:
+    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> "SynTf":
         """The spec whose guarantee costs at most epsilon at delta, for all words of a document together."""
         self.events(unit or Unit.DOCUMENT)
         (event,) = self.released
@@ -101,7 +99,7 @@ class SynTf(FromWords["SynTfMechanism"], OneUnit):
         """The choice among similar words, whose similarities lie in [0, 1]."""
         return Exponential(self.epsilon, score_range=1.0)
 
-    def _fitted(self, vectors: WordVectors) -> SynTfMechanism:
+    def _fitted(self, vectors: WordVectors) -> "SynTfMechanism":
         return SynTfMechanism(self, vectors)
 
     @classmethod

@@ -11,9 +11,10 @@ import numpy as np
 
 from dptext.embeddings.vectors import WordVectors, relative_error
 from dptext.errors import ConfigError
+from dptext.frozen import fill
 from dptext.sampling.discrete import uniform_below, uniform_below_each, wide_choice
+from dptext.sampling.exponential import SHELLS, TruncatedExponential, proposal_weights
 from dptext.sampling.source import Randomness
-from dptext.sampling.truncated import SHELLS, TruncatedExponential, proposal_weights
 from dptext.text import tokens as text
 from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
@@ -132,7 +133,7 @@ _PROBES = 16
 class WordDraws:
     """Draws of TEM that weigh a few words instead of all: words are proposed, and each is kept or dropped.
 
-    Exact, as `dptext.sampling.truncated` says. There are two ways of proposing:
+    Exact, as `dptext.sampling.exponential` says. There are two ways of proposing:
 
     * Trials: all words alike, in `rounds` of 1, 2, 4, ... proposals a token; 0 where they would rarely succeed. At a
       small epsilon all weights are alike, so a few trials do, however many words there are.
@@ -152,11 +153,16 @@ class WordDraws:
 
     def __post_init__(self) -> None:
         points = self.words.points
-        object.__setattr__(self, "_length", float(max(points.max(), -points.min())) or 1.0)
+        fill(self, _length=float(max(points.max(), -points.min())) or 1.0)
         table = np.ones((len(points), points.shape[1] + 2), np.float32)
         table[:, :-2], table[:, -2] = self._scaled(points)
-        object.__setattr__(self, "_table", table)
-        object.__setattr__(self, "rounds", self._useful_rounds())
+        fill(self, _table=table)
+        # Trials that together cost no more than the shells; none where most of them would be for nothing.
+        n_words = len(points)
+        rounds = (n_words // _WORDS_A_TRIAL).bit_length()
+        probes = np.linspace(0, n_words - 1, min(_PROBES, n_words)).astype(np.int64)
+        kept = float(np.mean(1 / self.chances_of_own(probes))) / n_words
+        fill(self, rounds=rounds if kept * 2**rounds >= 2 else 0)
 
     def draw(self, indices: Integers, source: Randomness) -> Integers:
         """A word for each token, where -1 stands for an unknown one."""
@@ -176,14 +182,6 @@ class WordDraws:
             least[np.arange(len(least)), words[block]] = 0
             chances[block] = self.choice.chance_of_own(least)
         return chances
-
-    def _useful_rounds(self) -> int:
-        """Trials that together cost no more than the shells; none where most of them would be for nothing."""
-        n_words = len(self.words.points)
-        rounds = (n_words // _WORDS_A_TRIAL).bit_length()
-        probes = np.linspace(0, n_words - 1, min(_PROBES, n_words)).astype(np.int64)
-        kept = float(np.mean(1 / self.chances_of_own(probes))) / n_words
-        return rounds if kept * 2**rounds >= 2 else 0
 
     def _blocks(self, n_rows: int) -> Iterator[slice]:
         step = max(1, _DISTANCES_AT_ONCE // len(self.words.points))

@@ -14,8 +14,6 @@ Every token takes part: words, numbers, punctuation, capitals. A token that the 
 lower case, stands for the mean of all vectors; nothing passes verbatim because it was not understood.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Literal, Self, TypeAlias
 
@@ -30,9 +28,9 @@ from dptext.mechanisms.words.vocabulary import PUBLIC_VECTORS, WordPoints, covar
 from dptext.mechanisms.words.word_by_word import WordChoiceMechanism, WordNoiseMechanism
 from dptext.privacy import accounting
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA, ApproximateEvent, Event, MetricEvent
-from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
+from dptext.privacy.guarantee import Basis, Guarantee, Unit
+from dptext.sampling.exponential import LEAST_DISTANCE, TruncatedExponential
 from dptext.sampling.float_noise import MetricNoise
-from dptext.sampling.truncated import LEAST_DISTANCE, TruncatedExponential
 from dptext.text import tokens as text
 
 WordMetricMechanism: TypeAlias = "WordNoiseMechanism[WordMetric] | WordChoiceMechanism[WordMetric]"
@@ -146,17 +144,12 @@ class WordMetric(FromWords["WordMetricMechanism"]):
         unit = unit or Unit.TOKEN
         events = self.events(unit)
         slack = sum(e.delta * e.count for e in events if isinstance(e, MetricEvent | ApproximateEvent))
+        delta, terms = max(delta, min(1.0, slack * (1 + 1e-9))), (PUBLIC_VECTORS,)
         return accounting.guarantee(
-            events,
-            max(delta, min(1.0, slack * (1 + 1e-9))),
-            unit=unit,
-            relation=Relation.REPLACE_ONE,
-            basis=Basis.CONDITIONAL,
-            assumptions=(PUBLIC_VECTORS,),
-            reveals=REVEALS,
+            events, delta, unit=unit, basis=Basis.CONDITIONAL, assumptions=terms, reveals=REVEALS
         )
 
-    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> WordMetric:
+    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> "WordMetric":
         """The spec whose guarantee for this unit costs at most epsilon (per unit of distance for TOKEN).
 
         ConfigError: the slack of the float samplers alone is more than delta.

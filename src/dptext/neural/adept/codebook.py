@@ -5,7 +5,7 @@ often each leaves at least.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -17,6 +17,7 @@ from dptext.frozen import read_only
 from dptext.neural.adept.decoding import Decoding
 from dptext.neural.adept.model import AnnotatedModel
 from dptext.sampling.envelope import EnvelopeResponse, tuned_response
+from dptext.sampling.top_k import agreement
 from dptext.text.records import Record
 from dptext.types import Floats, Int16s
 
@@ -49,18 +50,11 @@ def scores(codebook: TextCodebook, meanings: Floats, labels: Sequence[str | None
 
     A weight above 3 counts as 3: it already ranks all equal labels first.
     """
-    known = {label: i for i, label in enumerate(dict.fromkeys(codebook.labels)) if label is not None}
-    # Both products are exact where a sentence encoder's grid holds the meanings. The weight, which may be any float, is
+    # The product is exact where a sentence encoder's grid holds the meanings. The weight, which may be any float, is
     # added once for each score. So no score depends on the other rows.
     likeness = meanings * _GRID @ codebook.points.T
-    likeness += min(label_weight, _FIRST) * _GRID * (_indicator(labels, known) @ _indicator(codebook.labels, known).T)
+    likeness += min(label_weight, _FIRST) * _GRID * agreement(codebook.labels, labels)
     return np.asarray(np.rint(likeness, out=likeness).astype(np.int16))
-
-
-def _indicator(labels: Sequence[str | None], known: Mapping[str, int]) -> Floats:
-    """`(n, len(known))`: 1 at the label's place; a row of zeros where it is missing or unknown."""
-    places = np.asarray([known.get(label or "", -1) for label in labels])
-    return np.asarray(places[:, None] == np.arange(len(known)), np.float64)
 
 
 def write_codebook(model: AnnotatedModel, public: Sequence[Record], *, size: int, seed: int) -> TextCodebook:

@@ -68,19 +68,16 @@ class Decoder:
 
         The seed draws tokens, for public use only: a private release takes the best token.
         """
-        written = np.concatenate(
-            [np.full((0, self._tokens.length), PAD, np.int64), *self._blocks(latents, how, seed, rows)]
-        )
-        return [self._tokens.read(row) for row in written.tolist()]
+        return [self._tokens.read(row) for row in self._ids(latents, how, seed, rows)]
 
-    def _blocks(self, latents: Floats, how: Decoding, seed: int, rows: int) -> list[Integers]:
+    def _ids(self, latents: Floats, how: Decoding, seed: int, rows: int) -> list[list[int]]:
         generator = torch.Generator(device=self._device).manual_seed(seed)
-        blocks = []
+        written: list[list[int]] = []
         with torch.inference_mode():
             for start in range(0, len(latents), rows):
                 block = torch.from_numpy(np.ascontiguousarray(latents[start : start + rows], np.float32))
-                blocks.append(self._write(block.to(self._device), how, generator))
-        return blocks
+                written += self._write(block.to(self._device), how, generator).tolist()
+        return written
 
     def _write(self, latents: Tensor, how: Decoding, generator: torch.Generator) -> Integers:
         n, length = len(latents), self._tokens.length

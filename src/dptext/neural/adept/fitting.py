@@ -28,8 +28,8 @@ from dptext.neural.adept.network import Architecture, AutoEncoder
 from dptext.neural.adept.training import EpochProgress, LatentNoise, Schedule, train
 from dptext.neural.tokens import Tokens
 from dptext.neural.weights import read_weights
+from dptext.text.inputs import reading_saved
 from dptext.text.records import Record, records_digest
-from dptext.text.saved import reading_saved
 
 
 @dataclass(frozen=True, slots=True)

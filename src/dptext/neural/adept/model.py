@@ -28,9 +28,9 @@ from dptext.neural.adept.network import AutoEncoder, Encoding
 from dptext.neural.adept.training import reconstruction_losses, writing_losses
 from dptext.neural.tokens import Tokens
 from dptext.neural.weights import network_digest, weights_of
-from dptext.text.files import create_private
+from dptext.text.files import write_private
+from dptext.text.inputs import SAVE_AGAIN, reading_saved
 from dptext.text.records import Record
-from dptext.text.saved import SAVE_AGAIN, reading_saved
 from dptext.types import Floats
 
 WEIGHTS_FILE, SIZES_FILE = "weights.safetensors", "autoencoder.json"
@@ -96,12 +96,9 @@ class AnnotatedModel(Frozen):
         trained_on: str = "",
         training: str = PUBLIC,
     ) -> None:
-        self.trained_on = trained_on
-        self.training = training
-        self.tokens = tokens
+        self.trained_on, self.training = trained_on, training
+        self.tokens, self.reader, self.device = tokens, reader, device
         self.model = model.eval()
-        self.device = device
-        self.reader = reader
         self._encoding = Encoding(self.model)
         self._decoder = Decoder(model, tokens, device=device, dtype=getattr(torch, precision))
         self.digest = network_digest(model, json.dumps([tokens.words, tokens.labels, tokens.max_tokens]))
@@ -161,7 +158,7 @@ class AnnotatedModel(Frozen):
     def save(self, folder: Path) -> None:
         """Write weights and sizes into an existing folder without such files, for their owner alone to read."""
         pupil = self.reader if isinstance(self.reader, DistilledEncoder) else None
-        described = {
+        described: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
             "trained_on": self.trained_on,
@@ -172,10 +169,9 @@ class AnnotatedModel(Frozen):
         }
         arrays = {} if pupil is None else {PUPIL + name: torch.from_numpy(getattr(pupil, name)) for name in PUPIL_PARTS}
         weights = save({**weights_of(self.model), **arrays})
-        with create_private(folder / WEIGHTS_FILE) as file:
-            file.write(weights)
-        with create_private(folder / SIZES_FILE) as file:
-            file.write(json.dumps({**described, "checksum": checksum(described, weights)}).encode())
+        write_private(folder / WEIGHTS_FILE, weights)
+        described["checksum"] = checksum(described, weights)
+        write_private(folder / SIZES_FILE, json.dumps(described).encode())
 
 
 def network_inputs(tokens: Tokens, reader: Reader | None, records: Sequence[Record]) -> NDArray[np.generic]:

@@ -25,6 +25,7 @@ from dptext.types import Floats, Integers, Singles
 
 _ROWS: Final = 64  # so that the numbers of a step stay in the cache
 _ONE, _TWO = F(1.0), F(2.0)
+Weights = tuple[Singles, Singles]  # and biases
 
 
 @compiled
@@ -52,13 +53,7 @@ class ExactReader:
     ConfigError where this processor gives a row other last bits at another place.
     """
 
-    def __init__(
-        self,
-        embedding: Singles,
-        inner: tuple[Singles, Singles],
-        outer: tuple[Singles, Singles],
-        last: tuple[Singles, Singles] | None,
-    ) -> None:
+    def __init__(self, embedding: Singles, inner: Weights, outer: Weights, last: Weights | None) -> None:
         self._embedding = embedding
         self._inner, self._outer = Linear.padded(*inner), Linear.padded(*outer)
         self._last = None if last is None else Linear.padded(*last)
@@ -181,6 +176,11 @@ class AutoEncoder(nn.Module):
 def shifted(targets: Tensor) -> Tensor:
     """What the decoder has written before each position: BEGIN, then the targets."""
     return torch.cat([torch.full_like(targets[:, :1], BEGIN), targets[:, :-1]], dim=1)
+
+
+def unseen(previous: Tensor, hidden: Tensor) -> Tensor:
+    """What the decoder sees of the words before, where some are `hidden`: UNKNOWN in their places."""
+    return torch.where(hidden & (previous != PAD), torch.full_like(previous, UNKNOWN), previous)
 
 
 class Encoding:

@@ -24,7 +24,7 @@ from opacus.grad_sample import GradSampleModuleFastGradientClipping  # type: ign
 from torch import Tensor, nn
 
 from dptext.neural.adept.model import AnnotatedModel
-from dptext.neural.adept.network import AutoEncoder, shifted
+from dptext.neural.adept.network import AutoEncoder, shifted, unseen
 from dptext.neural.adept.training import LatentNoise, noisy
 from dptext.neural.tokens import PAD, UNKNOWN
 from dptext.sampling.float_noise import normals
@@ -126,10 +126,8 @@ def record_losses(
     model: AutoEncoder, inputs: Tensor, targets: Tensor, *, hidden: Tensor, shifts: Tensor | None = None
 ) -> Tensor:
     """As `AutoEncoder.losses`, `(n,)`, but with all positions computed: no layer may mix records in its first axis."""
-    previous = shifted(targets)
-    previous = torch.where(hidden & (previous != PAD), torch.full_like(previous, UNKNOWN), previous)
     latents = model.latent(inputs)
-    scores = model.logits(latents if shifts is None else latents + shifts, previous)
+    scores = model.logits(latents if shifts is None else latents + shifts, unseen(shifted(targets), hidden))
     counted = (targets != PAD) & (targets != UNKNOWN)
     each = nn.functional.cross_entropy(scores.transpose(1, 2), targets, reduction="none")
     return (each * counted).sum(dim=1) / counted.sum(dim=1).clamp_min(1)

@@ -1,7 +1,6 @@
 """Training of the auto-encoder on public text, and its measured reconstruction."""
 
 import copy
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,9 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dptext.errors import ConfigError
-from dptext.neural.adept.network import AutoEncoder, Encoding, shifted
-from dptext.neural.tokens import PAD, UNKNOWN, batches
+from dptext.neural.adept.network import AutoEncoder, Encoding, shifted, unseen
+from dptext.neural.tokens import PAD, batches, require_converging
 from dptext.types import Floats, Integers
 
 #: What a mechanism does to clipped latents `(rows, dim)` before they are decoded: it adds its noise.
@@ -90,15 +88,10 @@ def train(
             optimizer.step()
             total += float(loss.detach()) * len(rows)
         model.eval()
-        mean = (
-            float(reconstruction_losses(model, inputs[held], targets[held], noise=noise, device=device).mean())
-            if n_held
-            else total
-        )
-        if not math.isfinite(mean):
-            raise ConfigError(
-                "Expected a loss that is a number: the training diverged. Choose a smaller learning_rate."
-            )
+        mean = total
+        if n_held:
+            mean = float(reconstruction_losses(model, inputs[held], targets[held], noise=noise, device=device).mean())
+        require_converging(mean)
         if on_epoch is not None:
             on_epoch(EpochProgress(epoch, schedule.epochs, total / len(used), mean))
         if mean < best:
@@ -168,4 +161,4 @@ def _tensors(model: AutoEncoder, inputs: NDArray[np.generic], targets: Integers,
 def _dropped(previous: Tensor, share: float, source: np.random.Generator) -> Tensor:
     hidden = torch.from_numpy(source.random(tuple(previous.shape)) < share).to(previous.device)
     hidden[:, 0] = False  # BEGIN
-    return torch.where(hidden & (previous != PAD), torch.full_like(previous, UNKNOWN), previous)
+    return unseen(previous, hidden)

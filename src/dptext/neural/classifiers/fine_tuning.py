@@ -12,8 +12,6 @@ What was trained on private text, redacted or not, is as private as the text. It
 and nothing of it may be released. Only an encoder that learned from public text may be saved.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Callable, Sequence
@@ -29,7 +27,7 @@ from dptext.embeddings.encoder_files import MINILM
 from dptext.embeddings.sentence_encoder import SentenceEncoder, model_folder
 from dptext.embeddings.torch_network import TorchNetwork, TorchPrecision, load_torch_model, word_pieces
 from dptext.errors import ConfigError
-from dptext.neural.tokens import batches
+from dptext.neural.tokens import batches, require_converging
 from dptext.types import Booleans, Floats
 
 if TYPE_CHECKING:
@@ -92,7 +90,7 @@ class FineTuned:
 
     labels: tuple[str, ...]
     schedule: FineTuning
-    model: SentenceTransformer
+    model: "SentenceTransformer"
     head: torch.nn.Linear
 
     def __repr__(self) -> str:
@@ -119,13 +117,13 @@ class FineTuned:
         return SentenceEncoder(name, dim, digest.hexdigest(), "float32", TorchNetwork(self.model))
 
 
-def piece_numbers(model: SentenceTransformer, texts: Sequence[str], max_tokens: int) -> list[list[int]]:
+def piece_numbers(model: "SentenceTransformer", texts: Sequence[str], max_tokens: int) -> list[list[int]]:
     """Numbers of the first word pieces of each text."""
     limit = min(max_tokens, model.max_seq_length or max_tokens)
     return word_pieces(model, texts, limit=limit)["input_ids"] if texts else []
 
 
-def logits_of(model: SentenceTransformer, head: torch.nn.Linear, pieces: Sequence[Sequence[int]]) -> torch.Tensor:
+def logits_of(model: "SentenceTransformer", head: torch.nn.Linear, pieces: Sequence[Sequence[int]]) -> torch.Tensor:
     """Logits `(batch, n_labels)` of padded texts: the layer on top reads the mean over the word pieces."""
     ids = torch.full((len(pieces), max(map(len, pieces))), model.tokenizer.pad_token_id or 0)
     mask = torch.zeros_like(ids)
@@ -139,7 +137,7 @@ def logits_of(model: SentenceTransformer, head: torch.nn.Linear, pieces: Sequenc
     return logits
 
 
-def autocast(model: SentenceTransformer, schedule: FineTuning) -> torch.autocast:
+def autocast(model: "SentenceTransformer", schedule: FineTuning) -> torch.autocast:
     """The precision of the schedule, where the model computes."""
     return torch.autocast(model.device.type, torch.bfloat16, enabled=schedule.precision == "bfloat16")
 
@@ -213,10 +211,7 @@ def fine_tune(
                 optimizer.step()
                 rates.step()
                 total += float(loss.detach()) * len(rows)
-            if not math.isfinite(total):
-                raise ConfigError(
-                    "Expected a loss that is a number: the training diverged. Choose a smaller learning_rate."
-                )
+            require_converging(total)
             if on_epoch is not None:
                 on_epoch(epoch, schedule.epochs, total / len(pieces))
     return FineTuned(names, schedule, model.eval(), head)
@@ -238,7 +233,7 @@ def train_transformer(schedule: FineTuning, *, name: str = MINILM, on_epoch: OnE
     return train
 
 
-def _learning(model: SentenceTransformer, top_layers: int | None) -> list[torch.nn.Parameter]:
+def _learning(model: "SentenceTransformer", top_layers: int | None) -> list[torch.nn.Parameter]:
     if top_layers is None:
         return list(model.parameters())
     stacks = [part for part in model.modules() if isinstance(part, torch.nn.ModuleList)]

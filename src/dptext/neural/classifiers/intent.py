@@ -110,9 +110,7 @@ class IntentClassifier:
     __slots__ = ("_network", "_vocabulary", "labels")
 
     def __init__(self, labels: tuple[str, ...], vocabulary: Vocabulary, network: "_Network") -> None:
-        self.labels = labels
-        self._vocabulary = vocabulary
-        self._network = network
+        self.labels, self._vocabulary, self._network = labels, vocabulary, network
 
     def probabilities(self, texts: Sequence[str]) -> Floats:
         """Softmax scores `(n_texts, n_labels)`; each row sums to 1, and depends on its own text only.

@@ -23,8 +23,8 @@ from dptext.embeddings.likeness import GRID, STEPS, CosineSpace, Evidence, liken
 from dptext.embeddings.sentence_encoder import Precision
 from dptext.neural.deep_candidate.recoder import Recoder, load_recoder
 from dptext.neural.weights import read_weights
-from dptext.text.files import create_private
-from dptext.text.saved import reading_saved
+from dptext.text.files import write_private
+from dptext.text.inputs import reading_saved
 from dptext.types import Floats, Integers, Singles
 
 Utility = Literal["lowest", "algorithm_1", "mean_depth", "similarity", "whitened", "evidence", "mixed"]
@@ -181,10 +181,8 @@ class FittedCandidates:
             "trained_on": self.trained_on,
             "pool": self.pool,
         }
-        with create_private(folder / TEXTS_FILE) as file:
-            file.write(json.dumps(described).encode())
-        with create_private(folder / ARRAYS_FILE) as file:
-            file.write(save(self._arrays()))
+        write_private(folder / TEXTS_FILE, json.dumps(described).encode())
+        write_private(folder / ARRAYS_FILE, save(self._arrays()))
         if isinstance(self.scores, DepthScores) and self.scores.recoder is not None:
             self.scores.recoder.save(folder)
         if isinstance(self.encoder, DistilledEncoder):

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from dptext.embeddings.likeness import in_blocks
 from dptext.neural.weights import network_digest, read_weights, weights_of
-from dptext.text.files import create_private
-from dptext.text.saved import reading_saved
+from dptext.text.files import write_private
+from dptext.text.inputs import reading_saved
 from dptext.types import Floats, Integers
 
 _FILE = "recoder.safetensors"
@@ -69,8 +69,8 @@ class Recoder:
 
     def save(self, folder: Path) -> None:
         """Write the weights into an existing folder without such a file, for `load_recoder`."""
-        with create_private(folder / _FILE) as file:
-            file.write(save({**weights_of(self._model), "norm": torch.tensor(self.norm, dtype=torch.float64)}))
+        norm = torch.tensor(self.norm, dtype=torch.float64)
+        write_private(folder / _FILE, save({**weights_of(self._model), "norm": norm}))
 
 
 def _perceptron(dim: int) -> nn.Sequential:

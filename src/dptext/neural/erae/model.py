@@ -1,7 +1,7 @@
 """ER-AE's network with its vocabulary, as the mechanism uses it: fitted, saved and loaded, from texts to texts."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -16,12 +16,12 @@ from dptext.errors import ConfigError
 from dptext.frozen import Frozen
 from dptext.neural.erae.exact import ExactNetwork, ExactWriting
 from dptext.neural.erae.network import FIRST_OPTION, ROWS, ErAeNetwork, Sizes, Writing, targets_of
-from dptext.neural.erae.training import ErAeSchedule, train
+from dptext.neural.erae.training import ErAeSchedule, OnSteps, train
 from dptext.neural.tokens import Tokens
 from dptext.neural.weights import network_digest, read_weights, weights_of
-from dptext.text.files import create_private
+from dptext.text.files import write_private
+from dptext.text.inputs import reading_saved
 from dptext.text.records import Record, records_digest
-from dptext.text.saved import reading_saved
 from dptext.types import Integers, Singles
 
 _WEIGHTS, _DESCRIBED = "weights.safetensors", "erae.json"
@@ -62,9 +62,7 @@ class ErAeModel(Frozen):
 
     def __init__(self, network: ErAeNetwork, tokens: Tokens, *, device: str, trained_on: str) -> None:
         self._network = network.eval()
-        self._tokens = tokens
-        self._device = device
-        self._trained_on = trained_on
+        self._tokens, self._device, self._trained_on = tokens, device, trained_on
         self._exact = ExactNetwork(network) if device == "cpu" else None
 
     def __repr__(self) -> str:
@@ -106,17 +104,12 @@ class ErAeModel(Frozen):
             "sizes": asdict(self._network.sizes),
             "words": self._tokens.words,
         }
-        for name, data in ((_WEIGHTS, save(weights_of(self._network))), (_DESCRIBED, json.dumps(described).encode())):
-            with create_private(folder / name) as file:
-                file.write(data)
+        write_private(folder / _WEIGHTS, save(weights_of(self._network)))
+        write_private(folder / _DESCRIBED, json.dumps(described).encode())
 
 
 def fit_erae(
-    settings: ErAeSettings,
-    public: Sequence[Record],
-    *,
-    seed: int,
-    on_progress: Callable[[int, int, float], None] | None = None,
+    settings: ErAeSettings, public: Sequence[Record], *, seed: int, on_progress: OnSteps | None = None
 ) -> ErAeModel:
     """Vocabulary and weights from these records alone.
 

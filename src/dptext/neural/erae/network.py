@@ -163,9 +163,8 @@ class Writing:
             for i, latents in enumerate(self._given):
                 here = latents[:, self._step : self._step + 1]
                 logits, self._states[i] = self._network.read_on(self._before, here, self._states[i], self._step)
-                steps = torch.round(logits[: self._n, 0] / LOGIT_GRID).clamp(
-                    -LARGEST_LOGIT, LARGEST_LOGIT
-                )  # exact in float32
+                steps = torch.round(logits[: self._n, 0] / LOGIT_GRID)  # exact in float32
+                steps = steps.clamp(-LARGEST_LOGIT, LARGEST_LOGIT)
                 found.append(steps.to(torch.int32).cpu().numpy())
         return found
 

@@ -6,20 +6,26 @@ The reward spreads the probability over words of similar meaning.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dptext.errors import ConfigError
 from dptext.neural.erae.network import FIRST_OPTION, ErAeNetwork
-from dptext.neural.tokens import BEGIN, END, PAD
+from dptext.neural.tokens import BEGIN, END, PAD, require_converging
 from dptext.types import Integers, Singles
 
+#: Called with the steps done, all steps, and the mean reconstruction loss since.
+OnSteps = Callable[[int, int, float], None]
 #: Positions at once. Fewer make the products slow, more leave the cache.
 _ROWS = 256
 _LOWEST, _HIGHEST = 1e-5, 0.85  # of rewards and of rewarded probabilities, as in the authors' code
+_REWARD_FROM = 0.5  # of the steps, from the first, train the reconstruction alone
+_REWARD_WORDS = 5  # of the most probable words are rewarded at each position, and as many random ones
+_WORD_DROPOUT = 0.25  # of the previous words are hidden from the writer,
+_OTHER_WORDS = 0.25  # and so many are replaced by a random one, as a private choice does
+_UNREAD = 0.15  # of the texts show the writer no latent, so that it learns the public language model
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,8 +53,7 @@ class Reward:
         return near.clamp_(_LOWEST, _HIGHEST)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Losses:
+class Losses(NamedTuple):
     """Losses of some positions: the `total` is minimized and has a gradient.
 
     The `reconstruction` is the mean cross-entropy of the wanted words, the `reward` the mean loss of the rewarded
@@ -67,8 +72,7 @@ def losses_of(choose: nn.Linear, hidden: Tensor, wanted: Tensor, reward: Reward 
     positions; without it there is the reconstruction alone.
     """
     total, parts = _Losses.apply(hidden, choose.weight, choose.bias, wanted, reward)  # type: ignore[no-untyped-call]
-    reconstruction, rewarded = parts.tolist()
-    return Losses(total, reconstruction, rewarded)
+    return Losses(total, *parts.tolist())
 
 
 class _Losses(torch.autograd.Function):
@@ -126,23 +130,13 @@ class ErAeSchedule:
 
     Attributes:
         epochs: passes over the public texts.
-        reward_from: share of the steps, from the first, that train the reconstruction alone.
         reward: weight of the embedding reward against the reconstruction: 10 in the authors' code, 0 for none.
-        reward_words: at each position so many of the most probable words are rewarded, and as many random ones.
-        word_dropout: share of the previous words that are hidden from the writer.
-        other_words: share of the previous words that are replaced by a random one, as a private choice does.
-        unread: share of the texts for which the writer sees no latent, so that it learns the public language model.
         batch_size: texts a step.
         learning_rate: the step of Adam.
     """
 
     epochs: int = 1
-    reward_from: float = 0.5
     reward: float = 10.0
-    reward_words: int = 5
-    word_dropout: float = 0.25
-    other_words: float = 0.25
-    unread: float = 0.15
     batch_size: int = 128
     learning_rate: float = 2e-3
 
@@ -155,7 +149,7 @@ def train(
     schedule: ErAeSchedule,
     seed: int,
     device: str = "cpu",
-    on_progress: Callable[[int, int, float], None] | None = None,
+    on_progress: OnSteps | None = None,
 ) -> None:
     """Fit the network in place on public texts; ConfigError where that diverges.
 
@@ -181,15 +175,19 @@ def train(
         rows, order = order[:size], order[size:]
         wanted = torch.from_numpy(targets[rows]).to(device)
         latents = network.latents(wanted)
-        unread = torch.from_numpy(source.random(size) < schedule.unread).to(device)
+        unread = torch.from_numpy(source.random(size) < _UNREAD).to(device)
         latents = torch.where(unread[:, None, None], torch.zeros_like(latents), latents)
         before = torch.cat([torch.full_like(wanted[:, :1], BEGIN), wanted[:, :-1]], dim=1)
-        before = _disturbed(before, network.sizes.n_tokens, schedule, source)
+        before = _disturbed(before, network.sizes.n_tokens, source)
         # Unknown words are not learnt from, and the end is learnt from once.
         counted = (wanted >= FIRST_OPTION) & ((wanted != END) | (before != END))
         reward = None
-        if schedule.reward and step > schedule.reward_from * steps:
-            reward = _reward((~unread[:, None]).expand_as(counted)[counted], known, schedule, drawn)
+        if schedule.reward and step > _REWARD_FROM * steps:
+            read = (~unread[:, None]).expand_as(counted)[counted]
+            words = torch.zeros((len(read), _REWARD_WORDS), dtype=torch.int64, device=read.device)
+            shape = (int(read.sum()), _REWARD_WORDS)
+            words[read] = torch.randint(0, len(known), shape, generator=drawn, device=read.device)
+            reward = Reward(known, schedule.reward, words, read)
         hidden = network.before_logits(before, latents, network.begin(latents), counted)
         losses = losses_of(network.choose, hidden, wanted[counted] - FIRST_OPTION, reward)
         optimizer.zero_grad()
@@ -199,25 +197,17 @@ def train(
         slower.step()
         total += losses.reconstruction
         since += 1
-        if not math.isfinite(total):
-            raise ConfigError("Expected a loss that is a number: the training diverged. Lower learning_rate.")
+        require_converging(total)
         if on_progress is not None and (step % max(1, steps // 20) == 0 or step == steps):
             on_progress(step, steps, total / since)
             total, since = 0.0, 0
     network.eval()
 
 
-def _reward(read: Tensor, vectors: Tensor, schedule: ErAeSchedule, source: torch.Generator) -> Reward:
-    drawn = torch.zeros((len(read), schedule.reward_words), dtype=torch.int64, device=read.device)
-    shape = (int(read.sum()), schedule.reward_words)
-    drawn[read] = torch.randint(0, len(vectors), shape, generator=source, device=read.device)
-    return Reward(vectors, schedule.reward, drawn, read)
-
-
-def _disturbed(before: Tensor, n_tokens: int, schedule: ErAeSchedule, source: np.random.Generator) -> Tensor:
+def _disturbed(before: Tensor, n_tokens: int, source: np.random.Generator) -> Tensor:
     shape = tuple(before.shape)
-    dropped = torch.from_numpy(source.random(shape) < schedule.word_dropout).to(before.device)
-    other = torch.from_numpy(source.random(shape) < schedule.other_words).to(before.device)
+    dropped = torch.from_numpy(source.random(shape) < _WORD_DROPOUT).to(before.device)
+    other = torch.from_numpy(source.random(shape) < _OTHER_WORDS).to(before.device)
     words = torch.from_numpy(source.integers(END + 1, n_tokens, shape)).to(before.device)
     dropped[:, 0] = other[:, 0] = False
     found = torch.where(other & (before != END), words, before)
