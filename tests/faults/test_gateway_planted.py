@@ -133,9 +133,9 @@ FAULTS = {
         "test_each_purpose_has_a_key_of_its_own",
     ),
     "unknown fields are taken": (
-        "schemas", '"""A private record."""\n\n    model_config = ConfigDict(extra="forbid"',
-        '"""A private record."""\n\n    model_config = ConfigDict(extra="ignore"',
-        "test_fields_that_nobody_knows_are_refused",
+        "schemas",
+        ('extra="forbid"', "if isinstance(given, dict) and not given.keys() <= cls.model_fields.keys():"),
+        ('extra="ignore"', "if False:"), "test_fields_that_nobody_knows_are_refused",
     ),
     "any number of bytes a minute": (
         "limits", "left >= min(size, self.size)", "True", "test_bytes_of_a_minute",
@@ -149,7 +149,8 @@ FAULTS = {
         'key: Annotated[Key, asking("synthesize", "privatize")],', "test_scopes_of_files",
     ),
     "others may read an input": (
-        "job_routes", 'with create_private(folder / "input") as file:', 'with (folder / "input").open("wb") as file:',
+        "job_routes", 'with await run_in_threadpool(create_private, folder / "input") as file:',
+        'with (folder / "input").open("wb") as file:',
         "test_the_input_of_a_job_is_its_owners",
     ),
     "a cancelled synthesis is shown": (
@@ -194,8 +195,36 @@ FAULTS = {
         "test_a_wrong_name_of_a_field_is_not_charged",
     ),
     "a job may end its process for ever": (
-        "worker", "if row.starts >= _STARTS:", "if False:",
+        "worker", "if not whole and row.starts >= _STARTS:", "if False:",
         "test_a_job_that_ends_its_process_is_given_up",
+    ),
+    "what another gateway runs is run here": (
+        "jobs", "return row.spool in (None, self.own)", "return True",
+        "test_a_file_that_another_gateway_runs_is_deleted_here",
+    ),
+    "what another gateway began is taken over": (
+        "jobs", ", JOBS.c.lease == 0)", ")", "test_what_another_gateway_began_stays_its_own",
+    ),
+    "a damaged file is charged": (
+        "worker", "if not self._jobs.whole(row):", "if False:", "test_a_damaged_file_is_not_charged",
+    ),
+    "a file is taken before it is on the disk": (
+        "job_routes", "run_in_threadpool(to_disk, file)", "run_in_threadpool(file.flush)",
+        "test_a_file_is_on_the_disk_before_it_is_taken",
+    ),
+    "a job runs for ever": (
+        "worker", "if time.monotonic() > end:", "if False:", "test_a_job_may_not_run_for_ever",
+    ),
+    "a job writes without end": (
+        "worker", "self._space.require(row.prefix)", "pass", "test_what_a_job_writes_counts_for_its_key",
+    ),
+    "administrators see results": (
+        "jobs", 'if admin and row is not None and "admin" in key.scopes:', "if row is not None:",
+        "test_administrators_see_and_end_any_job_and_no_result",
+    ),
+    "events outlive their key": (
+        "job_routes", 'gate.key(request.headers["authorization"].encode("latin-1"))', "key",
+        "test_events_end_with_the_key",
     ),
     "an unexpected error is logged": (
         "guarding", "        except Exception as error:", "        except ZeroDivisionError as error:",

@@ -52,6 +52,8 @@ def serve(
     kept_hours: Annotated[float, Option(help="How long answers and results are kept.")] = 72.0,
     spool_bytes: Annotated[int, Option(help="Of all files together.")] = 20_000_000_000,
     spool_bytes_of_key: Annotated[int, Option(help="Of the files of one key.")] = 10_000_000_000,
+    max_job_records: Annotated[int, Option(help="Of the file of a job.")] = 10_000_000,
+    job_seconds: Annotated[float, Option(help="That a job may run.")] = 21_600.0,
     pad_bytes: Annotated[int, Option(help="Pad answers of privatize to multiples of it; 0: no.")] = 0,
     step_seconds: Annotated[float, Option(help="Answers of privatize leave at multiples of it; 0: no.")] = 0.0,
     threads: Annotated[int, Option(help="Calls that are drawn at once.")] = 2,

@@ -22,7 +22,7 @@ from dptext.service.problems import Problem
 from dptext.service.schemas import IDEMPOTENT, NAMED, IdempotencyKey, JobTold, Words, file_of, refusals
 from dptext.service.work import in_words
 from dptext.synthesis.spec import SynthesisSpec
-from dptext.text.files import create_private
+from dptext.text.files import create_private, sync_folder, to_disk
 from dptext.text.formats import Format
 
 _LONGEST: Final = 200
@@ -59,7 +59,8 @@ async def _queued(gate: Gateway, request: Request, key: Key, idempotency_key: st
         with await run_in_threadpool(create_private, folder / "input") as file:
             async for block in request.stream():
                 await run_in_threadpool(take, block)
-            await run_in_threadpool(file.flush)
+            await run_in_threadpool(to_disk, file)  # before it is said to be taken
+            await run_in_threadpool(sync_folder, folder)
         told, new = await run_in_threadpool(queue)
     finally:
         await asyncio.shield(run_in_threadpool(shutil.rmtree, folder, ignore_errors=True))
@@ -124,18 +125,27 @@ def add_jobs(app: FastAPI, gate: Gateway) -> None:
     """Tell of jobs."""
 
     @app.get("/v1/jobs/{name}", response_model=JobTold, responses=NAMED)
-    def one(name: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> dict[str, Any]:
-        """Where a job stands."""
+    def one(name: str, key: Annotated[Key, asking("jobs", "synthesize", "admin")]) -> dict[str, Any]:
+        """Where a job stands; administrators may ask of any."""
         return gate.jobs.told(name, key)
 
     @app.get("/v1/jobs/{name}/events", response_class=StreamingResponse, responses={**NAMED, 200: _STREAM})
-    async def events(name: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> StreamingResponse:
-        """The same as server-sent events, until it ends."""
+    async def events(
+        name: str, request: Request, key: Annotated[Key, asking("jobs", "synthesize")]
+    ) -> StreamingResponse:
+        """The same as server-sent events, until it ends or the key does."""
+
+        def now() -> dict[str, Any]:
+            return gate.jobs.told(name, gate.key(request.headers["authorization"].encode("latin-1")))
+
         await run_in_threadpool(gate.jobs.told, name, key)
 
         async def told() -> AsyncIterator[str]:
             while True:
-                found = await run_in_threadpool(gate.jobs.told, name, key)
+                try:
+                    found = await run_in_threadpool(now)
+                except Problem:  # of a key that holds no longer
+                    return
                 yield f"data: {json.dumps(found)}\n\n"
                 if found["state"] not in ("queued", "running", "cancelling"):
                     return
@@ -172,7 +182,7 @@ def add_jobs(app: FastAPI, gate: Gateway) -> None:
         return FileResponse(gate.jobs.file(name, key, "topics"), media_type="application/json")
 
     @app.delete("/v1/jobs/{name}", status_code=202, response_model=JobTold, responses=NAMED)
-    def cancel(name: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> dict[str, Any]:
-        """Stop a job; delete the files of one that is done."""
+    def cancel(name: str, key: Annotated[Key, asking("jobs", "synthesize", "admin")]) -> dict[str, Any]:
+        """Stop a job; delete the files of one that is done. Administrators may stop any."""
         gate.jobs.cancel(name, key)
         return gate.jobs.told(name, key)

@@ -1,17 +1,19 @@
 """Jobs: a file is spooled, privatized by a run that survives kills, and kept until it expires.
 
-A job is named by its idempotency key, so that asking again gives the same job. It expires some time after it ended;
-its row stays for good, so that no key draws twice.
+A job is named by its idempotency key, so that asking again gives the same job. No other gateway goes on with what one
+began. It expires some time after it ended; its row stays for good, so that no key draws twice.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import re
 import secrets
 import shutil
 import time
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +29,7 @@ from dptext.service.settings import Secret, Settings
 from dptext.service.store import JOBS, OPEN, Event, Store
 from dptext.service.work import Models
 from dptext.synthesis.spec import SynthesisSpec
+from dptext.text.files import sha256_of, sync_folder, write_first
 from dptext.text.formats import Format
 from dptext.text.records import Fields
 from dptext.types import Json
@@ -35,6 +38,7 @@ from dptext.types import Json
 FORMATS: Final = {Format.JSONL: ".jsonl", Format.CSV: ".csv", Format.PARQUET: ".parquet"}
 _EXPIRED: Final = "It has expired."
 _DELETED: Final = "Its files were deleted."
+_ID: Final = re.compile("[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,18 @@ class Jobs:
         self.settings, self.store, self.ledger, self.models = settings, store, ledger, models
         self._secret = secret
 
+    @cached_property
+    def own(self) -> str:
+        """The name of this spool, which lies in it: two gateways on one ledger have each their own."""
+        path = self.settings.spool / "id"
+        if not path.exists():
+            write_first(path, secrets.token_hex(16).encode())
+        return path.read_text("ascii")
+
+    def mine(self, row: Any) -> bool:
+        """Whether a job is of this spool, or of an older gateway, which wrote none."""
+        return row.spool in (None, self.own)
+
     def spool(self) -> Path:
         """A new folder for a file that is being uploaded; its owner alone can read it."""
         folder = self.settings.spool / f"upload-{secrets.token_hex(16)}"
@@ -92,10 +108,13 @@ class Jobs:
         """
         account = (key.account or "").encode()
         name = self._secret.mac("job", account, idempotency_key.encode())[:32]
-        payload = self._secret.mac("payload", name.encode(), wish.to_json().encode(), digest.encode())
+        payload = self._payload(name, wish.to_json(), digest)
         folder, now, row = self._folder(name, payload), time.time(), self.row(name)
-        if not folder.exists() and (row is None or row.state in OPEN):  # of a job that ended nothing is kept
+        # What ended, or was begun elsewhere, gets no file here.
+        waits = row is None or (row.state in OPEN and (self.mine(row) or not row.lease))
+        if waits and not folder.exists():
             uploaded.rename(folder)
+            sync_folder(folder.parent)
         new = self.store.insert(
             JOBS,
             Event(key.who, "job queued", key.account, wish.model),
@@ -107,7 +126,7 @@ class Jobs:
             kind=wish.kind,
             settings=wish.to_json(),
             state="queued",
-            owner=None,
+            spool=self.own,
             lease=0.0,
             done=0,
             problem=None,
@@ -116,15 +135,19 @@ class Jobs:
             expires=now + self.settings.kept,
             starts=0,
         )
+        if not new and folder.is_dir():  # another gateway got the file before, and may be gone: it has not begun
+            waiting = JOBS.update().where(JOBS.c.id == name, JOBS.c.answer == payload, JOBS.c.lease == 0)
+            self.store.write(waiting.where(JOBS.c.state == "queued", JOBS.c.spool != self.own).values(spool=self.own))
         row = self.row(name)
-        if row is None or row.answer != payload:
+        if row is None or row.answer != payload or not self.mine(row):
             shutil.rmtree(folder, ignore_errors=True)
+        if row is None or row.answer != payload:
             raise Problem(422, "idempotency-key-reused", "This Idempotency-Key was used for another payload.")
         return name, new
 
     def told(self, name: str, key: Key) -> dict[str, Json]:
-        """Where a job stands; a Problem where it is not of this account."""
-        row = self._own_row(name, key)
+        """Where a job stands; a Problem where it is not of this account and no administrator asks."""
+        row = self._own_row(name, key, admin=True)
         state = _state(row)
         return {
             "id": row.id,
@@ -154,15 +177,15 @@ class Jobs:
 
     def cancel(self, name: str, key: Key) -> None:
         """Stop a job, of which nothing becomes visible; of one that is done, delete the files. Charges stay."""
-        row = self._own_row(name, key)
+        row = self._own_row(name, key, admin=True)
         if row.state == "done":
             over = JOBS.update().where(JOBS.c.id == name, JOBS.c.state == "done")
-            said = Event(key.who, "job deleted", key.account, row.model, None, row.certificate)
+            said = Event(key.who, "job deleted", row.account, row.model, None, row.certificate)
             if self.store.change(over.values(state="expired", problem=_DELETED), said):
                 self.delete(row)
             return
         number, charge = self.charge_of(row)
-        said = Event(key.who, "job cancelled", key.account, row.model, number)
+        said = Event(key.who, "job cancelled", row.account, row.model, number)
         queued = JOBS.update().where(JOBS.c.id == name, JOBS.c.state == "queued")
         running = JOBS.update().where(JOBS.c.id == name, JOBS.c.state == "running")
         ended = self.ended("cancelled", f"Cancelled. {charge}")
@@ -178,6 +201,11 @@ class Jobs:
     def folder(self, row: Any) -> Path:
         """Where the files of a job lie, if here."""
         return self._folder(row.id, row.answer)
+
+    def whole(self, row: Any) -> bool:
+        """Whether the file of a job is what was sent."""
+        digest = sha256_of(self.folder(row) / "input")
+        return self._payload(row.id, row.settings, digest) == str(row.answer)
 
     def out(self, row: Any) -> Path:
         """Where the result of a job lies or will lie."""
@@ -196,7 +224,6 @@ class Jobs:
             "state": state,
             "problem": problem,
             "certificate": certificate,
-            "owner": None,
             "lease": 0.0,
             "expires": time.time() + self.settings.kept,
         }
@@ -213,7 +240,7 @@ class Jobs:
         soon = now + self.settings.kept / 2
         for row in self.store.rows(sa.select(JOBS).where(JOBS.c.state.in_(OPEN), JOBS.c.expires < soon)):
             mine = JOBS.update().where(JOBS.c.id == row.id, JOBS.c.state == row.state)
-            if self.folder(row).is_dir():
+            if self.mine(row) and self.folder(row).is_dir():
                 self.store.write(mine.values(expires=now + self.settings.kept))
             elif row.expires < now:
                 self.store.write(mine.values(**self.ended("expired", f"{_EXPIRED} {self.charge_of(row)[1]}")))
@@ -227,8 +254,13 @@ class Jobs:
             return None, "Nothing was charged."
         return None, "Whether it was charged is not known: see the log of the account."
 
-    def _own_row(self, name: str, key: Key) -> Any:
-        row = self.row(name)
+    def _payload(self, name: str, settings: str, digest: str) -> str:
+        return self._secret.mac("payload", name.encode(), settings.encode(), digest.encode())
+
+    def _own_row(self, name: str, key: Key, *, admin: bool = False) -> Any:
+        row: Any = self.row(name) if _ID.fullmatch(name) else None
+        if admin and row is not None and "admin" in key.scopes:
+            return row
         unseen = row is None or row.account != (key.account or "") or (key.models and row.model not in key.models)
         if unseen or not key.may("synthesize" if row.kind == "synthesize" else "jobs"):
             raise Problem(404, "no-job", "There is no such job of this account, or this key may not see it.")

@@ -63,10 +63,14 @@ class Space:
         """Take so many bytes for an upload; a Problem where the spool, or what the key may have of it, is full."""
         if self._jobs.total() + self._uploads.total() + size > self._settings.spool_bytes:
             raise Problem(503, "spool-full", "There is no room for files now.", retry_after=60)
+        self.require(who, size)
+        self._uploads[who] += size
+
+    def require(self, who: str, size: int = 0) -> None:
+        """A Problem where a key has more than it may, or would with so many bytes."""
         most = self._settings.spool_bytes_of_key
         if self._jobs[who] + self._uploads[who] + size > most:
             raise Problem(413, "quota", f"Expected at most {most:,} bytes in files of this key that have not expired.")
-        self._uploads[who] += size
 
     def free(self, who: str, size: int) -> None:
         """An upload is over: it is a job, which was measured since, or it is gone."""

@@ -44,6 +44,7 @@ class Settings:
             `upload_seconds`); that a call waits for its turn at most; and after which an attempt that died lets another
             with its idempotency key begin. A draw takes as long as it takes.
         spool_bytes, spool_bytes_of_key: of all files that wait or are kept, and of those of one key.
+        max_job_records, job_seconds: of a job; of its time, since it began or went on after a restart.
         origins: of pages that browsers let ask, such as "https://portal.example"; none but the own page by default.
         kept_hours: how long answers and jobs are kept after they ended.
         pad_bytes, step_seconds: answers are padded to a multiple of so many bytes, and leave at a multiple of so many
@@ -66,6 +67,8 @@ class Settings:
     upload_seconds: float = 600.0
     spool_bytes: int = 20_000_000_000
     spool_bytes_of_key: int = 10_000_000_000
+    max_job_records: int = 10_000_000
+    job_seconds: float = 21_600.0
     origins: tuple[str, ...] = ()
     kept_hours: float = 72.0
     pad_bytes: int = 0
@@ -85,9 +88,11 @@ class Settings:
             connections=self.connections,
             spool_bytes=self.spool_bytes,
             spool_bytes_of_key=self.spool_bytes_of_key,
+            max_job_records=self.max_job_records,
             threads=self.threads,
         )
         _validate.positive(seconds=self.seconds, upload_seconds=self.upload_seconds, kept_hours=self.kept_hours)
+        _validate.positive(job_seconds=self.job_seconds)
         _validate.within(0, _MOST_PADDING, pad_bytes=self.pad_bytes)
         _validate.not_negative(step_seconds=self.step_seconds)
         for origin in self.origins:

@@ -52,7 +52,7 @@ JOBS: Final = sa.Table(
     sa.Column("kind", _Text, nullable=False),
     sa.Column("settings", _Text, nullable=False),
     sa.Column("state", _Text, nullable=False),
-    sa.Column("owner", _Text),
+    sa.Column("spool", _Text),
     sa.Column("lease", sa.Float, nullable=False),
     sa.Column("done", sa.Integer, nullable=False),
     sa.Column("problem", _Text),
@@ -107,8 +107,9 @@ class Store:
             _METADATA.create_all(connection)
             _BY_STATE.create(connection, checkfirst=True)  # an older table has none
             columns = {each["name"] for each in sa.inspect(connection).get_columns(JOBS.name)}
-            if "starts" not in columns:  # an older table
-                connection.execute(sa.text("ALTER TABLE gateway_jobs ADD COLUMN starts INTEGER NOT NULL DEFAULT 0"))
+            for name, kind in (("starts", "INTEGER NOT NULL DEFAULT 0"), ("spool", "TEXT")):
+                if name not in columns:  # an older table
+                    connection.execute(sa.text(f"ALTER TABLE gateway_jobs ADD COLUMN {name} {kind}"))
 
     def close(self) -> None:
         """Close the connections."""

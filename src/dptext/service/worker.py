@@ -10,18 +10,17 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-import secrets
 import shutil
 import threading
 import time
-from collections.abc import Iterable
-from dataclasses import asdict, replace
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import sqlalchemy as sa
 
-from dptext.errors import DPTextError, LedgerError, PrivacyError
+from dptext.errors import DataError, DPTextError, LedgerError, PrivacyError
 from dptext.runs.certificate import Certificate, certificate_path, stream_mark
 from dptext.runs.files import privatize_file
 from dptext.runs.payment import Payment
@@ -30,18 +29,20 @@ from dptext.runs.synthesizing import Private, run
 from dptext.runs.verification import read_certificate
 from dptext.service.answers import Answers
 from dptext.service.jobs import Jobs, Wish, charge_key
+from dptext.service.limits import Space
 from dptext.service.metrics import span
 from dptext.service.problems import Problem, in_words_of_the_api
 from dptext.service.store import JOBS, KEPT, KEYS, OPEN, Event
 from dptext.service.work import POOL
 from dptext.synthesis.spec import SynthesisSpec
+from dptext.text.batches import Batch
 from dptext.text.files import held
 from dptext.text.formats import Format
+from dptext.text.packed_rows import load_pyarrow
 from dptext.text.reading import read_batches, read_records
 from dptext.text.writers import APPENDABLE
 
 _LOG: Final = logging.getLogger("dptext.service")
-_LEASE: Final = 30.0  # seconds without a word after which another process may go on
 _TELL: Final = 1.0
 _AGAIN: Final = 5.0  # seconds until a job asks a database again that went away
 _SWEEP: Final = 60.0
@@ -60,8 +61,23 @@ def _without_names(said: str, wish: Wish) -> str:
     return said if kept == said else f"{kept}. {_LOOK}"
 
 
-class CancelledError(PrivacyError):
-    """The job was cancelled."""
+class EndedError(PrivacyError):
+    """The job was cancelled, or passed a limit."""
+
+
+@dataclass(frozen=True)
+class _Watched(Private):
+    """A private corpus that may not be read for ever."""
+
+    tell: Callable[[int], None] = lambda _: None
+
+    def batches(self) -> Generator[Batch, None, None]:
+        """The records, as long as the job may go on."""
+        done = 0
+        for batch in super().batches():
+            done += len(batch)
+            self.tell(done)
+            yield batch
 
 
 class Worker:
@@ -70,7 +86,7 @@ class Worker:
     def __init__(self, jobs: Jobs, answers: Answers) -> None:
         self._jobs, self._answers = jobs, answers
         self._settings, self._store = jobs.settings, jobs.store
-        self._own = secrets.token_hex(8)
+        self._space = Space(jobs.settings, jobs.store)
         self._lock = contextlib.ExitStack()
         self._stop, self._wake = threading.Event(), threading.Event()
         self._threads = [threading.Thread(target=each, daemon=True) for each in (self._serve, self._tidy)]
@@ -83,9 +99,6 @@ class Worker:
         spool.chmod(0o700)
         self._lock.enter_context(held(spool / _LOCK, f"Another gateway uses the spool {spool}: give each its own."))
         self.sweep()
-        for row in self._store.rows(sa.select(JOBS).where(JOBS.c.state.in_(OPEN))):
-            if self._jobs.folder(row).is_dir():  # whoever held it is dead
-                self._store.write(JOBS.update().where(JOBS.c.id == row.id).values(lease=0.0))
         for each in self._threads:
             each.start()
 
@@ -104,10 +117,11 @@ class Worker:
         self._wake.set()
         for each in self._threads:
             each.join(timeout=10)
-        self._lock.close()
+        if not any(each.is_alive() for each in self._threads):  # else the end of the process lets go
+            self._lock.close()
 
     def sweep(self) -> None:
-        """Forget what has expired, and delete files of jobs that ended badly and uploads that never became a job."""
+        """Forget what has expired, and delete files of jobs that ended badly or are elsewhere, and old uploads."""
         self._answers.sweep()
         now = time.time()
         self._jobs.expire(now)
@@ -118,7 +132,7 @@ class Worker:
             some = folders[first : first + _ROWS]
             names = [folder.name.split("-")[1] for folder in some if folder.name.startswith("job-")]
             rows = self._store.rows(sa.select(JOBS).where(JOBS.c.id.in_(names)))
-            wanted = {self._jobs.folder(row): row.state in KEPT for row in rows}
+            wanted = {self._jobs.folder(row): row.state in KEPT and self._jobs.mine(row) for row in rows}
             for folder in some:
                 if not wanted.get(folder, folder not in quiet):
                     shutil.rmtree(folder, ignore_errors=True)
@@ -143,11 +157,13 @@ class Worker:
         now = time.time()
         waiting = sa.select(JOBS).where(JOBS.c.state.in_(OPEN), JOBS.c.lease < now).order_by(JOBS.c.created)
         for row in self._in_turn(self._store.rows(waiting)):
-            if not self._jobs.folder(row).is_dir():
+            if not (self._jobs.mine(row) and self._jobs.folder(row).is_dir()):
                 continue
-            mine = JOBS.update().where(JOBS.c.id == row.id, JOBS.c.lease < now, JOBS.c.state == row.state)
+            mine = JOBS.update().where(
+                JOBS.c.id == row.id, JOBS.c.spool.is_not_distinct_from(row.spool), JOBS.c.state == row.state
+            )
             state = "cancelling" if row.state == "cancelling" else "running"
-            taken = {"state": state, "owner": self._own, "lease": now + _LEASE, "starts": row.starts + 1}
+            taken = {"state": state, "spool": self._jobs.own, "lease": now, "starts": row.starts + 1}
             if self._store.write(mine.values(**taken)):
                 self._turn += 1
                 self._turns |= dict.fromkeys(_whose(row), self._turn)
@@ -160,9 +176,6 @@ class Worker:
         return sorted(rows, key=lambda row: [self._turns.get(each, 0) for each in _whose(row)])
 
     def _run(self, row: Any) -> None:
-        beating = threading.Event()
-        heart = threading.Thread(target=self._beat, args=(row.id, beating), daemon=True)
-        heart.start()
         problem, certificate = None, None
         try:
             with span("job", model=row.model, kind=row.kind):
@@ -172,14 +185,12 @@ class Worker:
             later = again.values(lease=time.time() + _AGAIN, starts=0)
             self._store.write(later, again.where(JOBS.c.state == "running").values(state="queued"))
             return
+        except Problem as error:
+            problem = error.detail
         except DPTextError as error:
-            said = in_words_of_the_api(str(error).replace(str(self._jobs.folder(row) / "input"), "the file"))
-            problem = _without_names(said, Wish.of(row.settings))
+            problem = self._said(error, row)
         except Exception as error:  # noqa: BLE001  # of whatever reads a text: its message could hold it
             problem = f"It failed with {type(error).__name__}."
-        finally:
-            beating.set()
-            heart.join()
         if certificate:
             (self._jobs.folder(row) / "input").unlink(missing_ok=True)
             paid = certificate.charged.number if certificate.charged else None
@@ -195,18 +206,20 @@ class Worker:
     def _ended(
         self, row: Any, before: str, state: str, problem: str | None, charge: int | None, sha256: str | None = None
     ) -> bool:
-        """End a job of this process that was in the state `before`; whether it was."""
-        mine = JOBS.update().where(JOBS.c.id == row.id, JOBS.c.owner == self._own, JOBS.c.state == before)
+        """End a job of this spool that was in the state `before`; whether it was."""
+        mine = JOBS.update().where(JOBS.c.id == row.id, JOBS.c.spool == self._jobs.own, JOBS.c.state == before)
         named = self._store.one(sa.select(KEYS.c.name).where(KEYS.c.prefix == row.prefix))
         who = f"{named.name if named else 'server'} ({row.prefix})"
         said = Event(who, f"job {state}", row.account, row.model, charge, sha256)
         return self._store.change(mine.values(**self._jobs.ended(state, problem, sha256)), said)
 
-    def _beat(self, name: str, over: threading.Event) -> None:
-        while not over.wait(_LEASE / 3):
-            with contextlib.suppress(DPTextError):
-                mine = JOBS.update().where(JOBS.c.id == name, JOBS.c.owner == self._own)
-                self._store.write(mine.values(lease=time.time() + _LEASE))
+    def _said(self, error: DPTextError, row: Any) -> str:
+        """An error in words of the API, without what the file names and where it lies."""
+        said = in_words_of_the_api(str(error).replace(str(self._jobs.folder(row) / "input"), "the file"))
+        if isinstance(error, DataError):
+            return _without_names(said, Wish.of(row.settings))
+        paths = (self._settings.spool, self._settings.models)
+        return f"It failed with {type(error).__name__}." if any(str(each) in said for each in paths) else said
 
     def _done(self, row: Any) -> Certificate:
         """Run a job to its end, and give its certificate."""
@@ -217,10 +230,13 @@ class Worker:
         # A kill came after it.
         whole = certificate_path(out).is_file() and not state_path(out).exists() and out.exists()
         if not whole and row.starts >= _STARTS:
-            raise PrivacyError(f"The gateway died each time in {_STARTS} starts of this job: it is given up.")
+            raise EndedError(f"The gateway died each time in {_STARTS} starts of this job: it is given up.")
+        if not whole:
+            self._require(row, wish, source)
+        tell = self._watch(row)
         if wish.kind == "synthesize":
             if not whole:
-                self._synthesize(row, wish, source, out, payment)
+                self._synthesize(row, wish, source, out, payment, tell)
             self._go_on(row)
             found = read_certificate(certificate_path(out))
             stream = found.charged.stream if found.charged else None
@@ -228,18 +244,6 @@ class Worker:
             return found
         if whole:
             return read_certificate(certificate_path(out))
-        last = 0.0
-
-        def tell(done: int) -> None:
-            nonlocal last
-            if time.monotonic() - last > _TELL:
-                last = time.monotonic()
-                further = JOBS.update().where(JOBS.c.id == row.id, JOBS.c.done < done)
-                self._store.write(further.values(done=done, starts=0))
-            if self._stop.is_set():
-                raise LedgerError("The gateway is stopping.")
-            self._go_on(row)
-
         with contextlib.closing(read_batches(source, wish.fields, format=wish.format)) as batches:
             next(batches, None)  # before anything is charged: a wrong name of a column costs nothing
         plan = Plan(
@@ -253,26 +257,72 @@ class Worker:
         mechanism = self._jobs.models.loaded(row.model)
         return privatize_file(source, out, mechanism, plan=plan, payment=payment, on_progress=tell)
 
+    def _require(self, row: Any, wish: Wish, source: Path) -> None:
+        """Refuse what cannot be done, before anything is charged."""
+        if not self._jobs.whole(row):
+            raise EndedError("The file is damaged: send it again, under another Idempotency-Key.")
+        if not row.lease:  # it begins
+            self._space.measure()
+            self._space.take(row.prefix, 0)
+        if wish.format is Format.PARQUET:  # some bytes of it may be any number of rows
+            self._require_few(_rows_of(source))
+
+    def _require_few(self, records: int) -> None:
+        if records > (most := self._settings.max_job_records):
+            raise EndedError(f"Expected at most {most:,} records of a job.")
+
+    def _watch(self, row: Any) -> Callable[[int], None]:
+        """What is told of so many records that are done, and raises where the job may not go on."""
+        last, end = 0.0, time.monotonic() + self._settings.job_seconds
+
+        def tell(done: int) -> None:
+            nonlocal last
+            if self._stop.is_set():
+                raise LedgerError("The gateway is stopping.")
+            self._go_on(row)
+            self._require_few(done)
+            if time.monotonic() > end:
+                raise EndedError(f"The job ran longer than {self._settings.job_seconds:,.0f} seconds.")
+            if time.monotonic() - last > _TELL:
+                last = time.monotonic()
+                self._space.measure()
+                self._space.require(row.prefix)
+                if row.kind != "synthesize":  # of a corpus nothing is told
+                    further = JOBS.update().where(JOBS.c.id == row.id, JOBS.c.done < done)
+                    self._store.write(further.values(done=done, starts=0))
+
+        return tell
+
     def _go_on(self, row: Any) -> None:
         if self._jobs.row(row.id).state == "cancelling":
-            raise CancelledError("Cancelled.")
+            raise EndedError("Cancelled.")
 
-    def _synthesize(self, row: Any, wish: Wish, source: Path, out: Path, payment: Payment) -> None:
+    def _synthesize(
+        self, row: Any, wish: Wish, source: Path, out: Path, payment: Payment, tell: Callable[[int], None]
+    ) -> None:
         spec = self._jobs.models.spec(row.model)
         if not isinstance(spec, SynthesisSpec):
             raise Problem(422, "no-synthesis", "This model answers each text: POST /v1/jobs.")
         pool = list(read_records(self._jobs.models.path(row.model) / POOL))
         for each in set(source.parent.iterdir()) - {source}:
             each.unlink()  # drawn by an attempt that was killed, and seen by nobody
-        found = run(
-            Private(source, wish.fields, {"format": wish.format}), spec.fit(public=pool), payment=payment, settled=False
-        )
+        corpus = _Watched(source, wish.fields, {"format": wish.format}, tell)
+        found = run(corpus, spec.fit(public=pool), payment=payment, settled=False)
         found.write(out, force=True)
 
 
 def _whose(row: Any) -> tuple[str, str]:
     """Names of the account and of the key of a job."""
     return f"account {row.account}", f"key {row.prefix}"
+
+
+def _rows_of(parquet: Path) -> int:
+    """How many a Parquet file says that it has; 0 where it cannot be read, which is said when it is read."""
+    arrow, reading = load_pyarrow()
+    with contextlib.suppress(arrow.ArrowException, OSError, ValueError, MemoryError):
+        found = reading.read_metadata(parquet)
+        return sum(found.row_group(each).num_rows for each in range(found.num_row_groups))
+    return 0
 
 
 def _touched(folder: Path) -> float:

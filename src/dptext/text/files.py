@@ -98,10 +98,10 @@ def write_first(path: Path, data: bytes) -> None:
     with writing(path), create_private(partial) as file:
         try:
             file.write(data)
-            _to_disk(file)
+            to_disk(file)
             with contextlib.suppress(FileExistsError):
                 os.link(partial, path)  # unlike a rename it never replaces a file
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
         finally:
             partial.unlink()
 
@@ -123,12 +123,12 @@ def new_folder(path: Path) -> Iterator[Path]:
                 if each.is_file():
                     each.chmod(_PRIVATE)
                     with each.open("rb+") as file:
-                        _to_disk(file)
+                        to_disk(file)
                 else:
-                    _sync_folder(each)
-            _sync_folder(partial)
+                    sync_folder(each)
+            sync_folder(partial)
             partial.rename(path)  # replaces an empty folder
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
@@ -254,19 +254,20 @@ def publish(
     """
     refuse_existing(path, force=force)
     with writing(path):
-        _to_disk(file)
+        to_disk(file)
         file.close()
         Path(partial).replace(path)
-    _sync_folder(Path(path).parent)
+    sync_folder(Path(path).parent)
 
 
-def _to_disk(file: IO[bytes]) -> None:
+def to_disk(file: IO[bytes]) -> None:
+    """What was written survives a loss of power, once the name in its folder does."""
     file.flush()
     os.fsync(file.fileno())
 
 
-def _sync_folder(folder: Path) -> None:
-    # Some file systems cannot sync a folder. The file itself is on the disk by then.
+def sync_folder(folder: Path) -> None:
+    """The names in a folder survive a loss of power, where the file system can do that."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

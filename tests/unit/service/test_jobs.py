@@ -3,26 +3,33 @@
 import asyncio
 import io
 import json
+import os
 import re
+import stat
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
+from fastapi.testclient import TestClient
 
-from dptext.errors import LedgerError
+from dptext.errors import ConfigError, LedgerError
 from dptext.ledger import database
 from dptext.ledger.database import Database
 from dptext.service import job_routes, worker
+from dptext.service.app import create_app
+from dptext.service.jobs import Jobs
 from dptext.service.problems import in_words_of_the_api
 from dptext.service.store import ANSWERS, EVENTS, JOBS, Store
 from dptext.service.work import Models
 from dptext.text import lines, row_checks
-from gateways import Served, served
+from gateways import Served, live, served
 
 FEW = [{"text": "secret", "label": "travel"}]
 LINE = b'{"text": "secret", "label": "travel"}\n'
@@ -309,7 +316,6 @@ def test_a_line_of_the_audit_log_is_written_with_the_end_of_a_job(
             return change(store, *given)
 
     monkeypatch.setattr(Store, "change", broken)
-    monkeypatch.setattr(worker, "_LEASE", 0.3)
     again = worker.Worker(fresh.gate.jobs, fresh.gate.answers)
     with pytest.raises(LedgerError):
         again._one()
@@ -324,7 +330,8 @@ def test_a_line_of_the_audit_log_is_written_with_the_end_of_a_job(
 
 
 def test_tables_of_an_older_gateway_get_the_new_column(fresh: Served) -> None:
-    fresh.gate.store.write(sa.text("ALTER TABLE gateway_jobs DROP COLUMN starts"))
+    for name in ("starts", "spool"):
+        fresh.gate.store.write(sa.text(f"ALTER TABLE gateway_jobs DROP COLUMN {name}"))
     Store(Database(fresh.folder / "books.db")).close()
     assert fresh.ended(fresh.job(LINE).json()["id"])["state"] == "done"
     names = {each["name"] for each in sa.inspect(fresh.gate.store._database._engine).get_indexes("gateway_jobs")}
@@ -447,3 +454,171 @@ def test_results_outlive_the_folder_of_their_model(fresh: Served) -> None:
     for file in (fresh.folder / "spool").glob("job-*/result*"):
         file.unlink()
     assert {json.loads(content)["type"] for _, content in asked()} == {"urn:dptext:no-file"}
+
+
+def test_a_job_that_the_account_cannot_pay_says_asked_left_missing(tmp_path: Path) -> None:
+    with served(tmp_path, epsilon=3.0) as gateway:
+        asked = [gateway.ended(gateway.job(LINE, f"job-number-{n}").json()["id"]) for n in range(2)]
+        assert [each["state"] for each in asked] == ["done", "failed"]
+        assert re.search(r"asked epsilon = 2 .* left 1 of 3, so 1 is missing", asked[1]["problem"])
+        assert "Nothing is charged" in asked[1]["problem"]
+        assert len(gateway.charges()) == 1
+
+
+def test_no_problem_of_a_job_says_where_files_lie(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: Path, target: Path, *__: object, **___: object) -> None:
+        raise ConfigError(f"Cannot write {target}: the disk is full.")
+
+    monkeypatch.setattr(worker, "privatize_file", full)
+    problem = fresh.ended(fresh.job(LINE).json()["id"])["problem"]
+    assert problem == "It failed with ConfigError. Nothing was charged."
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_two_gateways_and_one_ledger_run_a_job_once(tmp_path: Path, begun: bool) -> None:
+    """Its first gateway dies, before it began it or after, and comes back; meanwhile the other is asked, too."""
+    with served(tmp_path) as first:
+        first.gate.worker.close()
+        other = create_app(replace(first.gate.settings, spool=tmp_path / "other"))
+        name = first.job(LINE).json()["id"]
+        if begun:
+            first.gate.store.write(JOBS.update().values(state="running", lease=1.0, starts=1))
+        with TestClient(other) as client:
+            query = {"model": "labels", "label_field": "label"}
+            again = client.post("/v1/jobs", params=query, content=LINE, headers=first.headers(None, "first-job"))
+            assert (again.status_code, again.json()["id"]) == (200, name)
+            if not begun:
+                assert first.ended(name)["state"] == "done"
+            back = worker.Worker(first.gate.jobs, first.gate.answers)
+            back.start()
+            try:
+                assert first.ended(name)["state"] == "done"
+            finally:
+                back.close()
+            result = f"/v1/jobs/{name}/result"
+            found = [each.get(result, headers=first.headers()) for each in (first.client, client)]
+            assert [each.status_code for each in found] == ([200, 404] if begun else [404, 200])
+            assert {each.json()["type"] for each in found if each.status_code == 404} == {"urn:dptext:no-file"}
+            (charge,) = first.charges()
+            assert charge.release == first.ended(name)["certificate_sha256"]
+            here, there = (list(folder.glob("*-*/*")) for folder in (tmp_path / "spool", tmp_path / "other"))
+            assert [len(here), len(there)] == ([2, 0] if begun else [0, 2])
+            assert stat.S_IMODE((tmp_path / "other" / "id").stat().st_mode) == 0o600
+
+
+def test_a_file_that_another_gateway_runs_is_deleted_here(fresh: Served) -> None:
+    fresh.gate.worker.close()
+    name = fresh.job(LINE).json()["id"]
+    fresh.gate.store.write(JOBS.update().values(spool="elsewhere", state="running", lease=1.0))
+    again = worker.Worker(fresh.gate.jobs, fresh.gate.answers)
+    assert not again._one()
+    again.sweep()
+    assert list((fresh.folder / "spool").glob("*-*")) == []
+    assert fresh.gate.jobs.row(name).state == "running"
+
+
+def test_what_another_gateway_began_stays_its_own(fresh: Served) -> None:
+    """Also where it waits for its database, and is queued again: it may have shown what it paid for."""
+    fresh.gate.worker.close()
+    fresh.job(LINE)
+    fresh.gate.store.write(JOBS.update().values(spool="elsewhere", lease=1.0))
+    for _ in range(2):  # the file of the first upload, which no sweep found; and none
+        assert fresh.job(LINE).json()["state"] == "queued"
+        (row,) = fresh.gate.store.rows(sa.select(JOBS))
+        assert (row.spool, list((fresh.folder / "spool").glob("*-*"))) == ("elsewhere", [])
+
+
+@pytest.mark.parametrize("format", ["jsonl", "parquet"])
+def test_records_of_a_job_have_a_limit(tmp_path: Path, format: str) -> None:
+    """What a Parquet file says that it has is looked at before the charge."""
+    rows = 3_000
+    data = LINE * rows if format == "jsonl" else parquet({"text": ["a"] * rows, "label": ["travel"] * rows})
+    with served(tmp_path, max_job_records=1_000) as gateway:
+        failed = gateway.ended(gateway.job(data, format=format).json()["id"])
+        charge = "Nothing was charged." if format == "parquet" else "Charge 1 stays charged; nothing became visible."
+        assert failed["problem"] == f"Expected at most 1,000 records of a job. {charge}"
+        assert list((tmp_path / "spool").glob("*-*")) == []
+        assert gateway.ended(gateway.job(LINE, "a-small-job").json()["id"])["state"] == "done"
+
+
+@pytest.mark.parametrize("path", ["/v1/jobs", "/v1/synthesize"])
+def test_a_job_may_not_run_for_ever(tmp_path: Path, path: str) -> None:
+    with served(tmp_path, job_seconds=1e-6) as gateway:
+        model = "labels" if path == "/v1/jobs" else "topics"
+        failed = gateway.ended(gateway.job(LINE, path=path, model=model).json()["id"])
+        assert failed["state"] == "failed"
+        assert failed["problem"].startswith("The job ran longer than 0 seconds. ")
+        assert failed["problem"].endswith(("Charge 1 stays charged; nothing became visible.", "Nothing was charged."))
+
+
+def test_what_a_job_writes_counts_for_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "_TELL", 0.0)
+    data = LINE * 5_000
+    with served(tmp_path, spool_bytes_of_key=len(data) + 10_000) as gateway:
+        failed = gateway.ended(gateway.job(data).json()["id"])
+        assert failed["problem"].startswith("Expected at most 200,000 bytes in files of this key")
+        assert failed["problem"].endswith("Charge 1 stays charged; nothing became visible.")
+        assert list((tmp_path / "spool").glob("*-*")) == []
+
+
+def test_administrators_see_and_end_any_job_and_no_result(fresh: Served) -> None:
+    name = fresh.job(LINE).json()["id"]
+    fresh.ended(name)
+    admin = fresh.headers(fresh.admin)
+    seen = fresh.client.get(f"/v1/jobs/{name}", headers=admin)
+    assert (seen.status_code, seen.json()["state"]) == (200, "done")
+    for path in ("/result", "/certificate", "/words", "/events"):
+        assert fresh.client.get(f"/v1/jobs/{name}{path}", headers=admin).status_code == 403
+    releasing = fresh.gate.keys.create("both", account="second", scopes=("admin", "jobs"))
+    assert fresh.client.get(f"/v1/jobs/{name}/result", headers=fresh.headers(releasing)).status_code == 404
+    assert fresh.client.delete(f"/v1/jobs/{name}", headers=admin).json()["state"] == "expired"
+    (said,) = lines_of(fresh, "job deleted")
+    assert (said.who.split()[0], said.account) == ("boss", "reviews")
+
+
+def test_a_file_is_on_the_disk_before_it_is_taken(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    fresh.gate.worker.close()
+    sync, synced = os.fsync, []
+
+    def noted(handle: int) -> None:
+        synced.append(Path(os.readlink(f"/proc/self/fd/{handle}")))
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    assert fresh.job(LINE).status_code == 202
+    spool = fresh.folder / "spool"
+    file, upload = synced[:2]
+    assert (file.name, file.parent, upload.parent, spool in synced[2:]) == ("input", upload, spool, True)
+
+
+def test_a_damaged_file_is_not_charged(fresh: Served) -> None:
+    fresh.gate.worker.close()
+    name = fresh.job(LINE * 2).json()["id"]
+    (file,) = (fresh.folder / "spool").glob("job-*/input")
+    file.write_bytes(LINE)  # a power cut took the rest
+    worker.Worker(fresh.gate.jobs, fresh.gate.answers)._one()
+    told = fresh.ended(name)
+    assert told["state"] == "failed"
+    assert told["problem"].startswith("The file is damaged")
+    assert told["problem"].endswith("Nothing was charged.")
+    assert fresh.charges() == []
+
+
+def test_what_is_no_name_of_a_job_is_not_looked_for(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, row = [], Jobs.row
+    monkeypatch.setattr(Jobs, "row", lambda jobs, name: asked.append(name) or row(jobs, name))
+    for name in ("%00", "x", "A" * 32, "a" * 31, "a" * 32 + "%0A", "é" * 32, "'--"):
+        assert fresh.client.get(f"/v1/jobs/{name}", headers=fresh.headers()).json()["type"] == "urn:dptext:no-job"
+    assert asked == []
+
+
+def test_events_end_with_the_key(fresh: Served) -> None:
+    fresh.gate.worker.close()
+    name = fresh.job(LINE).json()["id"]
+    path = f"/v1/jobs/{name}/events"
+    with live(fresh.client.app) as url, httpx.stream("GET", url + path, headers=fresh.headers(), timeout=30) as answer:
+        lines = answer.iter_lines()
+        assert json.loads(next(lines).removeprefix("data: "))["state"] == "queued"
+        fresh.gate.keys.revoke(fresh.key.split("_")[1])
+        assert len([each for each, _ in zip(lines, range(8), strict=False) if each]) <= 2  # of one a second
+    assert fresh.gate.jobs.row(name).state == "queued"
