@@ -204,7 +204,7 @@ def test_what_it_would_cost_charges_nothing(fresh: Served) -> None:
 
 def test_nobody_in_who_does_not_belong(gateway: Served) -> None:
     keys = gateway.gate.keys
-    expired = keys.create("old", account="reviews", scopes=("privatize",), days=-1)
+    expired = keys.create("old", account="reviews", scopes=("privatize",), days=1e-9)
     revoked = keys.create("gone", account="reviews", scopes=("privatize",))
     keys.revoke(revoked.split("_")[1])
     other = gateway.key[:-1] + ("a" if gateway.key[-1] != "a" else "b")
