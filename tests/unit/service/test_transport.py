@@ -17,7 +17,7 @@ import pytest
 
 from dptext.cli.gateway import serve
 from dptext.errors import ConfigError, LedgerError
-from dptext.service import app, metrics, server, work
+from dptext.service import app, metrics, server
 from dptext.service.settings import Settings
 from dptext.service.store import JOBS
 from gateways import Served, live, logged, served
@@ -351,7 +351,7 @@ def test_no_other_telemetry_than_its_own(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("opentelemetry.trace.get_tracer_provider", lambda: told.traces)
     monkeypatch.setattr("opentelemetry.metrics.get_meter_provider", lambda: told.metrics)
     monkeypatch.setattr("opentelemetry._logs.get_logger_provider", lambda: told.logs)
-    monkeypatch.setattr(work, "privatize", fails)
+    monkeypatch.setattr("dptext.service.work.privatize", fails)
     with served(tmp_path) as gateway:
         assert gateway.privatize(FEW["records"]).status_code == 503
     assert told.mock_calls == []
