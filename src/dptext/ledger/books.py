@@ -230,10 +230,14 @@ class Ledger:
         )
 
     def weigh(self, account: str, request: Request, subjects: Iterable[str] | None = None) -> None:
-        """Raise BudgetExceededError where `charge` would for these subjects, or everyone; nothing is written."""
+        """Raise BudgetExceededError or IncomparableError where `charge` would for these subjects, or everyone.
+
+        Nothing is written.
+        """
         with self._database.reading() as connection:
             row = rows.account(connection, account)
             found = rows.to_account(row)
+            found.require_same_meaning(request)
             if subjects is None:
                 standings.weigh_everyone(connection, row, found, request)
                 return

@@ -67,7 +67,15 @@ def create_app(settings: Settings) -> FastAPI:
         gate.store.close()
         gate.ledger.close()
 
-    app = FastAPI(title="dptext gateway", version=__version__, lifespan=living, docs_url=None, redoc_url=None)
+    untold: Any = {"tracing": False, "metrics": False, "logs": False}  # they have messages of exceptions, and queries
+    app = FastAPI(
+        title="dptext gateway",
+        version=__version__,
+        lifespan=living,
+        docs_url=None,
+        redoc_url=None,
+        telemetry=untold,
+    )
     app.state.gate = gate
     problems.install(app)
     _models(app, gate)

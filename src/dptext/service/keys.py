@@ -7,10 +7,11 @@ import re
 import secrets
 import time
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
+from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.service.settings import Secret
 from dptext.service.store import KEYS, Event, Store
@@ -18,6 +19,8 @@ from dptext.service.store import KEYS, Event, Store
 SCOPES: Final = ("privatize", "jobs", "synthesize", "accounts", "metrics", "admin")
 _FORM: Final = re.compile(r"dptext_([0-9a-f]{12})_([0-9A-Za-z_-]{43})")
 _NAME: Final = re.compile(r"[\w .@-]{1,64}")
+_DAY: Final = 86_400
+_MOST_DAYS: Final = 36_500  # of a date that can be shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class Key:
     @property
     def who(self) -> str:
         """The name in the audit log."""
-        return f"{self.name} ({self.prefix})"
+        return _who(self.name, self.prefix)
 
 
 class Keys:
@@ -67,22 +70,27 @@ class Keys:
             raise ConfigError(f"Expected scopes among {', '.join(SCOPES)}, found {', '.join(scopes) or 'none'}.")
         if account is None and {"privatize", "jobs", "synthesize"} & set(scopes):
             raise ConfigError("Expected the account of a key that releases: --account NAME.")
-        prefix, random = secrets.token_hex(6), secrets.token_urlsafe(32)
-        now = time.time()
-        self._store.insert(
-            KEYS,
-            Event("administrator", "key created", account),
+        if days is not None:
+            _validate.positive(days=days)
+            _validate.within(0, _MOST_DAYS, days=days)
+        lasts = None if days is None else days * _DAY
+        key, prefix, add = self._new(
+            lasts, name=name, account=account, scopes=" ".join(scopes), models=" ".join(models)
+        )
+        self._store.change(add, Event("administrator", f"key created: {_who(name, prefix)}", account))
+        return key
+
+    def _new(self, lasts: float | None, **values: str | None) -> tuple[str, str, sa.Insert]:
+        """A key that lasts so many seconds, its prefix, and what adds it."""
+        prefix, random, now = secrets.token_hex(6), secrets.token_urlsafe(32), time.time()
+        add = KEYS.insert().values(
             prefix=prefix,
             hash=self._secret.mac("key", random.encode()),
-            name=name,
-            account=account,
-            scopes=" ".join(scopes),
-            models=" ".join(models),
             created=now,
-            expires=None if days is None else now + days * 86_400,
-            revoked=None,
+            expires=None if lasts is None else now + lasts,
+            **values,
         )
-        return f"dptext_{prefix}_{random}"
+        return f"dptext_{prefix}_{random}", prefix, add
 
     def find(self, given: str) -> Key | None:
         """The key, if it is one, is not revoked and has not expired. Of an unknown prefix a hash is compared, too."""
@@ -109,24 +117,46 @@ class Keys:
 
     def revoke(self, prefix: str) -> None:
         """End a key now; ConfigError where there is none."""
-        change = KEYS.update().where(KEYS.c.prefix == prefix, KEYS.c.revoked.is_(None)).values(revoked=time.time())
-        if not self._store.change(change, Event("administrator", "key revoked")):
-            raise ConfigError(f"There is no key {prefix!r} that could be revoked: see dptext keys list.")
+        row = self._row(prefix, "revoked")
+        change = KEYS.update().where(_holds(prefix)).values(revoked=time.time())
+        event = Event("administrator", f"key revoked: {_who(row.name, prefix)}", row.account)
+        if not self._store.change(change, event):
+            raise _none(prefix, "revoked")
 
     def rotate(self, prefix: str, *, days: float) -> str:
-        """A new key that may the same; the old one ends after so many days."""
-        row = self._store.one(sa.select(KEYS).where(KEYS.c.prefix == prefix, KEYS.c.revoked.is_(None)))
-        if row is None:
-            raise ConfigError(f"There is no key {prefix!r} that could be rotated: see dptext keys list.")
-        left = None if row.expires is None else (row.expires - row.created) / 86_400
-        new = self.create(
-            row.name,
+        """A new key that may the same; the old one ends after so many days. ConfigError where there is none."""
+        _validate.within(0, _MOST_DAYS, days=days)
+        row = self._row(prefix, "rotated")
+        key, new, add = self._new(
+            lasts=None if row.expires is None else row.expires - row.created,
+            name=row.name,
             account=row.account,
-            scopes=tuple(row.scopes.split()),
-            models=tuple(row.models.split()),
-            days=left,
+            scopes=row.scopes,
+            models=row.models,
         )
-        end = time.time() + days * 86_400
+        end = time.time() + days * _DAY
         ends = end if row.expires is None else min(end, row.expires)
-        self._store.write(KEYS.update().where(KEYS.c.prefix == prefix).values(expires=ends))
-        return new
+        change = KEYS.update().where(_holds(prefix)).values(expires=ends)
+        event = Event("administrator", f"key rotated: {_who(row.name, prefix)}, now {new}", row.account)
+        if not self._store.change(change, event, add):
+            raise _none(prefix, "rotated")
+        return key
+
+    def _row(self, prefix: str, what: str) -> sa.Row[Any]:
+        """Of a key that was not revoked; ConfigError where there is none."""
+        row = self._store.one(sa.select(KEYS).where(_holds(prefix)))
+        if row is None:
+            raise _none(prefix, what)
+        return row
+
+
+def _who(name: str, prefix: str) -> str:
+    return f"{name} ({prefix})"
+
+
+def _holds(prefix: str) -> sa.ColumnElement[bool]:
+    return (KEYS.c.prefix == prefix) & KEYS.c.revoked.is_(None)
+
+
+def _none(prefix: str, what: str) -> ConfigError:
+    return ConfigError(f"There is no key {prefix!r} that could be {what}: see dptext keys list.")

@@ -131,10 +131,12 @@ class Store:
             found = [connection.execute(each).rowcount for each in statements]
         return int(found[-1])
 
-    def change(self, statement: Any, event: Event) -> bool:
-        """Do this and write its line of the audit log, in one transaction; neither where it touches no row."""
+    def change(self, statement: Any, event: Event, *more: Any) -> bool:
+        """Do this, more, and its line of the audit log, in one transaction; nothing where it touches no row."""
         with self._database.writing() as connection:
             changed = connection.execute(statement).rowcount > 0
+            for each in more if changed else ():
+                connection.execute(each)
             if changed:
                 connection.execute(_line(event))
         return changed

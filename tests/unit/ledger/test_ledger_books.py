@@ -126,6 +126,9 @@ def test_what_cannot_be_added_up_is_refused(ledger: Ledger, raw: Raw) -> None:
         for subjects in (None, ["anna"], ["bert"]):
             with pytest.raises(error, match=said):
                 ledger.charge(name, asked, key="k", subjects=subjects)
+            if asked.events == request(1.0).events and asked.terms == request(1.0).terms:  # of another unit or relation
+                with pytest.raises(error, match=said):
+                    ledger.weigh(name, asked, subjects=subjects)
     assert raw.dump() == before
 
 

@@ -97,8 +97,15 @@ def test_the_steps_in_a_clean_environment(tmp_path: Path, postgres: Server) -> N
         return re.sub("|".join(places), lambda found: places[found[0]], text)
 
     command = [*setup["entrypoint"], *(here(each) for each in setup["command"])]
-    told = subprocess.run(command, check=True, capture_output=True, text=True, env=given, cwd="/").stdout
-    key = re.search(r"dptext_[0-9a-f]{12}_\S{43}", told)[0]
+
+    def run(*steps: str) -> list[str]:
+        told = subprocess.run(steps, check=True, capture_output=True, text=True, env=given, cwd="/").stdout
+        return re.findall(r"dptext_[0-9a-f]{12}_\S{43}", told)
+
+    _, key = run(*command)
+    assert run(*command) == []  # a second time it makes no key
+    more = "dptext keys create more --account reviews --scope privatize --key-file /data/gateway.key"
+    assert len(run(*setup["entrypoint"], here(more))) == 1
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]

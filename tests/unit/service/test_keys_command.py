@@ -2,11 +2,19 @@
 
 import json
 import re
+import secrets
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from commands import dptext
+from dptext.errors import LedgerError
+from dptext.ledger.database import Database
+from dptext.service.keys import Keys
+from dptext.service.settings import Secret
+from dptext.service.store import Store
 
 
 @pytest.fixture
@@ -38,6 +46,28 @@ def test_a_key_is_made_listed_rotated_and_revoked(books: Path) -> None:
     again = dptext("keys", "revoke", new.split("_")[1], "--ledger", books)
     assert again.returncode == 2
     assert "no key" in again.stderr
+    with closing(sqlite3.connect(books)) as database:
+        log = database.execute("SELECT who, account, event FROM gateway_events ORDER BY number").fetchall()
+    later = new.split("_")[1]
+    assert log == [
+        ("administrator", "reviews", f"key created: team ({prefix})"),
+        ("administrator", "reviews", f"key rotated: team ({prefix}), now {later}"),
+        ("administrator", "reviews", f"key revoked: team ({later})"),
+    ]
+
+
+def test_a_rotation_is_whole_or_nothing(books: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(Database(books))
+    keys = Keys(store, Secret.at(tmp_path / "secret"))
+    made = keys.create("team", account="reviews", scopes=("privatize",))
+    before = keys.listed()
+    monkeypatch.setattr(secrets, "token_hex", lambda _: made.split("_")[1])  # a prefix that is taken
+    with pytest.raises(LedgerError):
+        keys.rotate(made.split("_")[1], days=0)
+    assert keys.listed() == before
+    assert keys.find(made) is not None
+    assert len(store.events(None, 9)) == 1
+    store.close()
 
 
 @pytest.mark.parametrize(
@@ -47,12 +77,27 @@ def test_a_key_is_made_listed_rotated_and_revoked(books: Path) -> None:
         (("team", "--scope", "all", "--account", "reviews"), "Expected scopes among"),
         (("team", "--scope", "privatize", "--account", "other"), "other"),
         (("<script>", "--scope", "metrics"), "name of a key"),
+        (("team", "--scope", "metrics", "--days", "nan"), "Expected days=nan to be a number"),
+        (("team", "--scope", "metrics", "--days", "inf"), "Expected days=inf > 0 and finite"),
+        (("team", "--scope", "metrics", "--days", "0"), "Expected days=0.0 > 0"),
+        (("team", "--scope", "metrics", "--days", "1e9"), "Expected days=1000000000.0 in [0, 36500]"),
     ],
 )
 def test_keys_that_are_not_made(books: Path, arguments: tuple[str, ...], message: str) -> None:
     found = dptext("keys", "create", *arguments, "--ledger", books)
     assert found.returncode == 2
     assert message in found.stderr
+    assert not json.loads(dptext("keys", "list", "--json", "--ledger", books).stdout)
+
+
+@pytest.mark.parametrize("days", ["nan", "inf", "-1"])
+def test_an_old_key_does_not_hold_for_ever(books: Path, days: str) -> None:
+    made = dptext("keys", "create", "team", "--scope", "metrics", "--days", 1, "--ledger", books).stdout
+    before = dptext("keys", "list", "--json", "--ledger", books).stdout
+    found = dptext("keys", "rotate", made.split("_")[1], "--days", days, "--ledger", books)
+    assert found.returncode == 2
+    assert "Expected days=" in found.stderr
+    assert dptext("keys", "list", "--json", "--ledger", books).stdout == before
 
 
 def test_a_gateway_needs_models_books_and_a_secret_of_its_own(books: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import httpx
 import pytest
@@ -335,3 +336,19 @@ def test_a_ledger_that_fails_while_a_key_is_looked_for(tmp_path: Path, monkeypat
     with served(tmp_path) as gateway:
         monkeypatch.setattr(gateway.gate.keys, "find", away)
         assert kind(gateway.privatize(FEW["records"])) == "ledger"
+
+
+def test_no_other_telemetry_than_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FastAPI tells a configured OpenTelemetry messages of exceptions, which may hold a text."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("secret")
+
+    told = MagicMock()
+    monkeypatch.setattr("opentelemetry.trace.get_tracer_provider", lambda: told.traces)
+    monkeypatch.setattr("opentelemetry.metrics.get_meter_provider", lambda: told.metrics)
+    monkeypatch.setattr("opentelemetry._logs.get_logger_provider", lambda: told.logs)
+    monkeypatch.setattr("dptext.service.work.privatize", fails)
+    with served(tmp_path) as gateway:
+        assert gateway.privatize(FEW["records"]).status_code == 503
+    assert told.mock_calls == []
