@@ -65,7 +65,7 @@ class EndedError(PrivacyError):
     """The job was cancelled, or passed a limit."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Watched(Private):
     """A private corpus that may not be read for ever."""
 

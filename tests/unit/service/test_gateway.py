@@ -579,6 +579,7 @@ def test_a_draw_that_a_kill_cut_is_not_left_in_the_spool(fresh: Served, monkeypa
             cut.append(path.with_name(f".{path.name}.0123abcd.partial"))
             cut[0].write_text("another draw")
             raise LedgerError("It ends here.")
+        assert not cut[0].exists()  # it is gone before there is another
         return write(found, path, **given)
 
     monkeypatch.setattr(Synthesized, "write", killed)
