@@ -1,7 +1,7 @@
 """How many texts a second a gateway releases to eight clients, against the library itself; latency and memory.
 
     python benchmarks/gateway.py [--seconds 60] [--texts 50] [--models candidates adept] [--minutes M]
-                                [--clients 8] [--ledger URL]
+                                [--clients 8] [--threads 2] [--ledger URL]
 
 A client asks again as soon as it has its answer; each answer is a charge of its own. The library releases batches of
 the same size in a loop of one process, before and after, without charges. Exits 1 where the gateway has less than .9 of
@@ -72,6 +72,7 @@ def main() -> int:
     parser.add_argument("--models", nargs="*", default=["candidates", "adept"])
     parser.add_argument("--minutes", type=float, default=0.0)
     parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--threads", type=int, default=2, help="calls that the gateway draws at once")
     parser.add_argument("--ledger")
     given = parser.parse_args()
     missed = False
@@ -92,6 +93,7 @@ def main() -> int:
             port = taken.getsockname()[1]
         command = [str(Path(sys.executable).with_name("dptext")), "serve", "--models", str(folder / "models")]
         command += ["--ledger", location, "--port", str(port), "--requests-a-minute", "1000000"]
+        command += ["--threads", str(given.threads)]
         server = subprocess.Popen([*command, "--key-file", str(key_file)], env={**os.environ, "OMP_NUM_THREADS": "1"})
         url = f"http://127.0.0.1:{port}"
         try:

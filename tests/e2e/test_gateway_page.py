@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -224,8 +225,11 @@ def test_a_key_sees_what_it_may(page: Page) -> None:
 
 
 @contextmanager
-def single_sign_on(url: str, key: str) -> Iterator[tuple[str, list[tuple[str, int]]]]:
-    """A proxy that demands its cookie and gives the gateway a key: its address, and what it answered."""
+def single_sign_on(url: str, key: str, stranger: dict[str, Any]) -> Iterator[tuple[str, list[tuple[str, int]]]]:
+    """A proxy that demands its cookie and gives the gateway a key: its address, and what it answered.
+
+    Strangers get the `status`, `headers` and `body` of `stranger`.
+    """
     answered: list[tuple[str, int]] = []
     hop = {"connection", "content-length", "date", "server", "transfer-encoding"}
 
@@ -235,7 +239,7 @@ def single_sign_on(url: str, key: str) -> Iterator[tuple[str, list[tuple[str, in
             if self.path == "/sign-on":
                 self.answer(302, {"Set-Cookie": "who=ann; HttpOnly; SameSite=Lax; Path=/", "Location": "/"})
             elif "who=ann" not in self.headers.get("Cookie", ""):
-                self.answer(401, {})
+                self.answer(**{"status": 401, "headers": {}, **stranger})
             else:
                 given = {name: self.headers[name] for name in ("Content-Type", "Idempotency-Key") if self.headers[name]}
                 given["Authorization"] = f"Bearer {key}"
@@ -277,8 +281,9 @@ ELSEWHERE = """(() => { window.barred = 0;
 
 def test_a_proxy_that_knows_its_visitors_by_a_cookie(page: Page) -> None:
     shown = page.shown
-    with single_sign_on(page.url, page.key) as (url, answered):
-        page.hosts.append(url)
+    stranger: dict[str, Any] = {}
+    with single_sign_on(page.url, page.key, stranger) as (url, answered):
+        page.hosts += [url, "https://sign-in.example/"]  # where the proxy redirects to
         shown.visit(f"{url}sign-on")
         page.status("Signed in. 2 models")
         page.until("budget", "of 9 spent")
@@ -287,7 +292,22 @@ def test_a_proxy_that_knows_its_visitors_by_a_cookie(page: Page) -> None:
         page.status("Released 1 text")
         page.until("budget", "2 of 9 spent")
 
+        # The session ends in the middle of a release, in each way in which proxies say so, and begins again elsewhere.
+        ways = [{}, {"status": 302, "headers": {"Location": "https://sign-in.example/"}}]
+        ways.append({"status": 200, "headers": {"Content-Type": "text/html"}, "body": b"<h1>Sign in</h1>"})
+        for spent, way in zip("468", ways, strict=True):
+            stranger.clear()
+            stranger.update(way)
+            shown.call("Network.clearBrowserCookies")
+            page.type("texts", f"my secret trip {spent}")
+            page.press("#texts-form button")
+            page.status("Your session with the proxy has ended. Open this address in another tab and sign in.")
+            shown.value("fetch('/sign-on').then(() => 0)")
+            page.status("Released 1 text")
+            page.until("budget", f"{spent} of 9 spent")
+
         # The browser has the cookie still, and sends it for a page at another port of the host; nothing is released.
+        stranger.clear()
         answered.clear()
         shown.call("Page.setBypassCSP", enabled=True)
         shown.visit(page.url)
@@ -295,7 +315,7 @@ def test_a_proxy_that_knows_its_visitors_by_a_cookie(page: Page) -> None:
         shown.until("window.barred === 2")
         posted = sorted(each for each in answered if each[0] != "GET")
         assert posted == [("OPTIONS", 401), ("POST", 400)]  # a job without Idempotency-Key
-        assert len(list(page.ledger.log("reviews"))) == 1
+        assert len(list(page.ledger.log("reviews"))) == 4
     shown.console.clear()  # the browser says there what it barred
 
 

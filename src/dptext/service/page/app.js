@@ -17,11 +17,22 @@ const number = (text) => Number(String(text).replaceAll(",", "")) || 0;
 const sleep = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
 const acting = (task) => (event) => task(event).catch((error) => say(error.message, true));
 
+// Whether a proxy answered with its way to sign in: the gateway redirects nobody, and its refusals are JSON.
+function strange(found) {
+  const kind = found.headers.get("Content-Type") || "";
+  return found.type === "opaqueredirect" || (found.ok && kind.includes("html")) ||
+    ([401, 403].includes(found.status) && !kind.includes("json"));
+}
+
 async function ask(path, options = {}) {
   const headers = { ...(key && { Authorization: `Bearer ${key}` }), ...options.headers };
   // A proxy with single sign-on knows its visitor by a cookie. Pages elsewhere release nothing by it: Idempotency-Key,
   // like Authorization, is a header for which a browser asks the gateway first, which lets none.
-  const found = await fetch(path, { ...options, headers, cache: "no-store", credentials: "same-origin" });
+  const found = await fetch(path,
+    { ...options, headers, cache: "no-store", credentials: "same-origin", redirect: "manual" });
+  if (strange(found)) {
+    throw new Error("Your session with the proxy has ended. Open this address in another tab and sign in.");
+  }
   if (found.ok) return found;
   const said = await found.json().catch(() => ({}));
   const numbers = said.asked ? ` Asked ${said.asked}, left ${said.left}, missing ${said.missing}.` : "";
