@@ -169,11 +169,12 @@ def test_a_visit(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     shown.screenshot(PICTURES / "topics.png")
 
     # Both are in the list, and an address that is gone back to shows its job.
+    shown.until("document.querySelectorAll('#jobs-list a').length === 2")
     ids = shown.value("[...document.querySelectorAll('#jobs-list a')].map((each) => each.hash.slice(1))")
-    assert len(ids) == 2
     assert shown.value("location.hash") == f"#{ids[0]}"
-    shown.value("history.back(), 0")
+    shown.value("document.getElementById('status').textContent = '', history.back(), 0")
     page.until("job-state", "The job (labels) is done")
+    page.status("The job is done")
     page.press(".skip")
     assert shown.value("location.hash") == f"#{ids[1]}"
     assert shown.value("document.activeElement.id") == "main"

@@ -333,10 +333,10 @@ async function follow(id) {
     $("job-progress").hidden = $("job-cancel").hidden = !open;
     if (open) continue;
     if (job.state === "done") await finished(job);
+    say(`The job ${STATES[job.state]}.`, job.state !== "done");
     await showBudget();
     await showModel();
     await showJobs();
-    say(`The job ${STATES[job.state]}.`, job.state !== "done");
     return;
   }
 }
