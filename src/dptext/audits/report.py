@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from decimal import ROUND_FLOOR, Context
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -186,17 +186,21 @@ def scores_of(
     return scores, plain
 
 
-class _Row(Protocol):
-    @property
-    def name(self) -> str: ...
+class InferenceRow(Result):
+    """How well one attacker did: a line of the table, with the fields `CELLS` by the heading of their column."""
 
-    @property
-    def accuracy(self) -> Estimate: ...
+    __slots__ = ()
 
-    def cells(self) -> Mapping[str, Estimate]: ...
+    CELLS: ClassVar[tuple[tuple[str, str], ...]]
+    name: str
+    accuracy: Estimate
+
+    def cells(self) -> dict[str, Estimate]:
+        """The numbers by the heading of their column."""
+        return {head: getattr(self, name) for head, name in self.CELLS}
 
 
-Row = TypeVar("Row", bound=_Row)
+Row = TypeVar("Row", bound=InferenceRow)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,10 +76,7 @@ def read_table(folder: Path) -> list[stored.TableRow]:
             f"Expected {stored.JSON_FILE} in the schema of this version of dptext: a list of at least one row. Run "
             "`dptext compare` with this version."
         )
-    return [
-        _read(stored.TableRow, item, f"row {number} of {stored.JSON_FILE}")
-        for number, item in enumerate(found, start=1)
-    ]
+    return [_read(stored.TableRow, item, f"row {i} of {stored.JSON_FILE}") for i, item in enumerate(found, start=1)]
 
 
 def read_about(folder: Path) -> stored.About:
@@ -176,19 +173,10 @@ class Folder:
         self, experiment: Experiment, corpora: Mapping[str, Json], *, command: str, counts: stored.CellCounts
     ) -> None:
         """Write `experiment.json`."""
-        about = stored.About.model_validate(
-            {
-                "name": experiment.name,
-                "written": datetime.now(UTC).date().isoformat(),
-                "version": version("dptext"),
-                "machine": {"cores": processors(), "memory_gib": round(memory_mib() / 1024, 1)},
-                "command": command,
-                "toml": experiment.toml,
-                "corpora": corpora,
-                "cells": counts,
-            }
-        )
-        write_json(self.path / stored.EXPERIMENT, about.model_dump())
+        machine = {"cores": processors(), "memory_gib": round(memory_mib() / 1024, 1)}
+        data = {"name": experiment.name, "written": datetime.now(UTC).date().isoformat(), "version": version("dptext")}
+        data |= {"machine": machine, "command": command, "toml": experiment.toml, "corpora": corpora, "cells": counts}
+        write_json(self.path / stored.EXPERIMENT, stored.About.model_validate(data).model_dump())
 
     def tabulate(self, signatures: Sequence[str]) -> None:
         """Write the table of all finished cells, in the order of the grid."""

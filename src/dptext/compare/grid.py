@@ -128,12 +128,10 @@ def _cell(
 
 def _labelled(kind: str, values: Mapping[str, Json], labels: tuple[str, ...]) -> dict[str, Json]:
     """The settings, and those of a mechanism within, with the corpus's labels where they take some and have none."""
-    found = {
-        key: _labelled(str(value["kind"]), value, labels)
-        if isinstance(value, dict) and value.get("kind") in SPECS
-        else value
-        for key, value in values.items()
-    }
+    found = dict(values)
+    for key, value in values.items():
+        if isinstance(value, dict) and value.get("kind") in SPECS:
+            found[key] = _labelled(str(value["kind"]), value, labels)
     if labels and "labels" not in found and any(item.name == "labels" for item in setting_fields(_SETTINGS[kind])):
         found["labels"] = list(labels)
     return found

@@ -201,12 +201,8 @@ def _guarantee_faults(row: MeasuredRow, asked: Asked) -> Iterable[str]:
 #: How the table of the package is made anew.
 MADE_BY: Final = "dptext compare EXPERIMENT.toml --out DIR; dptext recommend --table DIR --reduce FILE"
 
-_METRICS: Final = (
-    FIDELITY,
-    LABEL_KEPT,
-    "classification.accuracy_true_labels",
-    *(metric for metrics, _ in TASKS.values() for metric in metrics),
-)
+_OF_TASKS: Final = (metric for metrics, _ in TASKS.values() for metric in metrics)
+_METRICS: Final = (FIDELITY, LABEL_KEPT, "classification.accuracy_true_labels", *_OF_TASKS)
 
 
 def reduced(table: MeasuredTable) -> MeasuredTable:

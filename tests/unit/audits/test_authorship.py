@@ -15,7 +15,7 @@ import pytest
 from scipy.stats import binom
 from sklearn.metrics import f1_score
 
-from dptext.audits.bounds import reconstruction_bound
+from dptext.audits.bounds import epsilon_from_attribution, mean_chance, reconstruction_bound
 from dptext.audits.inference import authorship_report
 from dptext.audits.inference.authorship import (
     AuthorSplit,
@@ -25,13 +25,7 @@ from dptext.audits.inference.authorship import (
     split_authors,
     train_ngrams,
 )
-from dptext.audits.inference.authorship_report import (
-    AuthorJudge,
-    AuthorshipReport,
-    bundles,
-    epsilon_from_attribution,
-    mean_chance,
-)
+from dptext.audits.inference.authorship_report import AuthorJudge, AuthorshipReport, bundles
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate, clopper_pearson_lower
 from dptext.mechanism import Traits

@@ -196,7 +196,7 @@ def certify(
     second: Floats,
     alphas: Sequence[float],
     *,
-    models: Sequence[RatioModel],
+    models: Sequence[RatioModel] = tuple(RatioModel),
     delta: float,
     confidence: float,
     seed: int,

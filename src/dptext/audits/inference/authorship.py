@@ -210,19 +210,10 @@ def attribute_releases(
     same = mean_cosine(space.at(originals), space.at(originals), seed=seed, confidence=confidence)
     most = np.tile(np.bincount(learned, minlength=len(names)).astype(np.float64), (len(true), 1))
     overlap = shared_texts(training, attacked)
-    signature: dict[str, Json] = {
-        "attack": "authorship",
-        "authors": len(names),
-        "training": len(training),
-        "attacked": len(attacked),
-        "bundle": bundle,
-        "adaptive": bool(training_released),
-        "embedder": embedder.name,
-        "overlap": overlap,
-        "seed": seed,
-        "confidence": confidence,
-        "delta": delta,
-    }
+    signature: dict[str, Json] = {"attack": "authorship", "authors": len(names), "training": len(training)}
+    signature |= {"attacked": len(attacked), "bundle": bundle, "adaptive": bool(training_released)}
+    signature |= {"embedder": embedder.name, "overlap": overlap}
+    signature |= {"seed": seed, "confidence": confidence, "delta": delta}
     notes = [GARBAGE, NO_PROOF]
     if overlap:
         notes.append(f"{overlap:,} of the attacked texts are also training texts: the attacker knew them.")
@@ -230,7 +221,9 @@ def attribute_releases(
         notes.append(f"{len(true) - judge.units.size:,} attacked texts are left over and in no bundle.")
     return AuthorshipReport(
         attacks=tuple(judge.row(name, found, close) for name, found in scores.items()),
-        controls=tuple(judge.control(f"control: {name}, authors permuted", s, close) for name, s in scores.items()),
+        controls=tuple(
+            judge.row(f"control: {name}, authors permuted", s, close, control=True) for name, s in scores.items()
+        ),
         baselines=(
             *(judge.row(name, found, same) for name, found in plain.items()),
             judge.chance("chance", close),

@@ -1,24 +1,15 @@
 """What an authorship attack found: from scores of authors to shares of hits and to the bound on epsilon."""
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from dptext import _validate
-from dptext.audits.bounds import EpsilonLowerBound
-from dptext.audits.report import InferenceReport, Report, Result, exactly
+from dptext.audits.bounds import epsilon_from_attribution
+from dptext.audits.report import InferenceReport, InferenceRow, Report, exactly
 from dptext.errors import ConfigError
-from dptext.estimates import (
-    Estimate,
-    bonferroni,
-    check_part,
-    clopper_pearson,
-    clopper_pearson_lower,
-    clopper_pearson_upper,
-)
+from dptext.estimates import Estimate, clopper_pearson
 from dptext.privacy.guarantee import Relation, Unit
 from dptext.sampling.bootstrap import bootstrap
 from dptext.sampling.source import seeded
@@ -26,12 +17,10 @@ from dptext.types import Floats, Integers, Json
 
 #: In the second column the author must be among so many guesses.
 TOP_GUESSES: Final = 5
-#: Several times the rounding error of the float operations behind the bound.
-_LOG_SLACK: Final = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class AttributionRow(Result):
+class AttributionRow(InferenceRow):
     """How well one attacker named the authors of some texts, and how much the texts still say.
 
     The name is that of the attacker, and of what it attacked where that is not the releases. So many texts, or bundles,
@@ -54,14 +43,9 @@ class AttributionRow(Result):
     similarity: Estimate
     attributed: int
 
-    def cells(self) -> dict[str, Estimate]:
-        """The numbers by the heading of their column."""
-        return {
-            "accuracy": self.accuracy,
-            f"top {TOP_GUESSES}": self.top5,
-            "macro-F1": self.macro_f1,
-            "similarity": self.similarity,
-        }
+    CELLS = (
+        ("accuracy", "accuracy"), (f"top {TOP_GUESSES}", "top5"), ("macro-F1", "macro_f1"), ("similarity", "similarity")
+    )  # fmt: skip
 
 
 #: The notes that every report has.
@@ -125,34 +109,26 @@ class AuthorJudge:
     seed: int
     confidence: float
 
-    def row(self, name: str, scores: Floats, similarity: Estimate) -> AttributionRow:
-        """The row of an attack."""
-        return self._row(name, scores, self.true[self.units[:, 0]], similarity)
-
-    def control(self, name: str, scores: Floats, similarity: Estimate) -> AttributionRow:
-        """The row of scores that are held against permuted authors.
+    def row(self, name: str, scores: Floats, similarity: Estimate, *, control: bool = False) -> AttributionRow:
+        """The row of an attack; as a control scores are held against permuted authors.
 
         To shuffle the authors in training would be no better control. Texts of one author are alike and get the same
         wrong guess, so hits would not be independent and the interval too short.
         """
-        return self._row(name, scores, self.permuted(self.true[self.units[:, 0]]), similarity)
-
-    def _row(self, name: str, scores: Floats, true: Integers, similarity: Estimate) -> AttributionRow:
+        true = self.true[self.units[:, 0]]
+        true = self.permuted(true) if control else true
         ranked = self._ranked(scores[self.units].sum(axis=1))
-        hits = ranked == true[:, None]
-        return AttributionRow(
-            name,
-            clopper_pearson(int(hits[:, 0].sum()), len(true), confidence=self.confidence),
-            clopper_pearson(int(hits[:, :TOP_GUESSES].sum()), len(true), confidence=self.confidence),
-            bootstrap(
-                np.stack([true, ranked[:, 0]], axis=1),
-                lambda rows: _macro_f1(rows[:, 0], rows[:, 1], self.authors),
-                source=seeded(self.seed),
-                confidence=self.confidence,
-            ),
-            similarity,
-            len(true),
+        hits, pairs = ranked == true[:, None], np.stack([true, ranked[:, 0]], axis=1)
+        one, five = (
+            clopper_pearson(int(hits[:, :most].sum()), len(true), confidence=self.confidence)
+            for most in (1, TOP_GUESSES)
         )
+
+        def f1(rows: Integers) -> float:
+            return _macro_f1(rows[:, 0], rows[:, 1], self.authors)
+
+        macro = bootstrap(pairs, f1, source=seeded(self.seed), confidence=self.confidence)
+        return AttributionRow(name, one, five, macro, similarity, len(true))
 
     def chance(self, name: str, similarity: Estimate) -> AttributionRow:
         """The row of a guess at random: exact, with the F1 of the expected counts."""
@@ -198,49 +174,3 @@ def _macro_f1(true: Integers, given: Integers, authors: int) -> float:
     right = np.bincount(true[true == given], minlength=authors)
     seen = np.bincount(true, minlength=authors) + np.bincount(given, minlength=authors)
     return float(np.mean(2 * right[seen > 0] / seen[seen > 0]))
-
-
-def epsilon_from_attribution(
-    correct: int, texts: int, *, authors: int, delta: float = 0.0, confidence: float = 0.95, tests: int = 1
-) -> EpsilonLowerBound:
-    """Lower bound on a document-level epsilon from how many of `texts` were given to their true authors.
-
-    Let A authors have as many attacked texts each, fixed, at most 1e9 in all, with one release of each text. Let P_a be
-    the distribution of the output for a text that is drawn uniformly from those of author a: a mixture. Under (epsilon,
-    delta) for replacing one document, P(x)(S) <= e^eps P(y)(S) + delta for *any* two texts x and y. Averaged over both,
-    P_a(S) <= e^eps P_b(S) + delta. So the guess at the author is a guess among A equally likely inputs, and by
-    `bounds.reconstruction_bound`, whose proof asks no more of the P_a, its expected accuracy is s <= (e^eps + (A - 1)
-    delta) / (e^eps + A - 1). Turned round, e^eps >= (A - 1) (s - delta) / (1 - s).
-
-    The attacker is any function of one release that was fixed before the release was drawn. It may have learned from
-    other texts, from other releases, or from the attacked texts themselves. Given it and the texts, hits are
-    independent, because releases are, and have chances of their own. `mean_chance` bounds the mean of those from below.
-    The bound says nothing about bundles, where several releases are seen. It says nothing under a metric, and nothing
-    where a function that is revealed, such as the length, may differ between the texts. The error is divided among
-    `tests`, the attackers of which the best was chosen. ConfigError for counts that are not possible, or a setting out
-    of its range.
-    """
-    _validate.count(authors=authors, tests=tests)
-    _validate.probability(delta=delta)
-    check_part("correct", correct, "texts", texts)
-    if authors < 2 or texts % authors:
-        raise ConfigError(f"Expected texts={texts!r} to be as many of each of authors={authors!r} >= 2.")
-    low, miss = mean_chance(correct, texts, alpha=bonferroni(confidence, tests))
-    hit = (authors - 1) * (low - delta)
-    found = math.log(hit / miss) - _LOG_SLACK if hit > miss else 0.0
-    return EpsilonLowerBound(max(0.0, found), delta, confidence, tests)
-
-
-def mean_chance(correct: int, texts: int, *, alpha: float) -> tuple[float, float]:
-    """Lower bound on the mean s of n independent chances of which K came true, wrong with probability at most alpha.
-
-    Clopper-Pearson's limit l(k) is for equal chances: Pr[Bin(n, s) >= k] < alpha where l(k) > s. By Hoeffding 1956
-    (Annals of Mathematical Statistics 27, theorem 4) Pr[K >= k] <= Pr[Bin(n, s) >= k] for every k >= n s + 1, whatever
-    the chances of mean s. The bound is min(l(K), (K - 1) / n). It is wrong only where Pr[Bin(n, s) >= K] < alpha *and*
-    K > n s + 1. That is where K is at least the smallest k with both, and for that k Hoeffding's bound holds. Without
-    the second term a single hit could err more often: all of the chance may sit on one text. The bound is rounded down,
-    and beside it is one minus it, rounded up, from the counted misses.
-    """
-    low = clopper_pearson_lower(correct, texts, alpha=alpha)
-    miss = clopper_pearson_upper(texts - correct, texts, alpha=alpha)
-    return max(0.0, min(low, (correct - 1) / texts)), min(1.0, max(miss, (texts - correct + 1) / texts))

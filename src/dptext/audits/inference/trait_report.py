@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from dptext import _validate
-from dptext.audits.bounds import EpsilonLowerBound, accuracy_implies
-from dptext.audits.inference.authorship_report import epsilon_from_attribution
-from dptext.audits.report import InferenceReport, Result, exactly
+from dptext.audits.bounds import EpsilonLowerBound, accuracy_implies, epsilon_from_attribution
+from dptext.audits.report import InferenceReport, InferenceRow, Result, exactly
 from dptext.audits.roc import area_interval
 from dptext.estimates import Estimate, clopper_pearson
 from dptext.types import Booleans, Floats, Json, as_json
@@ -25,7 +24,7 @@ EMPTY_TEXTS: Final = "Empty texts hide every trait: read each accuracy with the 
 
 
 @dataclass(frozen=True, slots=True)
-class TraitRow(Result):
+class TraitRow(InferenceRow):
     """How well one attacker told the sets apart, and how much the texts still say.
 
     The name is that of the attacker, and of what it attacked where that is not the releases. So many texts were
@@ -47,14 +46,7 @@ class TraitRow(Result):
     similarity: Estimate
     attacked: int
 
-    def cells(self) -> dict[str, Estimate]:
-        """The numbers by the heading of their column."""
-        return {
-            "AUC": self.auc,
-            "accuracy": self.accuracy,
-            "epsilon needed": self.epsilon,
-            "similarity": self.similarity,
-        }
+    CELLS = (("AUC", "auc"), ("accuracy", "accuracy"), ("epsilon needed", "epsilon"), ("similarity", "similarity"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,15 +118,13 @@ class SetJudge:
     confidence: float
     delta: float
 
-    def row(self, name: str, scores: Floats, similarity: Estimate) -> TraitRow:
-        """The row of an attack."""
+    def row(self, name: str, scores: Floats, similarity: Estimate, *, control: bool = False) -> TraitRow:
+        """The row of an attack; as a control scores are held against permuted sets."""
+        if control:
+            return replace(self, true=self.permuted).row(name, scores, similarity)
         right = clopper_pearson(self.hits(scores), len(self.true), confidence=self.confidence)
         area = area_interval(scores[self.true], scores[~self.true], seed=self.seed, confidence=self.confidence)
         return TraitRow(name, area, right, epsilon_from_accuracy(right, delta=self.delta), similarity, len(self.true))
-
-    def control(self, name: str, scores: Floats, similarity: Estimate) -> TraitRow:
-        """The row of scores that are held against permuted sets."""
-        return replace(self, true=self.permuted).row(name, scores, similarity)
 
     def majority(self, similarity: Estimate) -> TraitRow:
         """The row of a guess at one set for every text: exact, as there are as many texts of each."""
@@ -147,6 +137,5 @@ class SetJudge:
 
     def bound(self, hits: int, *, tests: int) -> EpsilonLowerBound:
         """The bound on epsilon for so many hits, as for two authors."""
-        return epsilon_from_attribution(
-            hits, len(self.true), authors=2, delta=self.delta, confidence=self.confidence, tests=tests
-        )
+        given = {"delta": self.delta, "confidence": self.confidence}
+        return epsilon_from_attribution(hits, len(self.true), authors=2, tests=tests, **given)

@@ -28,43 +28,16 @@ from dptext.audits.membership.members import (
     train_on,
 )
 from dptext.audits.report import Result, signature_line
-from dptext.audits.roc import (
-    RATES,
-    Roc,
-    TruePositives,
-    area_interval,
-    check_scores,
-    curve,
-    epsilon_measured,
-    true_positives_at,
-)
+from dptext.audits.roc import Attack, attack, check_scores, epsilon_measured
 from dptext.audits.subjects import OnCount
 from dptext.embeddings.tfidf import fit_quietly, load_sklearn
 from dptext.errors import ConfigError
-from dptext.estimates import Estimate
 from dptext.privacy.guarantee import Relation, format_delta
 from dptext.text.records import Record
 from dptext.types import Floats, Json, fields_as_json
 
 #: Scores of the members and of the non-members, `(n,)` each, higher where the attacker believes "member".
 MemberScores = tuple[Floats, Floats]
-
-
-@dataclass(frozen=True, slots=True)
-class Attack(Result):
-    """How well one score told members from non-members.
-
-    The `auc` has an interval by bootstrap over records. The `tprs` are true positives at 0.1% and 1% false ones, the
-    `roc` those at 0.1% to 100%, for `dptext.report.roc_figure`.
-    """
-
-    name: str
-    auc: Estimate
-    tprs: tuple[TruePositives, ...]
-    roc: Roc
-
-    def __str__(self) -> str:
-        return "; ".join([f"AUC {self.auc}", *map(str, self.tprs)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +82,7 @@ class MembershipResult(Result):
             f"Membership inference, {self.members:,} members and {self.non_members:,} non-members",
             f"  attack    {self.main.name}: {self.main}",
             f"  control   {self.control.name}: {self.control}",
-            *(f"  baseline  {attack.name}: {attack}" for attack in self.baselines),
+            *(f"  baseline  {plain.name}: {plain}" for plain in self.baselines),
         ]
         lines.append(
             f"The counts amount to epsilon {epsilon.epsilon:.3g}{at} for {self.relation} of the training records, the "
@@ -136,14 +109,8 @@ class Measure:
     relation: Relation = Relation.REPLACE_ONE
 
     def attack(self, name: str, scores: MemberScores) -> Attack:
-        """AUC, true positives and curve of a score; ConfigError where there are no scores, or NaN."""
-        members, others = check_scores(f"{name}, member", scores[0]), check_scores(f"{name}, non-member", scores[1])
-        return Attack(
-            name,
-            area_interval(members, others, seed=self.seed, resamples=self.resamples, confidence=self.confidence),
-            tuple(true_positives_at(members, others, rate, confidence=self.confidence) for rate in RATES),
-            curve(members, others),
-        )
+        """What `roc.attack` finds of scores by these settings; ConfigError where there are none, or NaN."""
+        return attack(name, *scores, seed=self.seed, resamples=self.resamples, confidence=self.confidence)
 
     def result(
         self,
@@ -257,31 +224,27 @@ def shokri(
 
     shadow = trained(shadow_train, 1)
 
-    def features(model: Scorer, records: Sequence[Record]) -> Floats:
-        return top_scores(model, [record.text for record in records])
+    def features(model: Scorer, *sides: Sequence[Record]) -> MemberScores:
+        first, second = (top_scores(model, [record.text for record in side]) for side in sides)
+        return first, second
 
-    learned = _learned(features(shadow, shadow_train), features(shadow, shadow_out))
+    learned = _learned(*features(shadow, shadow_train, shadow_out))
 
     def scores(model: Scorer) -> MemberScores:
-        return learned(features(model, members)), learned(features(model, non_members))
+        first, second = map(learned, features(model, members, non_members))
+        return first, second
 
     control = trained(halves_of_both(members, non_members, rng), 2)
     overlap, sure = shared_texts([*members, *non_members], [*shadow_train, *shadow_out]), logit_confidence
     known = f"{overlap:,} of the attacker's {2 * len(shadow_train):,} records are the target's: the attacker knew them."
+    plain = {"loss threshold": (sure(target, members), sure(target, non_members))}
+    made: dict[str, Json] = {"shadow_train": len(shadow_train), "transform": transform is not None}
     return measure.result(
         (f"logistic regression on the top {TOP_SCORES} scores of a shadow classifier", scores(target)),
         ("the same on a classifier trained on half of both", scores(control)),
-        {
-            "loss threshold": (sure(target, members), sure(target, non_members)),
-            "no look at the model": blind_scores(members, non_members, seed=seed),
-        },
+        {**plain, "no look at the model": blind_scores(members, non_members, seed=seed)},
         notes=[PROXY, known] if overlap else [PROXY],
-        signature={
-            "attack": "shokri",
-            "shadow_train": len(shadow_train),
-            "transform": transform is not None,
-            "overlap": overlap,
-        },
+        signature={"attack": "shokri", **made, "overlap": overlap},
     )
 
 

@@ -26,7 +26,7 @@ from dptext.audits.report import Result
 from dptext.audits.subjects import OnCount
 from dptext.errors import ConfigError
 from dptext.text.records import Record
-from dptext.types import Booleans, Floats
+from dptext.types import Booleans, Floats, Json
 
 FEWEST_SHADOWS: Final = 4
 #: With so many shadows each record has its own variances; with fewer they are shared (Carlini et al., section 6.3).
@@ -100,23 +100,17 @@ def lira(
     def sides(scores: Floats) -> MemberScores:
         return scores[: len(members)], scores[len(members) :]
 
-    baselines = {
-        "loss threshold": sides(by_target),
-        "no look at the model": blind_scores(members, non_members, seed=seed),
-    }
+    blind = blind_scores(members, non_members, seed=seed)
+    variances = "own" if shadows >= OWN_VARIANCES_FROM else "shared"
+    made: dict[str, Json] = {"shadows": shadows, "variances": variances, "transform": transform is not None}
 
     def result(name: str, score: Callable[[Floats, Floats, Booleans], Floats]) -> MembershipResult:
         return measure.result(
             (f"LiRA, {name}, {shadows} shadows", sides(score(by_target, by_shadows, inside))),
             ("the same on a classifier trained on half of both", sides(score(by_control, by_shadows, inside))),
-            baselines,
+            {"loss threshold": sides(by_target), "no look at the model": blind},
             notes=[PROXY],
-            signature={
-                "attack": f"lira {name}",
-                "shadows": shadows,
-                "variances": "own" if shadows >= OWN_VARIANCES_FROM else "shared",
-                "transform": transform is not None,
-            },
+            signature={"attack": f"lira {name}", **made},
         )
 
     return LiraResult(result("online", online_scores), result("offline", offline_scores))

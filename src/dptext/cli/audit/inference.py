@@ -12,8 +12,17 @@ from dptext._wording import markdown_table
 from dptext.audits.features import shared_texts
 from dptext.audits.inference.authorship import attribute_releases, release_split, split_authors
 from dptext.audits.inference.authorship_report import AuthorshipReport
-from dptext.audits.inference.sets import LINEAR, MLP, TFIDF, TrainAttacker, split_sets, standard_attackers
-from dptext.audits.inference.trait import SetReleases, infer_trait_from_releases, release_sets
+from dptext.audits.inference.trait import (
+    LINEAR,
+    MLP,
+    TFIDF,
+    SetReleases,
+    TrainAttacker,
+    infer_trait_from_releases,
+    release_sets,
+    split_sets,
+    standard_attackers,
+)
 from dptext.audits.inference.trait_report import TraitReport
 from dptext.cli import answers, options
 from dptext.cli.answers import Lines, Printing, interval

@@ -9,17 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dptext.compare.pooled import Pooled
-from dptext.compare.report.summary import (
-    WHOLE,
-    Numbers,
-    first_rows,
-    is_bound,
-    measured,
-    names,
-    protects,
-    series_name,
-    without_folders,
-)
+from dptext.compare.report.summary import WHOLE, Numbers, first_rows, is_bound, measured, names, without_folders
 from dptext.compare.stored import KeptRow, Meaning, TableRow
 from dptext.privacy.guarantee import Basis, Unit, format_delta, format_epsilon
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY, RANDOM
@@ -98,31 +88,27 @@ def frontiers(rows: Rows) -> list[Frontier]:
 
 def meanings(rows: Iterable[KeptRow]) -> list[Meaning]:
     """What epsilon means for the mechanisms among the rows: whole documents first, then distances, corpora last."""
-    found = names(row.meaning for row in rows if not row.reference and _drawable(row))
+    found = names(row.meaning for row in rows if row.protects and row.epsilon and not row.reference)
     return sorted(found, key=lambda meaning: (meaning[3], meaning[2] is not None, meaning[0] != Unit.DOCUMENT))
 
 
 def undrawn(rows: Rows) -> list[str]:
     """Mechanisms that stand in no figure at all."""
     lines = [row for row in first_rows(rows).values() if not row.reference and not row.failed]
-    units = {(row.unit, row.whole) for row in lines if _drawable(row)}
-    return names(row.row for row in lines if not _drawable(row) and (row.unit, row.whole) not in units)
-
-
-def _drawable(row: KeptRow) -> bool:
-    return protects(row) and bool(row.epsilon)
+    units = {(row.unit, row.whole) for row in lines if row.protects and row.epsilon}
+    return names(row.row for row in lines if not (row.protects and row.epsilon) and (row.unit, row.whole) not in units)
 
 
 def _frontier(meaning: Meaning, lines: Rows, numbers: Numbers, metrics: Sequence[str]) -> Frontier:
     unit, relation, distance, whole = meaning
-    on = [row for row in lines if row.meaning == meaning and _drawable(row)]
+    on = [row for row in lines if row.meaning == meaning and row.protects and row.epsilon]
     # Without a guarantee there is no relation and no distance that could be mixed up.
     beside = [
-        row for row in lines if not row.reference and row.unit == unit and row.whole == whole and not protects(row)
+        row for row in lines if not row.reference and row.unit == unit and row.whole == whole and not row.protects
     ]
     shown = [*on, *beside]
-    own = names(series_name(row.row) for row in shown if not row.reference)
-    given = names(series_name(row.row) for row in on if row.label_only)
+    own = names(row.series for row in shown if not row.reference)
+    given = names(row.series for row in on if row.label_only)
     legend = [*((name, i) for i, name in enumerate(own)), *((name, -i) for i, name in enumerate(given, start=1))]
     panels: dict[str, tuple[Panel, ...]] = {}
     for metric in metrics:
@@ -154,9 +140,9 @@ def _panel(corpus: str, metric: str, rows: Rows, numbers: Numbers, styles: Seque
     series = []
     for name, style in styles:
         points = [
-            Point(row.row, row.epsilon if protects(row) else None, numbers[key], row.basis != Basis.CLAIMED)
+            Point(row.row, row.epsilon if row.protects else None, numbers[key], row.basis != Basis.CLAIMED)
             for row in rows
-            if row.corpus == corpus and series_name(row.row) == name and (key := (corpus, row.row, metric)) in numbers
+            if row.corpus == corpus and row.series == name and (key := (corpus, row.row, metric)) in numbers
         ]
         points.sort(key=lambda point: float("inf") if point.epsilon is None else point.epsilon)
         if points:
@@ -189,12 +175,12 @@ def _notes(meaning: Meaning, lines: Rows, on: Rows, beside: Rows) -> list[str]:
     if beside:
         notes.append(
             "Beside the axis, hollow, because nothing is guaranteed: "
-            f"{without_folders(', '.join(names(series_name(row.row) for row in beside)))}."
+            f"{without_folders(', '.join(names(row.series for row in beside)))}."
         )
     zero = names(row.row for row in lines if row.meaning == meaning and not row.reference and row.epsilon == 0)
     if zero:
         notes.append(f"Epsilon 0 has no place on a logarithmic axis: {without_folders(', '.join(zero))}.")
-    other = [row for row in lines if row.label_only and row.meaning != meaning and protects(row)]
+    other = [row for row in lines if row.label_only and row.meaning != meaning and row.protects]
     if meaning[3]:
         notes.append("label_only is not drawn: its epsilon is for each text, another thing. See the tables.")
     elif other and not any(row.label_only for row in on):

@@ -125,8 +125,6 @@ def _write(results: summary.Results, private: Mapping[str, Sequence[Sample]] | N
         warnings=sum(len(caution.items) for caution in warnings),
         samples=sum(len(group.items) for group in samples),
         private=sum(len(group.items) for group in kept or ()),
-        done=about.cells.done,
-        failed=about.cells.failed,
-        total=about.cells.total,
+        **about.cells.model_dump(),
         size=len(data),
     )

@@ -34,10 +34,7 @@ def compared_rows(rows: Sequence[TableRow]) -> list[tuple[str, str, str, str, st
             for key, value in own[0].chosen.items()
             if key != "kind"
         ]
-        stated, lifted = (
-            ", ".join(summary.names(map(summary.privacy, own))),
-            ", ".join(summary.names(map(summary.document_epsilon, own))),
-        )
+        stated, lifted = (", ".join(summary.names(map(of, own))) for of in (summary.privacy, summary.document_epsilon))
         found.append((name, own[0].kind, stated, lifted, ", ".join(settings)))
     return found
 

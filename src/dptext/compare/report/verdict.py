@@ -11,20 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from dptext.compare.pooled import short
+from dptext.compare.report import summary
 from dptext.compare.report.frontier import meanings
-from dptext.compare.report.summary import (
-    WHOLE,
-    Lines,
-    Numbers,
-    baselines,
-    distinct,
-    first_rows,
-    measured,
-    names,
-    protects,
-    series_name,
-    without_folders,
-)
 from dptext.compare.stored import REFUTED, KeptRow
 from dptext.privacy.guarantee import Basis, format_epsilon
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY
@@ -65,24 +53,25 @@ class _Answer:
 
 def verdict(rows: Iterable[KeptRow]) -> list[str]:
     """Whether a release is worth more than public text alone, and which keeps what, in one to three sentences."""
-    table = distinct(rows)
-    lines, numbers = first_rows(table), measured(table)
-    refuted = names(row.row for row in table if row.metric.endswith(REFUTED) and row.value)
+    table = summary.distinct(rows)
+    lines, numbers = summary.first_rows(table), summary.measured(table)
+    refuted = summary.names(row.row for row in table if row.metric.endswith(REFUTED) and row.value)
     said = []
     if refuted:
         more = f" and {len(refuted) - 3} others" if len(refuted) > 3 else ""
-        said = [f"An audit refutes what is claimed for {without_folders(', '.join(refuted[:3]))}{more}: do not use it."]
+        which = summary.without_folders(", ".join(refuted[:3]))
+        said = [f"An audit refutes what is claimed for {which}{more}: do not use it."]
     sound = [
         row
         for row in lines.values()
-        if protects(row) and not (row.failed or row.reference or row.basis == Basis.CLAIMED or row.row in refuted)
+        if row.protects and not (row.failed or row.reference or row.basis == Basis.CLAIMED or row.row in refuted)
     ]
     found = meanings(sound)
     if not found:
         return [*said, "No release has a guarantee that counts, so none can be said to protect anybody."]
     each, whole = ([meaning for meaning in found if meaning[3] is wanted][:1] for wanted in (False, True))
     answers = []
-    for metric, lead, meant in (*((metric, "", each) for metric in _SAID), (_TASK, f"{WHOLE}. ", whole)):
+    for metric, lead, meant in (*((metric, "", each) for metric in _SAID), (_TASK, f"{summary.WHOLE}. ", whole)):
         tried = [row for row in sound if row.meaning in meant and row.epsilon]
         if answer := _sentence(metric, tried, lines, numbers):
             answers.append(f"{lead}{answer}")
@@ -90,7 +79,7 @@ def verdict(rows: Iterable[KeptRow]) -> list[str]:
     return [*said, *(answers or [nothing])]
 
 
-def _sentence(metric: str, tried: Sequence[KeptRow], lines: Lines, numbers: Numbers) -> str:
+def _sentence(metric: str, tried: Sequence[KeptRow], lines: summary.Lines, numbers: summary.Numbers) -> str:
     groups: dict[str, list[KeptRow]] = {}
     for row in tried:
         if {(row.corpus, row.row, metric), (row.corpus, PUBLIC_ONLY, metric)} <= numbers.keys():
@@ -109,22 +98,24 @@ def _sentence(metric: str, tried: Sequence[KeptRow], lines: Lines, numbers: Numb
     if len({corpus for corpus, _ in lines}) == 1:
         return f"{lead}{found[0].start}: {found[0].numbers}{overlap}."
     parts = []
-    for state, start in names((answer.state, answer.start) for answer in found):
+    for state, start in summary.names((answer.state, answer.start) for answer in found):
         places = [f"{each.corpus} ({each.numbers})" for each in found if (each.state, each.start) == (state, start)]
-        parts.append(f"{'' if state == best else _ELSE[state]}{start} on {without_folders(', '.join(places))}".strip())
+        parts.append(
+            f"{'' if state == best else _ELSE[state]}{start} on {summary.without_folders(', '.join(places))}".strip()
+        )
     return f"{lead} {'; '.join(parts)}{overlap}."
 
 
-def _on_corpus(metric: str, rows: Sequence[KeptRow], lines: Lines, numbers: Numbers) -> _Answer:
+def _on_corpus(metric: str, rows: Sequence[KeptRow], lines: summary.Lines, numbers: summary.Numbers) -> _Answer:
     corpus = rows[0].corpus
     pairs = []
     for row in rows:
-        against = [PUBLIC_ONLY, *(baselines(row, lines) if metric == _MEANING else ())]
+        against = [PUBLIC_ONLY, *(summary.baselines(row, lines) if metric == _MEANING else ())]
         known = [numbers[key] for name in against if (key := (corpus, name, metric)) in numbers]
         pairs.append((row, numbers[corpus, row.row, metric], max(known, key=lambda number: number.high)))
     if better := [pair for pair in pairs if pair[1].low > pair[2].high]:
         row, own, other = min(better, key=lambda pair: (float(f"{pair[0].epsilon:.4g}"), -pair[1].value))
-        state, name = _BETTER, f"{series_name(row.row)} "
+        state, name = _BETTER, f"{row.series} "
     else:
         undecided = [pair for pair in pairs if pair[1].high >= pair[2].low]
         row, own, other = max(undecided or pairs, key=lambda pair: pair[1].value - pair[2].value)
@@ -136,5 +127,5 @@ def _on_corpus(metric: str, rows: Sequence[KeptRow], lines: Lines, numbers: Numb
     per = "for the whole corpus" if row.whole else per
     weak = " (which protects little)" if epsilon > _WEAK * 1.001 else ""
     start = f" from epsilon {format_epsilon(epsilon)} {per}{weak}" if state == _BETTER else ""
-    words = without_folders(f"{name}{short(own.value)} against {short(other.value)}")
-    return _Answer(corpus, state, without_folders(start), words, own.value - other.value)
+    words = summary.without_folders(f"{name}{short(own.value)} against {short(other.value)}")
+    return _Answer(corpus, state, summary.without_folders(start), words, own.value - other.value)
