@@ -50,12 +50,9 @@ def plan_cells(experiment: Experiment, labels: Mapping[str, tuple[str, ...]]) ->
 
 
 def _rows(experiment: Experiment, corpus: str, labels: tuple[str, ...]) -> Iterator[Cell]:
-    own = [
-        row
-        for plan in experiment.mechanisms
-        if not plan.corpora or corpus in plan.corpora
-        for row in _mechanism_rows(plan, corpus, labels, experiment.corpora[corpus].names)
-    ]
+    plans = (plan for plan in experiment.mechanisms if not plan.corpora or corpus in plan.corpora)
+    called = experiment.corpora[corpus].names
+    own = [row for plan in plans for row in _mechanism_rows(plan, corpus, labels, called)]
     names = [row.row for row in own]
     for name in names:
         if names.count(name) > 1:

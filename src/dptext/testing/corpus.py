@@ -278,13 +278,15 @@ def check_reading(case: CorpusCase) -> None:
         for path, held in ((whole, "\n".join([*lines[:40], "{", *lines[40:], _CANARY])), (empty, "")):
             with create_private(path) as file:
                 file.write(held.encode())
+
+        def read(source: Any) -> Run:
+            return case.run(Private(source, fields, {}).kept().corpus, replay=first)
+
         try:
             for source in ([*odd, *rows, *odd], whole):
-                second = case.run(Private(source, fields, {}).kept().corpus, replay=first)
-                _require_same(first, second, "a record that cannot be read")
-            for source in ([], empty):
-                second = case.run(Private(source, fields, {}).kept().corpus, replay=first)
-                require(first.found == second.found, "a corpus without records leaves what others do")
+                _require_same(first, read(source), "a record that cannot be read")
+            same = all(first.found == read(source).found for source in ([], empty))
+            require(same, "a corpus without records leaves what others do")
         except DataError:
             raise ContractError("a record that cannot be read, or none at all, ends no run") from None
 
@@ -320,12 +322,8 @@ def check_silence(case: CorpusCase) -> None:
 
 #: Every check by name, in the order in which they run.
 CORPUS_CHECKS: Final[dict[str, Callable[[CorpusCase], None]]] = {
-    "statement": check_statement,
-    "neighbours": check_neighbours,
-    "nothing": check_nothing,
-    "reading": check_reading,
-    "noise": check_noise,
-    "silence": check_silence,
+    check.__name__.removeprefix("check_"): check
+    for check in (check_statement, check_neighbours, check_nothing, check_reading, check_noise, check_silence)
 }
 
 

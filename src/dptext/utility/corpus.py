@@ -178,15 +178,10 @@ def corpus_kept(
         apart = told_apart(own, other, seed=seed)
     except ConfigError:  # one text many times, say
         apart = None
-    return CorpusKept(
-        frechet_distance(own, other),
-        covered(own, other),
-        covered(other, own),
-        apart,
-        topic_distance(*(space.at(side) for side in (sides[0], sides[1], sides[3])), seed=seed),
-        float(np.abs(shares[0] - shares[1]).sum()) if len(shares) == 2 else None,
-        float(np.mean(known)) if known else None,
-    )
+    topics = topic_distance(*(space.at(side) for side in (sides[0], sides[1], sides[3])), seed=seed)
+    mix = float(np.abs(shares[0] - shares[1]).sum()) if len(shares) == 2 else None
+    kept = float(np.mean(known)) if known else None
+    return CorpusKept(frechet_distance(own, other), covered(own, other), covered(other, own), apart, topics, mix, kept)
 
 
 #: Below this part of what one source would give the texts are of another domain. Measured with 50 to 3,000 texts:
@@ -266,14 +261,9 @@ def pool_fit(public: Texts, stand_ins: Texts, *, embedder: Embedder | None = Non
     nearest, among = _nearest(vectors, pool, own=False), _nearest(vectors, vectors, own=True)
     labels = {record.label for record in known} - {None}
     missing = Counter(record.label for record in given if labels and record.label not in labels)
-    return PoolFit(
-        bootstrap_mean(nearest, seed=seed),
-        bootstrap_mean(among, seed=seed),
-        float((nearest >= among).mean()),
-        len(others),
-        len(texts),
-        tuple(label for label, _ in missing.most_common() if label is not None),
-    )
+    lacking = tuple(label for label, _ in missing.most_common() if label is not None)
+    near, each_other = (bootstrap_mean(values, seed=seed) for values in (nearest, among))
+    return PoolFit(near, each_other, float((nearest >= among).mean()), len(others), len(texts), lacking)
 
 
 def _nearest(vectors: Floats | Singles, pool: Floats | Singles, *, own: bool) -> Floats:

@@ -204,7 +204,8 @@ def test_controls_and_chance(mechanism: Toy) -> None:
 
 
 def test_a_control_that_is_not_permuted_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(AuthorJudge, "control", AuthorJudge.row)
+    row = AuthorJudge.row
+    monkeypatch.setattr(AuthorJudge, "row", lambda *given, control=False: row(*given, control=False))
     found = attribute(IDENTITY, split(), embedder=HashedWords(), seed=2)
     assert not found.control_holds
     assert "do not rely" in found.to_markdown()

@@ -32,7 +32,7 @@ from dptext.estimates import Estimate, bonferroni, clopper_pearson, clopper_pear
 from dptext.privacy.guarantee import Basis, Guarantee
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.source import Randomness, secure
-from dptext.types import Integers
+from dptext.types import Integers, Json
 
 _FLOAT_SLACK = 1e-12
 
@@ -90,20 +90,18 @@ class Reconstruction(Result):
         """
         if self.dim is None or guarantee.basis is Basis.NONE:
             return None
-        tops = [found.top for found in self.tops]
-        confidence = self.report.confidence
-        return pools.feasible(guarantee.epsilon, self.dim, tops=tops, trials=self.trials, confidence=confidence)
+        tops, sure = [found.top for found in self.tops], self.report.confidence
+        return pools.feasible(guarantee.epsilon, self.dim, tops=tops, trials=self.trials, confidence=sure)
 
     def _reach(self, guarantee: Guarantee) -> list[str]:
         needed = self.feasible(guarantee)
         if self.dim is None or (needed is not None and needed <= self.candidates):
             return []
-        wrong = f"Noise as published for ADePT, claimed as epsilon {guarantee.epsilon:.6g}"
+        shows, pool, instead = "show", f"some {needed or 0:,} candidates, not with {self.candidates:,}", "use more, or"
         if needed is None:
-            pool = f"any pool of up to {pools.LARGEST_POOL:,} candidates"
-            return [f"{wrong}, would not show in {self.trials:,} trials with {pool}: use the audit whitebox."]
-        pool = f"some {needed:,} candidates, not with {self.candidates:,}"
-        return [f"{wrong}, would show in {self.trials:,} trials with {pool}: use more, or the audit whitebox."]
+            shows, pool, instead = "not show", f"any pool of up to {pools.LARGEST_POOL:,} candidates", "use"
+        wrong = f"Noise as published for ADePT, claimed as epsilon {guarantee.epsilon:.6g}, would {shows}"
+        return [f"{wrong} in {self.trials:,} trials with {pool}: {instead} the audit whitebox."]
 
 
 # Where the streams of a seeded run begin. The caller may have made the candidates from the first ones.
@@ -191,6 +189,9 @@ def reconstruct(
         return 1.0 if nothing else reconstruction_bound(claimed.epsilon, len(pool), top=top, delta=claimed.delta)
 
     found = tuple(TopSuccess(top, share(ranks, top), allowed(top), top / len(pool)) for top in kept)
+    signature: dict[str, Json] = {"candidates": len(pool), "tops": list(kept), "trials": trials, "adversary": str(kind)}
+    signature |= {"simulations": simulations} if simulated else {}
+    signature |= {"confidence": confidence, "delta": claimed.delta, "randomness": randomness.fingerprint[:12]}
     report = Report(
         attack="reconstruction",
         main=found[0].success,
@@ -205,16 +206,7 @@ def reconstruct(
         relation=claimed.relation,
         metric=None,
         reveals=claimed.reveals,
-        signature={
-            "candidates": len(pool),
-            "tops": list(kept),
-            "trials": trials,
-            "adversary": str(kind),
-            **({"simulations": simulations} if simulated else {}),
-            "confidence": confidence,
-            "delta": claimed.delta,
-            "randomness": randomness.fingerprint[:12],
-        },
+        signature=signature,
     )
     return Reconstruction(len(pool), trials, found, pool.shape[1] if isinstance(pool, np.ndarray) else None, report)
 

@@ -159,8 +159,7 @@ def release_chosen(
     for i, count in zip(*np.unique(chosen, return_counts=True), strict=True):
         parts.append(sample(subject, pool[int(i)], int(count), randomness, position=position))
         position += int(count)
-    place = np.empty(len(chosen), np.int64)
-    place[np.argsort(chosen, kind="stable")] = np.arange(len(chosen))
+    place = np.argsort(np.argsort(chosen, kind="stable"))
     vectors = [part for part in parts if isinstance(part, np.ndarray)]
     if vectors:
         return np.concatenate(vectors)[place]

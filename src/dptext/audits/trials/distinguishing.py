@@ -177,13 +177,12 @@ def distinguish(
             done += trials
         if np.shape(outputs[0])[1:] != np.shape(outputs[1])[1:]:
             raise ConfigError("Expected outputs of one kind and size for both inputs.")
-        first_runs, second_runs = outputs
-        known = _likelihood_ratio(subject, pair)
-        scores = _scores(first_runs, second_runs, settings, known)
-        bound, event = best_bound(scores, first_runs, second_runs, settings)
-        main = accuracy_of_best(scores, first_runs, second_runs, settings)
+        runs, known = outputs[0], _likelihood_ratio(subject, pair)
+        scores = _scores(outputs[0], outputs[1], settings, known)
+        bound, event = best_bound(scores, outputs[0], outputs[1], settings)
+        main = accuracy_of_best(scores, outputs[0], outputs[1], settings)
         half = trials // 2  # both halves are of one input, so there is nothing to find
-        apart, one, other = replace(settings, trials=half), first_runs[:half], first_runs[half : 2 * half]
+        apart, one, other = replace(settings, trials=half), runs[:half], runs[half : 2 * half]
         control = accuracy_of_best(_scores(one, other, apart, known), one, other, apart)
         found.append((pair.per_distance(bound), pair, event, (main, exactly(0.5, confidence), control)))
     bound, pair, event, numbers = max(found, key=lambda each: each[0])

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from typer import Option
 
@@ -86,17 +86,9 @@ def authorship(
         with counted("releases", "texts") as tell:
             of_attacked, of_training = release_split(ready, split, randomness=seeded(seed), on_progress=tell)
     say(NOT_PRIVATE)
-    found = attribute_releases(
-        split.training,
-        split.attacked,
-        released=of_attacked,
-        training_released=of_training,
-        embedder=load_encoder(),
-        bundle=bundle,
-        seed=seed,
-        delta=delta,
-        on_attacker=_say_trained,
-    )
+    given: dict[str, Any] = {"released": of_attacked, "training_released": of_training, "embedder": load_encoder()}
+    given |= {"bundle": bundle, "seed": seed, "delta": delta, "on_attacker": _say_trained}
+    found = attribute_releases(split.training, split.attacked, **given)
     claim = None if choice is None else _claim(choice.spec, delta, found)
     refuted = claim is not None and found.report.refutes(claim)
     stated: dict[str, Json] = {"claim": claim.to_dict() if claim else None, "refuted": refuted, "note": NOT_PRIVATE}
@@ -246,16 +238,9 @@ def trait(
         with counted("releases", "texts") as tell:
             of_attacked, of_training = release_sets(ready, split, randomness=seeded(seed), on_progress=tell)
     say(NOT_PRIVATE)
-    found = infer_trait_from_releases(
-        split,
-        released=of_attacked,
-        training_released=of_training,
-        embedder=load_encoder(),
-        attackers=attackers,
-        seed=seed,
-        delta=delta,
-        on_attacker=_say_trained,
-    )
+    given: dict[str, Any] = {"released": of_attacked, "training_released": of_training, "embedder": load_encoder()}
+    given |= {"attackers": attackers, "seed": seed, "delta": delta, "on_attacker": _say_trained}
+    found = infer_trait_from_releases(split, **given)
     refuted = claim is not None and found.refutes(claim)
     data: dict[str, Json] = {**found.to_dict(), "claim": claim, "refuted": refuted, "note": NOT_PRIVATE}
     answer = answers.trait(found, claim)

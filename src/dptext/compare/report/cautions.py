@@ -133,27 +133,18 @@ def _unfaithful(rows: Sequence[TableRow], numbers: summary.Numbers) -> list[str]
     lines = summary.first_rows(rows)
     found = []
     for row in _mechanisms(rows):
-        metric = next((name for name in FIDELITY if (row.corpus, row.row, name) in numbers), None)
-        if metric is None:
-            continue
-        own = numbers[row.corpus, row.row, metric]
-        not_below = {
-            name: numbers[key]
-            for name in (PUBLIC_ONLY, *summary.baselines(row, lines))
-            if (key := (row.corpus, name, metric)) in numbers and own.low <= numbers[key].high
-        }
-        if not_below:
-            hardest = max(not_below, key=lambda name: not_below[name].high)
-            found.append(f"{row.row} on {row.corpus}: {metric} {own}, {hardest} {not_below[hardest]}")
+        metric = next((name for name in FIDELITY if (row.corpus, row.row, name) in numbers), "")
+        against = (PUBLIC_ONLY, *summary.baselines(row, lines))
+        known = {name: numbers[key] for name in against if (key := (row.corpus, name, metric)) in numbers}
+        hardest = max(known, key=lambda name: known[name].high, default="")
+        if known and (own := numbers[row.corpus, row.row, metric]).low <= known[hardest].high:
+            found.append(f"{row.row} on {row.corpus}: {metric} {own}, {hardest} {known[hardest]}")
     return found
 
 
 def _failed(results: summary.Results) -> list[str]:
-    found = [
-        f"{row.row} on {row.corpus}, trial {row.trial}: {summary.without_folders(row.error or '')}"
-        for row in results.rows
-        if row.failed
-    ]
+    why = [(row, summary.without_folders(row.error or "")) for row in results.rows if row.failed]
+    found = [f"{row.row} on {row.corpus}, trial {row.trial}: {said}" for row, said in why]
     counts = results.about.cells
     if counts.left:
         found.append(f"{counts.left} of {counts.total} cells are not done yet: run `dptext compare` again to go on")

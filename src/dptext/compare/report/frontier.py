@@ -103,21 +103,16 @@ def _frontier(meaning: Meaning, lines: Rows, numbers: Numbers, metrics: Sequence
     unit, relation, distance, whole = meaning
     on = [row for row in lines if row.meaning == meaning and row.protects and row.epsilon]
     # Without a guarantee there is no relation and no distance that could be mixed up.
-    beside = [
-        row for row in lines if not row.reference and row.unit == unit and row.whole == whole and not row.protects
-    ]
+    alike = (row for row in lines if row.unit == unit and row.whole == whole)
+    beside = [row for row in alike if not row.reference and not row.protects]
     shown = [*on, *beside]
     own = names(row.series for row in shown if not row.reference)
     given = names(row.series for row in on if row.label_only)
     legend = [*((name, i) for i, name in enumerate(own)), *((name, -i) for i, name in enumerate(given, start=1))]
     panels: dict[str, tuple[Panel, ...]] = {}
     for metric in metrics:
-        drawn = tuple(
-            panel
-            for corpus in names(row.corpus for row in shown)
-            if (panel := _panel(corpus, metric, shown, numbers, legend)).series
-        )
-        if drawn:
+        all_of = (_panel(corpus, metric, shown, numbers, legend) for corpus in names(row.corpus for row in shown))
+        if drawn := tuple(panel for panel in all_of if panel.series):
             panels[metric] = drawn
     epsilons = [row.epsilon for row in on if row.epsilon is not None]
     per = f"unit of distance, {unit}" if distance else unit or "unit that is not stated"
@@ -147,12 +142,8 @@ def _panel(corpus: str, metric: str, rows: Rows, numbers: Numbers, styles: Seque
         points.sort(key=lambda point: float("inf") if point.epsilon is None else point.epsilon)
         if points:
             series.append(Series(name, style, tuple(points)))
-    return Panel(
-        corpus,
-        metric,
-        tuple(series),
-        tuple((name, numbers[key]) for name in LEVELS if (key := (corpus, name, metric)) in numbers),
-    )
+    lines = tuple((name, numbers[key]) for name in LEVELS if (key := (corpus, name, metric)) in numbers)
+    return Panel(corpus, metric, tuple(series), lines)
 
 
 def _range(panels: Sequence[Panel]) -> tuple[float, float]:
@@ -168,15 +159,11 @@ def _notes(meaning: Meaning, lines: Rows, on: Rows, beside: Rows) -> list[str]:
     notes = []
     deltas = sorted({row.delta or 0.0 for row in on})
     if len(deltas) > 1:
-        notes.append(
-            f"The epsilons on this axis hold at different deltas, {format_delta(deltas[0])} to "
-            f"{format_delta(deltas[-1])}; the tables name each."
-        )
+        span = f"{format_delta(deltas[0])} to {format_delta(deltas[-1])}"
+        notes.append(f"The epsilons on this axis hold at different deltas, {span}; the tables name each.")
     if beside:
-        notes.append(
-            "Beside the axis, hollow, because nothing is guaranteed: "
-            f"{without_folders(', '.join(names(row.series for row in beside)))}."
-        )
+        which = without_folders(", ".join(names(row.series for row in beside)))
+        notes.append(f"Beside the axis, hollow, because nothing is guaranteed: {which}.")
     zero = names(row.row for row in lines if row.meaning == meaning and not row.reference and row.epsilon == 0)
     if zero:
         notes.append(f"Epsilon 0 has no place on a logarithmic axis: {without_folders(', '.join(zero))}.")
@@ -195,9 +182,7 @@ def in_words(panel: Panel) -> str:
     lines = [f"{name} {line}" for name, line in panel.lines]
     said = [f"Lines: {'; '.join(lines)}."] if lines else []
     for series in panel.series:
-        points = [
-            f"{number} {'without a guarantee' if epsilon is None else f'at epsilon {format_epsilon(epsilon)}'}"
-            for epsilon, number in ((point.epsilon, point.measured) for point in series.points)
-        ]
+        at = [None if p.epsilon is None else f"at epsilon {format_epsilon(p.epsilon)}" for p in series.points]
+        points = [f"{p.measured} {e or 'without a guarantee'}" for p, e in zip(series.points, at, strict=True)]
         said.append(f"{series.name}: {'; '.join(points)}.")
     return without_folders(" ".join(said))

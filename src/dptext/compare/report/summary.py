@@ -171,11 +171,8 @@ def baselines(row: KeptRow, lines: Lines) -> list[str]:
         return []
     document = row.epsilon if row.unit == Unit.DOCUMENT and not row.metric_privacy else row.document_epsilon
     most = math.inf if document is None else document * (1 + _ROUNDING)
-    return [
-        line.row
-        for (corpus, _), line in lines.items()
-        if corpus == row.corpus and line.label_only and line.epsilon is not None and line.epsilon <= most
-    ]
+    own = (line for (corpus, _), line in lines.items() if corpus == row.corpus and line.label_only)
+    return [line.row for line in own if line.epsilon is not None and line.epsilon <= most]
 
 
 def document_epsilon(row: KeptRow) -> str:
@@ -226,18 +223,14 @@ def distinct(rows: Iterable[Row]) -> tuple[Row, ...]:
         if row.chosen not in known:
             known.append(row.chosen)
     shared = {name for (_, name), known in settings.items() if len(known) > 1}
-    return tuple(
-        row.model_copy(update={"row": f"{row.row} {_told_apart(row, settings[row.corpus, row.row])}"})
-        if row.row in shared
-        else row
-        for row in rows
-    )
 
+    def told_apart(row: Row) -> Row:
+        known, shown = settings[row.corpus, row.row], _epsilon_shown(row.chosen)
+        alone = sum(_epsilon_shown(other) == shown for other in known) == 1
+        more = f"epsilon={shown}" if alone and shown else f"#{known.index(row.chosen) + 1}"
+        return row.model_copy(update={"row": f"{row.row} {more}"})
 
-def _told_apart(row: KeptRow, known: list[Mapping[str, Json]]) -> str:
-    shown = _epsilon_shown(row.chosen)
-    alone = sum(_epsilon_shown(other) == shown for other in known) == 1
-    return f"epsilon={shown}" if alone and shown else f"#{known.index(row.chosen) + 1}"
+    return tuple(told_apart(row) if row.row in shared else row for row in rows)
 
 
 def _epsilon_shown(settings: Mapping[str, Json]) -> str:
