@@ -110,9 +110,8 @@ class Report(Result):
     @property
     def signed(self) -> str:
         """The signature in one line, `key:value|key:value`."""
-        return "|".join(
-            f"{key}:{value if isinstance(value, str) else json.dumps(value)}" for key, value in self.signature.items()
-        )
+        said = {key: value if isinstance(value, str) else json.dumps(value) for key, value in self.signature.items()}
+        return "|".join(f"{key}:{value}" for key, value in said.items())
 
     def _repr_html_(self) -> str:
         return html_text(self.explain())
@@ -143,9 +142,8 @@ class Report(Result):
     def _verdict(self, guarantee: Guarantee) -> str:
         if guarantee.basis is Basis.NONE:
             return f"Nothing is guaranteed ({guarantee.reason}), so there is nothing to refute."
-        claim = f"epsilon {format_epsilon(guarantee.epsilon)}" + (
-            f", delta {format_delta(guarantee.delta)}" if guarantee.delta else ""
-        )
+        delta = f", delta {format_delta(guarantee.delta)}" if guarantee.delta else ""
+        claim = f"epsilon {format_epsilon(guarantee.epsilon)}{delta}"
         if self.refutes(guarantee):
             return f"REFUTED: the claim of {claim} is false."
         return f"Not refuted: the claim of {claim} survives this trial, which proves nothing more."
@@ -247,10 +245,8 @@ class InferenceReport(Result, Generic[Row]):
     def to_markdown(self) -> str:
         """A table in Markdown between its settings and what to know when reading it."""
         settings, found = self._said()
-        rows = [
-            [row.name, *(f"{cell.value:.3f} [{cell.low:.3f}, {cell.high:.3f}]" for cell in row.cells().values())]
-            for row in self.rows
-        ]
+        said = "{0.value:.3f} [{0.low:.3f}, {0.high:.3f}]".format
+        rows = [[row.name, *map(said, row.cells().values())] for row in self.rows]
         table = markdown_table(["attacker", *self.rows[0].cells()], rows)
         fault = () if self.control_holds else ("A control is not at chance: do not rely on these numbers.",)
         lines = [settings, "", *table, "", found, *fault, *self.notes, signature_line(self.signature)]

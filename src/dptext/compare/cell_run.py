@@ -92,9 +92,8 @@ def run_cell(
         return draw(records, seeded(number), number)
 
     judged = corpus.public if cell.row == PUBLIC_ONLY and "corpus" in experiment.utilities else ()
-    whole = [(record.text, record.label) for record in judged]
-    drawn = draw(corpus.private, source, seed)
-    released = Released(drawn, mechanism, guarantee, again, labelled, written, whole)
+    drawn, pairs = draw(corpus.private, source, seed), [(record.text, record.label) for record in judged]
+    released = Released(drawn, mechanism, guarantee, again, labelled, written, pairs)
     numbers = measured(released, corpus, experiment, lens, seed=seed)
     if "fidelity" in experiment.utilities and guarantee is not None and document and not guarantee.delta:
         numbers += limit_of_cosine(corpus, lens, document)

@@ -12,6 +12,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -87,7 +88,7 @@ def named(corpus: Corpus, names: Mapping[str, str], embedder: Embedder) -> Corpu
 
 def _read(name: str, plan: CorpusPlan, source: Source) -> list[Record]:
     if source.sample:
-        hidden = {name: None for name in ("label", "author") if not getattr(plan, name)}
+        hidden: dict[str, Any] = {name: None for name in ("label", "author") if not getattr(plan, name)}
         return [replace(record, **hidden) for record in sample_records(source.sample)]
     fields = Fields(text=plan.text, label=plan.label or None, author=plan.author or None, keep=tuple(source.where))
     advice = f'Repair it, or skip such records: on_error = "skip" in [corpora.{name}].'

@@ -208,16 +208,10 @@ def _attributed(
     own = [record for record in corpus.private if record.author in chosen]
     split = split_authors(own, training=wanted.training, attacked=wanted.attacked, seed=seed)
     by_id = {release.id: release for release in released.releases}
-    report = attribute_releases(
-        split.training,
-        split.attacked,
-        released=[by_id[record.id] for record in split.attacked],
-        training_released=[by_id[record.id] for record in split.training],
-        embedder=lens.embedder,
-        bundle=wanted.bundle,
-        seed=seed,
-        delta=0.0 if released.guarantee is None else released.guarantee.delta,
-    )
+    tried, taught = ([by_id[record.id] for record in side] for side in (split.attacked, split.training))
+    given: dict[str, Any] = {"released": tried, "training_released": taught, "embedder": lens.embedder}
+    delta = 0.0 if released.guarantee is None else released.guarantee.delta
+    report = attribute_releases(split.training, split.attacked, bundle=wanted.bundle, seed=seed, delta=delta, **given)
     for knowledge in ("static", "adaptive"):
         rows = [row for row in report.attacks if row.name.endswith(knowledge)]
         yield Measurement.of(f"authorship.{knowledge}", best_share([(row.accuracy, row.attributed) for row in rows]))
@@ -259,7 +253,7 @@ def _members(released: Released, corpus: Corpus, experiment: Experiment, seed: i
     own = split_members(halves.non_members, seed=seed + 2)
     by_id = {release.id: release for release in released.releases}
     model = train_on(target.members, train=train, transform=lambda some, _: [by_id[r.id] for r in some], seed=seed)
-    sides = {"shadow_train": own.members, "shadow_out": own.non_members}
+    sides: dict[str, Any] = {"shadow_train": own.members, "shadow_out": own.non_members}
     found = shokri(model, target.members, target.non_members, **sides, train=train, seed=seed, transform=released.again)
     yield Measurement.of("membership.auc", found.main.auc)
     yield Measurement.of("membership.control", found.control.auc)

@@ -55,12 +55,6 @@ class WorkerProcess:
         self.began = time.monotonic()
         self._write(first)
 
-    def __enter__(self) -> "WorkerProcess":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def ask(self, name: str, cell: Cell) -> None:
         """Let it run a cell."""
         self.cell, self.began = name, time.monotonic()

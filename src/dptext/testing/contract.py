@@ -22,18 +22,11 @@ from dptext.text.samples import sample_records
 CHECKS: dict[str, Callable[[Case], None]] = {
     check.__name__.removeprefix("check_"): check
     for check in (
-        *(
-            of.check_settings,
-            of.check_statements,
-            of.check_fit,
-            of.check_order,
-            of.check_batches,
-            of.check_distribution,
-        ),
-        *(of.check_fresh, of.check_event, of.check_frozen, silence.check_verbatim, silence.check_silence),
-        *(silence.check_files, silence.check_shapes, of.check_model, of.check_guarantee),
+        of.check_settings, of.check_statements, of.check_fit, of.check_order, of.check_batches, of.check_distribution,
+        of.check_fresh, of.check_event, of.check_frozen, silence.check_verbatim, silence.check_silence,
+        silence.check_files, silence.check_shapes, of.check_model, of.check_guarantee,
     )
-}
+}  # fmt: skip
 
 
 def check_mechanism(

@@ -283,9 +283,9 @@ def check_reading(case: CorpusCase) -> None:
             return case.run(Private(source, fields, {}).kept().corpus, replay=first)
 
         try:
-            for source in ([*odd, *rows, *odd], whole):
-                _require_same(first, read(source), "a record that cannot be read")
-            same = all(first.found == read(source).found for source in ([], empty))
+            for second in map(read, ([*odd, *rows, *odd], whole)):
+                _require_same(first, second, "a record that cannot be read")
+            same = all(first.found == second.found for second in map(read, ((), empty)))
             require(same, "a corpus without records leaves what others do")
         except DataError:
             raise ContractError("a record that cannot be read, or none at all, ends no run") from None

@@ -61,18 +61,11 @@ class UtilityRow:
     def cells(self) -> dict[str, Estimate | float | None]:
         """The numbers of the row by the heading of their column."""
         found, kept = self.accuracy, self.fidelity
-        return {
-            "label kept": kept.label_kept,
-            "cosine": kept.cosine,
-            f"own first of {kept.candidates}": kept.own_first,
-            "tokens kept": kept.tokens_kept,
-            "accuracy": None if found is None else found.accuracy,
-            "macro-F1": None if found is None else found.macro_f1,
-            "distinct texts": kept.distinct_texts,
-            "distinct-1": kept.distinct_1,
-            "distinct-2": kept.distinct_2,
-            "repetition": kept.repetition,
-        }
+        own = {"label kept": kept.label_kept, "cosine": kept.cosine, f"own first of {kept.candidates}": kept.own_first}
+        right, f1 = (None, None) if found is None else (found.accuracy, found.macro_f1)
+        learned = {"accuracy": right, "macro-F1": f1}
+        words = {"distinct texts": kept.distinct_texts, "distinct-1": kept.distinct_1, "distinct-2": kept.distinct_2}
+        return {**own, "tokens kept": kept.tokens_kept, **learned, **words, "repetition": kept.repetition}
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ import numpy as np
 
 from dptext import _validate
 from dptext.audits.features import LEAST_SPREAD, author_of, check_releases, distinct_texts, shared_texts, standardiser
-from dptext.audits.inference.authorship_report import GARBAGE, NO_PROOF, AuthorJudge, AuthorshipReport, bundles
+from dptext.audits.inference.findings import GARBAGE, NO_PROOF, AuthorJudge, AuthorshipReport, bundles
 from dptext.audits.report import mean_cosine, scores_of
 from dptext.audits.subjects import OnCount
 from dptext.embeddings.embedder import EmbeddedTexts, Embedder, embed_distinct
@@ -64,8 +64,7 @@ def split_authors(records: Iterable[Record], *, training: int, attacked: int, se
     if len(own) < 2:
         raise ConfigError(f"Expected records of at least 2 authors, found {len(own)}.")
     needed = training + attacked
-    few = sum(len(found) < needed for found in own.values())
-    if few:
+    if few := sum(len(found) < needed for found in own.values()):
         raise ConfigError(
             f"Expected training={training} + attacked={attacked} distinct texts of every author, found fewer for {few} "
             f"of {len(own)} authors, {min(map(len, own.values()))} at the least: ask for fewer texts, or leave these "

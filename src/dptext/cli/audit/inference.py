@@ -11,7 +11,7 @@ from dptext import _validate
 from dptext._wording import markdown_table
 from dptext.audits.features import shared_texts
 from dptext.audits.inference.authorship import attribute_releases, release_split, split_authors
-from dptext.audits.inference.authorship_report import AuthorshipReport
+from dptext.audits.inference.findings import AuthorshipReport, TraitReport
 from dptext.audits.inference.trait import (
     LINEAR,
     MLP,
@@ -23,7 +23,6 @@ from dptext.audits.inference.trait import (
     split_sets,
     standard_attackers,
 )
-from dptext.audits.inference.trait_report import TraitReport
 from dptext.cli import answers, options
 from dptext.cli.answers import Lines, Printing, interval
 from dptext.cli.audit import EXIT_REFUTED
@@ -224,14 +223,10 @@ def trait(
     if choice is None:
         if released_a is None or released_b is None:
             raise ConfigError("Expected both --released-a FILE and --released-b FILE.")
-        a, b = (
-            {release.id: release for release in read_back(path, records, labelled=False)}
-            for path, records in zip((released_a, released_b), sets, strict=True)
-        )
-        of_attacked, of_training = (
-            ([a[record.id] for record in sides[0]], [b[record.id] for record in sides[1]])
-            for sides in (split.attacked, split.training)
-        )
+        given_back = zip((released_a, released_b), sets, strict=True)
+        a, b = ({each.id: each for each in read_back(path, own, labelled=False)} for path, own in given_back)
+        both = split.attacked, split.training
+        of_attacked, of_training = (([a[r.id] for r in one], [b[r.id] for r in other]) for one, other in both)
     else:
         texts = [record for sides in (split.training, split.attacked) for side in sides for record in side]
         ready = made_ready(choice, public_records(public, layout, label_field, texts), seed)

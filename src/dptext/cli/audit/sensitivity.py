@@ -49,13 +49,10 @@ def sensitivity(
     if epsilon is not None:
         _validate.positive(epsilon=epsilon)
     stated = Stated(epsilon, delta)
-    first = Claim(
-        dim=1,
-        clip_norm=simulation.PUBLISHED_CLIP_NORM if clip_norm is None else clip_norm,
-        clipped=None if clip == "none" else options.member(Norm, "--clip", clip, "none"),
-        measured=options.member(Norm, "--norm", norm),
-        multiple=claimed,
-    )
+    longest = simulation.PUBLISHED_CLIP_NORM if clip_norm is None else clip_norm
+    clipped = None if clip == "none" else options.member(Norm, "--clip", clip, "none")
+    measured = options.member(Norm, "--norm", norm)
+    first = Claim(dim=1, clip_norm=longest, clipped=clipped, measured=measured, multiple=claimed)
     if variances:
         _refuse("--variances", law_sd=law_sd, pairs=pairs, seed=seed, latents=latents, figure=figure, epsilon=epsilon)
         if first.measured is not Norm.L1 or claimed != 2.0:
@@ -78,8 +75,7 @@ def sensitivity(
         fixed = f"C = {simulation.PUBLISHED_CLIP_NORM:g}, {simulation.PUBLISHED_PAIRS:,} pairs for each n and law."
         say(f"Replaying the published simulation up to n = {max(wanted)}: {fixed}")
         with counted("drawing", _DRAWN) as tell:
-            clipped, norm_of, multiple = first.clipped, first.measured, first.multiple
-            rows = simulation.replay(wanted, clipped=clipped, measured=norm_of, multiple=multiple, on_progress=tell)
+            rows = simulation.replay(wanted, clipped=clipped, measured=measured, multiple=claimed, on_progress=tell)
     else:
         seed, pairs = 0 if seed is None else seed, simulation.PUBLISHED_PAIRS if pairs is None else pairs
         recipe = {"recipe": "fresh", "pairs": pairs, "seed": seed}

@@ -18,14 +18,9 @@ Rows = Sequence[TableRow]
 
 #: Metrics that are drawn where they were measured. The tables have all metrics.
 DRAWN: Final = (
-    "classification.accuracy",
-    "corpus.told_apart",
-    "embedding.accuracy",
-    "fidelity.label_kept",
-    "fidelity.own_first",
-    "fidelity.cosine",
-    "authorship.adaptive",
-)
+    "classification.accuracy", "corpus.told_apart", "embedding.accuracy", "fidelity.label_kept", "fidelity.own_first",
+    "fidelity.cosine", "authorship.adaptive",
+)  # fmt: skip
 #: Rows that no epsilon moves: horizontal lines.
 LEVELS: Final = (ORIGINAL, PUBLIC_ONLY, RANDOM)
 

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dptext.compare.report import sections, summary
-from dptext.compare.report.cautions import cautions
 from dptext.compare.report.frontier import undrawn
-from dptext.compare.report.verdict import verdict
+from dptext.compare.report.verdict import cautions, verdict
 from dptext.compare.stored import CELLS, EXPERIMENT, JSON_FILE, Sample
 from dptext.errors import needing
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
@@ -90,15 +89,13 @@ def _write(results: summary.Results, private: Mapping[str, Sequence[Sample]] | N
     warnings = cautions(results)
     tables = sections.metric_tables(results.rows)
     titles = ["", summary.WHOLE] if any(row.whole for row in results.rows) else [""]
+    alike = {title: [row for row in results.rows if row.whole == bool(title)] for title in titles}
     samples = sections.grouped_samples(results, {name: cell.samples for name, cell in results.cells.items()})
     kept = None if private is None else sections.grouped_samples(results, private)
     html = environment.get_template("report.html").render(
         about=about,
         parts=summary.names(part for parts in about.corpora.values() for part in parts),
-        compared=[
-            (title, sections.compared_rows([row for row in results.rows if row.whole == bool(title)]))
-            for title in titles
-        ],
+        compared=[(title, sections.compared_rows(rows)) for title, rows in alike.items()],
         trials=sections.trial_count(results.rows),
         confidences=sections.confidences(results.rows),
         warnings=warnings,
