@@ -17,7 +17,6 @@ error is then divided among them. Lower bounds are rounded down, upper ones up.
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -45,24 +44,19 @@ class EpsilonLowerBound:
     tests: int
 
 
-class _Rates(NamedTuple):
-    """Clopper-Pearson bounds that hold together. fnr_high is counted, as 1 - tpr_low would lose its digits near 1."""
-
-    tpr_low: float
-    fnr_high: float
-    fpr_high: float
-    tnr_low: float
-
-
 def _rates(
     true_positives: int, positives: int, false_positives: int, negatives: int, confidence: float, tests: int
-) -> _Rates:
+) -> tuple[float, float, float, float]:
+    """Clopper-Pearson bounds that hold together, of TPR from below, FNR and FPR from above, and TNR from below.
+
+    That of FNR is counted, as 1 - TPR would lose its digits near 1.
+    """
     check_part("true_positives", true_positives, "positives", positives)
     check_part("false_positives", false_positives, "negatives", negatives)
     _validate.count(tests=tests)
     # Half of the error for the bound on TPR, half for the one on FPR (MATHS 7), then Bonferroni over tests.
     alpha = bonferroni(confidence, 2 * tests)
-    return _Rates(
+    return (
         clopper_pearson_lower(true_positives, positives, alpha=alpha),
         clopper_pearson_upper(positives - true_positives, positives, alpha=alpha),
         clopper_pearson_upper(false_positives, negatives, alpha=alpha),
@@ -101,13 +95,13 @@ def epsilon_from_rates(
     ConfigError: counts that are not integers or not possible, or a setting out of its range.
     """
     _validate.probability(delta=delta)
-    rates = _rates(true_positives, positives, false_positives, negatives, confidence, tests)
+    given = (true_positives, positives, false_positives, negatives, confidence, tests)
+    tpr_low, fnr_high, fpr_high, tnr_low = _rates(*given)
     # The maximum over the two formulas costs no further split. The first applies the guarantee to the event, the second
     # (inputs swapped) to its complement. Both follow from TPR >= tpr_low and FPR <= fpr_high, which hold together with
     # the full confidence.
-    on_event = _log_ratio(rates.tpr_low - delta, rates.fpr_high)
-    on_complement = _log_ratio(rates.tnr_low - delta, rates.fnr_high)
-    return EpsilonLowerBound(max(on_event, on_complement), delta, confidence, tests)
+    found = max(_log_ratio(tpr_low - delta, fpr_high), _log_ratio(tnr_low - delta, fnr_high))
+    return EpsilonLowerBound(found, delta, confidence, tests)
 
 
 def epsilon_ceiling(runs: int, *, delta: float = 0.0, confidence: float = 0.95, tests: int = 1) -> float:
@@ -147,10 +141,11 @@ def renyi_from_rates(
     _validate.positive(alpha=alpha)
     if alpha <= 1:
         raise ConfigError(f"Expected alpha={alpha!r} > 1.")
-    rates = _rates(true_positives, positives, false_positives, negatives, confidence, tests)
+    given = (true_positives, positives, false_positives, negatives, confidence, tests)
+    tpr_low, fnr_high, fpr_high, tnr_low = _rates(*given)
     # Both terms need p and 1 - p of the same p. With two bounds rounded apart the result would not be rounded down.
-    p, not_p = _with_complement(rates.tpr_low, rates.fnr_high)
-    q, not_q = _with_complement(rates.fpr_high, rates.tnr_low)
+    p, not_p = _with_complement(tpr_low, fnr_high)
+    q, not_q = _with_complement(fpr_high, tnr_low)
     if p <= q:
         return 0.0
     logs = log_p, log_q, log_not_p, log_not_q = math.log(p), math.log(q), math.log(not_p), math.log(not_q)

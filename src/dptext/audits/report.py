@@ -11,7 +11,7 @@ from typing import ClassVar, Generic, TypeVar
 import numpy as np
 
 from dptext._wording import markdown_table
-from dptext.audits.subjects import OnCount
+from dptext.audits.subjects import OnCount, untold
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson
 from dptext.notebook import html_text
@@ -73,8 +73,8 @@ class Report(Result):
     ceiling: float
     unit: Unit
     relation: Relation
-    metric: str | None
-    reveals: tuple[str, ...]
+    metric: str | None = None
+    reveals: tuple[str, ...] = ()
     defects: tuple[str, ...] = ()
     signature: Mapping[str, Json] = field(hash=False)
 
@@ -179,8 +179,7 @@ def scores_of(
             scores[f"{name}, {knowledge}"] = attacker(outputs)
             if knowledge == "static":
                 plain[f"originals: {name}, {knowledge}"] = attacker(originals)
-            if on_attacker is not None:
-                on_attacker(len(scores), len(trainers) * len(taught))
+            (on_attacker or untold)(len(scores), len(trainers) * len(taught))
     return scores, plain
 
 

@@ -91,8 +91,8 @@ def check_scores(name: str, scores: Floats) -> Floats:
 
 def area(members: Floats, non_members: Floats) -> float:
     """AUC: the chance that a random member has a higher score than a random non-member, ties as one half."""
-    high, low = _places(members, non_members)
-    return float(_areas(np.bincount(high, minlength=1)[None], np.bincount(low, minlength=1)[None])[0])
+    high, low, width = _places(members, non_members)
+    return float(_areas(np.bincount(high, minlength=width)[None], np.bincount(low, minlength=width)[None])[0])
 
 
 def area_interval(
@@ -108,21 +108,21 @@ def area_interval(
     rank = math.floor(bonferroni(confidence, 2) * (resamples + 1))
     if rank < 1:
         raise ConfigError(f"Expected resamples={resamples!r} to be more for confidence={confidence!r}.")
-    value, (high, low) = area(members, non_members), _places(members, non_members)
+    value, (high, low, width) = area(members, non_members), _places(members, non_members)
     rng, drawn = np.random.default_rng(seed), np.empty(resamples)
     step = max(1, _DRAWS_AT_ONCE // (len(high) + len(low)))
     for start in range(0, resamples, step):
-        rows, width = min(step, resamples - start), 1 + max(int(high.max()), int(low.max()))
+        rows = min(step, resamples - start)
         drawn[start : start + rows] = _areas(_drawn(high, rows, width, rng), _drawn(low, rows, width, rng))
     drawn.sort()
     return Estimate(value, min(value, float(drawn[rank - 1])), max(value, float(drawn[-rank])), confidence)
 
 
-def _places(members: Floats, non_members: Floats) -> tuple[Positions, Positions]:
-    """The place of each score among the distinct ones; ConfigError as `check_scores`."""
+def _places(members: Floats, non_members: Floats) -> tuple[Positions, Positions, int]:
+    """The place of each score among the distinct ones, and their number; ConfigError as `check_scores`."""
     members, non_members = check_scores("member", members), check_scores("non-member", non_members)
-    places = np.unique(np.concatenate([members, non_members]), return_inverse=True)[1]
-    return places[: len(members)], places[len(members) :]
+    distinct, places = np.unique(np.concatenate([members, non_members]), return_inverse=True)
+    return places[: len(members)], places[len(members) :], len(distinct)
 
 
 def _drawn(places: Positions, rows: int, width: int, rng: np.random.Generator) -> Positions:
@@ -134,8 +134,6 @@ def _drawn(places: Positions, rows: int, width: int, rng: np.random.Generator) -
 
 def _areas(high: Positions, low: Positions) -> Floats:
     """AUC of each row of counts, `(rows, distinct scores)`."""
-    width = max(high.shape[1], low.shape[1])
-    high, low = (np.pad(counts, ((0, 0), (0, width - counts.shape[1]))) for counts in (high, low))
     # Twice the pairs in which the member wins, plus the ties: these are integers, so only the division rounds.
     twice = (high * (2 * np.cumsum(low, axis=1) - low)).sum(axis=1)
     return np.asarray(twice / (2.0 * high.sum(axis=1) * low.sum(axis=1)))

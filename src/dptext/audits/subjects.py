@@ -33,6 +33,10 @@ Outputs = list[str] | Floats
 OnCount = Callable[[int, int], None]
 
 
+def untold(_done: int, _total: int, /) -> None:
+    """Tell nobody: what stands in the place of an `OnCount` that was not given."""
+
+
 @runtime_checkable
 class Sampler(Protocol):
     """An adapter around anything that releases."""

@@ -52,7 +52,7 @@ def plan_cells(experiment: Experiment, labels: Mapping[str, tuple[str, ...]]) ->
 def _rows(experiment: Experiment, corpus: str, labels: tuple[str, ...]) -> Iterator[Cell]:
     plans = (plan for plan in experiment.mechanisms if not plan.corpora or corpus in plan.corpora)
     called = experiment.corpora[corpus].names
-    own = [row for plan in plans for row in _mechanism_rows(plan, corpus, labels, called)]
+    own = [row for plan in plans for row in _rows_of(plan, corpus, labels, called)]
     names = [row.row for row in own]
     for name in names:
         if names.count(name) > 1:
@@ -92,9 +92,7 @@ def lifted(spec: Stated, delta: float) -> Guarantee | None:
     return found if found.metric is None and math.isfinite(found.effective_epsilon) else None
 
 
-def _mechanism_rows(
-    plan: MechanismPlan, corpus: str, labels: tuple[str, ...], names: Mapping[str, str]
-) -> Iterator[Cell]:
+def _rows_of(plan: MechanismPlan, corpus: str, labels: tuple[str, ...], names: Mapping[str, str]) -> Iterator[Cell]:
     for values in itertools.product(*plan.sweep.values()):
         swept = dict(zip(plan.sweep, values, strict=True))
         name = " ".join([plan.name, *(f"{key}={_shown(value)}" for key, value in swept.items())])

@@ -82,6 +82,10 @@ class Run:
     written: tuple[str, ...]
 
 
+#: Records, or what reads them.
+Records = Sequence[Record] | Corpus
+
+
 @dataclass(frozen=True, slots=True)
 class CorpusCase:
     """What a check is given."""
@@ -91,12 +95,7 @@ class CorpusCase:
     seed: int
 
     def run(
-        self,
-        records: Sequence[Record] | Corpus,
-        *,
-        replay: Run | None = None,
-        batch: int = 64,
-        randomness: Randomness | None = None,
+        self, records: Records, *, replay: Run | None = None, batch: int = 64, randomness: Randomness | None = None
     ) -> Run:
         """A seeded run on records, or what reads them, whose noisy sums and choices are those of `replay`, if any."""
         rounds: list[Round] = []

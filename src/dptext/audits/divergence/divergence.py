@@ -23,7 +23,7 @@ from dptext.audits.divergence.density_ratio import LEAST_ROWS
 from dptext.audits.divergence.estimators import DivergenceSettings, Ratios
 from dptext.audits.divergence.findings import Consistency, Curve, DivergenceReport, Tested, three_digits
 from dptext.audits.divergence.renyi import check_samples, falls
-from dptext.audits.subjects import OnCount
+from dptext.audits.subjects import OnCount, untold
 from dptext.embeddings.embedder import Embedder, embed_distinct
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
@@ -107,8 +107,7 @@ def measure_vectors(
     count = itertools.count(1)
 
     def step() -> None:
-        if on_step is not None:
-            on_step(next(count), settings.permutations + 4)
+        (on_step or untold)(next(count), settings.permutations + 4)
 
     ratios = estimators.train_ratios(first, second, settings, settings.seed)
     step()

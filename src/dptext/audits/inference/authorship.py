@@ -20,7 +20,7 @@ from dptext import _validate
 from dptext.audits.features import LEAST_SPREAD, author_of, check_releases, distinct_texts, shared_texts, standardiser
 from dptext.audits.inference.findings import GARBAGE, NO_PROOF, AuthorJudge, AuthorshipReport, bundles
 from dptext.audits.report import mean_cosine, scores_of
-from dptext.audits.subjects import OnCount
+from dptext.audits.subjects import OnCount, untold
 from dptext.embeddings.embedder import EmbeddedTexts, Embedder, embed_distinct
 from dptext.embeddings.tfidf import fit_quietly, load_sklearn
 from dptext.errors import ConfigError
@@ -154,8 +154,7 @@ def release_split(
     for records, found, position in (split.attacked, attacked, 0), (split.training, training, _TRAINING):
         for start in range(0, len(records), _BATCH):
             found.extend(mechanism.privatize(records[start : start + _BATCH], randomness.at(position + start)))
-            if on_progress is not None:
-                on_progress(len(attacked) + len(training), len(split.attacked) + len(split.training))
+            (on_progress or untold)(len(attacked) + len(training), len(split.attacked) + len(split.training))
     return attacked, training
 
 

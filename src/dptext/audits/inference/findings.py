@@ -164,8 +164,6 @@ class AuthorJudge:
             ceiling=bound(texts),
             unit=Unit.DOCUMENT,
             relation=Relation.REPLACE_ONE,
-            metric=None,
-            reveals=(),
             signature=signature,
         )
 

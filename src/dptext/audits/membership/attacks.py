@@ -29,7 +29,7 @@ from dptext.audits.membership.members import (
 )
 from dptext.audits.report import Result, signature_line
 from dptext.audits.roc import Attack, attack, check_scores, epsilon_measured
-from dptext.audits.subjects import OnCount
+from dptext.audits.subjects import OnCount, untold
 from dptext.embeddings.tfidf import fit_quietly, load_sklearn
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Relation, format_delta
@@ -218,8 +218,7 @@ def shokri(
 
     def trained(records: Sequence[Record], done: int) -> Scorer:
         model = train_on(records, train=train, transform=transform, seed=int(rng.integers(2**31)))
-        if on_progress is not None:
-            on_progress(done, 2)
+        (on_progress or untold)(done, 2)
         return model
 
     shadow = trained(shadow_train, 1)

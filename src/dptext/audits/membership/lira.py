@@ -23,7 +23,7 @@ from dptext.audits.membership.members import (
     train_on,
 )
 from dptext.audits.report import Result
-from dptext.audits.subjects import OnCount
+from dptext.audits.subjects import OnCount, untold
 from dptext.errors import ConfigError
 from dptext.text.records import Record
 from dptext.types import Booleans, Floats, Json
@@ -88,8 +88,7 @@ def lira(
         nonlocal done
         model = train_on(records, train=train, transform=transform, seed=int(rng.integers(2**31)))
         done += 1
-        if on_progress is not None:
-            on_progress(done, shadows + 1)
+        (on_progress or untold)(done, shadows + 1)
         return logit_confidence(model, pool)
 
     inside = _assignment(shadows, len(pool), rng)

@@ -26,7 +26,7 @@ from dptext.audits.bounds import reconstruction_bound
 from dptext.audits.reconstruction import pools
 from dptext.audits.reconstruction.pools import Adversary, CandidateInputs
 from dptext.audits.report import Report, Result, exactly
-from dptext.audits.subjects import OnCount, Subject, claim_of, unclaimed
+from dptext.audits.subjects import OnCount, Subject, claim_of, unclaimed, untold
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson, clopper_pearson_lower, clopper_pearson_upper
 from dptext.privacy.guarantee import Basis, Guarantee
@@ -152,8 +152,7 @@ def reconstruct(
     simulated = simulations * len(pool) if kind is Adversary.SURROGATE else 0
 
     def advance(done: int) -> None:
-        if on_progress is not None:
-            on_progress(done, simulated + trials)
+        (on_progress or untold)(done, simulated + trials)
 
     if kind is Adversary.LIKELIHOOD:
         subject, pool = pools.with_latents(subject, pool)
@@ -204,7 +203,6 @@ def reconstruct(
         ceiling=max(bound(trials, top) for top in kept),
         unit=claimed.unit,
         relation=claimed.relation,
-        metric=None,
         reveals=claimed.reveals,
         signature=signature,
     )

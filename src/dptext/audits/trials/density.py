@@ -17,7 +17,7 @@ import numpy as np
 
 from dptext import _validate
 from dptext.audits.report import Report, exactly
-from dptext.audits.subjects import OnCount, Subject, Value, as_record, as_vector, sample
+from dptext.audits.subjects import OnCount, Subject, Value, as_record, as_vector, sample, untold
 from dptext.audits.trials.pairs import Pair, Trial
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni
@@ -77,8 +77,7 @@ def whitebox(
             bound = max(0.0, float(loss.max())) if trial.delta == 0 else _largest_refuted(loss, trial.delta, alpha)
             found.append((pair.per_distance(bound), pair, _delta_at(loss, trial.claimed(pair), alpha)))
             done += trials
-            if on_progress is not None:
-                on_progress(done, trial.runs)
+            (on_progress or untold)(done, trial.runs)
     bound, pair, at_claim = max(found, key=lambda each: each[0])
     one, other = _latents(subject, pair)
     runs = min(_FIT_RUNS, max(_FEWEST_TRIALS, trials // 2))

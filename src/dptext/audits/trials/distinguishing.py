@@ -17,7 +17,7 @@ from dptext import _validate
 from dptext.audits.bounds import epsilon_ceiling, epsilon_from_rates
 from dptext.audits.features import Score, learned_scores, spread_thresholds
 from dptext.audits.report import Report, exactly
-from dptext.audits.subjects import OnCount, Outputs, Subject, Value, as_vector, sample
+from dptext.audits.subjects import OnCount, Outputs, Subject, Value, as_vector, sample, untold
 from dptext.audits.trials.density import losses
 from dptext.audits.trials.pairs import Pair, Trial
 from dptext.errors import ConfigError
@@ -166,8 +166,7 @@ def distinguish(
     done = 0
 
     def advance(more: int) -> None:
-        if on_progress is not None:
-            on_progress(done + more, trial.runs)
+        (on_progress or untold)(done + more, trial.runs)
 
     found: list[tuple[float, Pair, str, tuple[Estimate, Estimate, Estimate]]] = []
     for pair in trial.pairs:

@@ -6,7 +6,6 @@ Written by hand rather than by matplotlib: text stays text, and a figure weighs 
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 from xml.etree import ElementTree as ET
 
@@ -55,15 +54,11 @@ _BASELINES: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Scale:
-    low: float
-    high: float
-    start: float
-    end: float
+_Scale = Callable[[float], float]
 
-    def __call__(self, number: float) -> float:
-        return self.start + (number - self.low) / (self.high - self.low) * (self.end - self.start)
+
+def _scale(low: float, high: float, start: float, end: float) -> _Scale:
+    return lambda number: start + (number - low) / (high - low) * (end - start)
 
 
 def panel_svg(panel: Panel, frontier: Frontier, name: str) -> str:
@@ -79,13 +74,13 @@ def panel_svg(panel: Panel, frontier: Frontier, name: str) -> str:
     inner = right - (_BESIDE if frontier.beside else 0.0)
     low, high = (math.log10(epsilon) for epsilon in frontier.epsilons)
     room = max(0.08 * (high - low), 0.05)
-    across = _Scale(low - room, high + room, _LEFT, inner)
+    across = _scale(low - room, high + room, _LEFT, inner)
     ticks = _nice(*frontier.ranges[panel.metric])
-    up = _Scale(ticks[0], ticks[-1], _HEIGHT - _BOTTOM, _TOP)
+    up = _scale(ticks[0], ticks[-1], _HEIGHT - _BOTTOM, _TOP)
     for tick in ticks:
         _line(svg, "grid", _LEFT, up(tick), right, up(tick))
         _text(svg, _LEFT - 5, up(tick) + 4, f"{round(tick, 9) or 0.0:g}", "end")  # no minus before a zero
-    _epsilon_axis(svg, panel, frontier, across)
+    _epsilon_axis(svg, panel, frontier, across, inner)
     if frontier.beside:
         _line(svg, "axis", inner, _TOP, inner, _HEIGHT - _BOTTOM, "2 3")
         _text(svg, (inner + right) / 2, _HEIGHT - _BOTTOM + 15, "none", "middle")
@@ -122,9 +117,9 @@ def _text(parent: ET.Element, x: float, y: float, words: str, anchor: str) -> No
     ET.SubElement(parent, "text", {"x": f"{x:.1f}", "y": f"{y:.1f}", "text-anchor": anchor}).text = words
 
 
-def _epsilon_axis(svg: ET.Element, panel: Panel, frontier: Frontier, across: _Scale) -> None:
+def _epsilon_axis(svg: ET.Element, panel: Panel, frontier: Frontier, across: _Scale, end: float) -> None:
     bottom = _HEIGHT - _BOTTOM
-    _line(svg, "axis", _LEFT, bottom, across.end, bottom)
+    _line(svg, "axis", _LEFT, bottom, end, bottom)
     there = sorted({p.epsilon for series in panel.series for p in series.points if p.epsilon is not None})
     for tick in _apart(there, across):
         x = across(math.log10(tick))
