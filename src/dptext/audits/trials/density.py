@@ -99,14 +99,12 @@ def _sampled_losses(
 ) -> Floats:
     """Losses of releases from `start`, lowered by what floats may err. The releases are not kept."""
     block = max(_FEWEST_TRIALS, _ENTRIES_AT_ONCE // len(start))
-    parts = []
+    found = np.empty(trials)
     for offset in range(0, trials, block):
         runs = min(block, trials - offset)
         released = np.asarray(sample(subject, start, runs, randomness, position=position + offset), np.float64)
-        parts.append(losses(subject, released, start, end))
-    found = np.concatenate(parts)
-    found -= _FLOAT_LOSS * (1 + np.abs(found))
-    return found
+        found[offset : offset + runs] = losses(subject, released, start, end)
+    return found - _FLOAT_LOSS * (1 + np.abs(found))
 
 
 def _latents(subject: VectorNoise, pair: Pair) -> tuple[Floats, Floats]:
