@@ -11,6 +11,7 @@ classifier is a proxy that sees little of the harm (Habernal 2021, section 7). N
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -108,34 +109,29 @@ class Measure:
     delta: float = 0.0
     relation: Relation = Relation.REPLACE_ONE
 
-    def attack(self, name: str, scores: MemberScores) -> Attack:
-        """What `roc.attack` finds of scores by these settings; ConfigError where there are none, or NaN."""
-        return attack(name, *scores, seed=self.seed, resamples=self.resamples, confidence=self.confidence)
-
     def result(
-        self,
-        main: tuple[str, MemberScores],
-        control: tuple[str, MemberScores],
-        baselines: Mapping[str, MemberScores],
-        *,
-        notes: Sequence[str] = (),
-        signature: Mapping[str, Json],
+        self, named: Sequence[tuple[str, MemberScores]], *, notes: Sequence[str] = (), signature: Mapping[str, Json]
     ) -> MembershipResult:
-        """All that is reported of an attack; ConfigError as `attack`."""
+        """All that is reported of scores by name: the attack, its control, then baselines; errors as `roc.attack`."""
         settings = {name: value for name, value in fields_as_json(self).items() if name != "relation"}
+        judge = partial(attack, seed=self.seed, resamples=self.resamples, confidence=self.confidence)
+        main, control, *baselines = (judge(name, *scores) for name, scores in named)
+        members, others = named[0][1]
         return MembershipResult(
-            main=self.attack(*main),
-            control=self.attack(*control),
-            baselines=tuple(self.attack(name, scores) for name, scores in baselines.items()),
-            epsilon=epsilon_measured(*main[1], seed=self.seed, delta=self.delta, confidence=self.confidence),
+            main=main,
+            control=control,
+            baselines=tuple(baselines),
+            epsilon=epsilon_measured(members, others, seed=self.seed, delta=self.delta, confidence=self.confidence),
             relation=self.relation,
-            members=len(main[1][0]),
-            non_members=len(main[1][1]),
+            members=len(members),
+            non_members=len(others),
             notes=tuple(notes),
             signature={**signature, **settings},
         )
 
 
+#: The control that is trained.
+CONTROL: Final = "the same on a classifier trained on half of both"
 #: How many confidence scores the ADePT paper's attacker sees.
 TOP_SCORES: Final = 5
 
@@ -169,9 +165,8 @@ def from_scores(
         shown = "membership permuted"
         mixed = np.random.default_rng(measure.seed).permutation(np.concatenate([members, non_members]))
         control = mixed[: len(members)], mixed[len(members) :]
-    return measure.result(
-        (name, (members, non_members)), (shown, control), baselines or {}, notes=notes, signature={"attack": "scores"}
-    )
+    named = [(name, (members, non_members)), (shown, control), *(baselines or {}).items()]
+    return measure.result(named, notes=notes, signature={"attack": "scores"})
 
 
 def top_scores(scorer: Scorer, texts: Sequence[str], *, top: int = TOP_SCORES) -> Floats:
@@ -236,15 +231,15 @@ def shokri(
     control = trained(halves_of_both(members, non_members, rng), 2)
     overlap, sure = shared_texts([*members, *non_members], [*shadow_train, *shadow_out]), logit_confidence
     known = f"{overlap:,} of the attacker's {2 * len(shadow_train):,} records are the target's: the attacker knew them."
-    plain = {"loss threshold": (sure(target, members), sure(target, non_members))}
-    made: dict[str, Json] = {"shadow_train": len(shadow_train), "transform": transform is not None}
-    return measure.result(
+    signature: dict[str, Json] = {"attack": "shokri", "shadow_train": len(shadow_train)}
+    signature |= {"transform": transform is not None, "overlap": overlap}
+    named = [
         (f"logistic regression on the top {TOP_SCORES} scores of a shadow classifier", scores(target)),
-        ("the same on a classifier trained on half of both", scores(control)),
-        {**plain, "no look at the model": blind_scores(members, non_members, seed=seed)},
-        notes=[PROXY, known] if overlap else [PROXY],
-        signature={"attack": "shokri", **made, "overlap": overlap},
-    )
+        (CONTROL, scores(control)),
+        ("loss threshold", (sure(target, members), sure(target, non_members))),
+        ("no look at the model", blind_scores(members, non_members, seed=seed)),
+    ]
+    return measure.result(named, notes=[PROXY, known] if overlap else [PROXY], signature=signature)
 
 
 def _learned(members: Floats, non_members: Floats) -> Callable[[Floats], Floats]:

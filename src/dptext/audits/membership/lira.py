@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from dptext import _validate
-from dptext.audits.membership.attacks import PROXY, Measure, MemberScores, MembershipResult
+from dptext.audits.membership.attacks import CONTROL, PROXY, Measure, MemberScores, MembershipResult
 from dptext.audits.membership.members import (
     Scorer,
     Trainer,
@@ -104,13 +104,10 @@ def lira(
     made: dict[str, Json] = {"shadows": shadows, "variances": variances, "transform": transform is not None}
 
     def result(name: str, score: Callable[[Floats, Floats, Booleans], Floats]) -> MembershipResult:
-        return measure.result(
-            (f"LiRA, {name}, {shadows} shadows", sides(score(by_target, by_shadows, inside))),
-            ("the same on a classifier trained on half of both", sides(score(by_control, by_shadows, inside))),
-            {"loss threshold": sides(by_target), "no look at the model": blind},
-            notes=[PROXY],
-            signature={"attack": f"lira {name}", **made},
-        )
+        found, control = (sides(score(by, by_shadows, inside)) for by in (by_target, by_control))
+        named = [(f"LiRA, {name}, {shadows} shadows", found), (CONTROL, control)]
+        named += [("loss threshold", sides(by_target)), ("no look at the model", blind)]
+        return measure.result(named, notes=[PROXY], signature={"attack": f"lira {name}", **made})
 
     return LiraResult(result("online", online_scores), result("offline", offline_scores))
 
