@@ -28,7 +28,7 @@ from dptext.errors import ConfigError
 from dptext.sampling.envelope import limit, tuned_response
 from dptext.text.tokens import sentences
 from dptext.types import Booleans, Floats
-from dptext.utility.pool_fit import pool_fit
+from dptext.utility.corpus import pool_fit
 
 POOL, LARGE, PRIVATE = 1000, 3000, 300
 SIZES = (50, 100, 250, 500, POOL, LARGE)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from dptext.audits.bounds import accuracy_implies
 from dptext.audits.divergence.conversion import DELTA
 from dptext.audits.divergence.findings import CHEAPEST, DEFAULT, DIRECT, PAPER, PAPER_WHOLE, PUBLISHED
-from dptext.audits.inference.sets import LINEAR, TFIDF
+from dptext.audits.inference.trait import LINEAR, TFIDF
 from dptext.estimates import Estimate
 
 Mode = Literal["random", "smart"]

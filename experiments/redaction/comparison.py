@@ -30,8 +30,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 
 from dptext.audits.divergence.conversion import DELTA
-from dptext.audits.inference.sets import LINEAR, TFIDF, train_linear_attacker, train_tfidf_attacker
-from dptext.audits.inference.trait import infer_trait_from_releases
+from dptext.audits.inference.trait import (
+    LINEAR,
+    TFIDF,
+    infer_trait_from_releases,
+    train_linear_attacker,
+    train_tfidf_attacker,
+)
 from dptext.embeddings import sentence_encoder
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.mechanism import Mechanism, Spec

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dptext.audits.inference.sets import SetSplit
+from dptext.audits.inference.trait import SetSplit
 from dptext.text.records import Record
 from dptext.text.tokens import sentences, tokenize
 

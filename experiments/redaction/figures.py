@@ -26,7 +26,7 @@ from dptext.audits.divergence.findings import (
     DivergenceReport,
     Tested,
 )
-from dptext.audits.inference.sets import LINEAR, TFIDF
+from dptext.audits.inference.trait import LINEAR, TFIDF
 from dptext.estimates import Estimate
 from dptext.report import LINES, divergence_figure, drawing
 from dptext.text.files import Target

@@ -30,8 +30,13 @@ from dptext.audits.divergence.conversion import DELTA, certify
 from dptext.audits.divergence.density_ratio import RatioModel
 from dptext.audits.divergence.divergence import measure_vectors
 from dptext.audits.divergence.estimators import COMPONENTS, DivergenceSettings, Projection, fit_projection
-from dptext.audits.inference.sets import LINEAR, TFIDF, train_linear_attacker, train_tfidf_attacker
-from dptext.audits.inference.trait import infer_trait_from_releases
+from dptext.audits.inference.trait import (
+    LINEAR,
+    TFIDF,
+    infer_trait_from_releases,
+    train_linear_attacker,
+    train_tfidf_attacker,
+)
 from dptext.embeddings.embedder import TextVectors
 from dptext.embeddings.encoders import WordMean
 from dptext.embeddings.sentence_encoder import load_sentence_encoder

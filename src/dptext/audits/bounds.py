@@ -17,7 +17,6 @@ error is then divided among them. Lower bounds are rounded down, upper ones up.
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +27,8 @@ from dptext.sampling.bootstrap import bootstrap  # noqa: F401  # public here, to
 
 # Several times the rounding error of the few float operations behind each bound, as a share of (1 + result).
 _FLOAT_SLACK = 2e-15
+# The same behind `epsilon_from_attribution`, with more to spare.
+_LOG_SLACK = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,24 +44,19 @@ class EpsilonLowerBound:
     tests: int
 
 
-class _Rates(NamedTuple):
-    """Clopper-Pearson bounds that hold together. fnr_high is counted, as 1 - tpr_low would lose its digits near 1."""
-
-    tpr_low: float
-    fnr_high: float
-    fpr_high: float
-    tnr_low: float
-
-
 def _rates(
     true_positives: int, positives: int, false_positives: int, negatives: int, confidence: float, tests: int
-) -> _Rates:
+) -> tuple[float, float, float, float]:
+    """Clopper-Pearson bounds that hold together, of TPR from below, FNR and FPR from above, and TNR from below.
+
+    That of FNR is counted, as 1 - TPR would lose its digits near 1.
+    """
     check_part("true_positives", true_positives, "positives", positives)
     check_part("false_positives", false_positives, "negatives", negatives)
     _validate.count(tests=tests)
     # Half of the error for the bound on TPR, half for the one on FPR (MATHS 7), then Bonferroni over tests.
     alpha = bonferroni(confidence, 2 * tests)
-    return _Rates(
+    return (
         clopper_pearson_lower(true_positives, positives, alpha=alpha),
         clopper_pearson_upper(positives - true_positives, positives, alpha=alpha),
         clopper_pearson_upper(false_positives, negatives, alpha=alpha),
@@ -99,13 +95,13 @@ def epsilon_from_rates(
     ConfigError: counts that are not integers or not possible, or a setting out of its range.
     """
     _validate.probability(delta=delta)
-    rates = _rates(true_positives, positives, false_positives, negatives, confidence, tests)
+    given = (true_positives, positives, false_positives, negatives, confidence, tests)
+    tpr_low, fnr_high, fpr_high, tnr_low = _rates(*given)
     # The maximum over the two formulas costs no further split. The first applies the guarantee to the event, the second
     # (inputs swapped) to its complement. Both follow from TPR >= tpr_low and FPR <= fpr_high, which hold together with
     # the full confidence.
-    on_event = _log_ratio(rates.tpr_low - delta, rates.fpr_high)
-    on_complement = _log_ratio(rates.tnr_low - delta, rates.fnr_high)
-    return EpsilonLowerBound(max(on_event, on_complement), delta, confidence, tests)
+    found = max(_log_ratio(tpr_low - delta, fpr_high), _log_ratio(tnr_low - delta, fnr_high))
+    return EpsilonLowerBound(found, delta, confidence, tests)
 
 
 def epsilon_ceiling(runs: int, *, delta: float = 0.0, confidence: float = 0.95, tests: int = 1) -> float:
@@ -145,10 +141,11 @@ def renyi_from_rates(
     _validate.positive(alpha=alpha)
     if alpha <= 1:
         raise ConfigError(f"Expected alpha={alpha!r} > 1.")
-    rates = _rates(true_positives, positives, false_positives, negatives, confidence, tests)
+    given = (true_positives, positives, false_positives, negatives, confidence, tests)
+    tpr_low, fnr_high, fpr_high, tnr_low = _rates(*given)
     # Both terms need p and 1 - p of the same p. With two bounds rounded apart the result would not be rounded down.
-    p, not_p = _with_complement(rates.tpr_low, rates.fnr_high)
-    q, not_q = _with_complement(rates.fpr_high, rates.tnr_low)
+    p, not_p = _with_complement(tpr_low, fnr_high)
+    q, not_q = _with_complement(fpr_high, tnr_low)
     if p <= q:
         return 0.0
     logs = log_p, log_q, log_not_p, log_not_q = math.log(p), math.log(q), math.log(not_p), math.log(not_q)
@@ -187,3 +184,49 @@ def accuracy_implies(accuracy: float, *, delta: float = 0.0) -> float:
     """
     _validate.probability(accuracy=accuracy, delta=delta)
     return _log_ratio(accuracy - delta, 1 - accuracy)
+
+
+def epsilon_from_attribution(
+    correct: int, texts: int, *, authors: int, delta: float = 0.0, confidence: float = 0.95, tests: int = 1
+) -> EpsilonLowerBound:
+    """Lower bound on a document-level epsilon from how many of `texts` were given to their true authors.
+
+    Let A authors have as many attacked texts each, fixed, at most 1e9 in all, with one release of each text. Let P_a be
+    the distribution of the output for a text that is drawn uniformly from those of author a: a mixture. Under (epsilon,
+    delta) for replacing one document, P(x)(S) <= e^eps P(y)(S) + delta for *any* two texts x and y. Averaged over both,
+    P_a(S) <= e^eps P_b(S) + delta. So the guess at the author is a guess among A equally likely inputs, and by
+    `reconstruction_bound`, whose proof asks no more of the P_a, its expected accuracy is s <= (e^eps + (A - 1)
+    delta) / (e^eps + A - 1). Turned round, e^eps >= (A - 1) (s - delta) / (1 - s).
+
+    The attacker is any function of one release that was fixed before the release was drawn. It may have learned from
+    other texts, from other releases, or from the attacked texts themselves. Given it and the texts, hits are
+    independent, because releases are, and have chances of their own. `mean_chance` bounds the mean of those from below.
+    The bound says nothing about bundles, where several releases are seen. It says nothing under a metric, and nothing
+    where a function that is revealed, such as the length, may differ between the texts. The error is divided among
+    `tests`, the attackers of which the best was chosen. ConfigError for counts that are not possible, or a setting out
+    of its range.
+    """
+    _validate.count(authors=authors, tests=tests)
+    _validate.probability(delta=delta)
+    check_part("correct", correct, "texts", texts)
+    if authors < 2 or texts % authors:
+        raise ConfigError(f"Expected texts={texts!r} to be as many of each of authors={authors!r} >= 2.")
+    low, miss = mean_chance(correct, texts, alpha=bonferroni(confidence, tests))
+    hit = (authors - 1) * (low - delta)
+    found = math.log(hit / miss) - _LOG_SLACK if hit > miss else 0.0
+    return EpsilonLowerBound(max(0.0, found), delta, confidence, tests)
+
+
+def mean_chance(correct: int, texts: int, *, alpha: float) -> tuple[float, float]:
+    """Lower bound on the mean s of n independent chances of which K came true, wrong with probability at most alpha.
+
+    Clopper-Pearson's limit l(k) is for equal chances: Pr[Bin(n, s) >= k] < alpha where l(k) > s. By Hoeffding 1956
+    (Annals of Mathematical Statistics 27, theorem 4) Pr[K >= k] <= Pr[Bin(n, s) >= k] for every k >= n s + 1, whatever
+    the chances of mean s. The bound is min(l(K), (K - 1) / n). It is wrong only where Pr[Bin(n, s) >= K] < alpha *and*
+    K > n s + 1. That is where K is at least the smallest k with both, and for that k Hoeffding's bound holds. Without
+    the second term a single hit could err more often: all of the chance may sit on one text. The bound is rounded down,
+    and beside it is one minus it, rounded up, from the counted misses.
+    """
+    low = clopper_pearson_lower(correct, texts, alpha=alpha)
+    miss = clopper_pearson_upper(texts - correct, texts, alpha=alpha)
+    return max(0.0, min(low, (correct - 1) / texts)), min(1.0, max(miss, (texts - correct + 1) / texts))

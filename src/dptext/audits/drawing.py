@@ -15,7 +15,7 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dptext.errors import needing
 from dptext.estimates import Estimate
@@ -89,20 +89,12 @@ def interval_curve(axes: Axes, xs: Floats, values: Sequence[Estimate], color: st
     if beyond := [x for x, found in zip(xs, values, strict=True) if not math.isfinite(found.value)]:
         top = axes.get_xaxis_transform()
         axes.plot(beyond, [0.99] * len(beyond), "*", color=color, transform=top, label=f"{name}: infinite")
-    middle = [found.value for _, found in shown]
+    at, middle = [x for x, _ in shown], [found.value for _, found in shown]
     down = [found.value - found.low if math.isfinite(found.low) else 0.0 for _, found in shown]
     up = [found.high - found.value if math.isfinite(found.high) else 0.0 for _, found in shown]
-    axes.errorbar(
-        [x for x, _ in shown],
-        middle,
-        [down, up],
-        lolims=[math.isinf(found.high) for _, found in shown],
-        fmt=f"o{dashes}",
-        color=color,
-        markersize=3.5,
-        elinewidth=1.0,
-        label=name,
-    )
+    arrows = [math.isinf(found.high) for _, found in shown]
+    style: dict[str, Any] = {"fmt": f"o{dashes}", "color": color, "markersize": 3.5, "elinewidth": 1.0}
+    axes.errorbar(at, middle, [down, up], lolims=arrows, label=name, **style)
 
 
 def legend_below(figure: Figure, *, columns: int = 3) -> None:

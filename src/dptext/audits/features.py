@@ -88,15 +88,10 @@ def learn_ngrams(first: list[str], second: list[str]) -> Score:
 
 def _features_of_text(text: str) -> list[str]:
     words = text.split()
-    return [
-        *(f"w {word}" for word in words),
-        *(f"b {a} {b}" for a, b in pairwise(words)),
-        *(f"{i} {word}" for i, word in enumerate(words[:_POSITIONS])),
-        f"words {len(words)}",
-        f"different words {len(set(words))}",
-        f"lines {text.count(chr(10))}",
-        f"characters {len(text).bit_length()}",
-    ]
+    found = [f"w {word}" for word in words] + [f"b {a} {b}" for a, b in pairwise(words)]
+    found += [f"{i} {word}" for i, word in enumerate(words[:_POSITIONS])]
+    found += [f"words {len(words)}", f"different words {len(set(words))}"]
+    return [*found, f"lines {text.count(chr(10))}", f"characters {len(text).bit_length()}"]
 
 
 def _decision(features: object, n_first: int) -> Callable[[object], Floats]:

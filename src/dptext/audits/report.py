@@ -6,12 +6,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from decimal import ROUND_FLOOR, Context
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from dptext._wording import markdown_table
-from dptext.audits.subjects import OnCount
+from dptext.audits.subjects import OnCount, untold
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson
 from dptext.notebook import html_text
@@ -73,8 +73,8 @@ class Report(Result):
     ceiling: float
     unit: Unit
     relation: Relation
-    metric: str | None
-    reveals: tuple[str, ...]
+    metric: str | None = None
+    reveals: tuple[str, ...] = ()
     defects: tuple[str, ...] = ()
     signature: Mapping[str, Json] = field(hash=False)
 
@@ -110,9 +110,8 @@ class Report(Result):
     @property
     def signed(self) -> str:
         """The signature in one line, `key:value|key:value`."""
-        return "|".join(
-            f"{key}:{value if isinstance(value, str) else json.dumps(value)}" for key, value in self.signature.items()
-        )
+        said = {key: value if isinstance(value, str) else json.dumps(value) for key, value in self.signature.items()}
+        return "|".join(f"{key}:{value}" for key, value in said.items())
 
     def _repr_html_(self) -> str:
         return html_text(self.explain())
@@ -143,9 +142,8 @@ class Report(Result):
     def _verdict(self, guarantee: Guarantee) -> str:
         if guarantee.basis is Basis.NONE:
             return f"Nothing is guaranteed ({guarantee.reason}), so there is nothing to refute."
-        claim = f"epsilon {format_epsilon(guarantee.epsilon)}" + (
-            f", delta {format_delta(guarantee.delta)}" if guarantee.delta else ""
-        )
+        delta = f", delta {format_delta(guarantee.delta)}" if guarantee.delta else ""
+        claim = f"epsilon {format_epsilon(guarantee.epsilon)}{delta}"
         if self.refutes(guarantee):
             return f"REFUTED: the claim of {claim} is false."
         return f"Not refuted: the claim of {claim} survives this trial, which proves nothing more."
@@ -181,22 +179,25 @@ def scores_of(
             scores[f"{name}, {knowledge}"] = attacker(outputs)
             if knowledge == "static":
                 plain[f"originals: {name}, {knowledge}"] = attacker(originals)
-            if on_attacker is not None:
-                on_attacker(len(scores), len(trainers) * len(taught))
+            (on_attacker or untold)(len(scores), len(trainers) * len(taught))
     return scores, plain
 
 
-class _Row(Protocol):
-    @property
-    def name(self) -> str: ...
+class InferenceRow(Result):
+    """How well one attacker did: a line of the table, with the fields `CELLS` by the heading of their column."""
 
-    @property
-    def accuracy(self) -> Estimate: ...
+    __slots__ = ()
 
-    def cells(self) -> Mapping[str, Estimate]: ...
+    CELLS: ClassVar[tuple[tuple[str, str], ...]]
+    name: str
+    accuracy: Estimate
+
+    def cells(self) -> dict[str, Estimate]:
+        """The numbers by the heading of their column."""
+        return {head: getattr(self, name) for head, name in self.CELLS}
 
 
-Row = TypeVar("Row", bound=_Row)
+Row = TypeVar("Row", bound=InferenceRow)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,10 +244,8 @@ class InferenceReport(Result, Generic[Row]):
     def to_markdown(self) -> str:
         """A table in Markdown between its settings and what to know when reading it."""
         settings, found = self._said()
-        rows = [
-            [row.name, *(f"{cell.value:.3f} [{cell.low:.3f}, {cell.high:.3f}]" for cell in row.cells().values())]
-            for row in self.rows
-        ]
+        said = "{0.value:.3f} [{0.low:.3f}, {0.high:.3f}]".format
+        rows = [[row.name, *map(said, row.cells().values())] for row in self.rows]
         table = markdown_table(["attacker", *self.rows[0].cells()], rows)
         fault = () if self.control_holds else ("A control is not at chance: do not rely on these numbers.",)
         lines = [settings, "", *table, "", found, *fault, *self.notes, signature_line(self.signature)]

@@ -64,6 +64,23 @@ class Roc(Result):
             raise ConfigError(f"Expected as many fpr as tpr, found {len(self.fpr)} and {len(self.tpr)}.")
 
 
+@dataclass(frozen=True, slots=True)
+class Attack(Result):
+    """How well one score told members from non-members.
+
+    The `auc` has an interval by bootstrap over records. The `tprs` are true positives at 0.1% and 1% false ones, the
+    `roc` those at 0.1% to 100%, for `dptext.report.roc_figure`.
+    """
+
+    name: str
+    auc: Estimate
+    tprs: tuple[TruePositives, ...]
+    roc: Roc
+
+    def __str__(self) -> str:
+        return "; ".join([f"AUC {self.auc}", *map(str, self.tprs)])
+
+
 def check_scores(name: str, scores: Floats) -> Floats:
     """The scores `(n,)` as floats; ConfigError for none, another shape, or NaN."""
     checked = np.asarray(scores, np.float64)
@@ -74,8 +91,8 @@ def check_scores(name: str, scores: Floats) -> Floats:
 
 def area(members: Floats, non_members: Floats) -> float:
     """AUC: the chance that a random member has a higher score than a random non-member, ties as one half."""
-    high, low = _places(members, non_members)
-    return float(_areas(np.bincount(high, minlength=1)[None], np.bincount(low, minlength=1)[None])[0])
+    high, low, width = _places(members, non_members)
+    return float(_areas(np.bincount(high, minlength=width)[None], np.bincount(low, minlength=width)[None])[0])
 
 
 def area_interval(
@@ -91,21 +108,21 @@ def area_interval(
     rank = math.floor(bonferroni(confidence, 2) * (resamples + 1))
     if rank < 1:
         raise ConfigError(f"Expected resamples={resamples!r} to be more for confidence={confidence!r}.")
-    value, (high, low) = area(members, non_members), _places(members, non_members)
+    value, (high, low, width) = area(members, non_members), _places(members, non_members)
     rng, drawn = np.random.default_rng(seed), np.empty(resamples)
     step = max(1, _DRAWS_AT_ONCE // (len(high) + len(low)))
     for start in range(0, resamples, step):
-        rows, width = min(step, resamples - start), 1 + max(int(high.max()), int(low.max()))
+        rows = min(step, resamples - start)
         drawn[start : start + rows] = _areas(_drawn(high, rows, width, rng), _drawn(low, rows, width, rng))
     drawn.sort()
     return Estimate(value, min(value, float(drawn[rank - 1])), max(value, float(drawn[-rank])), confidence)
 
 
-def _places(members: Floats, non_members: Floats) -> tuple[Positions, Positions]:
-    """The place of each score among the distinct ones; ConfigError as `check_scores`."""
+def _places(members: Floats, non_members: Floats) -> tuple[Positions, Positions, int]:
+    """The place of each score among the distinct ones, and their number; ConfigError as `check_scores`."""
     members, non_members = check_scores("member", members), check_scores("non-member", non_members)
-    places = np.unique(np.concatenate([members, non_members]), return_inverse=True)[1]
-    return places[: len(members)], places[len(members) :]
+    distinct, places = np.unique(np.concatenate([members, non_members]), return_inverse=True)
+    return places[: len(members)], places[len(members) :], len(distinct)
 
 
 def _drawn(places: Positions, rows: int, width: int, rng: np.random.Generator) -> Positions:
@@ -117,8 +134,6 @@ def _drawn(places: Positions, rows: int, width: int, rng: np.random.Generator) -
 
 def _areas(high: Positions, low: Positions) -> Floats:
     """AUC of each row of counts, `(rows, distinct scores)`."""
-    width = max(high.shape[1], low.shape[1])
-    high, low = (np.pad(counts, ((0, 0), (0, width - counts.shape[1]))) for counts in (high, low))
     # Twice the pairs in which the member wins, plus the ties: these are integers, so only the division rounds.
     twice = (high * (2 * np.cumsum(low, axis=1) - low)).sum(axis=1)
     return np.asarray(twice / (2.0 * high.sum(axis=1) * low.sum(axis=1)))
@@ -131,16 +146,27 @@ def true_positives_at(members: Floats, non_members: Floats, fpr: float, *, confi
     for the threshold as found. It does not hold the chance that lies in finding the threshold on these non-members.
     """
     _validate.probability(fpr=fpr)
-    members, non_members = check_scores("member", members), check_scores("non-member", non_members)
-    found, false = _above(np.sort(members), np.sort(non_members), fpr)
+    members, non_members = _sorted(members, non_members)
+    found, false = _above(members, non_members, fpr)
     return TruePositives(fpr, clopper_pearson(found, len(members), confidence=confidence), false, len(non_members))
 
 
 def curve(members: Floats, non_members: Floats, rates: Sequence[float] = FPR_GRID) -> Roc:
     """The true positive rate at each false positive rate, by the rule of `true_positives_at`."""
-    members, non_members = check_scores("member", members), check_scores("non-member", non_members)
-    members, non_members = np.sort(members), np.sort(non_members)
+    members, non_members = _sorted(members, non_members)
     return Roc(tuple(rates), tuple(_above(members, non_members, rate)[0] / len(members) for rate in rates))
+
+
+def attack(name: str, members: Floats, non_members: Floats, *, seed: int, resamples: int, confidence: float) -> Attack:
+    """AUC, true positives and curve of a score; ConfigError where there are no scores, or NaN."""
+    members, others = check_scores(f"{name}, member", members), check_scores(f"{name}, non-member", non_members)
+    auc = area_interval(members, others, seed=seed, resamples=resamples, confidence=confidence)
+    tprs = tuple(true_positives_at(members, others, rate, confidence=confidence) for rate in RATES)
+    return Attack(name, auc, tprs, curve(members, others))
+
+
+def _sorted(members: Floats, non_members: Floats) -> tuple[Floats, Floats]:
+    return np.sort(check_scores("member", members)), np.sort(check_scores("non-member", non_members))
 
 
 def _allowed(fpr: float, non_members: int) -> int:
@@ -153,10 +179,8 @@ def _above(members: Floats, non_members: Floats, fpr: float) -> tuple[int, int]:
     if allowed >= len(non_members):
         return len(members), len(non_members)
     threshold = non_members[len(non_members) - 1 - allowed]
-    return (
-        len(members) - int(np.searchsorted(members, threshold, "right")),
-        len(non_members) - int(np.searchsorted(non_members, threshold, "right")),
-    )
+    found, false = (len(side) - int(np.searchsorted(side, threshold, "right")) for side in (members, non_members))
+    return found, false
 
 
 def epsilon_measured(
@@ -169,11 +193,9 @@ def epsilon_measured(
     of independent records.
     """
     rng = np.random.default_rng(seed)
-    halves = []
-    for name, scores in (("member", members), ("non-member", non_members)):
-        mixed = rng.permutation(check_scores(name, scores))
-        halves.append((np.sort(mixed[: len(mixed) // 2]), np.sort(mixed[len(mixed) // 2 :])))
-    (choose, count), (choose_out, count_out) = halves
+    sides = check_scores("member", members), check_scores("non-member", non_members)
+    mixed = [np.array_split(rng.permutation(side), [len(side) // 2]) for side in sides]
+    (choose, count), (choose_out, count_out) = mixed
     if not len(choose) or not len(choose_out):
         return EpsilonLowerBound(0.0, delta, confidence, 1)
 

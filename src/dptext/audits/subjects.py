@@ -33,6 +33,10 @@ Outputs = list[str] | Floats
 OnCount = Callable[[int, int], None]
 
 
+def untold(_done: int, _total: int, /) -> None:
+    """Tell nobody: what stands in the place of an `OnCount` that was not given."""
+
+
 @runtime_checkable
 class Sampler(Protocol):
     """An adapter around anything that releases."""
@@ -100,12 +104,9 @@ def claim_of(subject: Subject) -> Guarantee | None:
     events = [event for event in stated if isinstance(event, Event) and not isinstance(event, MetricEvent)]
     if len(events) < len(stated):
         return None
-    return accounting.guarantee(
-        events,
-        max(accounting.slack(events), float(subject.delta) if hasattr(subject, "delta") else 0.0),
-        unit=Unit.DOCUMENT,
-        basis=Basis.CLAIMED if hasattr(subject, "claimed") else Basis.PROVEN,
-    )
+    delta = max(accounting.slack(events), float(subject.delta) if hasattr(subject, "delta") else 0.0)
+    basis = Basis.CLAIMED if hasattr(subject, "claimed") else Basis.PROVEN
+    return accounting.guarantee(events, delta, unit=Unit.DOCUMENT, basis=basis)
 
 
 def unclaimed() -> Guarantee:
@@ -144,17 +145,12 @@ def broken_assumptions(
     was. Every assumption of the claim that is not among those `true` that are known to hold is broken; without these
     only digests are compared. Whoever finds one treats the guarantee as `claim.voided(...)`.
     """
-    found = []
-    digest = records_digest(private)
-    if digest != records_digest(()):
-        found += [
-            f"the private records are the data that the mechanism calls {name!r} and takes for public"
-            for name, other in mechanism.digests.items()
-            if other == digest
-        ]
-    if true is not None:
-        found += [f"nobody says that this is true: {text}" for text in claim.assumptions if text not in true]
-    return tuple(found)
+    digest, known = records_digest(private), claim.assumptions if true is None else true
+    same = [name for name, other in mechanism.digests.items() if other == digest != records_digest(())]
+    found = [
+        f"the private records are the data that the mechanism calls {name!r} and takes for public" for name in same
+    ]
+    return (*found, *(f"nobody says that this is true: {text}" for text in claim.assumptions if text not in known))
 
 
 _ROWS_AT_ONCE = 2048
@@ -178,18 +174,15 @@ def sample(
     input; PrivacyError where it answers with another number of outputs than runs.
     """
     parts: list[Outputs] = []
-    done = 0
     width = 1 if isinstance(value, str | Record) else max(1, np.size(value))
     limit = max(1, min(_ROWS_AT_ONCE, _ENTRIES_AT_ONCE // width, -(-runs // 8)))
-    while done < runs:
+    for done in range(0, runs, limit):
         size = min(limit, runs - done)
-        part = run(subject, value, size, randomness.at(position + done))
-        if len(part) != size:
-            raise PrivacyError(f"Expected one output a run from the subject, found {len(part)} for {size} runs.")
-        parts.append(part)
-        done += size
+        parts.append(run(subject, value, size, randomness.at(position + done)))
+        if len(parts[-1]) != size:
+            raise PrivacyError(f"Expected one output a run from the subject, found {len(parts[-1])} for {size} runs.")
         if on_progress is not None:
-            on_progress(done)
+            on_progress(done + size)
     arrays = [part for part in parts if isinstance(part, np.ndarray)]
     if 0 < len(arrays) < len(parts) or len({array.shape[1] for array in arrays}) > 1:
         raise ConfigError("Expected outputs of one kind and size from all runs.")

@@ -19,8 +19,7 @@ from dptext.types import Json
 
 if TYPE_CHECKING:  # slow to load
     from dptext.audits.divergence.findings import DivergenceReport
-    from dptext.audits.inference.authorship_report import AuthorshipReport
-    from dptext.audits.inference.trait_report import TraitReport
+    from dptext.audits.inference.findings import AuthorshipReport, TraitReport
     from dptext.audits.membership.attacks import MembershipResult
     from dptext.audits.reconstruction.attack import Reconstruction
     from dptext.audits.report import Report

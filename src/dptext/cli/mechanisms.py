@@ -188,7 +188,7 @@ def fit(
         )
         fit_of_pool = None
         if stand_in is not None:
-            from dptext.utility.pool_fit import pool_fit
+            from dptext.utility.corpus import pool_fit
 
             chosen_among = layout.read_public(pool or public, label=label_field)
             fit_of_pool = pool_fit(chosen_among, others, embedder=load_encoder())

@@ -8,25 +8,32 @@ samples. Samples of private records are kept only where that is asked for.
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
+import numpy as np
+
 from dptext.compare.cells import SAMPLES, Cell, Lens, Measurement, SharedFits
 from dptext.compare.corpora import Corpus
-from dptext.compare.corpus_run import synthesized
 from dptext.compare.experiment import Experiment
 from dptext.compare.grid import lifted
-from dptext.compare.measure import Released, limit_of_cosine, measured
+from dptext.compare.measure import Released, classified, corpus_measures, limit_of_cosine, measured
 from dptext.compare.stored import REFUTED, TableRow
+from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism
 from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.runs.results import privatize
-from dptext.runs.specs import is_synthesis, spec_from_settings
+from dptext.runs.specs import is_synthesis, spec_from_settings, synthesis_from_settings
 from dptext.runs.streaming import SEEDED
+from dptext.runs.synthesizing import Private, run
 from dptext.sampling.source import Randomness, secure, seeded
-from dptext.text.records import Record, Release
+from dptext.synthesis.pool import OnPool
+from dptext.synthesis.report import Topics
+from dptext.synthesis.spec import Fitted
+from dptext.text.records import Fields, Record, Release
 from dptext.types import Json
+from dptext.utility.balance import observed_balance
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY, baselines
 
 #: The stream of the samples begins here, far from that of the private records.
@@ -81,48 +88,70 @@ def run_cell(
         # The table states the basis of every row, so that nobody needs to be asked here.
         return list(privatize(records, mechanism, randomness=bits, without_guarantee=True))
 
-    released = Released(
-        releases=draw(corpus.private, source, seed),
-        mechanism=mechanism,
-        guarantee=guarantee,
-        again=lambda records, number: draw(records, seeded(number), number),
-        labelled=labelled,
-        written=written,
-        whole=[(record.text, record.label) for record in corpus.public]
-        if cell.row == PUBLIC_ONLY and "corpus" in experiment.utilities
-        else (),
-    )
+    def again(records: Sequence[Record], number: int) -> Sequence[Release[str]]:
+        return draw(records, seeded(number), number)
+
+    judged = corpus.public if cell.row == PUBLIC_ONLY and "corpus" in experiment.utilities else ()
+    drawn, pairs = draw(corpus.private, source, seed), [(record.text, record.label) for record in judged]
+    released = Released(drawn, mechanism, guarantee, again, labelled, written, pairs)
     numbers = measured(released, corpus, experiment, lens, seed=seed)
     if "fidelity" in experiment.utilities and guarantee is not None and document and not guarantee.delta:
         numbers += limit_of_cosine(corpus, lens, document)
     public = corpus.public[:SAMPLES] if cell.trains_on == "public" else ()
-    return Outcome(
-        numbers=tuple(numbers),
-        guarantee=guarantee,
-        document=document,
-        samples=_pairs(public, draw(public, source.at(_APART), seed)) if public else (),
-        private_samples=_pairs(corpus.private[:SAMPLES], released.releases) if private_samples else (),
-    )
+    samples = _pairs(public, draw(public, source.at(_APART), seed)) if public else ()
+    kept = _pairs(corpus.private[:SAMPLES], released.releases) if private_samples else ()
+    return Outcome(tuple(numbers), guarantee, document, samples, kept)
 
 
 def _pairs(records: Sequence[Record], releases: Sequence[Release[str]]) -> tuple[tuple[str, str], ...]:
     return tuple((record.text, release.output) for record, release in zip(records, releases, strict=False))
 
 
+def synthesized(
+    cell: Cell, experiment: Experiment, corpus: Corpus, lens: Lens, *, fits: SharedFits, source: Randomness, seed: int
+) -> tuple[list[Measurement], Guarantee]:
+    """The numbers and the guarantee of a synthesis; ConfigError where the corpus lacks what it reads."""
+    spec = synthesis_from_settings(cell.settings)
+    if spec.unit == "author" and not corpus.authors:
+        raise ConfigError(f"Expected author = FIELD in [corpora.{corpus.name}], as unit='author': name the field.")
+    with fits.vectors.learning():
+        fitted = spec.fit(public=corpus.pool or corpus.public, seed=seed)
+    found = run(Private(corpus.private, Fields(), {}), fitted, randomness=source, delta=cell.delta)
+    made = [(release.output, release.label) for release in found.releases]
+    numbers: list[Measurement] = []
+    if "classification" in experiment.utilities and corpus.labels and spec.labels and made:
+        numbers += classified(made, corpus, experiment, seed)
+    if "corpus" in experiment.utilities:
+        numbers += [*corpus_measures(made, corpus, lens, seed), *_reported(found.report, fitted, corpus)]
+    if not numbers:
+        raise ConfigError(f"Expected utilities = ['corpus'] for {spec.kind}: nothing else was found to measure.")
+    return numbers, found.guarantees[-1]
+
+
+def _reported(report: Topics, fitted: Fitted, corpus: Corpus) -> Iterator[Measurement]:
+    if report.labels:
+        true = observed_balance([record.label for record in corpus.private], report.labels)
+        yield Measurement.of("corpus.reported_mix_l1", float(np.abs(_shares(report.by_label[0]) - true).sum()))
+    if report.topics and isinstance(fitted, OnPool):
+        topics = fitted.topics.nearest(fitted.pool.space.points([record.text for record in corpus.private]))
+        shares = _shares(report.by_topic[0])
+        true = np.bincount(topics, minlength=len(shares)) / len(topics)
+        yield Measurement.of("corpus.reported_topics_tv", float(np.abs(shares - true).sum() / 2))
+
+
+def _shares(noisy: Sequence[float]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    kept = np.maximum(np.asarray(noisy, np.float64), 0.0)
+    return np.asarray(kept / kept.sum() if kept.sum() else np.full(len(kept), 1 / len(kept)))
+
+
 def cell_data(
     cell: Cell, outcome: Outcome | str, *, signature: str, seconds: float, peak_mib: float
 ) -> dict[str, Json]:
     """A finished cell, or a single row with the reason why it failed. The peak is of the process that ran it."""
-    row: dict[str, Json] = {
-        **dict.fromkeys(("epsilon", "delta", "metric_privacy", "document_epsilon", "error")),
-        **{name: getattr(cell, name) for name in ("corpus", "row", "kind", "trial", "unit")},
-        "settings": json.dumps({key: value for key, value in cell.settings.items() if key != "kind"}),
-        "relation": "",
-        "basis": "",
-        "seconds": seconds,
-        "peak_mib": peak_mib,
-        "signature": signature,
-    }
+    row: dict[str, Json] = dict.fromkeys(("epsilon", "delta", "metric_privacy", "document_epsilon", "error"))
+    row |= {name: getattr(cell, name) for name in ("corpus", "row", "kind", "trial", "unit")}
+    row["settings"] = json.dumps({key: value for key, value in cell.settings.items() if key != "kind"})
+    row |= {"relation": "", "basis": "", "seconds": seconds, "peak_mib": peak_mib, "signature": signature}
     data: dict[str, Json] = {"signature": signature, "cell": cell.to_dict(), "certificate": None, "samples": []}
     if isinstance(outcome, str):
         failed = _row({**row, "error": outcome}, Measurement("", None))

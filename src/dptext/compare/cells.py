@@ -66,15 +66,9 @@ class Cell:
 
 def signature(cell: Cell, experiment: Experiment, corpus: Json) -> str:
     """sha256 over all that makes the numbers of a cell: version, settings, the files that they name, and records."""
-    made: dict[str, Json] = {
-        "schema": _SCHEMA,
-        "version": version("dptext"),
-        "records": corpus,
-        "seed": experiment.seed,
-        "randomness": "seeded" if experiment.seeded else "secure",
-        "measures": experiment.measures(),
-        "cell": cell.to_dict(),
-    }
+    made: dict[str, Json] = {"schema": _SCHEMA, "version": version("dptext"), "records": corpus}
+    made |= {"seed": experiment.seed, "randomness": "seeded" if experiment.seeded else "secure"}
+    made |= {"measures": experiment.measures(), "cell": cell.to_dict()}
     if files := _named_files([cell.to_dict(), experiment.settings.embedder]):
         made["files"] = files
     return hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()

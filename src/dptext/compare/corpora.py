@@ -12,6 +12,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -74,11 +75,8 @@ def load_corpus(name: str, plan: CorpusPlan, *, seed: int) -> Corpus:
                 f"Expected records in the part {part!r} of [corpora.{name}], found none: look at its path, where "
                 "and limit. Texts that an earlier part has are left out."
             )
-    numbered = {
-        part: tuple(replace(record, id=str(i)) for i, record in enumerate(found)) for part, found in parts.items()
-    }
-    labels = _labels(name, plan, numbered)
-    return Corpus(name, numbered["public"], numbered["private"], numbered["test"], labels, bool(plan.author))
+    public, private, test = (tuple(replace(r, id=str(i)) for i, r in enumerate(parts[part])) for part in PARTS)
+    return Corpus(name, public, private, test, _labels(name, plan, parts), bool(plan.author))
 
 
 def named(corpus: Corpus, names: Mapping[str, str], embedder: Embedder) -> Corpus:
@@ -90,10 +88,8 @@ def named(corpus: Corpus, names: Mapping[str, str], embedder: Embedder) -> Corpu
 
 def _read(name: str, plan: CorpusPlan, source: Source) -> list[Record]:
     if source.sample:
-        found: Iterable[Record] = sample_records(source.sample)
-        return [
-            replace(r, label=r.label if plan.label else None, author=r.author if plan.author else None) for r in found
-        ]
+        hidden: dict[str, Any] = {name: None for name in ("label", "author") if not getattr(plan, name)}
+        return [replace(record, **hidden) for record in sample_records(source.sample)]
     fields = Fields(text=plan.text, label=plan.label or None, author=plan.author or None, keep=tuple(source.where))
     advice = f'Repair it, or skip such records: on_error = "skip" in [corpora.{name}].'
     read = read_records(source.path, fields, on_error=plan.on_error, advice=advice)
@@ -130,11 +126,8 @@ def _cut(plan: CorpusPlan, records: Iterable[Record]) -> Iterator[Record]:
 def _labels(name: str, plan: CorpusPlan, parts: Mapping[str, Sequence[Record]]) -> tuple[str, ...]:
     if not plan.label:
         return ()
-    found = (
-        plan.labels
-        or tuple(plan.names)
-        or tuple(sorted({record.label for record in parts["public"] if record.label is not None}))
-    )
+    given = {record.label for record in parts["public"] if record.label is not None}
+    found = plan.labels or tuple(plan.names) or tuple(sorted(given))
     if len(found) < 2:
         raise ConfigError(
             f"Expected at least two labels in the public part of [corpora.{name}], found {len(found)}: name the "

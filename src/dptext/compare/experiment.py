@@ -157,6 +157,9 @@ class MeasureSettings(plans.TomlTable):
     distinguish: DistinguishSettings = DistinguishSettings()
 
 
+Utility = Literal["classification", "fidelity", "stylometry", "balance", "embedding", "corpus"]
+
+
 class Experiment(plans.TomlTable):
     """All that a file says. Every row is run as often as there are trials, each time with a fit of its own."""
 
@@ -164,12 +167,7 @@ class Experiment(plans.TomlTable):
     seed: plans.Count = 0
     trials: plans.PositiveCount = 1
     seeded: StrictBool = False
-    utilities: plans.Different[
-        Literal["classification", "fidelity", "stylometry", "balance", "embedding", "corpus"]
-    ] = (
-        "classification",
-        "fidelity",
-    )
+    utilities: plans.Different[Utility] = ("classification", "fidelity")
     audits: plans.Different[Literal["authorship", "membership", "distinguish"]] = ()
     settings: MeasureSettings = MeasureSettings()
     corpora: dict[plans.Name, plans.CorpusPlan] = Field(default_factory=dict)
@@ -208,12 +206,8 @@ class Experiment(plans.TomlTable):
 
     def measures(self) -> dict[str, Json]:
         """What is measured, and how: part of the signature of a cell. Settings of audits not asked for are left out."""
-        found: dict[str, Json] = {
-            "utilities": [*self.utilities],
-            "audits": [*self.audits],
-            "classifier": self.settings.classifier,
-            "embedder": self.settings.embedder,
-        }
+        found: dict[str, Json] = {"utilities": [*self.utilities], "audits": [*self.audits]}
+        found |= {"classifier": self.settings.classifier, "embedder": self.settings.embedder}
         if "authorship" in self.audits:
             own = self.settings.authorship
             found["authorship"] = [own.training, own.attacked, own.bundle, own.authors]

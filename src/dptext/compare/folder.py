@@ -76,10 +76,7 @@ def read_table(folder: Path) -> list[stored.TableRow]:
             f"Expected {stored.JSON_FILE} in the schema of this version of dptext: a list of at least one row. Run "
             "`dptext compare` with this version."
         )
-    return [
-        _read(stored.TableRow, item, f"row {number} of {stored.JSON_FILE}")
-        for number, item in enumerate(found, start=1)
-    ]
+    return [_read(stored.TableRow, item, f"row {i} of {stored.JSON_FILE}") for i, item in enumerate(found, start=1)]
 
 
 def read_about(folder: Path) -> stored.About:
@@ -160,35 +157,22 @@ class Folder:
         """Refuse with ConfigError a folder whose cells were made from another experiment or corpus; it says which."""
         if not (self.path / stored.EXPERIMENT).exists():
             return
-        before = read_about(self.path)
+        before, begun = read_about(self.path), f"{str(self.path)!r} was begun with"
         if keys := _changed(before.toml, experiment.toml):
-            raise ConfigError(
-                f"Expected the experiment to be the one that {str(self.path)!r} was begun with: its {keys} changed "
-                f"since. {_AGAIN}"
-            )
+            raise ConfigError(f"Expected the experiment to be the one that {begun}: its {keys} changed since. {_AGAIN}")
         if names := _changed(before.model_dump()["corpora"], corpora):
-            raise ConfigError(
-                f"Expected the corpora to be those that {str(self.path)!r} was begun with: a file of {names} changed "
-                f"since. {_AGAIN}"
-            )
+            named = f"a file of {names} changed since"
+            raise ConfigError(f"Expected the corpora to be those that {begun}: {named}. {_AGAIN}")
 
     def describe(
         self, experiment: Experiment, corpora: Mapping[str, Json], *, command: str, counts: stored.CellCounts
     ) -> None:
         """Write `experiment.json`."""
-        about = stored.About.model_validate(
-            {
-                "name": experiment.name,
-                "written": datetime.now(UTC).date().isoformat(),
-                "version": version("dptext"),
-                "machine": {"cores": processors(), "memory_gib": round(memory_mib() / 1024, 1)},
-                "command": command,
-                "toml": experiment.toml,
-                "corpora": corpora,
-                "cells": counts,
-            }
-        )
-        write_json(self.path / stored.EXPERIMENT, about.model_dump())
+        machine = {"cores": processors(), "memory_gib": round(memory_mib() / 1024, 1)}
+        data: dict[str, object] = {"name": experiment.name, "written": datetime.now(UTC).date().isoformat()}
+        data |= {"version": version("dptext"), "machine": machine, "command": command}
+        data |= {"toml": experiment.toml, "corpora": corpora, "cells": counts}
+        write_json(self.path / stored.EXPERIMENT, stored.About.model_validate(data).model_dump())
 
     def tabulate(self, signatures: Sequence[str]) -> None:
         """Write the table of all finished cells, in the order of the grid."""

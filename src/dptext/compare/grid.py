@@ -50,12 +50,9 @@ def plan_cells(experiment: Experiment, labels: Mapping[str, tuple[str, ...]]) ->
 
 
 def _rows(experiment: Experiment, corpus: str, labels: tuple[str, ...]) -> Iterator[Cell]:
-    own = [
-        row
-        for plan in experiment.mechanisms
-        if not plan.corpora or corpus in plan.corpora
-        for row in _mechanism_rows(plan, corpus, labels, experiment.corpora[corpus].names)
-    ]
+    plans = (plan for plan in experiment.mechanisms if not plan.corpora or corpus in plan.corpora)
+    called = experiment.corpora[corpus].names
+    own = [row for plan in plans for row in _rows_of(plan, corpus, labels, called)]
     names = [row.row for row in own]
     for name in names:
         if names.count(name) > 1:
@@ -95,9 +92,7 @@ def lifted(spec: Stated, delta: float) -> Guarantee | None:
     return found if found.metric is None and math.isfinite(found.effective_epsilon) else None
 
 
-def _mechanism_rows(
-    plan: MechanismPlan, corpus: str, labels: tuple[str, ...], names: Mapping[str, str]
-) -> Iterator[Cell]:
+def _rows_of(plan: MechanismPlan, corpus: str, labels: tuple[str, ...], names: Mapping[str, str]) -> Iterator[Cell]:
     for values in itertools.product(*plan.sweep.values()):
         swept = dict(zip(plan.sweep, values, strict=True))
         name = " ".join([plan.name, *(f"{key}={_shown(value)}" for key, value in swept.items())])
@@ -128,12 +123,10 @@ def _cell(
 
 def _labelled(kind: str, values: Mapping[str, Json], labels: tuple[str, ...]) -> dict[str, Json]:
     """The settings, and those of a mechanism within, with the corpus's labels where they take some and have none."""
-    found = {
-        key: _labelled(str(value["kind"]), value, labels)
-        if isinstance(value, dict) and value.get("kind") in SPECS
-        else value
-        for key, value in values.items()
-    }
+    found = dict(values)
+    for key, value in values.items():
+        if isinstance(value, dict) and value.get("kind") in SPECS:
+            found[key] = _labelled(str(value["kind"]), value, labels)
     if labels and "labels" not in found and any(item.name == "labels" for item in setting_fields(_SETTINGS[kind])):
         found["labels"] = list(labels)
     return found

@@ -5,12 +5,15 @@ Every number has a name `utility.number`, and an interval where one is known.
 
 * `classification.*`: the classifier is judged on the test part; with the utility "corpus", that of *public-only* learns
   from all of the public part. Where a mechanism releases no label, it learns from the labels of the originals, which
-  nothing protects: `classification.accuracy_true_labels`, `.macro_f1_true_labels`.
+  nothing protects: `classification.accuracy_true_labels`, `.macro_f1_true_labels`. The table adds
+  `classification.gap_closed`: (its accuracy - public-only) / (original - public-only).
 * `fidelity.limit`: of any mechanism that puts a public text in the place of each record at the epsilon of a document,
   solved on the originals; high is its bound. The others are those of `dptext.utility.fidelity.Fidelity`.
 * `balance.l1_error`: of the private records, estimated by the labels of the releases.
 * `embedding.*`: the vectors are those of the releases, or the embeddings of their texts. The classifier is linear.
-* `corpus.*`: `dptext.compare.corpus_run`. `stylometry.distance`: `dptext.utility.stylometry`.
+* `corpus.*`: `dptext.utility.corpus.CorpusKept`, whose real texts are the test part; `corpus.reported_mix_l1` and
+  `.reported_topics_tv` are errors of the noisy shares of labels and topics in the report of a synthesis.
+* `stylometry.distance`: `dptext.utility.stylometry`.
 * `authorship.static`, `.adaptive`: of the better of two attackers; the interval is widened for the choice. The lower
   bound on epsilon is for a document.
 * `membership.*`: the shadow attack of the ADePT paper. `distinguish.*`: on the worst pairs known for the unit.
@@ -32,7 +35,6 @@ from dptext.audits.report import Report
 from dptext.audits.trials.distinguishing import distinguish
 from dptext.compare.cells import Lens, Measurement
 from dptext.compare.corpora import Corpus
-from dptext.compare.corpus_run import Labelled, classified, corpus_measures
 from dptext.compare.experiment import Experiment
 from dptext.embeddings.embedder import embed_distinct
 from dptext.embeddings.tfidf import fit_quietly
@@ -44,6 +46,7 @@ from dptext.sampling.envelope import limit
 from dptext.text.records import Record, Release
 from dptext.utility.balance import balance_error
 from dptext.utility.classification import Classifier, evaluate, train_named
+from dptext.utility.corpus import corpus_kept
 from dptext.utility.fidelity import fidelity
 from dptext.utility.stylometry import StyleSpace
 
@@ -51,6 +54,10 @@ _FIDELITY: Final = (
     "label_kept", "cosine", "own_first", "tokens_kept", "distinct_texts", "distinct_1", "distinct_2", "repetition",
 )  # fmt: skip
 _SHORT_NAMES: Final = {"character n-grams": "ngrams", "sentence encoder": "encoder"}
+
+
+#: A text and its label, of a corpus without records.
+Labelled = tuple[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +107,8 @@ def measured(released: Released, corpus: Corpus, experiment: Experiment, lens: L
 
 def limit_of_cosine(corpus: Corpus, lens: Lens, epsilon: float) -> list[Measurement]:
     """The largest mean cosine by any mechanism that puts a public text in the place of each, with its bound above."""
-    embedder = lens.embedder
-    private, public = (
-        embed_distinct((record.text for record in part), embedder).at(record.text for record in part)
-        for part in (corpus.private, corpus.public)
-    )
+    sides = ([record.text for record in part] for part in (corpus.private, corpus.public))
+    private, public = (embed_distinct(texts, lens.embedder).at(texts) for texts in sides)
     found = limit(private @ public.T, epsilon=epsilon)
     return [Measurement("fidelity.limit", found.value, found.value, found.bound)]
 
@@ -138,6 +142,28 @@ def _utility_measures(
     if name == "stylometry":
         space = StyleSpace.fit(corpus.public)
         yield Measurement.of("stylometry.distance", space.distance(corpus.private, released.releases, seed=seed))
+
+
+def classified(
+    pairs: Sequence[Labelled], corpus: Corpus, experiment: Experiment, seed: int, suffix: str = ""
+) -> Iterator[Measurement]:
+    """How well a classifier learns from texts and labels."""
+    known = [(text, label) for text, label in pairs if label is not None]
+    train = train_named(experiment.settings.classifier)
+    learned = train([text for text, _ in known], [label for _, label in known], seed=seed)
+    found = evaluate(learned, corpus.test, seed=seed)
+    yield Measurement.of(f"classification.accuracy{suffix}", found.accuracy)
+    yield Measurement.of(f"classification.macro_f1{suffix}", found.macro_f1)
+
+
+def corpus_measures(pairs: Sequence[Labelled], corpus: Corpus, lens: Lens, seed: int) -> Iterator[Measurement]:
+    """What a corpus keeps of the private one; nothing where no text leaves."""
+    if pairs:
+        texts, given = [text for text, _ in pairs], [label for _, label in pairs]
+        parts = {"private": corpus.private, "real": corpus.test, "pool": corpus.pool or corpus.public}
+        kept = corpus_kept(texts, given, **parts, labels=corpus.labels, embedder=lens.embedder, seed=seed)
+        for name, value in kept.cells():
+            yield Measurement.of(f"corpus.{name}", value)
 
 
 def _read_by_public(released: Released, corpus: Corpus, lens: Lens, seed: int) -> Iterator[Measurement]:
@@ -179,23 +205,13 @@ def _attributed(
             f"Expected at least 2 authors with training + attacked = {wanted.training + wanted.attacked} private "
             f"texts, found {len(chosen)}: ask for fewer texts in [settings.authorship]."
         )
-    split = split_authors(
-        [record for record in corpus.private if record.author in chosen],
-        training=wanted.training,
-        attacked=wanted.attacked,
-        seed=seed,
-    )
+    own = [record for record in corpus.private if record.author in chosen]
+    split = split_authors(own, training=wanted.training, attacked=wanted.attacked, seed=seed)
     by_id = {release.id: release for release in released.releases}
-    report = attribute_releases(
-        split.training,
-        split.attacked,
-        released=[by_id[record.id] for record in split.attacked],
-        training_released=[by_id[record.id] for record in split.training],
-        embedder=lens.embedder,
-        bundle=wanted.bundle,
-        seed=seed,
-        delta=0.0 if released.guarantee is None else released.guarantee.delta,
-    )
+    tried, taught = ([by_id[record.id] for record in side] for side in (split.attacked, split.training))
+    given: dict[str, Any] = {"released": tried, "training_released": taught, "embedder": lens.embedder}
+    delta = 0.0 if released.guarantee is None else released.guarantee.delta
+    report = attribute_releases(split.training, split.attacked, bundle=wanted.bundle, seed=seed, delta=delta, **given)
     for knowledge in ("static", "adaptive"):
         rows = [row for row in report.attacks if row.name.endswith(knowledge)]
         yield Measurement.of(f"authorship.{knowledge}", best_share([(row.accuracy, row.attributed) for row in rows]))
@@ -237,16 +253,8 @@ def _members(released: Released, corpus: Corpus, experiment: Experiment, seed: i
     own = split_members(halves.non_members, seed=seed + 2)
     by_id = {release.id: release for release in released.releases}
     model = train_on(target.members, train=train, transform=lambda some, _: [by_id[r.id] for r in some], seed=seed)
-    found = shokri(
-        model,
-        target.members,
-        target.non_members,
-        shadow_train=own.members,
-        shadow_out=own.non_members,
-        train=train,
-        seed=seed,
-        transform=released.again,
-    )
+    sides: dict[str, Any] = {"shadow_train": own.members, "shadow_out": own.non_members}
+    found = shokri(model, target.members, target.non_members, **sides, train=train, seed=seed, transform=released.again)
     yield Measurement.of("membership.auc", found.main.auc)
     yield Measurement.of("membership.control", found.control.auc)
     for attack in found.baselines:

@@ -128,21 +128,18 @@ def with_gaps(rows: Sequence[TableRow]) -> list[TableRow]:
     seen = {row.signature for row in rows if row.metric == _FRECHET}
     own = [row for row in rows if row.metric == ACCURACY and row.signature in seen]
     found = {(row.corpus, row.trial, row.row): row for row in own if row.row in (ORIGINAL, PUBLIC_ONLY)}
-    added = [
-        closed
-        for row in own
-        if row.row not in (ORIGINAL, PUBLIC_ONLY)
-        and (best := found.get((row.corpus, row.trial, ORIGINAL)))
-        and (least := found.get((row.corpus, row.trial, PUBLIC_ONLY)))
-        and (closed := _closed(row, least, best))
-    ]
+    added = []
+    for row in own:
+        ends = [found.get((row.corpus, row.trial, name)) for name in (PUBLIC_ONLY, ORIGINAL)]
+        if row.row not in (ORIGINAL, PUBLIC_ONLY) and (closed := _closed(row, *ends)):
+            added.append(closed)
     return [*rows, *added]
 
 
-def _closed(row: TableRow, least: TableRow, best: TableRow) -> TableRow | None:
-    ends = [(each.value, each.low, each.high) for each in (row, least, best)]
+def _closed(row: TableRow, least: TableRow | None, best: TableRow | None) -> TableRow | None:
+    ends = [(each.value, each.low, each.high) for each in (row, least, best) if each is not None]
     known = [(v, low, high) for v, low, high in ends if v is not None and low is not None and high is not None]
-    if len(known) < len(ends) or known[2][1] <= known[1][2]:
+    if len(known) < 3 or known[2][1] <= known[1][2]:
         return None
     own, public, original = (value for value, _, _ in known)
     gap = original - public

@@ -114,7 +114,7 @@ def _recommended(corpus: str, rows: Sequence[MeasuredRow], asked: Asked) -> Reco
     references = [row for row in rows if row.row == PUBLIC_ONLY or row.kind == LABEL_ONLY]
     verdicts = [_judged(row, references, asked, metric) for row in rows if row.kind not in ("", LABEL_ONLY)]
     good = [verdict for verdict in verdicts if not verdict.reasons]
-    good.sort(key=lambda verdict: -verdict.row.numbers[metric].value if more else verdict.row.numbers[metric].value)
+    good.sort(key=lambda verdict: (-1 if more else 1) * verdict.row.numbers[metric].value)
     tied = _level(good, metric)
     if asked.task == "classification" and all(LABEL_KEPT in verdict.row.numbers for verdict in tied):
         tied.sort(key=lambda verdict: -verdict.row.numbers[LABEL_KEPT].value)
@@ -172,11 +172,8 @@ def _judged(row: MeasuredRow, references: Sequence[MeasuredRow], asked: Asked, m
 def _comparable(row: MeasuredRow, references: Sequence[MeasuredRow], asked: Asked) -> list[MeasuredRow]:
     lifted = math.inf if row.document_epsilon is None else row.document_epsilon
     most = asked.epsilon if asked.unit is Unit.DOCUMENT else lifted
-    return [
-        other
-        for other in references
-        if FIDELITY in other.numbers and (other.row == PUBLIC_ONLY or _affordable(other, most))
-    ]
+    found = (other for other in references if FIDELITY in other.numbers)
+    return [other for other in found if other.row == PUBLIC_ONLY or _affordable(other, most)]
 
 
 def _guarantee_faults(row: MeasuredRow, asked: Asked) -> Iterable[str]:
@@ -201,12 +198,8 @@ def _guarantee_faults(row: MeasuredRow, asked: Asked) -> Iterable[str]:
 #: How the table of the package is made anew.
 MADE_BY: Final = "dptext compare EXPERIMENT.toml --out DIR; dptext recommend --table DIR --reduce FILE"
 
-_METRICS: Final = (
-    FIDELITY,
-    LABEL_KEPT,
-    "classification.accuracy_true_labels",
-    *(metric for metrics, _ in TASKS.values() for metric in metrics),
-)
+_OF_TASKS: Final = (metric for metrics, _ in TASKS.values() for metric in metrics)
+_METRICS: Final = (FIDELITY, LABEL_KEPT, "classification.accuracy_true_labels", *_OF_TASKS)
 
 
 def reduced(table: MeasuredTable) -> MeasuredTable:

@@ -191,7 +191,7 @@ class _Grid:
 
             def start() -> None:
                 if waiting:
-                    process = stack.enter_context(WorkerProcess(first))
+                    process = stack.enter_context(contextlib.closing(WorkerProcess(first)))
                     selector.register(process.answers, selectors.EVENT_READ, process)
                     hand(process)
 

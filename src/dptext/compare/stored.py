@@ -15,6 +15,7 @@ from typing import Annotated, Final, Self
 import pydantic
 
 from dptext.compare.corpus_plans import Count, Finite
+from dptext.privacy.events import MAX_MEANINGFUL_DELTA
 from dptext.privacy.guarantee import Basis, Guarantee
 from dptext.synthesis.registry import SYNTHESES
 from dptext.text.formats import string_fault
@@ -44,6 +45,9 @@ _BASES: Final = ("", *(str(basis) for basis in Basis))
 _LARGEST_WHOLE: Final = 2**53  # JSON and Parquet hold every smaller integer exactly
 # The references of this kind, which `read_results` tells apart by epsilon. No mechanism may be named so.
 _REFERENCE: Final = re.compile(rf"{LABEL_ONLY}( \(medoid\))?( epsilon=\S+| #\d+)?")
+
+
+_SWEPT_EPSILON: Final = re.compile(r"\s+\w*epsilon\w*=\S+")
 
 
 def _storable(text: str) -> str:
@@ -142,6 +146,17 @@ class KeptRow(Stored):
     def whole(self) -> bool:
         """Whether it is a synthesis: one epsilon for the whole corpus, under central trust, and no record's own."""
         return self.kind in SYNTHESES
+
+    @property
+    def series(self) -> str:
+        """The name of the row without its epsilon: rows of one series make one line of a figure."""
+        return _SWEPT_EPSILON.sub("", self.row)
+
+    @property
+    def protects(self) -> bool:
+        """Whether an axis of epsilon shows the row: it states a guarantee, with a delta that means something."""
+        stated = self.epsilon is not None and self.basis not in ("", Basis.NONE)
+        return stated and (self.delta or 0.0) <= MAX_MEANINGFUL_DELTA
 
     @property
     def meaning(self) -> Meaning:

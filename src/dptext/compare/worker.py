@@ -55,12 +55,6 @@ class WorkerProcess:
         self.began = time.monotonic()
         self._write(first)
 
-    def __enter__(self) -> "WorkerProcess":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def ask(self, name: str, cell: Cell) -> None:
         """Let it run a cell."""
         self.cell, self.began = name, time.monotonic()
@@ -101,12 +95,8 @@ def _ending(code: int) -> str:
     if code >= 0:
         return f"WorkerDied: its process ended with status {code} and said nothing."
     name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-    advice = (
-        ", as the system does where memory runs out: run fewer --workers, or bound each with --memory"
-        if (-code == signal.SIGKILL)
-        else ""
-    )
-    return f"WorkerDied: its process was ended by {name}{advice}."
+    advice = ", as the system does where memory runs out: run fewer --workers, or bound each with --memory"
+    return f"WorkerDied: its process was ended by {name}{advice if -code == signal.SIGKILL else ''}."
 
 
 INTERNAL_ERROR: Final = 70
@@ -152,14 +142,8 @@ class Worker:
             began = time.monotonic()  # reading the corpus does not count for its first cell
             with contextlib.suppress(OSError):  # not Linux: the peak is then of the whole process
                 Path("/proc/self/clear_refs").write_text("5", "ascii")
-            outcome = run_cell(
-                cell,
-                self._experiment,
-                corpus,
-                self._lens,
-                fits=self._fits,
-                private_samples=self._opening.private_samples,
-            )
+            private = self._opening.private_samples
+            outcome = run_cell(cell, self._experiment, corpus, self._lens, fits=self._fits, private_samples=private)
         except DPTextError as error:
             outcome = f"{type(error).__name__}: {error}"
         data = cell_data(cell, outcome, signature=signature, seconds=time.monotonic() - began, peak_mib=peak_mib())

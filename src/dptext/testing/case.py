@@ -73,21 +73,15 @@ class Case:
         """Records that break what was not built for them."""
         word, canary = self.words[0], self.canary
         texts = (
-            "",
-            " \n\t ",
-            canary,
-            f"{canary} {canary}\n{canary.upper()} {word}",
-            f"{word} {canary}, {canary.capitalize()}!",
+            *("", " \n\t ", canary),
+            *(f"{canary} {canary}\n{canary.upper()} {word}", f"{word} {canary}, {canary.capitalize()}!"),
             "\u00e9\u4e16\u754c \U0001f600 a\u0301 \u202e",
             "\u0645\u0631\u062d\u0628\u0627 \u043f\u0440\u0438\u0432\u0435\u0442",
             "\U0001f468\u200d\U0001f469\u200d\U0001f467" * 3,
-            "a" * 5000,
-            "!?" * 200,
-            f"{word} " * _LONG + canary,
+            *("a" * 5000, "!?" * 200, f"{word} " * _LONG + canary),
             *(f"{word} {other}" for other in self.others),
             f"{word}\r\n{word}\x0b{word}\x00",
-            "The same text.",
-            "The same text.",
+            *["The same text."] * 2,
         )
         # Labels and authors that no training saw.
         return [Record(f"odd{i}", text, label=canary, author=canary) for i, text in enumerate(texts)]

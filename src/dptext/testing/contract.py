@@ -12,29 +12,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dptext.mechanism import Mechanism
-from dptext.testing import release_checks, silence_checks
+from dptext.testing import release_checks as of
+from dptext.testing import silence_checks as silence
 from dptext.testing.case import Case, run_checks
 from dptext.text.records import Record
 from dptext.text.samples import sample_records
 
 #: Every check by name, in the order in which they run.
 CHECKS: dict[str, Callable[[Case], None]] = {
-    "settings": release_checks.check_settings,
-    "statements": release_checks.check_statements,
-    "fit": release_checks.check_fit,
-    "order": release_checks.check_order,
-    "batches": release_checks.check_batches,
-    "distribution": release_checks.check_distribution,
-    "fresh": release_checks.check_fresh,
-    "event": release_checks.check_event,
-    "frozen": release_checks.check_frozen,
-    "verbatim": silence_checks.check_verbatim,
-    "silence": silence_checks.check_silence,
-    "files": silence_checks.check_files,
-    "shapes": silence_checks.check_shapes,
-    "model": release_checks.check_model,
-    "guarantee": release_checks.check_guarantee,
-}
+    check.__name__.removeprefix("check_"): check
+    for check in (
+        of.check_settings, of.check_statements, of.check_fit, of.check_order, of.check_batches, of.check_distribution,
+        of.check_fresh, of.check_event, of.check_frozen, silence.check_verbatim, silence.check_silence,
+        silence.check_files, silence.check_shapes, of.check_model, of.check_guarantee,
+    )
+}  # fmt: skip
 
 
 def check_mechanism(

@@ -82,6 +82,10 @@ class Run:
     written: tuple[str, ...]
 
 
+#: Records, or what reads them.
+Records = Sequence[Record] | Corpus
+
+
 @dataclass(frozen=True, slots=True)
 class CorpusCase:
     """What a check is given."""
@@ -91,12 +95,7 @@ class CorpusCase:
     seed: int
 
     def run(
-        self,
-        records: Sequence[Record] | Corpus,
-        *,
-        replay: Run | None = None,
-        batch: int = 64,
-        randomness: Randomness | None = None,
+        self, records: Records, *, replay: Run | None = None, batch: int = 64, randomness: Randomness | None = None
     ) -> Run:
         """A seeded run on records, or what reads them, whose noisy sums and choices are those of `replay`, if any."""
         rounds: list[Round] = []
@@ -278,13 +277,15 @@ def check_reading(case: CorpusCase) -> None:
         for path, held in ((whole, "\n".join([*lines[:40], "{", *lines[40:], _CANARY])), (empty, "")):
             with create_private(path) as file:
                 file.write(held.encode())
+
+        def read(source: Any) -> Run:
+            return case.run(Private(source, fields, {}).kept().corpus, replay=first)
+
         try:
-            for source in ([*odd, *rows, *odd], whole):
-                second = case.run(Private(source, fields, {}).kept().corpus, replay=first)
+            for second in map(read, ([*odd, *rows, *odd], whole)):
                 _require_same(first, second, "a record that cannot be read")
-            for source in ([], empty):
-                second = case.run(Private(source, fields, {}).kept().corpus, replay=first)
-                require(first.found == second.found, "a corpus without records leaves what others do")
+            same = all(first.found == second.found for second in map(read, ((), empty)))
+            require(same, "a corpus without records leaves what others do")
         except DataError:
             raise ContractError("a record that cannot be read, or none at all, ends no run") from None
 
@@ -320,12 +321,8 @@ def check_silence(case: CorpusCase) -> None:
 
 #: Every check by name, in the order in which they run.
 CORPUS_CHECKS: Final[dict[str, Callable[[CorpusCase], None]]] = {
-    "statement": check_statement,
-    "neighbours": check_neighbours,
-    "nothing": check_nothing,
-    "reading": check_reading,
-    "noise": check_noise,
-    "silence": check_silence,
+    check.__name__.removeprefix("check_"): check
+    for check in (check_statement, check_neighbours, check_nothing, check_reading, check_noise, check_silence)
 }
 
 

@@ -152,14 +152,9 @@ def check_guarantee(case: Case) -> None:
         claim = spec.guarantee(unit)
         if claim.basis is Basis.NONE:
             continue  # nothing is stated
-        pairs = audits.worst_pairs(
-            unit,
-            claim.relation,
-            claim.reveals,
-            words=case.words,
-            max_tokens=length if isinstance(length, int) else 50,
-            labels=spec.traits.labels if spec.traits.reads_labels else (),
-        )
+        most, labels = length if isinstance(length, int) else 50, spec.traits.labels if spec.traits.reads_labels else ()
+        found = {"words": case.words, "labels": labels}
+        pairs = audits.worst_pairs(unit, claim.relation, claim.reveals, **found, max_tokens=most)
         require(bool(pairs), "there are neighbours to try")
         if claim.metric is not None:
             require(isinstance(mechanism, HasMetric), "a mechanism with a metric knows the distance of two records")
@@ -203,14 +198,9 @@ def check_statements(case: Case) -> None:
         require(bool(guarantee.explain()), "the guarantee explains itself")
         stated = guarantee.basis is not Basis.CONDITIONAL or bool(guarantee.assumptions)
         require(stated, "a conditional guarantee states its assumptions")
-        derived = accounting.guarantee(
-            spec.events(unit),
-            guarantee.delta,
-            unit=unit,
-            basis=guarantee.basis,
-            relation=guarantee.relation,
-            trust=guarantee.trust,
-        )
+        events, basis, relation, trust = spec.events(unit), guarantee.basis, guarantee.relation, guarantee.trust
+        meant = guarantee.delta
+        derived = accounting.guarantee(events, meant, unit=unit, basis=basis, relation=relation, trust=trust)
         same = (derived.epsilon, derived.metric) == (guarantee.epsilon, guarantee.metric)
         require(same, "the guarantee follows from the events of its unit")  # what a ledger adds up
         if guarantee.basis is not Basis.NONE:

@@ -17,8 +17,8 @@ from dptext.utility.balance import (
     shifted_split,
 )
 from dptext.utility.classification import Accuracy, Classifier, Trainer, evaluate, macro_f1, train_named, train_tfidf
+from dptext.utility.corpus import PoolFit, pool_fit
 from dptext.utility.fidelity import Fidelity, fidelity
-from dptext.utility.pool_fit import PoolFit, pool_fit
 from dptext.utility.stylometry import StyleSpace
 from dptext.utility.tables import UtilityRow, UtilityTable, baselines, required_rows, utility_table
 

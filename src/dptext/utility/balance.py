@@ -70,11 +70,9 @@ def shifted_split(
             f"of label {lacking!r}, found {len(by_label[lacking])}. Choose a smaller private_size or share."
         )
     private = [record for label, found in by_label.items() for record in found[: counts[label]]]
-    public = [
-        record
-        for label, found in by_label.items()
-        for record in found[counts[label] : counts[label] + scarce_public if label == scarce else None]
-    ]
+    rest = {label: found[counts[label] :] for label, found in by_label.items()}
+    rest[scarce] = rest[scarce][:scarce_public]
+    public = [record for found in rest.values() for record in found]
     return [public[i] for i in rng.permutation(len(public))], [private[i] for i in rng.permutation(len(private))]
 
 

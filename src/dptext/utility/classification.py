@@ -96,9 +96,11 @@ def train_tfidf(texts: Sequence[str], labels: Sequence[str], *, seed: int = 0) -
     counter = words_tfidf(ngram_range=(1, 2), max_features=_MOST_FEATURES)
     model = load_sklearn().linear_model.LogisticRegression(C=10.0, max_iter=300, random_state=seed)
     fit_quietly(model, counter.fit_transform(texts), codes)
-    return TfidfClassifier(
-        known, prior, lambda found: np.asarray(model.predict_proba(counter.transform(found)), np.float64)
-    )
+
+    def predict(found: Sequence[str]) -> Floats:
+        return np.asarray(model.predict_proba(counter.transform(found)), np.float64)
+
+    return TfidfClassifier(known, prior, predict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,16 +137,13 @@ def evaluate(classifier: Classifier, test: Texts, *, seed: int = 0) -> Accuracy:
     if classifier.labels:
         columns = np.array([position[name] for name in classifier.labels], np.int64)
         given = columns[np.argmax(classifier.probabilities(list(texts)), axis=1)]
-    return Accuracy(
-        clopper_pearson(int((true == given).sum()), len(true), confidence=_CONFIDENCE),
-        bootstrap(
-            np.stack([true, given], axis=1),
-            lambda rows: macro_f1(rows[:, 0], rows[:, 1], len(names)),
-            source=seeded(seed),
-            confidence=_CONFIDENCE,
-        ),
-        len(true),
-    )
+
+    def f1(rows: Integers) -> float:
+        return macro_f1(rows[:, 0], rows[:, 1], len(names))
+
+    right = clopper_pearson(int((true == given).sum()), len(true), confidence=_CONFIDENCE)
+    pairs = np.stack([true, given], axis=1)
+    return Accuracy(right, bootstrap(pairs, f1, source=seeded(seed), confidence=_CONFIDENCE), len(true))
 
 
 def macro_f1(true: Integers, given: Integers, n_labels: int) -> float:

@@ -77,15 +77,9 @@ _COUNTS = (
 #: Names of the features, in the order of their columns.
 FEATURES: Final = (*_COUNTS, *(f"word {word}" for word in FUNCTION_WORDS), *(f"mark {mark}" for mark in MARKS))
 
-_SAME_MARK = str.maketrans(
-    {
-        "\N{LEFT SINGLE QUOTATION MARK}": "'",
-        "\N{RIGHT SINGLE QUOTATION MARK}": "'",
-        "\N{LEFT DOUBLE QUOTATION MARK}": '"',
-        "\N{RIGHT DOUBLE QUOTATION MARK}": '"',
-        "\N{EM DASH}": "\N{EN DASH}",
-    }
-)
+_CURLY = "\N{LEFT SINGLE QUOTATION MARK}\N{RIGHT SINGLE QUOTATION MARK}"
+_CURLY_DOUBLE = "\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}"
+_SAME_MARK = str.maketrans(f"{_CURLY}{_CURLY_DOUBLE}\N{EM DASH}", "''\"\"\N{EN DASH}")
 _END_MARKS = frozenset((".", "!", "?", "\N{HORIZONTAL ELLIPSIS}"))
 _CLITIC = re.compile(r"(?:n't|'(?:s|m|d|ll|re|ve))", re.IGNORECASE)
 # A y before a vowel is a consonant: you, player.
@@ -124,31 +118,22 @@ def syllables(word: str) -> int:
 
 def features(texts: Sequence[str]) -> Floats:
     """The features of each text, `(n_texts, len(FEATURES))` in the order of `FEATURES`, finite also for empty ones."""
-    result = np.zeros((len(texts), len(FEATURES)))
-    for row, text in zip(result, texts, strict=True):
-        row[:] = _features_of(text)
-    return result
+    return np.array([_features_of(text) for text in texts], np.float64).reshape(len(texts), len(FEATURES))
 
 
 def _features_of(text: str) -> list[float]:
     words, n_sentences = _words(text.translate(_SAME_MARK))
     characters = Counter(text.translate(_SAME_MARK))
-    n_spaces = sum(count for character, count in characters.items() if character.isspace())
-    n_characters = len(text) - n_spaces
-    n_words = len(words)
-    kinds = Counter(word.lower() for word in words)
-    n_syllables = sum(syllables(word) * count for word, count in kinds.items())
-    letters, upper, digits = (
+    n_spaces, letters, upper, digits = (
         sum(count for character, count in characters.items() if test(character))
-        for test in (str.isalpha, str.isupper, str.isdigit)
+        for test in (str.isspace, str.isalpha, str.isupper, str.isdigit)
     )
-    lengths = [len(word) for word in words]
+    n_characters, n_words, lengths = len(text) - n_spaces, len(words), [len(word) for word in words]
+    kinds = Counter(word.lower() for word in words)
     sentence_length = _share(n_words, n_sentences)
-    word_syllables = _share(n_syllables, n_words)
+    word_syllables = _share(sum(syllables(word) * count for word, count in kinds.items()), n_words)
     return [
-        float(n_characters),
-        float(n_words),
-        float(n_sentences),
+        *map(float, (n_characters, n_words, n_sentences)),
         _share(sum(lengths), n_words),
         sentence_length,
         float(max(lengths, default=0)),
@@ -197,15 +182,9 @@ def _words(text: str) -> tuple[list[str], int]:
 def _richness(kinds: Counter[str]) -> list[float]:
     n, v = kinds.total(), len(kinds)
     occurring = Counter(kinds.values())
-    squares = sum(i * i * count for i, count in occurring.items())
-    return [
-        _share(v, n),
-        _share(v, math.sqrt(n)),
-        _share(occurring[1], n),
-        _share(occurring[2], n),
-        1e4 * _share(squares - n, n * n),
-        _share(squares - n, n * (n - 1)),
-    ]
+    repeated = sum(i * i * count for i, count in occurring.items()) - n
+    shares = [_share(v, n), _share(v, math.sqrt(n)), _share(occurring[1], n), _share(occurring[2], n)]
+    return [*shares, 1e4 * _share(repeated, n * n), _share(repeated, n * (n - 1))]
 
 
 #: Features count as at most so many standard deviations from their public mean. One mark that public text hardly has

@@ -61,18 +61,11 @@ class UtilityRow:
     def cells(self) -> dict[str, Estimate | float | None]:
         """The numbers of the row by the heading of their column."""
         found, kept = self.accuracy, self.fidelity
-        return {
-            "label kept": kept.label_kept,
-            "cosine": kept.cosine,
-            f"own first of {kept.candidates}": kept.own_first,
-            "tokens kept": kept.tokens_kept,
-            "accuracy": None if found is None else found.accuracy,
-            "macro-F1": None if found is None else found.macro_f1,
-            "distinct texts": kept.distinct_texts,
-            "distinct-1": kept.distinct_1,
-            "distinct-2": kept.distinct_2,
-            "repetition": kept.repetition,
-        }
+        own = {"label kept": kept.label_kept, "cosine": kept.cosine, f"own first of {kept.candidates}": kept.own_first}
+        right, f1 = (None, None) if found is None else (found.accuracy, found.macro_f1)
+        learned = {"accuracy": right, "macro-F1": f1}
+        words = {"distinct texts": kept.distinct_texts, "distinct-1": kept.distinct_1, "distinct-2": kept.distinct_2}
+        return {**own, "tokens kept": kept.tokens_kept, **learned, **words, "repetition": kept.repetition}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,11 +152,9 @@ def utility_table(
     """
     private, test = as_records(private), as_records(test)
     released = {name: list(releases) for name, releases in rows.items()}
-    for name in required_rows(private):
-        if name not in rows:
-            raise ConfigError(
-                f"Expected a row {name!r}: no utility is shown without baselines, found {', '.join(rows)}."
-            )
+    if lacking := [name for name in required_rows(private) if name not in rows]:
+        found = ", ".join(rows)
+        raise ConfigError(f"Expected a row {lacking[0]!r}: no utility is shown without baselines, found {found}.")
     for releases in released.values():
         check_pairs(private, releases)
     train = train_named(classifier) if isinstance(classifier, str) else classifier
@@ -171,22 +162,15 @@ def utility_table(
     embedder = embedder or load_encoder()
     texts = [record.text for record in private]
     embedded = embed_distinct([*texts, *written, *(pool if epsilon else ())], embedder, single=True)
-    return UtilityTable(
-        tuple(
-            UtilityRow(
-                name,
-                _accuracy(releases, test, train, seed),
-                fidelity(private, releases, embedder=embedder, embedded=embedded, seed=seed),
-            )
-            for name, releases in released.items()
-        ),
-        classifier if isinstance(classifier, str) else getattr(classifier, "__name__", type(classifier).__name__),
-        embedder.name,
-        len(private),
-        len(test),
-        seed,
-        limit(embedded.at(texts) @ embedded.at(pool).T, epsilon=epsilon) if pool and epsilon else None,
-    )
+
+    def row(name: str, releases: Sequence[Release[str]]) -> UtilityRow:
+        kept = fidelity(private, releases, embedder=embedder, embedded=embedded, seed=seed)
+        return UtilityRow(name, _accuracy(releases, test, train, seed), kept)
+
+    learner = classifier if isinstance(classifier, str) else getattr(classifier, "__name__", type(classifier).__name__)
+    most = limit(embedded.at(texts) @ embedded.at(pool).T, epsilon=epsilon) if pool and epsilon else None
+    made = tuple(row(name, releases) for name, releases in released.items())
+    return UtilityTable(made, learner, embedder.name, len(private), len(test), seed, most)
 
 
 def required_rows(private: Sequence[Record]) -> tuple[str, ...]:
@@ -224,14 +208,12 @@ def baselines(
     words = iter(rng.integers(len(vocabulary), size=sum(sizes)).tolist())
     made = [" ".join(vocabulary[next(words)] for _ in range(size)) for size in sizes]
     given = [labels[i] for i in rng.integers(len(labels), size=n)] if labels else [None] * n
+    rows = {
+        ORIGINAL: [(record.text, record.label) for record in private],
+        PUBLIC_ONLY: [(other.text, other.label) for other in drawn],
+        RANDOM: list(zip(made, given, strict=True)),
+    }
     return {
-        ORIGINAL: [Release(record.id, record.text, record.label, record.kept) for record in private],
-        PUBLIC_ONLY: [
-            Release(record.id, other.text, other.label, record.kept)
-            for record, other in zip(private, drawn, strict=True)
-        ],
-        RANDOM: [
-            Release(record.id, output, label, record.kept)
-            for record, output, label in zip(private, made, given, strict=True)
-        ],
+        name: [Release(record.id, *said, record.kept) for record, said in zip(private, row, strict=True)]
+        for name, row in rows.items()
     }

@@ -15,8 +15,8 @@ import pytest
 from scipy.stats import binom
 from sklearn.metrics import f1_score
 
-from dptext.audits.bounds import reconstruction_bound
-from dptext.audits.inference import authorship_report
+from dptext.audits.bounds import epsilon_from_attribution, mean_chance, reconstruction_bound
+from dptext.audits.inference import findings
 from dptext.audits.inference.authorship import (
     AuthorSplit,
     attribute,
@@ -25,13 +25,7 @@ from dptext.audits.inference.authorship import (
     split_authors,
     train_ngrams,
 )
-from dptext.audits.inference.authorship_report import (
-    AuthorJudge,
-    AuthorshipReport,
-    bundles,
-    epsilon_from_attribution,
-    mean_chance,
-)
+from dptext.audits.inference.findings import AuthorJudge, AuthorshipReport, bundles
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate, clopper_pearson_lower
 from dptext.mechanism import Traits
@@ -210,7 +204,8 @@ def test_controls_and_chance(mechanism: Toy) -> None:
 
 
 def test_a_control_that_is_not_permuted_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(AuthorJudge, "control", AuthorJudge.row)
+    row = AuthorJudge.row
+    monkeypatch.setattr(AuthorJudge, "row", lambda *given, control=False: row(*given, control=False))
     found = attribute(IDENTITY, split(), embedder=HashedWords(), seed=2)
     assert not found.control_holds
     assert "do not rely" in found.to_markdown()
@@ -260,7 +255,7 @@ def test_training_texts_that_are_attacked_are_named() -> None:
 def test_macro_f1_is_that_of_sklearn() -> None:
     rng = np.random.default_rng(0)
     true, given = rng.integers(0, 7, 200), rng.integers(0, 5, 200)
-    assert authorship_report._macro_f1(true, given, 9) == pytest.approx(f1_score(true, given, average="macro"))
+    assert findings._macro_f1(true, given, 9) == pytest.approx(f1_score(true, given, average="macro"))
 
 
 def test_equal_scores_are_no_hits_in_the_order_of_the_authors() -> None:

@@ -15,9 +15,18 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from dptext.audits.inference.sets import LINEAR, MLP, TFIDF, SetSplit, split_sets, standard_attackers
-from dptext.audits.inference.trait import infer_trait, infer_trait_from_releases, release_sets
-from dptext.audits.inference.trait_report import SetJudge, TraitReport, epsilon_from_accuracy
+from dptext.audits.inference.findings import SetJudge, TraitReport, epsilon_from_accuracy
+from dptext.audits.inference.trait import (
+    LINEAR,
+    MLP,
+    TFIDF,
+    SetSplit,
+    infer_trait,
+    infer_trait_from_releases,
+    release_sets,
+    split_sets,
+    standard_attackers,
+)
 from dptext.embeddings.embedder import TextVectors
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate

@@ -15,8 +15,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from dptext.audits.inference.sets import split_sets
-from dptext.audits.inference.trait import infer_trait_from_releases
+from dptext.audits.inference.trait import infer_trait_from_releases, split_sets
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.embeddings.torch_network import load_torch_model
 from dptext.errors import ConfigError, MissingExtraError

@@ -5,7 +5,7 @@ import pytest
 
 from dptext.errors import ConfigError
 from dptext.text.records import Record
-from dptext.utility.pool_fit import ENOUGH, PoolFit, pool_fit
+from dptext.utility.corpus import ENOUGH, PoolFit, pool_fit
 
 
 class Places:

@@ -196,7 +196,7 @@ def certify(
     second: Floats,
     alphas: Sequence[float],
     *,
-    models: Sequence[RatioModel],
+    models: Sequence[RatioModel] = tuple(RatioModel),
     delta: float,
     confidence: float,
     seed: int,
@@ -219,11 +219,10 @@ def certify(
     scorers = [train_log_ratio(*learned, model=model, seed=int(rng.integers(2**31))) for model in models]
     alpha = bonferroni(confidence, 2 * _EVENTS)  # two rates each
     values = [(score(chosen[0]), score(chosen[1])) for score in scorers]
-    events = [
-        _choose(values, scorers, alpha=alpha, sign=1.0),
-        _choose([(-down, -up) for up, down in values], scorers, alpha=alpha, sign=-1.0),
-    ]
+    turned = [(-down, -up) for up, down in values]
+    events = [_choose(there, scorers, alpha=alpha, sign=sign) for there, sign in ((values, 1.0), (turned, -1.0))]
     renyi = functools.partial(renyi_from_rates, confidence=confidence, tests=_EVENTS)
+    at_delta = functools.partial(epsilon_from_rates, delta=delta, confidence=confidence, tests=_EVENTS)
     n, m = len(counted[0]), len(counted[1])
     forward, backward, epsilon = np.zeros(len(orders)), np.zeros(len(orders)), 0.0
     for event in events:
@@ -232,10 +231,7 @@ def certify(
         there = [renyi(hits[0], n, false_positives=hits[1], negatives=m, alpha=a) for a in orders.tolist()]
         back = [renyi(m - hits[1], m, false_positives=n - hits[0], negatives=n, alpha=a) for a in orders.tolist()]
         forward, backward = np.maximum(forward, there), np.maximum(backward, back)
-        bound = epsilon_from_rates(
-            hits[0], n, false_positives=hits[1], negatives=m, delta=delta, confidence=confidence, tests=_EVENTS
-        )
-        epsilon = max(epsilon, bound.epsilon)
+        epsilon = max(epsilon, at_delta(hits[0], n, false_positives=hits[1], negatives=m).epsilon)
     alphas, ahead, behind = (tuple(each.tolist()) for each in (orders, forward, backward))
     return CertifiedBound(alphas, ahead, behind, epsilon, delta, confidence, (n, m))
 
@@ -257,6 +253,4 @@ def _choose(
         if bounds[at] > best:
             best, which, threshold = float(bounds[at]), i, float(tried[at])
     score = scorers[which]
-    if sign > 0:
-        return lambda rows: score(rows) > threshold
-    return lambda rows: ~(-score(rows) > threshold)
+    return lambda rows: score(rows) > threshold if sign > 0 else ~(-score(rows) > threshold)

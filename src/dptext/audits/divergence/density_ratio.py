@@ -62,11 +62,11 @@ def train_log_ratio(first: Floats, second: Floats, *, model: RatioModel, seed: i
         case _:
             assert_never(model)
     signs, values = 2.0 * classes[held] - 1, logits(rows[held]) - prior
-    temperature = float(
-        minimize_scalar(
-            lambda t: _log_loss(t * values + prior, signs), bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-4}
-        ).x
-    )
+
+    def loss(t: float) -> float:
+        return _log_loss(t * values + prior, signs)
+
+    temperature = float(minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-4}).x)
     return lambda found: temperature * (logits(scaled(found)) - prior)
 
 

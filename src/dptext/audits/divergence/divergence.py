@@ -8,6 +8,7 @@ What comes out is an empirical estimate, and a certified lower bound, of leakage
 bound and not differential privacy: texts can differ where vectors do not.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -18,10 +19,11 @@ import numpy as np
 
 from dptext.audits.bounds import accuracy_implies
 from dptext.audits.divergence import conversion, estimators, findings
-from dptext.audits.divergence.density_ratio import LEAST_ROWS, RatioModel
+from dptext.audits.divergence.density_ratio import LEAST_ROWS
+from dptext.audits.divergence.estimators import DivergenceSettings, Ratios
 from dptext.audits.divergence.findings import Consistency, Curve, DivergenceReport, Tested, three_digits
 from dptext.audits.divergence.renyi import check_samples, falls
-from dptext.audits.subjects import OnCount
+from dptext.audits.subjects import OnCount, untold
 from dptext.embeddings.embedder import Embedder, embed_distinct
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
@@ -37,7 +39,7 @@ def measure(
     *,
     public: Sequence[Record],
     embedder: Embedder,
-    settings: estimators.DivergenceSettings | None = None,
+    settings: DivergenceSettings | None = None,
     attack: Estimate | None = None,
     on_step: OnCount | None = None,
 ) -> DivergenceReport:
@@ -49,7 +51,7 @@ def measure(
     public text that is that of the sets, or an embedder without finite vectors. MissingExtraError: scikit-learn is
     absent.
     """
-    settings = estimators.DivergenceSettings() if settings is None else settings
+    settings = settings or DivergenceSettings()
     known, shared = estimators.apart(public, first, second)
     texts = [[record.text for record in records] for records in (first, second)]
     space = embed_distinct([*known, *texts[0], *texts[1]], embedder)
@@ -66,27 +68,17 @@ def measure(
             )
     if common:
         notes.append(f"{common:,} distinct texts are in both sets.")
-    return measure_vectors(
-        projection.apply(space.at(texts[0])),
-        projection.apply(space.at(texts[1])),
-        settings=settings,
-        attack=attack,
-        notes=tuple(notes),
-        origin={
-            "embedder": embedder.name,
-            "public": len(known),
-            "dim": len(projection.axes),
-            "variance_kept": round(projection.kept, 4),
-        },
-        on_step=on_step,
-    )
+    origin: dict[str, Json] = {"embedder": embedder.name, "public": len(known)}
+    origin |= {"dim": len(projection.axes), "variance_kept": round(projection.kept, 4)}
+    a, b = (projection.apply(space.at(found)) for found in texts)
+    return measure_vectors(a, b, settings=settings, attack=attack, notes=notes, origin=origin, on_step=on_step)
 
 
 def measure_vectors(
     first: Floats,
     second: Floats,
     *,
-    settings: estimators.DivergenceSettings | None = None,
+    settings: DivergenceSettings | None = None,
     attack: Estimate | None = None,
     notes: Sequence[str] = (),
     origin: Mapping[str, Json] | None = None,
@@ -98,7 +90,7 @@ def measure_vectors(
     in the signature where the vectors come from. The other arguments are those of `measure`. ConfigError for samples
     that cannot be used, MissingExtraError where scikit-learn is absent.
     """
-    settings = estimators.DivergenceSettings() if settings is None else settings
+    settings = settings or DivergenceSettings()
     # A half must still have the neighbours that the largest order asks for.
     most = max(settings.neighbours, math.floor(settings.alphas[-1]))
     check_samples(first, second, least=max(LEAST_ROWS, 2 * settings.folds))
@@ -115,49 +107,31 @@ def measure_vectors(
     count = itertools.count(1)
 
     def step() -> None:
-        if on_step is not None:
-            on_step(next(count), settings.permutations + 4)
+        (on_step or untold)(next(count), settings.permutations + 4)
 
     ratios = estimators.train_ratios(first, second, settings, settings.seed)
     step()
-    learned, nearest = (
-        estimators.learned_numbers(first, second, ratios, settings),
-        estimators.nearest_numbers(first, second, settings),
-    )
+    learned = estimators.learned_numbers(first, second, ratios, settings)
+    nearest = estimators.nearest_numbers(first, second, settings)
     step()
-    certified = conversion.certify(
-        first,
-        second,
-        settings.alphas,
-        models=tuple(RatioModel),
-        delta=settings.whole_delta(len(first), len(second)),
-        confidence=settings.confidence,
-        seed=settings.seed,
-    )
+    delta, sure, seed = settings.whole_delta(len(first), len(second)), settings.confidence, settings.seed
+    certified = conversion.certify(first, second, settings.alphas, delta=delta, confidence=sure, seed=seed)
     step()
     halves = estimators.halves_of(first, second, ratios, settings)
     step()
     nulls = estimators.nulls_of(first, second, settings, step)
     separated = any(found.is_separated for found in ratios.values())
+    judge = functools.partial(estimators.judge_number, confidence=sure, is_open=separated)
     values = {**learned.flat(), **nearest.flat()}
-    judged = {
-        key: estimators.judge_number(
-            value, halves[key], nulls[key], confidence=settings.confidence, is_open=separated, is_epsilon=key[1] < 0
-        )
-        for key, value in values.items()
-    }
+    judged = {key: judge(value, halves[key], nulls[key], is_epsilon=key[1] < 0) for key, value in values.items()}
     both = {**nearest.curves, **learned.curves}
-    curves = tuple(
-        Curve(
-            name,
-            tuple(map(float, both[name][0])),
-            tuple(map(float, both[name][1])),
-            tuple(judged[name, i] for i in range(len(settings.alphas))),
-            rises=not any(falls(way) for way in both[name]),
-            largest=_largest(name, both[name], ratios, settings),
-        )
-        for name in findings.ESTIMATORS
-    )
+
+    def curve(name: str) -> Curve:
+        there, back = (tuple(map(float, way)) for way in both[name])
+        larger, rises = (judged[name, i] for i in range(len(settings.alphas))), not any(map(falls, both[name]))
+        return Curve(name, there, back, tuple(larger), rises, _largest(name, both[name], ratios, settings))
+
+    curves = tuple(map(curve, findings.ESTIMATORS))
     epsilons = {name: judged[name, -1] for name in findings.WAYS}
     larger = learned.curves[findings.DEFAULT].max(axis=0).tolist()
     return DivergenceReport(
@@ -168,12 +142,12 @@ def measure_vectors(
         cheapest=conversion.cheapest_line(settings.alphas, larger, delta=settings.delta),
         paper=conversion.paper_line(settings.alphas, larger, delta=settings.delta),
         certified=certified,
-        checks=_checks(ratios, epsilons, attack, settings, certified.delta),
+        checks=_checks(ratios, epsilons, attack, sure, certified.delta),
         delta=certified.delta,
         is_separated=separated,
         records=(len(first), len(second)),
         plane=(first[:, :2].copy(), second[:, :2].copy()),
-        notes=(*notes, *_notes(settings.alphas, curves, certified, epsilons[findings.DIRECT].estimate, separated)),
+        notes=(*notes, *_notes(curves, certified, epsilons[findings.DIRECT].estimate, separated)),
         signature={
             "attack": "divergence",
             "first": len(first),
@@ -184,9 +158,7 @@ def measure_vectors(
     )
 
 
-def _largest(
-    name: str, curve: Floats, ratios: estimators.Ratios, settings: estimators.DivergenceSettings
-) -> tuple[float, ...]:
+def _largest(name: str, curve: Floats, ratios: Ratios, settings: DivergenceSettings) -> tuple[float, ...]:
     """The share of one record in each value of the larger direction of a curve `(2, n_alphas)`."""
     is_default = name == findings.DEFAULT
     found = ratios.get(findings.MLP_RATIO if is_default else name)
@@ -200,13 +172,9 @@ def _largest(
 
 
 def _checks(
-    ratios: estimators.Ratios,
-    epsilons: Mapping[str, Tested],
-    attack: Estimate | None,
-    settings: estimators.DivergenceSettings,
-    delta: float,
+    ratios: Ratios, epsilons: Mapping[str, Tested], attack: Estimate | None, confidence: float, delta: float
 ) -> tuple[Consistency, ...]:
-    attacks = {f"{name} on unseen records": found.accuracy(settings.confidence) for name, found in ratios.items()}
+    attacks = {f"{name} on unseen records": found.accuracy(confidence) for name, found in ratios.items()}
     if attack is not None:
         attacks["the given attack"] = attack
     checks = []
@@ -218,11 +186,7 @@ def _checks(
 
 
 def _notes(
-    alphas: Sequence[float],
-    curves: Sequence[Curve],
-    certified: conversion.CertifiedBound,
-    epsilon: Estimate,
-    is_separated: bool,
+    curves: Sequence[Curve], certified: conversion.CertifiedBound, epsilon: Estimate, is_separated: bool
 ) -> list[str]:
     notes = [findings.MEANING, findings.TEXT, findings.ONE_DRAW, findings.INTERVALS]
     if is_separated:
@@ -236,8 +200,7 @@ def _notes(
         if not curve.rises
     ]
     for curve in curves:
-        alone = [alpha for alpha, share in zip(alphas, curve.largest, strict=False) if share > _MOST]
-        if alone:
+        if alone := [a for a, share in zip(certified.alphas, curve.largest, strict=False) if share > _MOST]:
             notes.append(
                 f"One record: from order {alone[0]:g} on most of the sum behind {curve.name} is a single record, and "
                 "says nothing of the sets. A larger --trim leaves more such records out of the default curve."

@@ -25,7 +25,7 @@ from dptext.audits.divergence.findings import Tested
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni
 from dptext.text.records import Record
-from dptext.types import Floats, Positions
+from dptext.types import Floats
 
 #: Coordinates that are kept, unless another number is asked for.
 COMPONENTS: Final = 64
@@ -162,12 +162,10 @@ def learned_numbers(first: Floats, second: Floats, ratios: Ratios, settings: Div
     mlp = ratios[findings.MLP_RATIO]
     rest = np.stack([each.trimmed(settings.trim).divergence(alphas) for each in (mlp, mlp.reversed)])
     curves[findings.DEFAULT] = np.maximum(curves[findings.GAUSSIAN], rest)
-    larger = curves[findings.DEFAULT].max(axis=0).tolist()
-    epsilons = {
-        findings.DIRECT: direct(alphas, larger, delta=settings.delta).epsilon,
-        findings.CHEAPEST: cheapest_line(alphas, larger, delta=settings.delta).epsilon,
-        findings.PAPER: paper_line(alphas, larger, delta=settings.delta).epsilon,
-    }
+    larger, delta = curves[findings.DEFAULT].max(axis=0).tolist(), settings.delta
+    epsilons = {findings.DIRECT: direct(alphas, larger, delta=delta).epsilon}
+    epsilons[findings.CHEAPEST] = cheapest_line(alphas, larger, delta=delta).epsilon
+    epsilons[findings.PAPER] = paper_line(alphas, larger, delta=delta).epsilon
     return Numbers(curves, epsilons)
 
 
@@ -194,15 +192,10 @@ def halves_of(first: Floats, second: Floats, ratios: Ratios, settings: Divergenc
     """Every number on random halves of the records."""
     rng = np.random.default_rng((settings.seed, 1))
     found: list[dict[tuple[str, int], float]] = []
-
-    def half(rows: Floats) -> Positions:
-        return rng.permutation(len(rows))[: len(rows) // 2]
-
     for i in range(settings.resamples):
-        one, two = half(first), half(second)
-        drawn = learned_numbers(
-            first[one], second[two], {name: r.at(one, two) for name, r in ratios.items()}, settings
-        ).flat()
+        one, two = (rng.permutation(len(rows))[: len(rows) // 2] for rows in (first, second))
+        halved = {name: ratio.at(one, two) for name, ratio in ratios.items()}
+        drawn = learned_numbers(first[one], second[two], halved, settings).flat()
         if i < max(_NEAREST_HALVES, math.ceil(2 / bonferroni(settings.confidence, 1) - 1e-9) - 1):
             drawn.update(nearest_numbers(first[one], second[two], settings).flat())
         found.append(drawn)

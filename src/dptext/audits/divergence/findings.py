@@ -135,6 +135,7 @@ class DivergenceReport(Result):
     def to_dict(self) -> dict[str, Json]:
         """As JSON-able data, without anything of single records."""
         epsilon = self.epsilon.to_dict()
+        lines = {DIRECT: self.conversion, CHEAPEST: self.cheapest, PAPER: self.paper}
         return {
             "attack": "divergence",
             "meaning": MEANING,
@@ -142,10 +143,7 @@ class DivergenceReport(Result):
             "delta": self.delta,
             "confidence": self.epsilon.confidence,
             "epsilons": {name: {**found.to_dict(), "claims": _claim(name)} for name, found in self.epsilons.items()},
-            "lines": {
-                name: line.to_dict()
-                for name, line in ((DIRECT, self.conversion), (CHEAPEST, self.cheapest), (PAPER, self.paper))
-            },
+            "lines": {name: line.to_dict() for name, line in lines.items()},
             **Result.to_dict(self),
         }
 
@@ -153,13 +151,11 @@ class DivergenceReport(Result):
         """Tables in Markdown between what was compared and what to know when reading it."""
         confidence = 100 * self.epsilon.confidence
         head = ["D_alpha (larger direction)", *(f"alpha {alpha:g}" for alpha in self.alphas)]
-        rows = [[curve.name, *(_cell(found) for found in curve.larger)] for curve in self.curves]
-        certified = f"certified, at least ({confidence:g}%)"
+        certified, p = f"certified, at least ({confidence:g}%)", "{:.2g}".format
+        rows = [[curve.name, *map(_cell, curve.larger)] for curve in self.curves]
         rows.append([certified, *map(three_digits, self.certified.divergences)])
-        ways = [
-            [name, _cell(found), three_digits(found.null), f"{found.p_value:.2g}", _claim(name)]
-            for name, found in self.epsilons.items()
-        ]
+        tested = self.epsilons.items()
+        ways = [[name, _cell(e), three_digits(e.null), p(e.p_value), _claim(name)] for name, e in tested]
         certain = "holds for the vectors of records that were drawn independently"
         ways.append([certified, three_digits(self.certified.epsilon), "", "", certain])
         lines = [

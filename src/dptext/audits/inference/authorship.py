@@ -18,9 +18,9 @@ import numpy as np
 
 from dptext import _validate
 from dptext.audits.features import LEAST_SPREAD, author_of, check_releases, distinct_texts, shared_texts, standardiser
-from dptext.audits.inference.authorship_report import GARBAGE, NO_PROOF, AuthorJudge, AuthorshipReport, bundles
+from dptext.audits.inference.findings import GARBAGE, NO_PROOF, AuthorJudge, AuthorshipReport, bundles
 from dptext.audits.report import mean_cosine, scores_of
-from dptext.audits.subjects import OnCount
+from dptext.audits.subjects import OnCount, untold
 from dptext.embeddings.embedder import EmbeddedTexts, Embedder, embed_distinct
 from dptext.embeddings.tfidf import fit_quietly, load_sklearn
 from dptext.errors import ConfigError
@@ -64,8 +64,7 @@ def split_authors(records: Iterable[Record], *, training: int, attacked: int, se
     if len(own) < 2:
         raise ConfigError(f"Expected records of at least 2 authors, found {len(own)}.")
     needed = training + attacked
-    few = sum(len(found) < needed for found in own.values())
-    if few:
+    if few := sum(len(found) < needed for found in own.values()):
         raise ConfigError(
             f"Expected training={training} + attacked={attacked} distinct texts of every author, found fewer for {few} "
             f"of {len(own)} authors, {min(map(len, own.values()))} at the least: ask for fewer texts, or leave these "
@@ -155,8 +154,7 @@ def release_split(
     for records, found, position in (split.attacked, attacked, 0), (split.training, training, _TRAINING):
         for start in range(0, len(records), _BATCH):
             found.extend(mechanism.privatize(records[start : start + _BATCH], randomness.at(position + start)))
-            if on_progress is not None:
-                on_progress(len(attacked) + len(training), len(split.attacked) + len(split.training))
+            (on_progress or untold)(len(attacked) + len(training), len(split.attacked) + len(split.training))
     return attacked, training
 
 
@@ -210,19 +208,10 @@ def attribute_releases(
     same = mean_cosine(space.at(originals), space.at(originals), seed=seed, confidence=confidence)
     most = np.tile(np.bincount(learned, minlength=len(names)).astype(np.float64), (len(true), 1))
     overlap = shared_texts(training, attacked)
-    signature: dict[str, Json] = {
-        "attack": "authorship",
-        "authors": len(names),
-        "training": len(training),
-        "attacked": len(attacked),
-        "bundle": bundle,
-        "adaptive": bool(training_released),
-        "embedder": embedder.name,
-        "overlap": overlap,
-        "seed": seed,
-        "confidence": confidence,
-        "delta": delta,
-    }
+    signature: dict[str, Json] = {"attack": "authorship", "authors": len(names), "training": len(training)}
+    signature |= {"attacked": len(attacked), "bundle": bundle, "adaptive": bool(training_released)}
+    signature |= {"embedder": embedder.name, "overlap": overlap}
+    signature |= {"seed": seed, "confidence": confidence, "delta": delta}
     notes = [GARBAGE, NO_PROOF]
     if overlap:
         notes.append(f"{overlap:,} of the attacked texts are also training texts: the attacker knew them.")
@@ -230,7 +219,9 @@ def attribute_releases(
         notes.append(f"{len(true) - judge.units.size:,} attacked texts are left over and in no bundle.")
     return AuthorshipReport(
         attacks=tuple(judge.row(name, found, close) for name, found in scores.items()),
-        controls=tuple(judge.control(f"control: {name}, authors permuted", s, close) for name, s in scores.items()),
+        controls=tuple(
+            judge.row(f"control: {name}, authors permuted", s, close, control=True) for name, s in scores.items()
+        ),
         baselines=(
             *(judge.row(name, found, same) for name, found in plain.items()),
             judge.chance("chance", close),

@@ -11,6 +11,7 @@ classifier is a proxy that sees little of the harm (Habernal 2021, section 7). N
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -28,43 +29,16 @@ from dptext.audits.membership.members import (
     train_on,
 )
 from dptext.audits.report import Result, signature_line
-from dptext.audits.roc import (
-    RATES,
-    Roc,
-    TruePositives,
-    area_interval,
-    check_scores,
-    curve,
-    epsilon_measured,
-    true_positives_at,
-)
-from dptext.audits.subjects import OnCount
+from dptext.audits.roc import Attack, attack, check_scores, epsilon_measured
+from dptext.audits.subjects import OnCount, untold
 from dptext.embeddings.tfidf import fit_quietly, load_sklearn
 from dptext.errors import ConfigError
-from dptext.estimates import Estimate
 from dptext.privacy.guarantee import Relation, format_delta
 from dptext.text.records import Record
 from dptext.types import Floats, Json, fields_as_json
 
 #: Scores of the members and of the non-members, `(n,)` each, higher where the attacker believes "member".
 MemberScores = tuple[Floats, Floats]
-
-
-@dataclass(frozen=True, slots=True)
-class Attack(Result):
-    """How well one score told members from non-members.
-
-    The `auc` has an interval by bootstrap over records. The `tprs` are true positives at 0.1% and 1% false ones, the
-    `roc` those at 0.1% to 100%, for `dptext.report.roc_figure`.
-    """
-
-    name: str
-    auc: Estimate
-    tprs: tuple[TruePositives, ...]
-    roc: Roc
-
-    def __str__(self) -> str:
-        return "; ".join([f"AUC {self.auc}", *map(str, self.tprs)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +83,7 @@ class MembershipResult(Result):
             f"Membership inference, {self.members:,} members and {self.non_members:,} non-members",
             f"  attack    {self.main.name}: {self.main}",
             f"  control   {self.control.name}: {self.control}",
-            *(f"  baseline  {attack.name}: {attack}" for attack in self.baselines),
+            *(f"  baseline  {plain.name}: {plain}" for plain in self.baselines),
         ]
         lines.append(
             f"The counts amount to epsilon {epsilon.epsilon:.3g}{at} for {self.relation} of the training records, the "
@@ -135,40 +109,29 @@ class Measure:
     delta: float = 0.0
     relation: Relation = Relation.REPLACE_ONE
 
-    def attack(self, name: str, scores: MemberScores) -> Attack:
-        """AUC, true positives and curve of a score; ConfigError where there are no scores, or NaN."""
-        members, others = check_scores(f"{name}, member", scores[0]), check_scores(f"{name}, non-member", scores[1])
-        return Attack(
-            name,
-            area_interval(members, others, seed=self.seed, resamples=self.resamples, confidence=self.confidence),
-            tuple(true_positives_at(members, others, rate, confidence=self.confidence) for rate in RATES),
-            curve(members, others),
-        )
-
     def result(
-        self,
-        main: tuple[str, MemberScores],
-        control: tuple[str, MemberScores],
-        baselines: Mapping[str, MemberScores],
-        *,
-        notes: Sequence[str] = (),
-        signature: Mapping[str, Json],
+        self, named: Sequence[tuple[str, MemberScores]], *, notes: Sequence[str] = (), signature: Mapping[str, Json]
     ) -> MembershipResult:
-        """All that is reported of an attack; ConfigError as `attack`."""
+        """All that is reported of scores by name: the attack, its control, then baselines; errors as `roc.attack`."""
         settings = {name: value for name, value in fields_as_json(self).items() if name != "relation"}
+        judge = partial(attack, seed=self.seed, resamples=self.resamples, confidence=self.confidence)
+        main, control, *baselines = (judge(name, *scores) for name, scores in named)
+        members, others = named[0][1]
         return MembershipResult(
-            main=self.attack(*main),
-            control=self.attack(*control),
-            baselines=tuple(self.attack(name, scores) for name, scores in baselines.items()),
-            epsilon=epsilon_measured(*main[1], seed=self.seed, delta=self.delta, confidence=self.confidence),
+            main=main,
+            control=control,
+            baselines=tuple(baselines),
+            epsilon=epsilon_measured(members, others, seed=self.seed, delta=self.delta, confidence=self.confidence),
             relation=self.relation,
-            members=len(main[1][0]),
-            non_members=len(main[1][1]),
+            members=len(members),
+            non_members=len(others),
             notes=tuple(notes),
             signature={**signature, **settings},
         )
 
 
+#: The control that is trained.
+CONTROL: Final = "the same on a classifier trained on half of both"
 #: How many confidence scores the ADePT paper's attacker sees.
 TOP_SCORES: Final = 5
 
@@ -202,9 +165,8 @@ def from_scores(
         shown = "membership permuted"
         mixed = np.random.default_rng(measure.seed).permutation(np.concatenate([members, non_members]))
         control = mixed[: len(members)], mixed[len(members) :]
-    return measure.result(
-        (name, (members, non_members)), (shown, control), baselines or {}, notes=notes, signature={"attack": "scores"}
-    )
+    named = [(name, (members, non_members)), (shown, control), *(baselines or {}).items()]
+    return measure.result(named, notes=notes, signature={"attack": "scores"})
 
 
 def top_scores(scorer: Scorer, texts: Sequence[str], *, top: int = TOP_SCORES) -> Floats:
@@ -251,38 +213,33 @@ def shokri(
 
     def trained(records: Sequence[Record], done: int) -> Scorer:
         model = train_on(records, train=train, transform=transform, seed=int(rng.integers(2**31)))
-        if on_progress is not None:
-            on_progress(done, 2)
+        (on_progress or untold)(done, 2)
         return model
 
     shadow = trained(shadow_train, 1)
 
-    def features(model: Scorer, records: Sequence[Record]) -> Floats:
-        return top_scores(model, [record.text for record in records])
+    def features(model: Scorer, *sides: Sequence[Record]) -> MemberScores:
+        first, second = (top_scores(model, [record.text for record in side]) for side in sides)
+        return first, second
 
-    learned = _learned(features(shadow, shadow_train), features(shadow, shadow_out))
+    learned = _learned(*features(shadow, shadow_train, shadow_out))
 
     def scores(model: Scorer) -> MemberScores:
-        return learned(features(model, members)), learned(features(model, non_members))
+        first, second = map(learned, features(model, members, non_members))
+        return first, second
 
     control = trained(halves_of_both(members, non_members, rng), 2)
     overlap, sure = shared_texts([*members, *non_members], [*shadow_train, *shadow_out]), logit_confidence
     known = f"{overlap:,} of the attacker's {2 * len(shadow_train):,} records are the target's: the attacker knew them."
-    return measure.result(
+    signature: dict[str, Json] = {"attack": "shokri", "shadow_train": len(shadow_train)}
+    signature |= {"transform": transform is not None, "overlap": overlap}
+    named = [
         (f"logistic regression on the top {TOP_SCORES} scores of a shadow classifier", scores(target)),
-        ("the same on a classifier trained on half of both", scores(control)),
-        {
-            "loss threshold": (sure(target, members), sure(target, non_members)),
-            "no look at the model": blind_scores(members, non_members, seed=seed),
-        },
-        notes=[PROXY, known] if overlap else [PROXY],
-        signature={
-            "attack": "shokri",
-            "shadow_train": len(shadow_train),
-            "transform": transform is not None,
-            "overlap": overlap,
-        },
-    )
+        (CONTROL, scores(control)),
+        ("loss threshold", (sure(target, members), sure(target, non_members))),
+        ("no look at the model", blind_scores(members, non_members, seed=seed)),
+    ]
+    return measure.result(named, notes=[PROXY, known] if overlap else [PROXY], signature=signature)
 
 
 def _learned(members: Floats, non_members: Floats) -> Callable[[Floats], Floats]:

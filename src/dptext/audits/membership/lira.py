@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from dptext import _validate
-from dptext.audits.membership.attacks import PROXY, Measure, MemberScores, MembershipResult
+from dptext.audits.membership.attacks import CONTROL, PROXY, Measure, MemberScores, MembershipResult
 from dptext.audits.membership.members import (
     Scorer,
     Trainer,
@@ -23,10 +23,10 @@ from dptext.audits.membership.members import (
     train_on,
 )
 from dptext.audits.report import Result
-from dptext.audits.subjects import OnCount
+from dptext.audits.subjects import OnCount, untold
 from dptext.errors import ConfigError
 from dptext.text.records import Record
-from dptext.types import Booleans, Floats
+from dptext.types import Booleans, Floats, Json
 
 FEWEST_SHADOWS: Final = 4
 #: With so many shadows each record has its own variances; with fewer they are shared (Carlini et al., section 6.3).
@@ -88,8 +88,7 @@ def lira(
         nonlocal done
         model = train_on(records, train=train, transform=transform, seed=int(rng.integers(2**31)))
         done += 1
-        if on_progress is not None:
-            on_progress(done, shadows + 1)
+        (on_progress or untold)(done, shadows + 1)
         return logit_confidence(model, pool)
 
     inside = _assignment(shadows, len(pool), rng)
@@ -100,24 +99,15 @@ def lira(
     def sides(scores: Floats) -> MemberScores:
         return scores[: len(members)], scores[len(members) :]
 
-    baselines = {
-        "loss threshold": sides(by_target),
-        "no look at the model": blind_scores(members, non_members, seed=seed),
-    }
+    blind = blind_scores(members, non_members, seed=seed)
+    variances = "own" if shadows >= OWN_VARIANCES_FROM else "shared"
+    made: dict[str, Json] = {"shadows": shadows, "variances": variances, "transform": transform is not None}
 
     def result(name: str, score: Callable[[Floats, Floats, Booleans], Floats]) -> MembershipResult:
-        return measure.result(
-            (f"LiRA, {name}, {shadows} shadows", sides(score(by_target, by_shadows, inside))),
-            ("the same on a classifier trained on half of both", sides(score(by_control, by_shadows, inside))),
-            baselines,
-            notes=[PROXY],
-            signature={
-                "attack": f"lira {name}",
-                "shadows": shadows,
-                "variances": "own" if shadows >= OWN_VARIANCES_FROM else "shared",
-                "transform": transform is not None,
-            },
-        )
+        found, control = (sides(score(by, by_shadows, inside)) for by in (by_target, by_control))
+        named = [(f"LiRA, {name}, {shadows} shadows", found), (CONTROL, control)]
+        named += [("loss threshold", sides(by_target)), ("no look at the model", blind)]
+        return measure.result(named, notes=[PROXY], signature={"attack": f"lira {name}", **made})
 
     return LiraResult(result("online", online_scores), result("offline", offline_scores))
 

@@ -83,8 +83,7 @@ def check_members(
             f"Expected at least 2 {first} and as many {second}, found {len(members)} and {len(non_members)}: see "
             "split_members."
         )
-    leaked = shared_texts(members, non_members)
-    if leaked:
+    if leaked := shared_texts(members, non_members):
         raise ConfigError(
             f"Expected no text of {second} among {first}, found {leaked}: remove duplicates first, by split_members."
         )
@@ -127,11 +126,8 @@ def train_on(records: Sequence[Record], *, train: Trainer, transform: Transform 
 
 def halves_of_both(members: Sequence[Record], non_members: Sequence[Record], rng: np.random.Generator) -> list[Record]:
     """Half of the members and half of the non-members. A model trained on these cannot tell the two apart."""
-    return [
-        side[i]
-        for side in (members, non_members)
-        for i in sorted(rng.permutation(len(side))[: max(1, len(side) // 2)].tolist())
-    ]
+    halves = [sorted(rng.permutation(len(s))[: max(1, len(s) // 2)].tolist()) for s in (members, non_members)]
+    return [side[i] for side, half in zip((members, non_members), halves, strict=True) for i in half]
 
 
 def logit_confidence(scorer: Scorer, records: Sequence[Record]) -> Floats:

@@ -26,13 +26,13 @@ from dptext.audits.bounds import reconstruction_bound
 from dptext.audits.reconstruction import pools
 from dptext.audits.reconstruction.pools import Adversary, CandidateInputs
 from dptext.audits.report import Report, Result, exactly
-from dptext.audits.subjects import OnCount, Subject, claim_of, unclaimed
+from dptext.audits.subjects import OnCount, Subject, claim_of, unclaimed, untold
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson, clopper_pearson_lower, clopper_pearson_upper
 from dptext.privacy.guarantee import Basis, Guarantee
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.source import Randomness, secure
-from dptext.types import Integers
+from dptext.types import Integers, Json
 
 _FLOAT_SLACK = 1e-12
 
@@ -90,20 +90,18 @@ class Reconstruction(Result):
         """
         if self.dim is None or guarantee.basis is Basis.NONE:
             return None
-        tops = [found.top for found in self.tops]
-        confidence = self.report.confidence
-        return pools.feasible(guarantee.epsilon, self.dim, tops=tops, trials=self.trials, confidence=confidence)
+        tops, sure = [found.top for found in self.tops], self.report.confidence
+        return pools.feasible(guarantee.epsilon, self.dim, tops=tops, trials=self.trials, confidence=sure)
 
     def _reach(self, guarantee: Guarantee) -> list[str]:
         needed = self.feasible(guarantee)
         if self.dim is None or (needed is not None and needed <= self.candidates):
             return []
-        wrong = f"Noise as published for ADePT, claimed as epsilon {guarantee.epsilon:.6g}"
+        shows, pool, instead = "show", f"some {needed or 0:,} candidates, not with {self.candidates:,}", "use more, or"
         if needed is None:
-            pool = f"any pool of up to {pools.LARGEST_POOL:,} candidates"
-            return [f"{wrong}, would not show in {self.trials:,} trials with {pool}: use the audit whitebox."]
-        pool = f"some {needed:,} candidates, not with {self.candidates:,}"
-        return [f"{wrong}, would show in {self.trials:,} trials with {pool}: use more, or the audit whitebox."]
+            shows, pool, instead = "not show", f"any pool of up to {pools.LARGEST_POOL:,} candidates", "use"
+        wrong = f"Noise as published for ADePT, claimed as epsilon {guarantee.epsilon:.6g}, would {shows}"
+        return [f"{wrong} in {self.trials:,} trials with {pool}: {instead} the audit whitebox."]
 
 
 # Where the streams of a seeded run begin. The caller may have made the candidates from the first ones.
@@ -154,8 +152,7 @@ def reconstruct(
     simulated = simulations * len(pool) if kind is Adversary.SURROGATE else 0
 
     def advance(done: int) -> None:
-        if on_progress is not None:
-            on_progress(done, simulated + trials)
+        (on_progress or untold)(done, simulated + trials)
 
     if kind is Adversary.LIKELIHOOD:
         subject, pool = pools.with_latents(subject, pool)
@@ -191,6 +188,9 @@ def reconstruct(
         return 1.0 if nothing else reconstruction_bound(claimed.epsilon, len(pool), top=top, delta=claimed.delta)
 
     found = tuple(TopSuccess(top, share(ranks, top), allowed(top), top / len(pool)) for top in kept)
+    signature: dict[str, Json] = {"candidates": len(pool), "tops": list(kept), "trials": trials, "adversary": str(kind)}
+    signature |= {"simulations": simulations} if simulated else {}
+    signature |= {"confidence": confidence, "delta": claimed.delta, "randomness": randomness.fingerprint[:12]}
     report = Report(
         attack="reconstruction",
         main=found[0].success,
@@ -203,18 +203,8 @@ def reconstruct(
         ceiling=max(bound(trials, top) for top in kept),
         unit=claimed.unit,
         relation=claimed.relation,
-        metric=None,
         reveals=claimed.reveals,
-        signature={
-            "candidates": len(pool),
-            "tops": list(kept),
-            "trials": trials,
-            "adversary": str(kind),
-            **({"simulations": simulations} if simulated else {}),
-            "confidence": confidence,
-            "delta": claimed.delta,
-            "randomness": randomness.fingerprint[:12],
-        },
+        signature=signature,
     )
     return Reconstruction(len(pool), trials, found, pool.shape[1] if isinstance(pool, np.ndarray) else None, report)
 

@@ -120,8 +120,9 @@ def feasible(
 
 #: From outputs to scores `(outputs, candidates)`.
 PoolScore = Callable[[Outputs], Floats]
-#: Gives simulated outputs of candidate i, as many for each.
+#: Gives simulated outputs of candidate i, as many for each; and what is called with the number that is done.
 Simulate = Callable[[int], Outputs]
+Advance = Callable[[int], None]
 
 _WORD_COUNTS = 1 << 23
 _SMOOTHING = 0.1
@@ -159,8 +160,7 @@ def release_chosen(
     for i, count in zip(*np.unique(chosen, return_counts=True), strict=True):
         parts.append(sample(subject, pool[int(i)], int(count), randomness, position=position))
         position += int(count)
-    place = np.empty(len(chosen), np.int64)
-    place[np.argsort(chosen, kind="stable")] = np.arange(len(chosen))
+    place = np.argsort(np.argsort(chosen, kind="stable"))
     vectors = [part for part in parts if isinstance(part, np.ndarray)]
     if vectors:
         return np.concatenate(vectors)[place]
@@ -203,12 +203,7 @@ def ranks_of(scores: Floats, chosen: Integers, own: Randomness) -> Integers:
 
 
 def surrogate_score(
-    subject: Subject,
-    pool: CandidatePool,
-    simulations: int,
-    randomness: Randomness,
-    position: int,
-    advance: Callable[[int], None],
+    subject: Subject, pool: CandidatePool, simulations: int, randomness: Randomness, position: int, advance: Advance
 ) -> PoolScore:
     """Scores from at least two simulated releases of each candidate; ConfigError for vectors of several sizes."""
     if simulations < 2:

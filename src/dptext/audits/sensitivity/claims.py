@@ -197,14 +197,13 @@ def variance_table(
         _validate.positive(variance=variance)
         scale, sigma = math.sqrt(variance / 2), math.sqrt(variance)
         euclidean = Claim(dim=1, clip_norm=clip_norm, clipped=clipped, measured=Norm.L2)
+        longest = {dim: Claim(dim=dim, clip_norm=clip_norm, clipped=clipped).sensitivity for dim in dims}
         return VarianceRow(
             clip_norm=clip_norm,
             variance=variance,
             scale=scale,
             claimed_epsilon=euclidean.claimed / scale,
-            true_epsilon={
-                dim: up(Claim(dim=dim, clip_norm=clip_norm, clipped=clipped).sensitivity / scale) for dim in dims
-            },
+            true_epsilon={dim: up(distance / scale) for dim, distance in longest.items()},
             classical_gaussian_epsilon=classical_epsilon(sigma, delta, sensitivity=euclidean.claimed),
             gaussian_epsilon=_gaussian_epsilon(sigma, euclidean.sensitivity, delta),
             rho=up(euclidean.sensitivity**2 / (2 * variance)),

@@ -17,7 +17,7 @@ import numpy as np
 from dptext import _validate
 from dptext.audits.report import exactly
 from dptext.audits.sensitivity.claims import Claim
-from dptext.audits.subjects import OnCount
+from dptext.audits.subjects import OnCount, untold
 from dptext.errors import ConfigError
 from dptext.estimates import MAX_TRIALS, Estimate, clopper_pearson
 from dptext.sampling.clipping import Norm, Vectors
@@ -142,8 +142,7 @@ def replay(
                 found.append(_violations(claim, law, pairs=PUBLISHED_PAIRS, generator=generator, confidence=confidence))
             else:
                 law.draw(2 * PUBLISHED_PAIRS, claim, generator=generator)
-        if on_progress is not None:
-            on_progress(dim * (dim + 1) // 2, largest * (largest + 1) // 2)
+        (on_progress or untold)(dim * (dim + 1) // 2, largest * (largest + 1) // 2)
     return tuple(found)
 
 

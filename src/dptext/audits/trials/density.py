@@ -17,7 +17,7 @@ import numpy as np
 
 from dptext import _validate
 from dptext.audits.report import Report, exactly
-from dptext.audits.subjects import OnCount, Subject, Value, as_record, as_vector, sample
+from dptext.audits.subjects import OnCount, Subject, Value, as_record, as_vector, sample, untold
 from dptext.audits.trials.pairs import Pair, Trial
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni
@@ -77,8 +77,7 @@ def whitebox(
             bound = max(0.0, float(loss.max())) if trial.delta == 0 else _largest_refuted(loss, trial.delta, alpha)
             found.append((pair.per_distance(bound), pair, _delta_at(loss, trial.claimed(pair), alpha)))
             done += trials
-            if on_progress is not None:
-                on_progress(done, trial.runs)
+            (on_progress or untold)(done, trial.runs)
     bound, pair, at_claim = max(found, key=lambda each: each[0])
     one, other = _latents(subject, pair)
     runs = min(_FIT_RUNS, max(_FEWEST_TRIALS, trials // 2))
@@ -100,14 +99,12 @@ def _sampled_losses(
 ) -> Floats:
     """Losses of releases from `start`, lowered by what floats may err. The releases are not kept."""
     block = max(_FEWEST_TRIALS, _ENTRIES_AT_ONCE // len(start))
-    parts = []
+    found = np.empty(trials)
     for offset in range(0, trials, block):
         runs = min(block, trials - offset)
         released = np.asarray(sample(subject, start, runs, randomness, position=position + offset), np.float64)
-        parts.append(losses(subject, released, start, end))
-    found = np.concatenate(parts)
-    found -= _FLOAT_LOSS * (1 + np.abs(found))
-    return found
+        found[offset : offset + runs] = losses(subject, released, start, end)
+    return found - _FLOAT_LOSS * (1 + np.abs(found))
 
 
 def _latents(subject: VectorNoise, pair: Pair) -> tuple[Floats, Floats]:

@@ -17,7 +17,7 @@ from dptext import _validate
 from dptext.audits.bounds import epsilon_ceiling, epsilon_from_rates
 from dptext.audits.features import Score, learned_scores, spread_thresholds
 from dptext.audits.report import Report, exactly
-from dptext.audits.subjects import OnCount, Outputs, Subject, Value, as_vector, sample
+from dptext.audits.subjects import OnCount, Outputs, Subject, Value, as_vector, sample, untold
 from dptext.audits.trials.density import losses
 from dptext.audits.trials.pairs import Pair, Trial
 from dptext.errors import ConfigError
@@ -166,8 +166,7 @@ def distinguish(
     done = 0
 
     def advance(more: int) -> None:
-        if on_progress is not None:
-            on_progress(done + more, trial.runs)
+        (on_progress or untold)(done + more, trial.runs)
 
     found: list[tuple[float, Pair, str, tuple[Estimate, Estimate, Estimate]]] = []
     for pair in trial.pairs:
@@ -177,13 +176,12 @@ def distinguish(
             done += trials
         if np.shape(outputs[0])[1:] != np.shape(outputs[1])[1:]:
             raise ConfigError("Expected outputs of one kind and size for both inputs.")
-        first_runs, second_runs = outputs
-        known = _likelihood_ratio(subject, pair)
-        scores = _scores(first_runs, second_runs, settings, known)
-        bound, event = best_bound(scores, first_runs, second_runs, settings)
-        main = accuracy_of_best(scores, first_runs, second_runs, settings)
+        runs, known = outputs[0], _likelihood_ratio(subject, pair)
+        scores = _scores(outputs[0], outputs[1], settings, known)
+        bound, event = best_bound(scores, outputs[0], outputs[1], settings)
+        main = accuracy_of_best(scores, outputs[0], outputs[1], settings)
         half = trials // 2  # both halves are of one input, so there is nothing to find
-        apart, one, other = replace(settings, trials=half), first_runs[:half], first_runs[half : 2 * half]
+        apart, one, other = replace(settings, trials=half), runs[:half], runs[half : 2 * half]
         control = accuracy_of_best(_scores(one, other, apart, known), one, other, apart)
         found.append((pair.per_distance(bound), pair, event, (main, exactly(0.5, confidence), control)))
     bound, pair, event, numbers = max(found, key=lambda each: each[0])

@@ -8,7 +8,7 @@ import numpy as np
 
 from dptext import _validate
 from dptext.audits.report import Report, exactly
-from dptext.audits.subjects import Chooser, OnCount, Subject, Value, as_record, as_vector, sample
+from dptext.audits.subjects import Chooser, OnCount, Subject, Value, as_record, as_vector, sample, untold
 from dptext.audits.trials.density import distribution_p_value, sampler_defects
 from dptext.audits.trials.pairs import Pair, Trial
 from dptext.errors import ConfigError
@@ -117,8 +117,7 @@ def exact(
             keys = [str(int(row[0])) for row in released] if isinstance(released, np.ndarray) else released
             smallest_p = min(smallest_p, distribution_p_value(declared, keys))
             done += trials
-            if on_progress is not None:
-                on_progress(done, trial.runs)
+            (on_progress or untold)(done, trial.runs)
     bound, pair, at_claim = max(found, key=lambda each: each[0])
     p_value = min(1.0, smallest_p * 2 * len(trial.pairs))
     return trial.report(

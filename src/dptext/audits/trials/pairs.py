@@ -4,6 +4,7 @@ A refutation on two inputs that are no neighbours refutes nothing. So every pair
 can be computed from the text.
 """
 
+import contextlib
 import math
 import operator
 import re
@@ -99,14 +100,11 @@ def worst_pairs(
         if name not in REVEALED and not _ABOUT_THE_FILE.fullmatch(name):
             raise IncomparableError(f"No pair is known to agree on {name!r}: give the two inputs yourself.")
     pairs = []
+    _check_kind(unit, relation)
     for name, first, second in _candidates(tuple(words), max_tokens):
-        try:
+        with contextlib.suppress(IncomparableError):  # they are no neighbours
             check_neighbours(Record("0", first), Record("0", second), unit, relation, reveals)
-        except IncomparableError:
-            if unit is Unit.AUTHOR or (relation is Relation.ADD_OR_REMOVE_ONE and unit is not Unit.SENTENCE):
-                raise
-            continue
-        pairs.append(Pair(first, second, name))
+            pairs.append(Pair(first, second, name))
     if labels and unit is Unit.DOCUMENT and relation is Relation.REPLACE_ONE and not any("label" in n for n in reveals):
         labelled = [Record("0", words[0], label=label) for label in (*labels[:2], None)]
         pairs += [Pair(labelled[0], other, "labels") for other in labelled[1:]]
@@ -234,30 +232,21 @@ class Trial:
         defects: tuple[str, ...] = (),
     ) -> Report:
         """The report on the best pair, with its bound on epsilon; numbers are main, baseline and control."""
-        main, baseline, control = numbers
+        signature: dict[str, Json] = {"pair": best.name, "pairs": len(self.pairs), **settings, "delta": self.delta}
+        signature |= {"distance": best.gap, "randomness": self.randomness.fingerprint[:12]}
         return Report(
+            main=numbers[0],
+            baseline=numbers[1],
+            control=numbers[2],
+            **{name: getattr(self.claim, name) for name in ("unit", "relation", "metric", "reveals")},
             attack=attack,
             measures=measures,
-            main=main,
-            baseline=baseline,
-            control=control,
             epsilon_lower_bound=bound,
             delta=self.delta,
             confidence=confidence,
             ceiling=ceiling,
-            unit=self.claim.unit,
-            relation=self.claim.relation,
-            metric=self.claim.metric,
-            reveals=self.claim.reveals,
             defects=defects,
-            signature={
-                "pair": best.name,
-                "pairs": len(self.pairs),
-                **settings,
-                "delta": self.delta,
-                "distance": best.gap,
-                "randomness": self.randomness.fingerprint[:12],
-            },
+            signature=signature,
         )
 
 
@@ -268,10 +257,7 @@ def check_neighbours(first: Record, second: Record, unit: Unit, relation: Relati
     where the relation says so. For DOCUMENT any two texts are neighbours. What is revealed is compared where it is a
     known function of the text (`dptext.text.tokens.REVEALED`); for the rest the caller's word is taken.
     """
-    if unit is Unit.AUTHOR:
-        raise IncomparableError("Expected unit token, sentence or document: audit an author's documents one by one.")
-    if relation is Relation.ADD_OR_REMOVE_ONE and unit is not Unit.SENTENCE:
-        raise IncomparableError("Expected relation replace_one or replace_special: one record cannot be left out.")
+    _check_kind(unit, relation)
     if relation is Relation.REPLACE_SPECIAL and bool(first.text) == bool(second.text):
         raise IncomparableError("Expected one of the two texts to be empty: the relation is replace_special.")
     tokens = ([token for line in tokenize(record.text) for token in line] for record in (first, second))
@@ -289,6 +275,13 @@ def check_neighbours(first: Record, second: Record, unit: Unit, relation: Relati
     for name in reveals:
         if name in REVEALED and REVEALED[name](first.text) != REVEALED[name](second.text):
             raise IncomparableError(f"Expected two texts that agree on {name}, which the guarantee reveals.")
+
+
+def _check_kind(unit: Unit, relation: Relation) -> None:
+    if unit is Unit.AUTHOR:
+        raise IncomparableError("Expected unit token, sentence or document: audit an author's documents one by one.")
+    if relation is Relation.ADD_OR_REMOVE_ONE and unit is not Unit.SENTENCE:
+        raise IncomparableError("Expected relation replace_one or replace_special: one record cannot be left out.")
 
 
 def _differing(first: Sequence[object], second: Sequence[object]) -> float:

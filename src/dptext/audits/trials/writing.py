@@ -142,18 +142,17 @@ def audit_writing(
     # One bound for each pair: as `distinguish` divides its error among the pairs that it is given, it is given one.
     error = (1 - confidence) / max(1, sum(map(len, tried.values())))
     found: dict[str, Report] = {}
+
+    def report(name: str, pair: Pair) -> Report:
+        if name == _ACTUAL_LENGTH and stated is not None:
+            trial = Trial.of(subject, None, None, [pair], claim, None, None, trials, bits)
+            return _stated_too_low(trial, subject, stated, 1 - error)
+        seen = _Looked(subject, known[name][0], pair, anew=name == _FIXED_SEED)
+        runs = min(_CALLS, trials) if seen.anew else trials
+        return distinguish(seen, pairs=[pair], claim=claim, trials=runs, confidence=1 - error, randomness=bits)
+
     for name, pairs in tried.items():
-        reports = []
-        for pair in pairs:
-            if name == _ACTUAL_LENGTH and stated is not None:
-                trial = Trial.of(subject, None, None, [pair], claim, None, None, trials, bits)
-                reports.append(_stated_too_low(trial, subject, stated, 1 - error))
-            else:
-                seen = _Looked(subject, known[name][0], pair, anew=name == _FIXED_SEED)
-                runs = min(_CALLS, trials) if seen.anew else trials
-                reports.append(
-                    distinguish(seen, pairs=[pair], claim=claim, trials=runs, confidence=1 - error, randomness=bits)
-                )
+        reports = [report(name, pair) for pair in pairs]
         worst = max(reports, key=lambda each: (bool(each.defects), each.epsilon_lower_bound))
         found[name] = replace(worst, attack=name)
     return found

@@ -54,13 +54,9 @@ def divergence(
     from dptext.audits.divergence.divergence import measure
     from dptext.audits.divergence.estimators import DivergenceSettings
 
+    orders = _numbers(alphas, "--alphas", "numbers with commas between them, as 1.1,2,10")
     settings = DivergenceSettings(
-        alphas=_numbers(alphas, "--alphas", "numbers with commas between them, as 1.1,2,10"),
-        delta=delta,
-        trim=trim,
-        components=components,
-        permutations=permutations,
-        seed=options.seed_of(seed),
+        orders, delta, trim, components, permutations=permutations, seed=options.seed_of(seed)
     )
     attack = _attack(attack_accuracy, settings.confidence)
     inputs = (first, second, public, Path(embedding))

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from typer import Option
 
@@ -11,10 +11,18 @@ from dptext import _validate
 from dptext._wording import markdown_table
 from dptext.audits.features import shared_texts
 from dptext.audits.inference.authorship import attribute_releases, release_split, split_authors
-from dptext.audits.inference.authorship_report import AuthorshipReport
-from dptext.audits.inference.sets import LINEAR, MLP, TFIDF, TrainAttacker, split_sets, standard_attackers
-from dptext.audits.inference.trait import SetReleases, infer_trait_from_releases, release_sets
-from dptext.audits.inference.trait_report import TraitReport
+from dptext.audits.inference.findings import AuthorshipReport, TraitReport
+from dptext.audits.inference.trait import (
+    LINEAR,
+    MLP,
+    TFIDF,
+    SetReleases,
+    TrainAttacker,
+    infer_trait_from_releases,
+    release_sets,
+    split_sets,
+    standard_attackers,
+)
 from dptext.cli import answers, options
 from dptext.cli.answers import Lines, Printing, interval
 from dptext.cli.audit import EXIT_REFUTED
@@ -77,17 +85,9 @@ def authorship(
         with counted("releases", "texts") as tell:
             of_attacked, of_training = release_split(ready, split, randomness=seeded(seed), on_progress=tell)
     say(NOT_PRIVATE)
-    found = attribute_releases(
-        split.training,
-        split.attacked,
-        released=of_attacked,
-        training_released=of_training,
-        embedder=load_encoder(),
-        bundle=bundle,
-        seed=seed,
-        delta=delta,
-        on_attacker=_say_trained,
-    )
+    given: dict[str, Any] = {"released": of_attacked, "training_released": of_training, "embedder": load_encoder()}
+    given |= {"bundle": bundle, "seed": seed, "delta": delta, "on_attacker": _say_trained}
+    found = attribute_releases(split.training, split.attacked, **given)
     claim = None if choice is None else _claim(choice.spec, delta, found)
     refuted = claim is not None and found.report.refutes(claim)
     stated: dict[str, Json] = {"claim": claim.to_dict() if claim else None, "refuted": refuted, "note": NOT_PRIVATE}
@@ -223,30 +223,19 @@ def trait(
     if choice is None:
         if released_a is None or released_b is None:
             raise ConfigError("Expected both --released-a FILE and --released-b FILE.")
-        a, b = (
-            {release.id: release for release in read_back(path, records, labelled=False)}
-            for path, records in zip((released_a, released_b), sets, strict=True)
-        )
-        of_attacked, of_training = (
-            ([a[record.id] for record in sides[0]], [b[record.id] for record in sides[1]])
-            for sides in (split.attacked, split.training)
-        )
+        given_back = zip((released_a, released_b), sets, strict=True)
+        a, b = ({each.id: each for each in read_back(path, own, labelled=False)} for path, own in given_back)
+        both = split.attacked, split.training
+        of_attacked, of_training = (([a[r.id] for r in one], [b[r.id] for r in other]) for one, other in both)
     else:
         texts = [record for sides in (split.training, split.attacked) for side in sides for record in side]
         ready = made_ready(choice, public_records(public, layout, label_field, texts), seed)
         with counted("releases", "texts") as tell:
             of_attacked, of_training = release_sets(ready, split, randomness=seeded(seed), on_progress=tell)
     say(NOT_PRIVATE)
-    found = infer_trait_from_releases(
-        split,
-        released=of_attacked,
-        training_released=of_training,
-        embedder=load_encoder(),
-        attackers=attackers,
-        seed=seed,
-        delta=delta,
-        on_attacker=_say_trained,
-    )
+    given: dict[str, Any] = {"released": of_attacked, "training_released": of_training, "embedder": load_encoder()}
+    given |= {"attackers": attackers, "seed": seed, "delta": delta, "on_attacker": _say_trained}
+    found = infer_trait_from_releases(split, **given)
     refuted = claim is not None and found.refutes(claim)
     data: dict[str, Json] = {**found.to_dict(), "claim": claim, "refuted": refuted, "note": NOT_PRIVATE}
     answer = answers.trait(found, claim)

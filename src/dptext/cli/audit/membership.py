@@ -9,21 +9,10 @@ import numpy as np
 from typer import Option
 
 from dptext._wording import markdown_table
+from dptext.audits.membership import members
 from dptext.audits.membership.attacks import PROXY, Measure, MembershipResult, from_scores, shokri
 from dptext.audits.membership.lira import lira
-from dptext.audits.membership.members import (
-    MemberSplit,
-    Scorer,
-    Trainer,
-    Transform,
-    blind_scores,
-    check_members,
-    halves_of_both,
-    logit_confidence,
-    match_members,
-    split_members,
-    train_on,
-)
+from dptext.audits.membership.members import MemberSplit, Scorer, Trainer, Transform
 from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval
 from dptext.cli.audit.inference import check_public, made_ready, public_records
@@ -65,20 +54,20 @@ def attack_classifier(
     """
     named = train_named(chosen_classifier(classifier))
     # In the attack of shokri the attacker has the other half of the records for models of its own.
-    target = split_members(split.members, seed=seed + 1) if attack == "shokri" else split
-    check_members(target.members, target.non_members)
+    target = members.split_members(split.members, seed=seed + 1) if attack == "shokri" else split
+    members.check_members(target.members, target.non_members)
     transform = None if mechanism is None else lambda some, number: mechanism.privatize(some, seeded(number))
 
     def train(texts: Sequence[str], labels: Sequence[str], number: int) -> Scorer:
         return named(texts, labels, seed=number)
 
     say(f"attack {attack}: {len(target.members):,} members, as many others; classifier {classifier}")
-    model = train_on(target.members, train=train, transform=transform, seed=seed)
+    model = members.train_on(target.members, train=train, transform=transform, seed=seed)
     with counted(attack, "models") as tell:
         shared: dict[str, Any] = {"train": train, "seed": seed, "transform": transform, "on_progress": tell}
         match attack:
             case "shokri":
-                own = split_members(split.non_members, seed=seed + 2)
+                own = members.split_members(split.non_members, seed=seed + 2)
                 shared |= {"shadow_train": own.members, "shadow_out": own.non_members}
                 return {"": shokri(model, target.members, target.non_members, **shared)}
             case "lira":
@@ -92,16 +81,16 @@ def _loss(
     model: Scorer, target: MemberSplit, train: Trainer, transform: Transform | None, seed: int
 ) -> MembershipResult:
     """The loss threshold of Yeom et al. 2018."""
-    rng = np.random.default_rng(seed)
-    both = halves_of_both(target.members, target.non_members, rng)
-    control = train_on(both, train=train, transform=transform, seed=int(rng.integers(2**31)))
-    scores = [(logit_confidence(m, target.members), logit_confidence(m, target.non_members)) for m in (model, control)]
+    rng, sure = np.random.default_rng(seed), members.logit_confidence
+    both = members.halves_of_both(target.members, target.non_members, rng)
+    control = members.train_on(both, train=train, transform=transform, seed=int(rng.integers(2**31)))
+    scores = [(sure(each, target.members), sure(each, target.non_members)) for each in (model, control)]
     return _found("loss threshold", target, scores, seed, [PROXY])
 
 
 def attack_model(spec: Spec, split: MemberSplit, public: list[Record], seed: int) -> MembershipResult:
     """Reconstruction loss as the score, of a model trained on the members; the control is trained on half of both."""
-    both = halves_of_both(split.members, split.non_members, np.random.default_rng(seed))
+    both = members.halves_of_both(split.members, split.non_members, np.random.default_rng(seed))
     scores = []
     for title, texts in (("training on the members", split.members), ("training the control", both)):
         model = reconstructing(fitted_on(spec, public=public, private=texts, seed=seed, title=title))
@@ -120,14 +109,9 @@ def attack_given(mechanism: Mechanism[str], split: MemberSplit, seed: int) -> Me
 def _found(
     name: str, split: MemberSplit, scores: Sequence[tuple[Floats, Floats]], seed: int, notes: list[str]
 ) -> MembershipResult:
-    return from_scores(
-        *scores[0],
-        name=name,
-        control=scores[1] if len(scores) > 1 else None,
-        baselines={"no look at the model": blind_scores(split.members, split.non_members, seed=seed)},
-        measure=Measure(seed=seed),
-        notes=notes,
-    )
+    control, measure = scores[1] if len(scores) > 1 else None, Measure(seed=seed)
+    plain = {"no look at the model": members.blind_scores(split.members, split.non_members, seed=seed)}
+    return from_scores(*scores[0], name=name, control=control, baselines=plain, measure=measure, notes=notes)
 
 
 def _scores(model: HasReconstruction, split: MemberSplit) -> tuple[Floats, Floats]:
@@ -180,11 +164,10 @@ def membership(
         reconstructing(given)
         check_label_field(given.spec, label_field, needed=given.spec.traits.reads_labels)
     own = layout.read(records, label=label_field)
-    split = (
-        split_members(own, seed=seed)
-        if others is None
-        else match_members(own, layout.read(others, label=label_field), seed=seed)
-    )
+    if others is None:
+        split = members.split_members(own, seed=seed)
+    else:
+        split = members.match_members(own, layout.read(others, label=label_field), seed=seed)
     known = public_records(public, layout, label_field, [*split.members, *split.non_members])
     if given is not None:
         attacked = {"": attack_given(given, split, seed)}
@@ -194,14 +177,9 @@ def membership(
         behind = None if choice is None else made_ready(choice, known, seed)
         attacked = attack_classifier(split, behind, attack=attack, classifier=classifier, seed=seed, shadows=shadows)
     name, best = max(attacked.items(), key=lambda item: item[1].main.auc.low)
-    data: dict[str, Json] = {
-        "attack": attack,
-        "classifier": None if attack == "reconstruction" else classifier,
-        "duplicates": split.duplicates,
-        "left_over": split.left_over,
-        "note": PROXY,
-        "results": {name or attack: found.to_dict() for name, found in attacked.items()},
-    }
+    data: dict[str, Json] = {"attack": attack, "classifier": None if attack == "reconstruction" else classifier}
+    data |= {"duplicates": split.duplicates, "left_over": split.left_over, "note": PROXY}
+    data["results"] = {name or attack: found.to_dict() for name, found in attacked.items()}
     removed = f"{split.duplicates:,} duplicates removed first, {split.left_over:,} records left out for equal sides."
     tried = {f"attack {name}".strip(): found.main for name, found in attacked.items()}
     tried |= {"control": best.control, **{attack.name: attack for attack in best.baselines}}
@@ -221,10 +199,9 @@ def _check(
 ) -> None:
     is_model = choice is not None and choice.model is not None
     spec = None if choice is None or is_model else choice.spec
-    given = attack == "reconstruction" and is_model
-    if others is not None and not given:
+    if others is not None and not (attack == "reconstruction" and is_model):
         raise ConfigError("Expected --others with --attack reconstruction and --model MODEL, or no --others.")
-    if given:
+    if attack == "reconstruction" and is_model:
         if others is None:
             raise ConfigError(
                 "Expected --others FILE with --attack reconstruction and --model MODEL: records that the model was "

@@ -9,20 +9,8 @@ from typing import Annotated
 from typer import Option
 
 from dptext import _validate
+from dptext.audits.sensitivity import simulation
 from dptext.audits.sensitivity.claims import TYPICAL_DIMS, Claim
-from dptext.audits.sensitivity.simulation import (
-    PUBLISHED_CLIP_NORM,
-    PUBLISHED_DIMS,
-    PUBLISHED_LAWS,
-    PUBLISHED_PAIRS,
-    PUBLISHED_SEED,
-    Law,
-    Normal,
-    Uniform,
-    Violations,
-    replay,
-    simulate,
-)
 from dptext.cli import options
 from dptext.cli.answers import Printing
 from dptext.cli.audit.sensitivity_tables import Stated, show_latents, show_simulated, show_variances
@@ -61,13 +49,10 @@ def sensitivity(
     if epsilon is not None:
         _validate.positive(epsilon=epsilon)
     stated = Stated(epsilon, delta)
-    first = Claim(
-        dim=1,
-        clip_norm=PUBLISHED_CLIP_NORM if clip_norm is None else clip_norm,
-        clipped=None if clip == "none" else options.member(Norm, "--clip", clip, "none"),
-        measured=options.member(Norm, "--norm", norm),
-        multiple=claimed,
-    )
+    longest = simulation.PUBLISHED_CLIP_NORM if clip_norm is None else clip_norm
+    clipped = None if clip == "none" else options.member(Norm, "--clip", clip, "none")
+    measured = options.member(Norm, "--norm", norm)
+    first = Claim(dim=1, clip_norm=longest, clipped=clipped, measured=measured, multiple=claimed)
     if variances:
         _refuse("--variances", law_sd=law_sd, pairs=pairs, seed=seed, latents=latents, figure=figure, epsilon=epsilon)
         if first.measured is not Norm.L1 or claimed != 2.0:
@@ -82,20 +67,20 @@ def sensitivity(
         vectors = _read(latents)
         claim = replace(first, dim=max(1, vectors.shape[-1] if vectors.ndim else 1))
         return show_latents(claim, vectors, stated, printing, pairs=pairs, seed=seed)
-    wanted = tuple(PUBLISHED_DIMS) if dims is None else _dims(dims)
-    published = law_sd is None and pairs is None and seed is None and first.clip_norm == PUBLISHED_CLIP_NORM
+    wanted = tuple(simulation.PUBLISHED_DIMS) if dims is None else _dims(dims)
+    published = law_sd is None and pairs is None and seed is None and first.clip_norm == simulation.PUBLISHED_CLIP_NORM
     recipe: dict[str, Json]
-    if published and max(wanted) in PUBLISHED_DIMS:
-        recipe = {"recipe": "published", "pairs": PUBLISHED_PAIRS, "seed": PUBLISHED_SEED}
-        fixed = f"C = {PUBLISHED_CLIP_NORM:g}, {PUBLISHED_PAIRS:,} pairs for each n and law."
+    if published and max(wanted) in simulation.PUBLISHED_DIMS:
+        recipe = {"recipe": "published", "pairs": simulation.PUBLISHED_PAIRS, "seed": simulation.PUBLISHED_SEED}
+        fixed = f"C = {simulation.PUBLISHED_CLIP_NORM:g}, {simulation.PUBLISHED_PAIRS:,} pairs for each n and law."
         say(f"Replaying the published simulation up to n = {max(wanted)}: {fixed}")
         with counted("drawing", _DRAWN) as tell:
-            clipped, multiple = first.clipped, first.multiple
-            rows = replay(wanted, clipped=clipped, measured=first.measured, multiple=multiple, on_progress=tell)
+            rows = simulation.replay(wanted, clipped=clipped, measured=measured, multiple=claimed, on_progress=tell)
     else:
-        seed, pairs = 0 if seed is None else seed, PUBLISHED_PAIRS if pairs is None else pairs
+        seed, pairs = 0 if seed is None else seed, simulation.PUBLISHED_PAIRS if pairs is None else pairs
         recipe = {"recipe": "fresh", "pairs": pairs, "seed": seed}
-        rows = _fresh(first, wanted, PUBLISHED_LAWS if law_sd is None else (Uniform(), Normal(law_sd)), pairs, seed)
+        two = None if law_sd is None else (simulation.Uniform(), simulation.Normal(law_sd))
+        rows = _fresh(first, wanted, two or simulation.PUBLISHED_LAWS, pairs, seed)
     if svg is not None:
         from dptext.report import violations_figure
 
@@ -133,14 +118,16 @@ def _read(path: Path) -> Vectors:
     raise ConfigError(f"Expected {str(path)!r} to be a .npy file of floats. Write it with numpy.save.")
 
 
-def _fresh(first: Claim, dims: Sequence[int], laws: Sequence[Law], pairs: int, seed: int) -> tuple[Violations, ...]:
+def _fresh(
+    first: Claim, dims: Sequence[int], laws: Sequence[simulation.Law], pairs: int, seed: int
+) -> tuple[simulation.Violations, ...]:
     _validate.count(pairs=pairs)
     say(f"A fresh simulation: {pairs:,} pairs for each n and law, seed {seed}.")
-    rows: list[Violations] = []
+    rows: list[simulation.Violations] = []
     done = 0
     with counted("drawing", _DRAWN) as tell:
         for dim in dims:
-            rows += (simulate(replace(first, dim=dim), law, pairs=pairs, seed=seed) for law in laws)
+            rows += (simulation.simulate(replace(first, dim=dim), law, pairs=pairs, seed=seed) for law in laws)
             done += dim
             tell(done, sum(dims))
     return tuple(rows)

@@ -36,12 +36,11 @@ class Stated:
         """What such runs had, by kind of noise."""
         if self.epsilon is None:
             return {}
+        own = claim.true_epsilon(self.epsilon)
         if claim.measured is Norm.L1:
-            return {"laplace": claim.true_epsilon(self.epsilon)}
-        return {
-            "l2_laplace": claim.true_epsilon(self.epsilon),
-            "classical_gaussian": true_gaussian_epsilon(claim, self.epsilon, delta=self.delta),
-        }
+            return {"laplace": own}
+        gaussian = true_gaussian_epsilon(claim, self.epsilon, delta=self.delta)
+        return {"l2_laplace": own, "classical_gaussian": gaussian}
 
     def formula(self, claim: Claim) -> list[str]:
         """Where the classical formula is wrong, if that is so here."""
@@ -52,12 +51,8 @@ class Stated:
 
     def analytic(self, claim: Claim) -> dict[str, Json]:
         """What the formula says of a claim, as JSON-able data."""
-        data: dict[str, Json] = {
-            "dim": claim.dim,
-            "sensitivity": as_json(claim.sensitivity),
-            "factor": as_json(claim.factor),
-            "sensitivity_refutes": claim.refuted,
-        }
+        data: dict[str, Json] = {"dim": claim.dim, "sensitivity": as_json(claim.sensitivity)}
+        data |= {"factor": as_json(claim.factor), "sensitivity_refutes": claim.refuted}
         if epsilons := self.true_epsilons(claim):
             data["claimed_epsilon"] = self.epsilon
             data["delta"] = self.delta if claim.measured is Norm.L2 else 0.0
@@ -169,19 +164,12 @@ def show_variances(
     data: dict[str, Json] = {"claim": _settings(first), "delta": delta, "rows": as_json(table), "refuted": refuted}
     second_line = ["C", "variance", "b", "claimed", *(f"n={dim}" for dim in dims), "analytic", "classical", "rho"]
     first_line = ["", "", "Laplace", "epsilon", "true epsilon", *[""] * (len(dims) - 1), "Gaussian", "formula", "zCDP"]
-    cells = [
-        [
-            f"{row.clip_norm:g}",
-            f"{row.variance:g}",
-            f"{row.scale:.3f}",
-            f"{row.claimed_epsilon:.2f}",
-            *(f"{epsilon:.3g}" if epsilon < 1000 else f"{epsilon:.0f}" for epsilon in row.true_epsilon.values()),
-            f"{row.gaussian_epsilon:.2f}",
-            f"{row.classical_gaussian_epsilon:.2f}",
-            f"{row.rho:.2f}",
-        ]
-        for row in table
-    ]
+    cells = []
+    for row in table:
+        true = (f"{epsilon:.3g}" if epsilon < 1000 else f"{epsilon:.0f}" for epsilon in row.true_epsilon.values())
+        noise = [f"{row.clip_norm:g}", f"{row.variance:g}", f"{row.scale:.3f}", f"{row.claimed_epsilon:.2f}", *true]
+        last = (row.gaussian_epsilon, row.classical_gaussian_epsilon, row.rho)
+        cells.append([*noise, *(f"{number:.2f}" for number in last)])
     lines = _aligned([first_line, second_line], cells)
     what = f"What the variance of the noise on each coordinate means; Gaussian epsilons at delta = {delta:g}."
     printing.answer(answer, [what, "", *lines], [f"Claim: {first}."], data)
@@ -189,12 +177,8 @@ def show_variances(
 
 
 def _settings(claim: Claim) -> dict[str, Json]:
-    return {
-        "clip": "none" if claim.clipped is None else claim.clipped.value,
-        "norm": claim.measured.value,
-        "clip_norm": claim.clip_norm,
-        "claimed": claim.claimed,
-    }
+    clip = "none" if claim.clipped is None else claim.clipped.value
+    return {"clip": clip, "norm": claim.measured.value, "clip_norm": claim.clip_norm, "claimed": claim.claimed}
 
 
 def _percent(share: Estimate) -> str:

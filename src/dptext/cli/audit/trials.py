@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Option
 
@@ -222,25 +222,13 @@ def reconstruction(
         known = random_candidates(candidates, dim=given.dim, clip_norm=given.clip_norm, randomness=randomness)
     else:
         raise ConfigError("Expected --pool FILE with a mechanism: candidates are drawn for --noise alone.")
+    asked: dict[str, Any] = {"tops": tuple(top or (1, 5, 10)), "trials": trials, "attack": attack}
+    asked |= {"simulations": simulations, "claim": tried.claim, "confidence": confidence, "randomness": randomness}
     with counted("reconstruction", "releases") as tell:
-        found = reconstruct(
-            tried.subject,
-            known,
-            tops=tuple(top or (1, 5, 10)),
-            trials=trials,
-            attack=attack,
-            simulations=simulations,
-            claim=tried.claim,
-            confidence=confidence,
-            randomness=randomness,
-            on_progress=tell,
-        )
+        found = reconstruct(tried.subject, known, **asked, on_progress=tell)
     refuted = found.refutes(tried.claim)
-    stated: dict[str, Json] = {
-        "claim": tried.claim.to_dict(),
-        "refuted": refuted,
-        "feasible_candidates": found.feasible(tried.claim),
-    }
+    stated: dict[str, Json] = {"claim": tried.claim.to_dict(), "refuted": refuted}
+    stated["feasible_candidates"] = found.feasible(tried.claim)
     rows = [[str(top.top), interval(top.success), short(top.allowed), short(top.chance)] for top in found.tops]
     screen = markdown_table(["guesses", "right [interval]", "allowed by the claim", "by chance"], rows)
     answer, more = answers.reconstruction(found, tried.claim), [found.explain(tried.claim)]

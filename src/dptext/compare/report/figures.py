@@ -3,9 +3,9 @@
 Written by hand rather than by matplotlib: text stays text, and a figure weighs a few kilobytes.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 from xml.etree import ElementTree as ET
 
@@ -54,28 +54,17 @@ _BASELINES: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Scale:
-    low: float
-    high: float
-    start: float
-    end: float
+_Scale = Callable[[float], float]
 
-    def __call__(self, number: float) -> float:
-        return self.start + (number - self.low) / (self.high - self.low) * (self.end - self.start)
+
+def _scale(low: float, high: float, start: float, end: float) -> _Scale:
+    return lambda number: start + (number - low) / (high - low) * (end - start)
 
 
 def panel_svg(panel: Panel, frontier: Frontier, name: str) -> str:
     """One panel as an SVG element for a page, with a title and a description, whose ids begin with the name."""
-    svg = ET.Element(
-        "svg",
-        {
-            "viewBox": f"0 0 {_WIDTH:.0f} {_HEIGHT:.0f}",
-            "role": "img",
-            "aria-labelledby": f"{name}-title",
-            "aria-describedby": f"{name}-words",
-        },
-    )
+    ids = {"aria-labelledby": f"{name}-title", "aria-describedby": f"{name}-words"}
+    svg = ET.Element("svg", {"viewBox": f"0 0 {_WIDTH:.0f} {_HEIGHT:.0f}", "role": "img", **ids})
     title = f"{panel.metric} on {panel.corpus} against {frontier.axis}"
     ET.SubElement(svg, "title", {"id": f"{name}-title"}).text = without_folders(title)
     ET.SubElement(svg, "desc", {"id": f"{name}-words"}).text = in_words(panel)
@@ -85,13 +74,13 @@ def panel_svg(panel: Panel, frontier: Frontier, name: str) -> str:
     inner = right - (_BESIDE if frontier.beside else 0.0)
     low, high = (math.log10(epsilon) for epsilon in frontier.epsilons)
     room = max(0.08 * (high - low), 0.05)
-    across = _Scale(low - room, high + room, _LEFT, inner)
+    across = _scale(low - room, high + room, _LEFT, inner)
     ticks = _nice(*frontier.ranges[panel.metric])
-    up = _Scale(ticks[0], ticks[-1], _HEIGHT - _BOTTOM, _TOP)
+    up = _scale(ticks[0], ticks[-1], _HEIGHT - _BOTTOM, _TOP)
     for tick in ticks:
         _line(svg, "grid", _LEFT, up(tick), right, up(tick))
         _text(svg, _LEFT - 5, up(tick) + 4, f"{round(tick, 9) or 0.0:g}", "end")  # no minus before a zero
-    _epsilon_axis(svg, panel, frontier, across)
+    _epsilon_axis(svg, panel, frontier, across, inner)
     if frontier.beside:
         _line(svg, "axis", inner, _TOP, inner, _HEIGHT - _BOTTOM, "2 3")
         _text(svg, (inner + right) / 2, _HEIGHT - _BOTTOM + 15, "none", "middle")
@@ -128,9 +117,9 @@ def _text(parent: ET.Element, x: float, y: float, words: str, anchor: str) -> No
     ET.SubElement(parent, "text", {"x": f"{x:.1f}", "y": f"{y:.1f}", "text-anchor": anchor}).text = words
 
 
-def _epsilon_axis(svg: ET.Element, panel: Panel, frontier: Frontier, across: _Scale) -> None:
+def _epsilon_axis(svg: ET.Element, panel: Panel, frontier: Frontier, across: _Scale, end: float) -> None:
     bottom = _HEIGHT - _BOTTOM
-    _line(svg, "axis", _LEFT, bottom, across.end, bottom)
+    _line(svg, "axis", _LEFT, bottom, end, bottom)
     there = sorted({p.epsilon for series in panel.series for p in series.points if p.epsilon is not None})
     for tick in _apart(there, across):
         x = across(math.log10(tick))
@@ -159,9 +148,7 @@ def _lines(svg: ET.Element, panel: Panel, across: _Scale, up: _Scale, right: flo
         _line(svg, "leader", start, place, right, place)
     named = [*panel.lines, *((name, end.measured) for name, end in ends)]
     found = sorted(((up(line.value), name, line) for name, line in named), key=lambda item: item[0])
-    labels: list[float] = []
-    for place, _, _ in found:
-        labels.append(max(labels[-1] + _LINE, place) if labels else place)
+    labels = list(itertools.accumulate((place for place, _, _ in found), lambda last, place: max(last + _LINE, place)))
     lowest = _HEIGHT - _BOTTOM
     for i in reversed(range(len(labels))):
         labels[i] = lowest = min(labels[i], lowest)
@@ -180,26 +167,19 @@ def _lines(svg: ET.Element, panel: Panel, across: _Scale, up: _Scale, right: flo
 def _series(svg: ET.Element, series: Series, offset: float, across: _Scale, up: _Scale, beside: float) -> None:
     group = ET.SubElement(svg, "g", {"class": _style_class(series.style)})
     marker = _marker(series.style)
-    places = [
-        (beside if point.epsilon is None else across(math.log10(point.epsilon))) + offset for point in series.points
-    ]
-    on = [
-        f"{x:.1f},{up(point.measured.value):.1f}"
-        for x, point in zip(places, series.points, strict=True)
-        if point.epsilon is not None
-    ]
+    finite = ((p, beside if p.epsilon is None else across(math.log10(p.epsilon))) for p in series.points)
+    places = [(point, x + offset, up(point.measured.value)) for point, x in finite]
+    on = [f"{x:.1f},{y:.1f}" for point, x, y in places if point.epsilon is not None]
     if len(on) > 1:
         ET.SubElement(group, "polyline", {"class": "series", "points": " ".join(on)})
-    for x, point in zip(places, series.points, strict=True):
+    for point, x, y in places:
         number = point.measured
         if number.interval:
             _line(group, "bar", x, up(number.low), x, up(number.high))
             for end in (number.low, number.high):
                 _line(group, "bar", x - _CAP, up(end), x + _CAP, up(end))
-        hollow = point.epsilon is None or not point.checked
-        path = ET.SubElement(
-            group, "path", {"class": "point hollow" if hollow else "point", "d": marker(x, up(number.value))}
-        )
+        kind = "point hollow" if point.epsilon is None or not point.checked else "point"
+        path = ET.SubElement(group, "path", {"class": kind, "d": marker(x, y)})
         ET.SubElement(path, "title").text = without_folders(f"{point.row}: {number}")
 
 

@@ -9,17 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dptext.compare.pooled import Pooled
-from dptext.compare.report.summary import (
-    WHOLE,
-    Numbers,
-    first_rows,
-    is_bound,
-    measured,
-    names,
-    protects,
-    series_name,
-    without_folders,
-)
+from dptext.compare.report.summary import WHOLE, Numbers, first_rows, is_bound, measured, names, without_folders
 from dptext.compare.stored import KeptRow, Meaning, TableRow
 from dptext.privacy.guarantee import Basis, Unit, format_delta, format_epsilon
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY, RANDOM
@@ -28,14 +18,9 @@ Rows = Sequence[TableRow]
 
 #: Metrics that are drawn where they were measured. The tables have all metrics.
 DRAWN: Final = (
-    "classification.accuracy",
-    "corpus.told_apart",
-    "embedding.accuracy",
-    "fidelity.label_kept",
-    "fidelity.own_first",
-    "fidelity.cosine",
-    "authorship.adaptive",
-)
+    "classification.accuracy", "corpus.told_apart", "embedding.accuracy", "fidelity.label_kept", "fidelity.own_first",
+    "fidelity.cosine", "authorship.adaptive",
+)  # fmt: skip
 #: Rows that no epsilon moves: horizontal lines.
 LEVELS: Final = (ORIGINAL, PUBLIC_ONLY, RANDOM)
 
@@ -98,40 +83,31 @@ def frontiers(rows: Rows) -> list[Frontier]:
 
 def meanings(rows: Iterable[KeptRow]) -> list[Meaning]:
     """What epsilon means for the mechanisms among the rows: whole documents first, then distances, corpora last."""
-    found = names(row.meaning for row in rows if not row.reference and _drawable(row))
+    found = names(row.meaning for row in rows if row.protects and row.epsilon and not row.reference)
     return sorted(found, key=lambda meaning: (meaning[3], meaning[2] is not None, meaning[0] != Unit.DOCUMENT))
 
 
 def undrawn(rows: Rows) -> list[str]:
     """Mechanisms that stand in no figure at all."""
     lines = [row for row in first_rows(rows).values() if not row.reference and not row.failed]
-    units = {(row.unit, row.whole) for row in lines if _drawable(row)}
-    return names(row.row for row in lines if not _drawable(row) and (row.unit, row.whole) not in units)
-
-
-def _drawable(row: KeptRow) -> bool:
-    return protects(row) and bool(row.epsilon)
+    units = {(row.unit, row.whole) for row in lines if row.protects and row.epsilon}
+    return names(row.row for row in lines if not (row.protects and row.epsilon) and (row.unit, row.whole) not in units)
 
 
 def _frontier(meaning: Meaning, lines: Rows, numbers: Numbers, metrics: Sequence[str]) -> Frontier:
     unit, relation, distance, whole = meaning
-    on = [row for row in lines if row.meaning == meaning and _drawable(row)]
+    on = [row for row in lines if row.meaning == meaning and row.protects and row.epsilon]
     # Without a guarantee there is no relation and no distance that could be mixed up.
-    beside = [
-        row for row in lines if not row.reference and row.unit == unit and row.whole == whole and not protects(row)
-    ]
+    alike = (row for row in lines if row.unit == unit and row.whole == whole)
+    beside = [row for row in alike if not row.reference and not row.protects]
     shown = [*on, *beside]
-    own = names(series_name(row.row) for row in shown if not row.reference)
-    given = names(series_name(row.row) for row in on if row.label_only)
+    own = names(row.series for row in shown if not row.reference)
+    given = names(row.series for row in on if row.label_only)
     legend = [*((name, i) for i, name in enumerate(own)), *((name, -i) for i, name in enumerate(given, start=1))]
     panels: dict[str, tuple[Panel, ...]] = {}
     for metric in metrics:
-        drawn = tuple(
-            panel
-            for corpus in names(row.corpus for row in shown)
-            if (panel := _panel(corpus, metric, shown, numbers, legend)).series
-        )
-        if drawn:
+        all_of = (_panel(corpus, metric, shown, numbers, legend) for corpus in names(row.corpus for row in shown))
+        if drawn := tuple(panel for panel in all_of if panel.series):
             panels[metric] = drawn
     epsilons = [row.epsilon for row in on if row.epsilon is not None]
     per = f"unit of distance, {unit}" if distance else unit or "unit that is not stated"
@@ -154,19 +130,15 @@ def _panel(corpus: str, metric: str, rows: Rows, numbers: Numbers, styles: Seque
     series = []
     for name, style in styles:
         points = [
-            Point(row.row, row.epsilon if protects(row) else None, numbers[key], row.basis != Basis.CLAIMED)
+            Point(row.row, row.epsilon if row.protects else None, numbers[key], row.basis != Basis.CLAIMED)
             for row in rows
-            if row.corpus == corpus and series_name(row.row) == name and (key := (corpus, row.row, metric)) in numbers
+            if row.corpus == corpus and row.series == name and (key := (corpus, row.row, metric)) in numbers
         ]
         points.sort(key=lambda point: float("inf") if point.epsilon is None else point.epsilon)
         if points:
             series.append(Series(name, style, tuple(points)))
-    return Panel(
-        corpus,
-        metric,
-        tuple(series),
-        tuple((name, numbers[key]) for name in LEVELS if (key := (corpus, name, metric)) in numbers),
-    )
+    lines = tuple((name, numbers[key]) for name in LEVELS if (key := (corpus, name, metric)) in numbers)
+    return Panel(corpus, metric, tuple(series), lines)
 
 
 def _range(panels: Sequence[Panel]) -> tuple[float, float]:
@@ -182,19 +154,15 @@ def _notes(meaning: Meaning, lines: Rows, on: Rows, beside: Rows) -> list[str]:
     notes = []
     deltas = sorted({row.delta or 0.0 for row in on})
     if len(deltas) > 1:
-        notes.append(
-            f"The epsilons on this axis hold at different deltas, {format_delta(deltas[0])} to "
-            f"{format_delta(deltas[-1])}; the tables name each."
-        )
+        span = f"{format_delta(deltas[0])} to {format_delta(deltas[-1])}"
+        notes.append(f"The epsilons on this axis hold at different deltas, {span}; the tables name each.")
     if beside:
-        notes.append(
-            "Beside the axis, hollow, because nothing is guaranteed: "
-            f"{without_folders(', '.join(names(series_name(row.row) for row in beside)))}."
-        )
+        which = without_folders(", ".join(names(row.series for row in beside)))
+        notes.append(f"Beside the axis, hollow, because nothing is guaranteed: {which}.")
     zero = names(row.row for row in lines if row.meaning == meaning and not row.reference and row.epsilon == 0)
     if zero:
         notes.append(f"Epsilon 0 has no place on a logarithmic axis: {without_folders(', '.join(zero))}.")
-    other = [row for row in lines if row.label_only and row.meaning != meaning and protects(row)]
+    other = [row for row in lines if row.label_only and row.meaning != meaning and row.protects]
     if meaning[3]:
         notes.append("label_only is not drawn: its epsilon is for each text, another thing. See the tables.")
     elif other and not any(row.label_only for row in on):
@@ -209,9 +177,7 @@ def in_words(panel: Panel) -> str:
     lines = [f"{name} {line}" for name, line in panel.lines]
     said = [f"Lines: {'; '.join(lines)}."] if lines else []
     for series in panel.series:
-        points = [
-            f"{number} {'without a guarantee' if epsilon is None else f'at epsilon {format_epsilon(epsilon)}'}"
-            for epsilon, number in ((point.epsilon, point.measured) for point in series.points)
-        ]
+        at = [None if p.epsilon is None else f"at epsilon {format_epsilon(p.epsilon)}" for p in series.points]
+        points = [f"{p.measured} {e or 'without a guarantee'}" for p, e in zip(series.points, at, strict=True)]
         said.append(f"{series.name}: {'; '.join(points)}.")
     return without_folders(" ".join(said))

@@ -7,16 +7,14 @@ XML writer has escaped, go in as they are.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dptext.compare.report import sections, summary
-from dptext.compare.report.cautions import cautions
 from dptext.compare.report.frontier import undrawn
-from dptext.compare.report.verdict import verdict
-from dptext.compare.stored import CELLS, EXPERIMENT, JSON_FILE, Sample
+from dptext.compare.report.verdict import cautions, verdict
+from dptext.compare.stored import CELLS, EXPERIMENT, JSON_FILE
 from dptext.errors import needing
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
 from dptext.text.files import Target
@@ -59,27 +57,9 @@ def write_page(
     """
     results, target = summary.read_results(folder), Target.at(path)
     own = tuple(Path(folder) / name for name in (JSON_FILE, EXPERIMENT, CELLS))  # the page replaces none of them
+    target = replace(target, inputs=(*target.inputs, *own))
+    # None where nobody asked for private samples, and empty where none were kept.
     private = summary.private_samples(folder, results) if show_private else None
-    return _write(results, private, replace(target, inputs=(*target.inputs, *own)))
-
-
-def load_environment() -> Environment:
-    """The template engine: everything is escaped, and a name that is not there is an error."""
-    with needing("The page", "report"):
-        from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 (an extra)
-    found = Environment(
-        loader=PackageLoader("dptext.compare.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    found.filters.update({"shown": summary.without_folders, "listed": ", ".join, "meaning": summary.meaning_of})
-    return found
-
-
-def _write(results: summary.Results, private: Mapping[str, Sequence[Sample]] | None, target: Target) -> Written:
-    """Write the page. `private` is None where nobody asked for private samples, and empty where none were kept."""
     environment = load_environment()
     about = results.about
     answer = verdict(results.rows)
@@ -90,15 +70,13 @@ def _write(results: summary.Results, private: Mapping[str, Sequence[Sample]] | N
     warnings = cautions(results)
     tables = sections.metric_tables(results.rows)
     titles = ["", summary.WHOLE] if any(row.whole for row in results.rows) else [""]
+    alike = {title: [row for row in results.rows if row.whole == bool(title)] for title in titles}
     samples = sections.grouped_samples(results, {name: cell.samples for name, cell in results.cells.items()})
     kept = None if private is None else sections.grouped_samples(results, private)
     html = environment.get_template("report.html").render(
         about=about,
         parts=summary.names(part for parts in about.corpora.values() for part in parts),
-        compared=[
-            (title, sections.compared_rows([row for row in results.rows if row.whole == bool(title)]))
-            for title in titles
-        ],
+        compared=[(title, sections.compared_rows(rows)) for title, rows in alike.items()],
         trials=sections.trial_count(results.rows),
         confidences=sections.confidences(results.rows),
         warnings=warnings,
@@ -125,8 +103,21 @@ def _write(results: summary.Results, private: Mapping[str, Sequence[Sample]] | N
         warnings=sum(len(caution.items) for caution in warnings),
         samples=sum(len(group.items) for group in samples),
         private=sum(len(group.items) for group in kept or ()),
-        done=about.cells.done,
-        failed=about.cells.failed,
-        total=about.cells.total,
+        **about.cells.model_dump(),
         size=len(data),
     )
+
+
+def load_environment() -> Environment:
+    """The template engine: everything is escaped, and a name that is not there is an error."""
+    with needing("The page", "report"):
+        from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 (an extra)
+    found = Environment(
+        loader=PackageLoader("dptext.compare.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters.update({"shown": summary.without_folders, "listed": ", ".join, "meaning": summary.meaning_of})
+    return found

@@ -34,10 +34,7 @@ def compared_rows(rows: Sequence[TableRow]) -> list[tuple[str, str, str, str, st
             for key, value in own[0].chosen.items()
             if key != "kind"
         ]
-        stated, lifted = (
-            ", ".join(summary.names(map(summary.privacy, own))),
-            ", ".join(summary.names(map(summary.document_epsilon, own))),
-        )
+        stated, lifted = (", ".join(summary.names(map(of, own))) for of in (summary.privacy, summary.document_epsilon))
         found.append((name, own[0].kind, stated, lifted, ", ".join(settings)))
     return found
 
@@ -95,11 +92,8 @@ def metric_tables(rows: Sequence[TableRow]) -> list[MetricTable]:
 
 def _metric_table(metric: str, title: str, rows: Sequence[TableRow], most: int) -> MetricTable:
     numbers, lines = summary.measured(rows), summary.first_rows(rows)
-    corpora = [
-        corpus
-        for corpus in summary.names(row.corpus for row in rows)
-        if any((corpus, row, metric) in numbers for row in summary.row_names(rows))
-    ]
+    there = {corpus for corpus, _, of in numbers if of == metric}
+    corpora = [corpus for corpus in summary.names(row.corpus for row in rows) if corpus in there]
     body = []
     for name in summary.row_names(rows):
         cells = []
@@ -131,10 +125,8 @@ def grouped_samples(results: summary.Results, samples: Mapping[str, Sequence[Sam
             for sample in () if line is None else samples.get(line.signature, ()):
                 of = found.setdefault(corpus, {}).setdefault(sample.original, [])
                 of.append((name, "(no text)" if sample.released is None else _cut(sample.released)))
-    return [
-        SampleGroup(corpus, tuple((_cut(original), tuple(made)) for original, made in group.items()))
-        for corpus, group in found.items()
-    ]
+    cut = {name: tuple((_cut(text), tuple(made)) for text, made in group.items()) for name, group in found.items()}
+    return [SampleGroup(corpus, items) for corpus, items in cut.items()]
 
 
 def few(picture: Picture, groups: Sequence[SampleGroup]) -> list[SampleGroup]:

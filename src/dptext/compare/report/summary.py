@@ -12,7 +12,6 @@ from dptext.compare.folder import read_about, read_cell, read_private_samples, r
 from dptext.compare.pooled import Pooled, pooled
 from dptext.compare.stored import EXPERIMENT, JSON_FILE, REFUTED, About, CellFile, KeptRow, Sample, TableRow
 from dptext.errors import ConfigError
-from dptext.privacy.events import MAX_MEANINGFUL_DELTA
 from dptext.privacy.guarantee import Basis, Unit, format_delta, format_epsilon
 from dptext.types import Json
 from dptext.utility.tables import ORIGINAL
@@ -66,7 +65,6 @@ _BOUND: Final = "epsilon_lower_bound"
 _BOUND_MEANING: Final = "No smaller epsilon can be true, by what an attack achieved; 0 says nothing."
 
 _ROUNDING: Final = 1e-5  # calibration may end a little below the epsilon that was asked for
-_SWEPT_EPSILON: Final = re.compile(r"\s+\w*epsilon\w*=\S+")
 # an absolute path of any system; only its last part may be shown
 _FOLDERS: Final = re.compile(r"(?<![\w.~/\\-])(?:~?/|[A-Za-z]:[\\/]|\\\\)(?:[^\s/\\'\"]+[/\\])+(?=[^\s/\\'\"])")
 
@@ -105,9 +103,9 @@ def names(values: Iterable[T]) -> list[T]:
 
 def row_names(rows: Sequence[KeptRow]) -> list[str]:
     """References first, then the mechanisms in the order of the table. Rows of one series are ordered by epsilon."""
-    series = names((not row.reference, series_name(row.row)) for row in rows)
+    series = names((not row.reference, row.series) for row in rows)
     order = {name: (name[0], i) for i, name in enumerate(series)}
-    ordered = sorted(rows, key=lambda row: (*order[not row.reference, series_name(row.row)], row.epsilon or 0.0))
+    ordered = sorted(rows, key=lambda row: (*order[not row.reference, row.series], row.epsilon or 0.0))
     return names(row.row for row in ordered)
 
 
@@ -131,11 +129,6 @@ def shown(row: KeptRow | None, metric: str, number: Pooled | None) -> str:
     return NO_RECORD if row is not None and row.whole and not metric.startswith(_OF_CORPORA) else "-"
 
 
-def series_name(row: str) -> str:
-    """The name of the row without its epsilon: rows of one series make one line of a figure."""
-    return _SWEPT_EPSILON.sub("", row)
-
-
 def without_folders(text: str) -> str:
     """The text with each absolute path cut to its last part: a page tells nothing of the machine."""
     return _FOLDERS.sub("", text)
@@ -151,11 +144,6 @@ def meaning_of(metric: str) -> str:
 def is_bound(metric: str) -> bool:
     """Whether the metric is a lower bound on epsilon, which can refute a claim."""
     return metric.rsplit(".", 1)[-1].endswith(_BOUND)
-
-
-def protects(row: KeptRow) -> bool:
-    """Whether an axis of epsilon shows the row: it states a guarantee, with a delta that means something."""
-    return row.epsilon is not None and row.basis not in ("", Basis.NONE) and (row.delta or 0.0) <= MAX_MEANINGFUL_DELTA
 
 
 def privacy(row: KeptRow) -> str:
@@ -183,18 +171,15 @@ def baselines(row: KeptRow, lines: Lines) -> list[str]:
         return []
     document = row.epsilon if row.unit == Unit.DOCUMENT and not row.metric_privacy else row.document_epsilon
     most = math.inf if document is None else document * (1 + _ROUNDING)
-    return [
-        line.row
-        for (corpus, _), line in lines.items()
-        if corpus == row.corpus and line.label_only and line.epsilon is not None and line.epsilon <= most
-    ]
+    own = (line for (corpus, _), line in lines.items() if corpus == row.corpus and line.label_only)
+    return [line.row for line in own if line.epsilon is not None and line.epsilon <= most]
 
 
 def document_epsilon(row: KeptRow) -> str:
     """Epsilon of one whole document, by which rows of any unit can be compared; not that of a corpus."""
     if row.whole:
         return "-"
-    if row.unit == Unit.DOCUMENT and not row.metric_privacy and protects(row):
+    if row.unit == Unit.DOCUMENT and not row.metric_privacy and row.protects:
         return format_epsilon(row.epsilon or 0.0)
     return "-" if row.document_epsilon is None or row.basis == Basis.NONE else format_epsilon(row.document_epsilon)
 
@@ -238,18 +223,14 @@ def distinct(rows: Iterable[Row]) -> tuple[Row, ...]:
         if row.chosen not in known:
             known.append(row.chosen)
     shared = {name for (_, name), known in settings.items() if len(known) > 1}
-    return tuple(
-        row.model_copy(update={"row": f"{row.row} {_told_apart(row, settings[row.corpus, row.row])}"})
-        if row.row in shared
-        else row
-        for row in rows
-    )
 
+    def told_apart(row: Row) -> Row:
+        known, shown = settings[row.corpus, row.row], _epsilon_shown(row.chosen)
+        alone = sum(_epsilon_shown(other) == shown for other in known) == 1
+        more = f"epsilon={shown}" if alone and shown else f"#{known.index(row.chosen) + 1}"
+        return row.model_copy(update={"row": f"{row.row} {more}"})
 
-def _told_apart(row: KeptRow, known: list[Mapping[str, Json]]) -> str:
-    shown = _epsilon_shown(row.chosen)
-    alone = sum(_epsilon_shown(other) == shown for other in known) == 1
-    return f"epsilon={shown}" if alone and shown else f"#{known.index(row.chosen) + 1}"
+    return tuple(told_apart(row) if row.row in shared else row for row in rows)
 
 
 def _epsilon_shown(settings: Mapping[str, Json]) -> str:

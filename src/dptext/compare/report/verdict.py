@@ -1,4 +1,4 @@
-"""Is any release of a comparison worth having? The answer in one to three plain sentences.
+"""Is any release of a comparison worth having? The answer in one to three plain sentences, and the warnings below it.
 
 A release is above a reference where the low end of its interval is above the high end of the reference's, and below it
 the other way round; else the intervals overlap, and nothing is shown. Only guarantees count that are proven or
@@ -6,27 +6,16 @@ conditional and that no audit refutes, and of several meanings of epsilon the fi
 whole corpus has a sentence of its own.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from dptext.compare.pooled import short
+from dptext.compare.report import summary
 from dptext.compare.report.frontier import meanings
-from dptext.compare.report.summary import (
-    WHOLE,
-    Lines,
-    Numbers,
-    baselines,
-    distinct,
-    first_rows,
-    measured,
-    names,
-    protects,
-    series_name,
-    without_folders,
-)
-from dptext.compare.stored import REFUTED, KeptRow
-from dptext.privacy.guarantee import Basis, format_epsilon
+from dptext.compare.stored import REFUTED, KeptRow, TableRow
+from dptext.privacy.events import MAX_MEANINGFUL_DELTA
+from dptext.privacy.guarantee import Basis, Trust, format_delta, format_epsilon
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY
 
 _SLIGHT: Final = 0.05  # a smaller gain is called slight
@@ -65,24 +54,22 @@ class _Answer:
 
 def verdict(rows: Iterable[KeptRow]) -> list[str]:
     """Whether a release is worth more than public text alone, and which keeps what, in one to three sentences."""
-    table = distinct(rows)
-    lines, numbers = first_rows(table), measured(table)
-    refuted = names(row.row for row in table if row.metric.endswith(REFUTED) and row.value)
+    table = summary.distinct(rows)
+    lines, numbers = summary.first_rows(table), summary.measured(table)
+    refuted = summary.names(row.row for row in table if row.metric.endswith(REFUTED) and row.value)
     said = []
     if refuted:
         more = f" and {len(refuted) - 3} others" if len(refuted) > 3 else ""
-        said = [f"An audit refutes what is claimed for {without_folders(', '.join(refuted[:3]))}{more}: do not use it."]
-    sound = [
-        row
-        for row in lines.values()
-        if protects(row) and not (row.failed or row.reference or row.basis == Basis.CLAIMED or row.row in refuted)
-    ]
+        which = summary.without_folders(", ".join(refuted[:3]))
+        said = [f"An audit refutes what is claimed for {which}{more}: do not use it."]
+    own = [row for row in lines.values() if row.protects and not (row.failed or row.reference)]
+    sound = [row for row in own if row.basis != Basis.CLAIMED and row.row not in refuted]
     found = meanings(sound)
     if not found:
         return [*said, "No release has a guarantee that counts, so none can be said to protect anybody."]
     each, whole = ([meaning for meaning in found if meaning[3] is wanted][:1] for wanted in (False, True))
     answers = []
-    for metric, lead, meant in (*((metric, "", each) for metric in _SAID), (_TASK, f"{WHOLE}. ", whole)):
+    for metric, lead, meant in (*((metric, "", each) for metric in _SAID), (_TASK, f"{summary.WHOLE}. ", whole)):
         tried = [row for row in sound if row.meaning in meant and row.epsilon]
         if answer := _sentence(metric, tried, lines, numbers):
             answers.append(f"{lead}{answer}")
@@ -90,7 +77,7 @@ def verdict(rows: Iterable[KeptRow]) -> list[str]:
     return [*said, *(answers or [nothing])]
 
 
-def _sentence(metric: str, tried: Sequence[KeptRow], lines: Lines, numbers: Numbers) -> str:
+def _sentence(metric: str, tried: Sequence[KeptRow], lines: summary.Lines, numbers: summary.Numbers) -> str:
     groups: dict[str, list[KeptRow]] = {}
     for row in tried:
         if {(row.corpus, row.row, metric), (row.corpus, PUBLIC_ONLY, metric)} <= numbers.keys():
@@ -109,22 +96,24 @@ def _sentence(metric: str, tried: Sequence[KeptRow], lines: Lines, numbers: Numb
     if len({corpus for corpus, _ in lines}) == 1:
         return f"{lead}{found[0].start}: {found[0].numbers}{overlap}."
     parts = []
-    for state, start in names((answer.state, answer.start) for answer in found):
+    for state, start in summary.names((answer.state, answer.start) for answer in found):
         places = [f"{each.corpus} ({each.numbers})" for each in found if (each.state, each.start) == (state, start)]
-        parts.append(f"{'' if state == best else _ELSE[state]}{start} on {without_folders(', '.join(places))}".strip())
+        parts.append(
+            f"{'' if state == best else _ELSE[state]}{start} on {summary.without_folders(', '.join(places))}".strip()
+        )
     return f"{lead} {'; '.join(parts)}{overlap}."
 
 
-def _on_corpus(metric: str, rows: Sequence[KeptRow], lines: Lines, numbers: Numbers) -> _Answer:
+def _on_corpus(metric: str, rows: Sequence[KeptRow], lines: summary.Lines, numbers: summary.Numbers) -> _Answer:
     corpus = rows[0].corpus
     pairs = []
     for row in rows:
-        against = [PUBLIC_ONLY, *(baselines(row, lines) if metric == _MEANING else ())]
+        against = [PUBLIC_ONLY, *(summary.baselines(row, lines) if metric == _MEANING else ())]
         known = [numbers[key] for name in against if (key := (corpus, name, metric)) in numbers]
         pairs.append((row, numbers[corpus, row.row, metric], max(known, key=lambda number: number.high)))
     if better := [pair for pair in pairs if pair[1].low > pair[2].high]:
         row, own, other = min(better, key=lambda pair: (float(f"{pair[0].epsilon:.4g}"), -pair[1].value))
-        state, name = _BETTER, f"{series_name(row.row)} "
+        state, name = _BETTER, f"{row.series} "
     else:
         undecided = [pair for pair in pairs if pair[1].high >= pair[2].low]
         row, own, other = max(undecided or pairs, key=lambda pair: pair[1].value - pair[2].value)
@@ -136,5 +125,148 @@ def _on_corpus(metric: str, rows: Sequence[KeptRow], lines: Lines, numbers: Numb
     per = "for the whole corpus" if row.whole else per
     weak = " (which protects little)" if epsilon > _WEAK * 1.001 else ""
     start = f" from epsilon {format_epsilon(epsilon)} {per}{weak}" if state == _BETTER else ""
-    words = without_folders(f"{name}{short(own.value)} against {short(other.value)}")
-    return _Answer(corpus, state, without_folders(start), words, own.value - other.value)
+    words = summary.without_folders(f"{name}{short(own.value)} against {short(other.value)}")
+    return _Answer(corpus, state, summary.without_folders(start), words, own.value - other.value)
+
+
+#: How near an output is to its own original; the first that was measured decides.
+FIDELITY: Final = ("fidelity.cosine", "fidelity.own_first", "fidelity.tokens_kept")
+
+
+@dataclass(frozen=True, slots=True)
+class Caution:
+    """One kind of warning: a short name for links, what is wrong, `why` that matters, and the `items` where it is."""
+
+    name: str
+    title: str
+    why: str
+    items: tuple[str, ...]
+
+
+#: Titles, and why each matters, by their short names: gravest first.
+_KINDS: Final = {
+    "refuted": (
+        "Refuted claims",
+        "An attack shows that the true epsilon is larger than what is stated. Do not use these.",
+    ),
+    "none": ("No guarantee", "The basis is NONE: treat the output as if it were the private text itself."),
+    "claimed": ("Claimed, not checked", "The epsilon is somebody else's statement."),
+    "central": (
+        "Trained on private text",
+        (
+            "Whoever trains the model sees the private text and must be trusted. What the model learnt by heart may "
+            "come out in the release of anybody, as far as no guarantee of the training bounds that."
+        ),
+    ),
+    "fidelity": (
+        "Fidelity not above public-only and label_only",
+        (
+            "The lower end of its interval is not above the upper end of public text drawn at random, or of public "
+            "text with the private label, at no larger an epsilon for a document. Good accuracy is then public "
+            "knowledge written out again."
+        ),
+    ),
+    "failed": (
+        "Failed or missing cells",
+        "These have no numbers; where some trials failed, the numbers are those of the others.",
+    ),
+    "delta": (
+        f"Delta above {MAX_MEANINGFUL_DELTA:g}",
+        "With probability delta anything may leak: this is counted as no protection.",
+    ),
+}
+
+
+def cautions(results: summary.Results) -> list[Caution]:
+    """The warnings of a comparison that apply, gravest first."""
+    rows, own = results.rows, _mechanisms(results.rows)
+    vast = (row for row in own if (row.delta or 0.0) > MAX_MEANINGFUL_DELTA)
+    found = {
+        "refuted": _refuted(rows),
+        "none": _without(results),
+        "claimed": _by_row(row for row in own if row.basis == Basis.CLAIMED),
+        "central": _by_row(row for row in own if not row.whole and _trained_on_private(results, row)),
+        "fidelity": _unfaithful(rows, summary.measured(rows)),
+        "failed": _failed(results),
+        "delta": _by_row(vast, lambda row: f"delta {format_delta(row.delta or 0.0)}"),
+    }
+    return [Caution(name, *said, tuple(found[name])) for name, said in _KINDS.items() if found[name]]
+
+
+def _mechanisms(rows: Iterable[TableRow]) -> list[TableRow]:
+    return [row for row in summary.first_rows(rows).values() if not row.reference]
+
+
+def _by_row(rows: Iterable[TableRow], what: Callable[[TableRow], str] | None = None) -> list[str]:
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        said = f" ({what(row)})" if what else ""
+        found.setdefault(row.row + said, []).append(row.corpus)
+    return [f"{name} on {', '.join(summary.names(corpora))}" for name, corpora in found.items()]
+
+
+def _refuted(rows: Iterable[TableRow]) -> list[str]:
+    """The guarantees that an audit refutes, and the published claims that are below what an attack showed.
+
+    An audit knows whether its neighbours are those of the guarantee, so its verdict counts. Where the table has no
+    verdict, the bound is compared here; not that of authorship, whose neighbours are whole documents.
+    """
+    rows = [row for row in rows if row.kind and row.value is not None]
+    verdicts = {(row.signature, row.metric.removesuffix(REFUTED)) for row in rows if row.metric.endswith(REFUTED)}
+    found = []
+    for row in rows:
+        value, audit = row.value or 0.0, row.metric.split(".")[0]
+        where = f"{row.row} on {row.corpus}"
+        if row.metric.endswith(REFUTED) and value == 1:
+            found.append(f"{where}: {audit} refutes epsilon {format_epsilon(row.epsilon or 0.0)}")
+        elif summary.is_bound(row.metric):
+            claims = [("its authors claim", row.chosen.get("claimed_epsilon"))]
+            if (row.signature, audit) not in verdicts and audit != "authorship":
+                claims.append(("it states", row.epsilon))
+            found += [
+                f"{where}: {who} epsilon {format_epsilon(epsilon)}, {row.metric} is {short(value)}"
+                for who, epsilon in claims
+                if isinstance(epsilon, int | float) and value > epsilon
+            ]
+    return summary.names(found)
+
+
+def _without(results: summary.Results) -> list[str]:
+    def reason(row: TableRow) -> str:
+        cell = results.cells.get(row.signature)
+        stated = cell.guarantee.reason if cell and cell.guarantee else ""
+        return summary.without_folders(stated) or "the reason is not in the folder"
+
+    return _by_row((row for row in _mechanisms(results.rows) if row.basis == Basis.NONE), reason)
+
+
+def _trained_on_private(results: summary.Results, row: TableRow) -> bool:
+    cell = results.cells.get(row.signature)
+    if cell is None:  # its file is missing: the name decides, which may warn too often
+        return any(f"{row.row} ".startswith(f"{name} ") for name in results.about.trained_on_private)
+    return cell.private_training or (cell.guarantee is not None and cell.guarantee.trust is Trust.CENTRAL)
+
+
+def _unfaithful(rows: Sequence[TableRow], numbers: summary.Numbers) -> list[str]:
+    lines = summary.first_rows(rows)
+    found = []
+    for row in _mechanisms(rows):
+        metric = next((name for name in FIDELITY if (row.corpus, row.row, name) in numbers), "")
+        against = (PUBLIC_ONLY, *summary.baselines(row, lines))
+        known = {name: numbers[key] for name in against if (key := (row.corpus, name, metric)) in numbers}
+        hardest = max(known, key=lambda name: known[name].high, default="")
+        if known and (own := numbers[row.corpus, row.row, metric]).low <= known[hardest].high:
+            found.append(f"{row.row} on {row.corpus}: {metric} {own}, {hardest} {known[hardest]}")
+    return found
+
+
+def _failed(results: summary.Results) -> list[str]:
+    why = [(row, summary.without_folders(row.error or "")) for row in results.rows if row.failed]
+    found = [f"{row.row} on {row.corpus}, trial {row.trial}: {said}" for row, said in why]
+    counts = results.about.cells
+    if counts.left:
+        found.append(f"{counts.left} of {counts.total} cells are not done yet: run `dptext compare` again to go on")
+    absent = {row.signature for row in results.rows if not row.failed} - set(results.cells)
+    if absent:
+        found.append(f"{len(absent)} finished cells have no readable file: their certificates and samples are missing")
+    return found

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _INFERENCE_BATCH: Final = 128
 #: Called after each epoch with its number, from 1, how many there are, and the mean loss of its texts in nats.
 OnEpoch = Callable[[int, int, float], None]
-#: Turns texts into scores `(n_texts,)`; and what trains it on texts of both sets, as in `audits.inference.sets`.
+#: Turns texts into scores `(n_texts,)`; and what trains it on texts of both sets, as in `audits.inference.trait`.
 Attacker = Callable[[Sequence[str]], Floats]
 TrainAttacker = Callable[[Sequence[str], Booleans, object, int], Attacker]
 _CLIP: Final = 1.0
