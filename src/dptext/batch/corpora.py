@@ -98,11 +98,8 @@ class _Corpus:
         """See `ReadsItself`."""
         private, to = self.private, Recipient()
         reader = Reader(private.apart, to.public, space, tuple(labels), _rounding(space))
-        places = [
-            (number, start, start + _TOGETHER)
-            for number, n in enumerate(private.counts)
-            for start in range(0, n, _TOGETHER)
-        ]
+        files = ((number, range(0, n, _TOGETHER)) for number, n in enumerate(private.counts))
+        places = [(number, start, start + _TOGETHER) for number, starts in files for start in starts]
         for i, answer in untold(private.engine.answers(reader, [("read", place) for place in places])):
             yield from _unpacked(to.opened(answer, _about(*places[i])))
 

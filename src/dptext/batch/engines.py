@@ -34,10 +34,8 @@ def answered(job: object, task: Task) -> Any:
     try:
         return getattr(job, name)(*given)
     except DPTextError as error:
-        kind = next(
-            (each for each in (ConfigError, HeaderError, DataError, PrivacyError) if isinstance(error, each)),
-            DPTextError,
-        )
+        kinds = (ConfigError, HeaderError, DataError, PrivacyError, DPTextError)
+        kind = next(each for each in kinds if isinstance(error, each))
         return kind(str(error))  # of those with fields of their own not all can be sent
     except Exception as error:  # noqa: BLE001  # of whatever reads a text: its message could hold it
         return DPTextError(f"A worker failed with {type(error).__name__}. Nothing of this part is released.")
@@ -167,9 +165,7 @@ def _shared_out(
                 continue
             died[number] += 1
             if died[number] > RETRIES:
-                raise DPTextError(
-                    f"{RETRIES + 1} workers died at one task, as where memory runs out: run fewer --workers."
-                )
+                raise DPTextError(f"{RETRIES + 1} workers died at one task, as where memory ends: run fewer --workers.")
             todo.append(number)
 
 

@@ -81,9 +81,8 @@ def shards_of(source: str | Path, *, format: Format | None = None, options: Mapp
 
 
 def _aside(name: PurePosixPath) -> bool:
-    return any(part.startswith((".", "_")) for part in name.parts) or (
-        name.name == MANIFEST or name.name.endswith(_CERTIFICATE)
-    )
+    hidden = any(part.startswith((".", "_")) for part in name.parts)
+    return hidden or name.name == MANIFEST or name.name.endswith(_CERTIFICATE)
 
 
 def _local(path: Path) -> list[Shard]:
@@ -139,17 +138,17 @@ def read(
         return
     if is_remote(shard.where):
         fs, path = file_system(shard.where, options)
-        settings["opener"] = lambda _: _opened(fs, path, shard.where)
         source = Path(shard.name)
+
+        def opened(_: Path) -> io.BufferedReader:
+            with telling(shard.where, "read"):
+                return io.BufferedReader(fs.open(path, "rb"))
+
+        settings["opener"] = opened
     else:
         source = Path(shard.where)
     settings.update(plan.reading, format=plan.input_format, allow_empty=allow_empty)
     yield from read_batches(source, plan.fields, **settings)
-
-
-def _opened(fs: Any, path: str, url: str) -> io.BufferedReader:
-    with telling(url, "read"):
-        return io.BufferedReader(fs.open(path, "rb"))
 
 
 def _arrow(shard: Shard, plan: Plan, settings: Mapping[str, Any]) -> Iterator[Batch]:

@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, Final
 
 import numpy as np
@@ -44,6 +44,11 @@ class Part:
     name: str
     start: int
     stop: int
+
+    @property
+    def size(self) -> int:
+        """How many records it holds."""
+        return self.stop - self.start
 
 
 #: A shard that parts lie in: its number, the place of its first record in the whole input, the hashes of its survey.
@@ -106,7 +111,8 @@ class Job:
                             f"{self.shards[number].where} has a record without an author, which max_per_author needs."
                         )
                     authors += self._keyed(author.encode())
-        return Surveyed(records, b"".join(hashes), _sorted(ids), _sorted(authors), skipped)
+        kept = (np.sort(np.frombuffer(each, HASHED)).tobytes() for each in (ids, authors))
+        return Surveyed(records, b"".join(hashes), *kept, skipped=skipped)
 
     def subjects(self, found: Iterable[bytes]) -> Iterator[str]:
         """The subject of every record, as it was surveyed."""
@@ -127,7 +133,7 @@ class Job:
         with contextlib.closing(self._records(parts[0].start, parts[-1].stop, sources)) as stream:
             rest = Rest(stream)
             for part, visible in zip(parts, there, strict=True):
-                own = rest.take(part.stop - part.start)
+                own = rest.take(part.size)
                 found.append(self._publish(part, own, randomness) if visible is None else visible)
                 deque(own, 0)  # what was not read, as it was published before
         return tuple(found)
@@ -151,16 +157,12 @@ class Job:
                 for block in verified:
                     begin, end = max(start - place, 0), min(stop - place, len(block))
                     if begin < end:
-                        yield self._numbered(block[begin:end], place + begin)
+                        own = block[begin:end]
+                        ids = own.ids if self.plan.fields.id else list(map(str, range(place + begin, place + end)))
+                        yield replace(own, ids=ids)
                     place += len(block)
                     if place >= stop:
                         return
-
-    def _numbered(self, batch: Batch, first: int) -> Batch:
-        if self.plan.fields.id is not None:
-            return batch
-        ids = [str(i) for i in range(first, first + len(batch))]
-        return Batch(ids, batch.texts, batch.labels, batch.authors, batch.subjects, batch.kept)
 
     def _verified(self, number: int, hashes: bytes) -> Generator[Batch, None, None]:
         place = 0
@@ -212,10 +214,6 @@ class Rest:
                 batch, self._left = batch[:n], batch[n:]
             n -= len(batch)
             yield batch
-
-
-def _sorted(hashes: bytearray) -> bytes:
-    return np.sort(np.frombuffer(hashes, HASHED)).tobytes()
 
 
 def most_common(arrays: Sequence[NDArray[Any]]) -> int:

@@ -115,9 +115,9 @@ def privatize_folder(source: str, target: str, run: Run, dataset: DatasetPlan, *
     """Privatize many files and print the certificate of all."""
     shared: dict[str, Any] = {"plan": run.plan, "dataset": dataset, "seed": run.seed, "payment": run.payment}
     if run.dry_run:
-        found = rehearse_dataset(source, target, run.mechanism, **shared)
-        last = [] if found.due is None else [cost(found.due)]
-        print(rehearsal(found.records, found.promised, found.due, {} if run.as_json else None, last=last))
+        n_records, promised, due = rehearse_dataset(source, target, run.mechanism, **shared)
+        last = [] if due is None else [cost(due)]
+        print(rehearsal(n_records, promised, due, {} if run.as_json else None, last=last))
         return
     every = 0.0 if json_progress else _LINE_EVERY
     left = f"What is done lies unpublished beside {target}: --resume goes on, --force begins anew."

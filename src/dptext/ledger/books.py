@@ -161,7 +161,7 @@ class Ledger:
         key = secrets.token_hex(16) if key is None else key
         require_name(key=key)
         if subjects is None:
-            return self._charge(account, request, key, None, "")
+            return self._charge(account, request, key, None)
         self.account(account).require_same_meaning(request)
         digest = self.subjects_digest(account)
         # Reading the input within the transaction would keep others waiting. The temporary file has no name on the disk
@@ -171,11 +171,11 @@ class Ledger:
                 spool.write(digest.add(name))
             spool.seek(0)
             hashes = iter(lambda: spool.read(HASH_BYTES), b"")
-            return self._charge(account, request, key, hashes, digest.hexdigest())
+            return self._charge(account, request, key, (digest.hexdigest(), hashes))
 
-    def _charge(self, account: str, request: Request, key: str, hashes: Iterator[bytes] | None, digest: str) -> Charge:
+    def _charge(self, account: str, request: Request, key: str, subjects: standings.Subjects | None) -> Charge:
         with self._database.writing() as connection:
-            return standings.write_whole(connection, account, request, key=key, at=_now(), hashes=hashes, digest=digest)
+            return standings.write_whole(connection, account, request, key, _now(), subjects)
 
     def subjects_digest(self, account: str) -> SubjectsDigest:
         """What a charge to named subjects is compared with: see `Charge.subjects_digest`. ConfigError as `naming`."""
@@ -201,9 +201,7 @@ class Ledger:
             row = rows.locked_account(connection, account)
             found = rows.charge(connection, row.id, key)
             if found is None:
-                raise PrivacyError(
-                    f"Expected a charge of account {account!r} for this run, found none: nothing is released."
-                )
+                raise PrivacyError(f"Account {account!r} has no charge for this run: nothing is released.")
             if found.release not in (None, release):
                 raise PrivacyError(
                     f"Expected charge {found.id} of account {account!r} to be unused: it paid for another release "
@@ -224,10 +222,9 @@ class Ledger:
                 hashed = self._naming(row).hash(subject)
                 candidates = [standings.tally_of(connection, row.id, hashed)]
         worst = max(candidates, key=lambda own: spent_epsilon([*for_all, *own], found.limit))
-        events, terms = (*for_all, *worst), terms_from_text(row.terms)
-        return Balance(
-            found, spent_guarantee(events, found.limit, terms), row.charges, row.subjects, in_order(events), terms
-        )
+        events, terms = in_order((*for_all, *worst)), terms_from_text(row.terms)
+        spent = spent_guarantee(events, found.limit, terms)
+        return Balance(found, spent, row.charges, row.subjects, events, terms)
 
     def weigh(self, account: str, request: Request, subjects: Iterable[str] | None = None) -> None:
         """Raise BudgetExceededError or IncomparableError where `charge` would for these subjects, or everyone.

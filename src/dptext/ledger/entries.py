@@ -140,6 +140,4 @@ def require_openable(name: str, limit: Guarantee, dataset: str) -> None:
         )
     _validate.positive(epsilon=limit.epsilon)
     if limit.delta > MAX_MEANINGFUL_DELTA:
-        raise ConfigError(
-            f"Expected delta={limit.delta!r} <= {MAX_MEANINGFUL_DELTA:g}: above, a limit protects nobody."
-        )
+        raise ConfigError(f"Expected delta={limit.delta!r} <= {MAX_MEANINGFUL_DELTA:g}: above, it protects nobody.")

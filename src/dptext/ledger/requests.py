@@ -15,7 +15,7 @@ from dptext.errors import ConfigError, IncomparableError, LedgerError, NoGuarant
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, MetricEvent, NoEvent, SampledGaussianEvent, event_from_dict, event_to_dict
 from dptext.privacy.guarantee import Basis, Relation, Trust, Unit, weakest
-from dptext.types import Json
+from dptext.types import Json, fields_as_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,7 @@ class Terms:
 
     def to_dict(self) -> dict[str, Json]:
         """The terms as JSON-able data."""
-        return {
-            "trust": self.trust.value,
-            "basis": self.basis.value,
-            "assumptions": list(self.assumptions),
-            "reveals": list(self.reveals),
-        }
+        return fields_as_json(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Json]) -> "Terms":
@@ -134,7 +129,7 @@ class Request:
             units = data["units_per_subject"]
             _validate.count(units_per_subject=units)
             return cls(
-                events_of(data["events"]),
+                tuple(map(event_from_dict, data["events"])),
                 Unit(data["unit"]),
                 Relation(data["relation"]),
                 Terms.from_dict(data["terms"]),
@@ -242,10 +237,3 @@ def _event(text: str) -> Event:
         return event_from_dict(json.loads(text))
     except UNREADABLE:
         raise LedgerError(DAMAGED) from None
-
-
-def events_of(data: Json) -> tuple[Event, ...]:
-    """The events in JSON data. Data that hold no events raise one of `UNREADABLE`."""
-    if not isinstance(data, list):
-        raise TypeError("a list of events was expected")
-    return tuple(event_from_dict(item) for item in data)  # type: ignore[arg-type]  # event_from_dict checks its argument

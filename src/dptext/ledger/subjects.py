@@ -124,9 +124,7 @@ def _require_file_name(path: Path) -> None:
     if not path.name or "\0" in str(path):
         raise ConfigError("Expected --subject-key to be a file.")
     if _DIGITS.fullmatch(path.name):
-        raise ConfigError(
-            "Expected --subject-key to be a file, found what looks like the key itself (it is not shown)."
-        )
+        raise ConfigError("Expected --subject-key to be a file, found what looks like the key itself (not shown).")
 
 
 def create_subject_key(path: Path) -> SubjectKey:

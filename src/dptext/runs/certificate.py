@@ -224,14 +224,10 @@ def _read(data: Mapping[str, Json]) -> Certificate:
     charged = None
     if paid is not None:
         paid = _typed(paid, dict)
-        charged = Charged(
-            account=_typed(paid["account"], str),
-            dataset=_typed(paid["dataset"], str),
-            unit=Unit(_typed(paid["unit"], str)),
-            number=_typed(paid["number"], int),
-            by_subject=_typed(paid["by_subject"], bool),
-            stream=None if paid.get("stream") is None else _digest(paid["stream"]),
-        )
+        account, dataset, unit = (_typed(paid[name], str) for name in ("account", "dataset", "unit"))
+        number, by_subject = _typed(paid["number"], int), _typed(paid["by_subject"], bool)
+        stream = None if paid.get("stream") is None else _digest(paid["stream"])
+        charged = Charged(account, dataset, Unit(unit), number, by_subject, stream)
     output = _typed(data["output"], str)
     if Path(output).name != output or not 0 < len(output.encode()) <= _LONGEST_NAME or "\0" in output:
         raise ValueError("Expected the name of a file, without a folder.")

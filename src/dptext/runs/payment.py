@@ -112,9 +112,7 @@ def request_for(
         ConfigError: the account is per author and no maximum is set.
     """
     if not randomness.is_secure:
-        raise NoGuaranteeError(
-            "Expected secure randomness where a ledger pays: whoever knows the seed undoes the noise."
-        )
+        raise NoGuaranteeError("Expected secure randomness where a ledger pays: who knows the seed undoes the noise.")
     if Unit.DOCUMENT not in spec.units and spec.guarantee().basis is not Basis.NONE:
         raise IncomparableError(
             f"Expected a mechanism with a guarantee per document, to charge an account per {limit.unit.value}: with "

@@ -17,7 +17,7 @@ from dptext.mechanism import Mechanism, settings
 from dptext.privacy.guarantee import RECORD_COUNT
 from dptext.runs.streaming import BATCH_SIZE
 from dptext.sampling.source import Randomness
-from dptext.text.files import write_private
+from dptext.text.files import write_private, writing
 from dptext.text.formats import Format
 from dptext.text.inputs import telling
 from dptext.text.reading import OnError
@@ -175,14 +175,12 @@ class State:
             raise ConfigError("Expected key, input and settings of the state of a run to be 64 hexadecimal digits.")
 
     def save(self, path: Path) -> None:
-        """Write the state; a kill leaves the old one or the new one.
-
-        ConfigError: somebody else puts files where the draft belongs. OSError: the disk refuses.
-        """
+        """Write the state; a kill leaves the old one or the new one. ConfigError: the disk refuses."""
         draft = draft_path(path)
-        draft.unlink(missing_ok=True)  # of a run that was killed; a link that lies there is not followed
-        write_private(draft, json.dumps(asdict(self)).encode())
-        draft.replace(path)
+        with writing(path):
+            draft.unlink(missing_ok=True)  # of a run that was killed; a link that lies there is not followed
+            write_private(draft, json.dumps(asdict(self)).encode())
+            draft.replace(path)
 
     @staticmethod
     def load(path: Path) -> State:
@@ -191,7 +189,7 @@ class State:
             return State(**json.loads(path.read_text("utf-8")))  # which checks each field
         except FileNotFoundError:
             raise ConfigError(
-                f"There is no unfinished run to resume: {path} is absent. Run without --resume."
+                f"There is no unfinished run to resume, as {path} is absent: leave --resume out."
             ) from None
         except (OSError, ValueError, TypeError, RecursionError):
             raise ConfigError(f"{path} cannot be read as the state of a run. Begin anew with --force.") from None

@@ -276,9 +276,7 @@ def privatize(
     """
     _validate.count(batch_size=batch_size)
     if isinstance(mechanism, Spec):
-        raise ConfigError(
-            f"Expected a fitted mechanism, found settings. Fit them first: dp.fit({mechanism.kind}, public)."
-        )
+        raise ConfigError(f"Expected a fitted mechanism, found settings. Fit them: dp.fit({mechanism.kind}, public).")
     require_guarantee(mechanism.spec, without_guarantee)
     traits, kind = mechanism.spec.traits, mechanism.spec.kind
     if label is not None and not traits.releases_labels:

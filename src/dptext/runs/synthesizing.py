@@ -390,9 +390,7 @@ def due_of(payment: Payment, spec: SynthesisSpec, randomness: Randomness, fields
     from dptext.runs.payment import Due  # noqa: PLC0415
 
     if not randomness.is_secure:
-        raise NoGuaranteeError(
-            "Expected secure randomness where a ledger pays: whoever knows the seed undoes the noise."
-        )
+        raise NoGuaranteeError("Expected secure randomness where a ledger pays: who knows the seed undoes the noise.")
     account = payment.ledger.account(payment.account)
     if account.limit.unit is not Unit(spec.unit):
         raise IncomparableError(

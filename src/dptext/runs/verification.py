@@ -135,12 +135,8 @@ def _look_up(certificate: Certificate, books: "Ledger") -> None:
     account, found = books.account(charged.account), books.find(charged.number)
     said = (account.name, account.dataset, account.limit.unit, found.number, found.subjects is not None, charged.stream)
     paid_for = certificate.sha256 if charged.stream is None else stream_mark(charged.stream)
-    if (
-        astuple(charged) != said
-        or found.account != account.name
-        or found.release != paid_for
-        or dict(found.request.settings) != dict(certificate.settings)
-    ):
+    same = (astuple(charged), found.account, found.release) == (said, account.name, paid_for)
+    if not same or dict(found.request.settings) != dict(certificate.settings):
         raise DataError(
             f"Charge {found.number} in {books.name} did not pay for this release: the certificate says otherwise."
         )
@@ -262,9 +258,7 @@ def _happened(spec: Promise, certificate: Certificate) -> bool:
         )
     found = accounting.compose(certificate.events)
     if found == events or (
-        _has_cap(certificate.settings)
-        and len(found) == len(events)
-        and all(_alike(one, other) for one, other in zip(found, events, strict=True))
+        _has_cap(certificate.settings) and len(found) == len(events) and all(map(_alike, found, events))
     ):
         return True
     smallest = spec.guarantee(spec.units[0], certificate.delta)
@@ -303,8 +297,13 @@ def _read_in_batches(settings: Mapping[str, Json]) -> str | None:
 
 def _as_in_schema_2(guarantee: Guarantee) -> Guarantee:
     """The guarantee in the words of before schema 3, which left out what is assumed of texts and names."""
-    kept = (each for each in guarantee.assumptions if each not in (ONE_RECORD, ONE_SPELLING))
-    assumptions = tuple(map(_assumption_in_schema_2, kept))
+    assumptions = tuple(each for each in guarantee.assumptions if each not in (ONE_RECORD, ONE_SPELLING))
+    for now, then in (
+        (f"; names are {COMPARED}", ""),
+        (f"in its block: {HIDDEN}", "in its block, but for what rounding logits hides"),
+        (f": {HIDDEN}", ", but for what rounding hides"),
+    ):
+        assumptions = tuple(each.replace(now, then) for each in assumptions)
     proven = guarantee.basis is Basis.CONDITIONAL and not assumptions
     return replace(
         guarantee,
@@ -312,13 +311,3 @@ def _as_in_schema_2(guarantee: Guarantee) -> Guarantee:
         basis=Basis.PROVEN if proven else guarantee.basis,
         metric=guarantee.metric and guarantee.metric.removesuffix(_COUNTED),
     )
-
-
-def _assumption_in_schema_2(assumption: str) -> str:
-    for now, then in (
-        (f"; names are {COMPARED}", ""),
-        (f"in its block: {HIDDEN}", "in its block, but for what rounding logits hides"),
-        (f": {HIDDEN}", ", but for what rounding hides"),
-    ):
-        assumption = assumption.replace(now, then)
-    return assumption
