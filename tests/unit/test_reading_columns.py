@@ -24,10 +24,9 @@ from dptext.text import csv_rows, ids, lines, packed_rows
 from dptext.text import rows as file_rows
 from dptext.text.batches import Batch, groups
 from dptext.text.csv_rows import csv_chunks
-from dptext.text.formats import is_scalar, string_fault
+from dptext.text.formats import PlainTexts, is_scalar, plain_scalars, plain_texts, string_fault
 from dptext.text.lines import Bad, Broken, blocks_of, lines_of
 from dptext.text.packed_rows import values_of
-from dptext.text.plain_texts import PlainTexts, plain_scalars, plain_texts
 from dptext.text.reading import OnError, read_batches, read_records
 from dptext.text.records import Fields, Record
 from dptext.text.row_checks import Checks, batch_of

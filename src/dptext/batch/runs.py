@@ -21,9 +21,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from dptext.batch.engines import Engine, Here
+from dptext.batch.engines import DatasetPlan, Engine, Here, Progress, Skip
 from dptext.batch.places import Place, place_at
-from dptext.batch.plans import DatasetPlan, Progress, Skip
 from dptext.batch.shards import Shard, is_remote, shards_of
 from dptext.batch.state import State, StateFolder
 from dptext.batch.targets import Target, probe

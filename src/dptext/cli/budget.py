@@ -13,8 +13,7 @@ from dptext.cli.options import JsonOption, LedgerOption, SubjectKeyOption, membe
 from dptext.cli.paying import default_key, opened
 from dptext.cli.terminal import plain_console
 from dptext.errors import ConfigError, DataError
-from dptext.ledger.entries import Balance, Charge
-from dptext.ledger.spending import format_left
+from dptext.ledger.entries import Balance, Charge, format_left
 from dptext.ledger.subjects import create_subject_key
 from dptext.privacy import accounting
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event, event_to_dict

@@ -15,7 +15,7 @@ import typer
 from typer import Option
 
 from dptext._wording import plural
-from dptext.batch.plans import PART_SIZE, DatasetPlan, Workers
+from dptext.batch.engines import PART_SIZE, DatasetPlan, Workers
 from dptext.batch.runs import privatize_dataset, rehearse_dataset
 from dptext.cli.options import Form
 from dptext.cli.paying import cost

@@ -29,10 +29,19 @@ from dptext.errors import ConfigError, PrivacyError
 from dptext.ledger import standings
 from dptext.ledger import statements as rows
 from dptext.ledger.database import WAIT_SECONDS, Database
-from dptext.ledger.entries import Account, Balance, Charge, require_name, require_openable, require_within
+from dptext.ledger.entries import (
+    Account,
+    Balance,
+    Charge,
+    in_order,
+    require_name,
+    require_openable,
+    require_within,
+    spent_epsilon,
+    spent_guarantee,
+)
 from dptext.ledger.recomputation import Recomputation, recompute
 from dptext.ledger.requests import Request, events_from_text, terms_from_text
-from dptext.ledger.spending import in_order, spent_epsilon, spent_guarantee
 from dptext.ledger.subjects import HASH_BYTES, Naming, SubjectKey, SubjectsDigest
 from dptext.privacy.guarantee import Guarantee
 

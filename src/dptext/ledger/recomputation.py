@@ -11,10 +11,9 @@ import sqlalchemy as sa
 from dptext._wording import plural
 from dptext.errors import ConfigError, IncomparableError, LedgerError
 from dptext.ledger import standings
-from dptext.ledger.entries import Account
+from dptext.ledger.entries import Account, is_within, spent_epsilon
 from dptext.ledger.requests import Request, Terms, canonical, digest_of, events_from_text, events_to_text
 from dptext.ledger.schema import charged_subjects, charges, requests, subject_balances, tallies
-from dptext.ledger.spending import is_within, spent_epsilon
 from dptext.ledger.statements import AnyRow
 from dptext.privacy import accounting
 from dptext.privacy.composition import earlier_epsilon

@@ -19,7 +19,7 @@ from sqlalchemy.schema import CreateTable
 from dptext._wording import plural
 from dptext.errors import BudgetExceededError, DataError, LedgerError
 from dptext.ledger import statements as rows
-from dptext.ledger.entries import Account, Charge, require_within
+from dptext.ledger.entries import Account, Charge, after_charge, fits, keep_sums, known_sums, require_within, sums_of
 from dptext.ledger.requests import DAMAGED, Request, digest_of, events_from_text, run_lengths, with_events
 from dptext.ledger.schema import (
     Natural,
@@ -30,7 +30,6 @@ from dptext.ledger.schema import (
     subject_balances,
     tallies,
 )
-from dptext.ledger.spending import after_charge, fits, keep_sums, known_sums, sums_of
 from dptext.ledger.statements import AnyRow, insert_into, once
 from dptext.privacy.composition import Sums
 from dptext.privacy.events import Event

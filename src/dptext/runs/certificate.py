@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from dptext import _validate
-from dptext._wording import plural
+from dptext._wording import html_text, plural
 from dptext.errors import ConfigError, DataError
-from dptext.notebook import html_text
 from dptext.privacy.events import Event, event_from_dict, event_to_dict
 from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.text.files import sha256_of

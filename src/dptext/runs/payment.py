@@ -16,9 +16,8 @@ from typing import Any
 from dptext._wording import plural
 from dptext.errors import ConfigError, DataError, IncomparableError, LedgerError, NoGuaranteeError, PrivacyError
 from dptext.ledger.books import Ledger
-from dptext.ledger.entries import Account, Charge
+from dptext.ledger.entries import Account, Charge, format_left, spent_epsilon
 from dptext.ledger.requests import Request, Terms
-from dptext.ledger.spending import format_left, spent_epsilon
 from dptext.mechanism import Spec, settings
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import (

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dptext import _validate
-from dptext._wording import plural
+from dptext._wording import html_table, plural
 from dptext.errors import ConfigError, PrivacyError, needing
 from dptext.mechanism import Mechanism, Spec, settings
-from dptext.notebook import html_table
 from dptext.privacy.guarantee import Guarantee
 from dptext.runs.certificate import Certificate, Charged, certificate_path, stream_mark
 from dptext.runs.plan import reveals_of

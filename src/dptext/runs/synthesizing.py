@@ -18,9 +18,9 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
+from dptext._wording import html_text
 from dptext.errors import BrokenFileError, ConfigError, DataError, HeaderError, IncomparableError, NoGuaranteeError
 from dptext.mechanism import settings
-from dptext.notebook import html_text
 from dptext.privacy.guarantee import ONE_SPELLING, Basis, Guarantee, Unit
 from dptext.privacy.names import COMPARED, normal_form
 from dptext.runs.certificate import READING, Certificate, Charged, certificate_path, stream_mark

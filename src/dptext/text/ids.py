@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dptext.text.plain_texts import PlainTexts
+from dptext.text.formats import PlainTexts
 from dptext.types import Booleans, Int32s, Integers, UInt8s, UInt64s
 
 _WORD: Final = 8

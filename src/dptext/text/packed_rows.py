@@ -10,10 +10,9 @@ from typing import Any, Final
 
 from dptext._wording import plural
 from dptext.errors import needing
-from dptext.text.formats import as_scalar, as_string
+from dptext.text.formats import PlainTexts, as_scalar, as_string
 from dptext.text.lines import Bad, BadHeader, Broken, Chunk, Row, no_column
 from dptext.text.parquet_pages import LARGE, UnreadableError, chunks_of, most_bytes, rows_at_once
-from dptext.text.plain_texts import PlainTexts
 
 #: Rows of a chunk at most: equal texts may take a file no bytes.
 _MOST_ROWS: Final = 2**13

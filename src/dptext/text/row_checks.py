@@ -11,9 +11,18 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 from dptext.text.batches import Batch, Kept
-from dptext.text.formats import Scalar, as_scalar, as_string, is_scalar, string_fault
+from dptext.text.formats import (
+    PlainTexts,
+    Scalar,
+    as_scalar,
+    as_string,
+    is_scalar,
+    kinds,
+    plain_scalars,
+    plain_texts,
+    string_fault,
+)
 from dptext.text.lines import Bad, Broken, Chunk, Row, Table, missing_field
-from dptext.text.plain_texts import PlainTexts, kinds, plain_scalars, plain_texts
 from dptext.text.records import Fields, Record
 
 # A character takes at most 12 bytes of a line (two JSON escapes, "\ud83d\ude00"); the rest is for the other fields.

@@ -17,9 +17,8 @@ import numpy as np
 
 from dptext.errors import ConfigError
 from dptext.text.columns import VECTOR_FIELD, Columns, Values
-from dptext.text.formats import DELIMITED, Format, as_string, safe_cell
+from dptext.text.formats import DELIMITED, Format, PlainTexts, as_string, safe_cell
 from dptext.text.packed_rows import load_pyarrow
-from dptext.text.plain_texts import PlainTexts
 from dptext.text.records import Release
 from dptext.types import Singles
 

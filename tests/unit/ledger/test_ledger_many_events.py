@@ -12,8 +12,8 @@ from ledger_tools import Raw, limit, opened, request
 from dptext.errors import BudgetExceededError, LedgerError
 from dptext.ledger import requests, spending, standings
 from dptext.ledger.books import Ledger
+from dptext.ledger.entries import after_charge, fits, in_order, is_within, spent_epsilon
 from dptext.ledger.requests import events_from_text, events_to_text, with_events
-from dptext.ledger.spending import after_charge, fits, in_order, is_within, spent_epsilon
 from dptext.privacy.composition import Sums
 from dptext.privacy.events import (
     ApproximateEvent,
