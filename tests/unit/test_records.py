@@ -26,15 +26,14 @@ from hypothesis import strategies as st
 
 from dptext.errors import BrokenFileError, ConfigError, DataError, MissingExtraError
 from dptext.text import files
-from dptext.text import releases as module
+from dptext.text import writers as module
 from dptext.text.columns import Columns
 from dptext.text.files import create_private
 from dptext.text.formats import READ_ONLY, Format, detect_format, is_compressed
 from dptext.text.inputs import file_error
 from dptext.text.reading import MAX_CHARACTERS, OnError, read_records
 from dptext.text.records import Fields, Record, Release
-from dptext.text.releases import write_releases
-from dptext.text.writers import APPENDABLE, encode_batch, open_writer
+from dptext.text.writers import APPENDABLE, encode_batch, open_writer, write_releases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -22,16 +22,14 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from dptext.batch.engines import DatasetPlan, Engine, Here, Progress, Skip
-from dptext.batch.places import Place, place_at
+from dptext.batch.places import Place, State, StateFolder, place_at
 from dptext.batch.shards import Shard, is_remote, shards_of
-from dptext.batch.state import State, StateFolder
 from dptext.batch.targets import Target, probe
 from dptext.batch.work import Job, Part
 from dptext.errors import ConfigError, DataError, DPTextError, LedgerError
 from dptext.mechanism import Mechanism, settings
-from dptext.runs.certificate import READING, Certificate
-from dptext.runs.dataset import MANIFEST, Manifest
-from dptext.runs.dataset import Part as Listed
+from dptext.runs.certificate import MANIFEST, READING, Certificate, Manifest
+from dptext.runs.certificate import Part as Listed
 from dptext.runs.files import Agreed, agreed
 from dptext.runs.plan import Plan, run_digest
 from dptext.sampling.source import Randomness, secure, seeded

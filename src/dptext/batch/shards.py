@@ -16,8 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from dptext.errors import ConfigError, DPTextError, needing
-from dptext.runs.certificate import certificate_path
-from dptext.runs.dataset import MANIFEST
+from dptext.runs.certificate import MANIFEST, certificate_path
 from dptext.runs.plan import Plan
 from dptext.text.batches import Batch
 from dptext.text.formats import Format, detect_format

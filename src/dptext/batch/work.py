@@ -28,8 +28,7 @@ from dptext.sampling.source import Randomness, secure, seeded
 from dptext.text.batches import Batch
 from dptext.text.columns import Columns
 from dptext.text.formats import Format
-from dptext.text.releases import blocks
-from dptext.text.writers import completed, open_writer
+from dptext.text.writers import blocks, completed, open_writer
 
 #: Records of a block that is compared; as many are read ahead of what is released.
 BLOCK: Final = 1024

@@ -27,8 +27,8 @@ from dptext.runs.files import privatize_file
 from dptext.runs.plan import Plan
 from dptext.runs.synthesizing import Synthesized, synthesize
 from dptext.text.records import LABEL_FIELD, Fields, Record, Release
-from dptext.text.releases import write_releases
 from dptext.text.samples import SAMPLE_LABELS, sample_records
+from dptext.text.writers import write_releases
 from dptext.types import Json
 from dptext.utility.tables import UtilityTable
 

@@ -16,8 +16,7 @@ from dptext.errors import ConfigError, DataError
 from dptext.mechanism import HasRemarks, Promise, Remarks, Spec, settings
 from dptext.privacy.events import event_to_dict
 from dptext.privacy.guarantee import ONE_RECORD, Guarantee, Unit
-from dptext.runs.certificate import certificate_path
-from dptext.runs.dataset import MANIFEST
+from dptext.runs.certificate import MANIFEST, certificate_path
 from dptext.runs.models import MODEL_FILE, model_spec
 from dptext.runs.verification import read_certificate, verify
 from dptext.text.files import Target

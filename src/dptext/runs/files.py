@@ -38,9 +38,8 @@ from dptext.text.files import (
 from dptext.text.formats import Format, is_compressed, output_format
 from dptext.text.reading import read_batches
 from dptext.text.records import Fields
-from dptext.text.releases import blocks
 from dptext.text.samples import sample_records
-from dptext.text.writers import APPENDABLE, completed, open_writer, require_csv
+from dptext.text.writers import APPENDABLE, blocks, completed, open_writer, require_csv
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.ledger.entries import Charge

@@ -24,9 +24,8 @@ from dptext.text.files import Target, sha256_of
 from dptext.text.formats import Format, output_format
 from dptext.text.reading import read_records
 from dptext.text.records import ID_FIELD, TEXT_FIELD, Fields, Record, Release
-from dptext.text.releases import write_all
 from dptext.text.tables import Texts, index_of
-from dptext.text.writers import encode_batch
+from dptext.text.writers import encode_batch, write_all
 from dptext.version import __version__
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one

@@ -39,9 +39,8 @@ from dptext.text.formats import Format, output_format
 from dptext.text.packed_rows import load_pyarrow
 from dptext.text.reading import OnError, as_records, read_batches, read_records
 from dptext.text.records import TEXT_FIELD, Fields, Record, Release
-from dptext.text.releases import write_all
 from dptext.text.tables import Texts
-from dptext.text.writers import encode_batch
+from dptext.text.writers import encode_batch, write_all
 from dptext.types import Json
 from dptext.version import __version__
 

@@ -28,8 +28,7 @@ from dptext.privacy.guarantee import (
     Unit,
 )
 from dptext.privacy.names import COMPARED
-from dptext.runs.certificate import SCHEMA, SCHEMA_OF_EVENTS, Certificate, stream_mark
-from dptext.runs.dataset import MANIFEST, Manifest, Part
+from dptext.runs.certificate import MANIFEST, SCHEMA, SCHEMA_OF_EVENTS, Certificate, Manifest, Part, stream_mark
 from dptext.runs.specs import is_synthesis, spec_from_settings, synthesis_from_settings
 from dptext.runs.streaming import guarantees
 from dptext.sampling.exponential import TruncatedExponential

@@ -20,7 +20,8 @@ import numpy as np
 
 from dptext._wording import plural
 from dptext.errors import ConfigError
-from dptext.text.formats import PlainTexts, Scalar
+from dptext.text.formats import Scalar
+from dptext.text.packed_rows import PlainTexts
 from dptext.text.records import Record, Release
 from dptext.types import Floats
 

@@ -24,16 +24,14 @@ import numpy as np
 from dptext._validate import count
 from dptext.errors import BrokenFileError, ConfigError, DataError, HeaderError
 from dptext.text.batches import Batch
-from dptext.text.charsets import advice as advice_on_encoding
-from dptext.text.charsets import is_utf8
 from dptext.text.formats import DELIMITED, PACKED, Format, file_format
 from dptext.text.html import without_tags
-from dptext.text.ids import Ids, key_of
-from dptext.text.inputs import file_error, open_input
+from dptext.text.inputs import advice as advice_on_encoding
+from dptext.text.inputs import file_error, is_utf8, open_input
 from dptext.text.lines import Bad, BadHeader, Broken, Chunk, rows_of
 from dptext.text.packed_rows import load_openpyxl, load_pyarrow
 from dptext.text.records import TEXT_FIELD, Fields, Record
-from dptext.text.row_checks import Checks, batch_of, needed
+from dptext.text.row_checks import Checks, Ids, batch_of, key_of, needed
 from dptext.text.rows import Opener, file_chunks
 from dptext.text.tables import EXPECTED, Texts, table_rows
 

@@ -16,10 +16,9 @@ from typing import Any, Final, assert_never
 
 import numpy as np
 
-from dptext.text.charsets import Transcoded, is_utf8, unzip
 from dptext.text.csv_rows import csv_chunks
 from dptext.text.formats import Format
-from dptext.text.inputs import open_input
+from dptext.text.inputs import Transcoded, is_utf8, open_input, unzip
 from dptext.text.lines import Bad, Broken, Chunk, RawLine, Row, Table, blocks_of, lines_of
 from dptext.text.packed_rows import parquet_chunks, values_of, xlsx_chunks
 from dptext.text.records import TEXT_FIELD

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from dptext.errors import BrokenFileError
-from dptext.text.charsets import beginning, detected
 from dptext.text.csv_rows import DELIMITERS
 from dptext.text.formats import PACKED, Format, as_scalar, as_string, file_format, is_scalar
 from dptext.text.html import has_tags
+from dptext.text.inputs import beginning, detected
 from dptext.text.lines import Bad, Broken, are_names, rows_of
 from dptext.text.reading import MAX_CHARACTERS, require_layout
 from dptext.text.records import Fields

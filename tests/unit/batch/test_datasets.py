@@ -13,7 +13,7 @@ import dptext as dp
 from dptext.batch import engines, runs, work
 from dptext.batch.engines import Here, Processes
 from dptext.errors import ConfigError, DataError, DPTextError
-from dptext.runs.dataset import MANIFEST, Manifest
+from dptext.runs.certificate import MANIFEST, Manifest
 from dptext.runs.verification import verify
 from dptext.text.formats import Format
 from dptext.text.reading import OnError
