@@ -110,8 +110,8 @@ class Job:
                             f"{self.shards[number].where} has a record without an author, which max_per_author needs."
                         )
                     authors += self._keyed(author.encode())
-        kept = (np.sort(np.frombuffer(each, HASHED)).tobytes() for each in (ids, authors))
-        return Surveyed(records, b"".join(hashes), *kept, skipped=skipped)
+        by_id, by_author = (np.sort(np.frombuffer(each, HASHED)).tobytes() for each in (ids, authors))
+        return Surveyed(records, b"".join(hashes), by_id, by_author, skipped)
 
     def subjects(self, found: Iterable[bytes]) -> Iterator[str]:
         """The subject of every record, as it was surveyed."""

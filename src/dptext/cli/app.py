@@ -28,6 +28,8 @@ from dptext.cli.terminal import Stopped, listen, open_streams
 from dptext.errors import BudgetExceededError, ConfigError, DataError, DPTextError
 
 HELP_NAMES: Final = {"help_option_names": ["-h", "--help"]}
+#: Of every group. The plain help is three times as fast to start.
+_OF_GROUPS: Final[dict[str, Any]] = {"no_args_is_help": True, "rich_markup_mode": None, "context_settings": HELP_NAMES}
 
 
 class LazyGroup(TyperGroup):
@@ -67,14 +69,7 @@ class LazyGroup(TyperGroup):
         """Import a command, or a group."""
         place, told, *example = self.table[name]
         if not place:
-            return LazyGroup(
-                group=name,
-                name=name,
-                help=told,
-                no_args_is_help=True,
-                rich_markup_mode=None,
-                context_settings=HELP_NAMES,
-            )
+            return LazyGroup(group=name, name=name, help=told, **_OF_GROUPS)
         module, _, function = place.partition(":")
         alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
         epilog = f"Example:\n\n{example[0]}" if example else None
@@ -107,10 +102,8 @@ app = typer.Typer(
     name="dptext",
     help="Rewrite text under differential privacy, and say exactly what was guaranteed.",
     epilog="The flow: init, fit, privatize, explain. COMMAND --help has an example of each.",
-    no_args_is_help=True,
-    rich_markup_mode=None,  # the plain help is three times as fast to start
     pretty_exceptions_enable=False,
-    context_settings=HELP_NAMES,
+    **_OF_GROUPS,
 )
 
 

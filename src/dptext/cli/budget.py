@@ -137,18 +137,10 @@ def show(
 
 
 def _balance(balance: Balance) -> dict[str, Json]:
-    account = balance.account
-    return {
-        "account": account.name,
-        "dataset": account.dataset,
-        "opened": account.opened,
-        "by_subject": account.by_subject,
-        "limit": account.limit.to_dict(),
-        "spent": balance.spent.to_dict(),
-        "left": balance.left,
-        "charges": balance.charges,
-        "subjects": balance.subjects,
-    }
+    account: dict[str, Json] = {"account": balance.account.name, **fields_as_json(balance.account)}
+    del account["name"]
+    account |= {"limit": balance.account.limit.to_dict(), "spent": balance.spent.to_dict(), "left": balance.left}
+    return {**account, "charges": balance.charges, "subjects": balance.subjects}
 
 
 def log(

@@ -70,7 +70,13 @@ def explain(
         spec = named.chosen_spec()
         _show(spec, _promised(spec, unit, delta), _remarks(spec), as_json)
     elif is_model:
-        _explain_model(certificate, unit=unit, delta=delta, as_json=as_json)
+        described = certificate / MODEL_FILE
+        if not described.is_file():
+            raise ConfigError(f"Expected OUT.guarantee.json, or a folder of `dptext fit`: there is no {described}.")
+        spec = model_spec(certificate)
+        found = _promised(spec, unit, delta)
+        say(f"Read: {described}, the settings of the model; `privatize --model` verifies its other files.")
+        _show(spec, found, _remarks_where_possible(spec), as_json)
     else:
         target = None if page is None else Target(page, force, private=False)
         explain_certificate(certificate, ledger, as_json, reader, target, with_file=not without_file)
@@ -141,17 +147,6 @@ def _beside(path: Path) -> Path:
         return path
     say(f"Read: {beside}, beside {path}.")
     return beside
-
-
-def _explain_model(folder: Path, *, unit: str | None, delta: float, as_json: bool) -> None:
-    if not (folder / MODEL_FILE).is_file():
-        raise ConfigError(
-            f"Expected OUT.guarantee.json, or a folder that `dptext fit` wrote: there is no {folder / MODEL_FILE}."
-        )
-    spec = model_spec(folder)
-    found = _promised(spec, unit, delta)
-    say(f"Read: {folder / MODEL_FILE}, the settings of the model; `privatize --model` verifies its other files.")
-    _show(spec, found, _remarks_where_possible(spec), as_json)
 
 
 def _promised(spec: Spec, unit: str | None, delta: float) -> list[Guarantee]:

@@ -187,15 +187,10 @@ def privatize(
 
 def _privatize_file(source: Path, target: Path, run: Run, certificate: Path | None) -> None:
     plan, payment = run.plan, run.payment
-    randomness = secure() if run.seed is None else seeded(run.seed)
     out = sys.stderr if target == STREAM else sys.stdout
     with spooled(source, target, certificate, plan) as (given, made), _naming(source, given):
-        shared: dict[str, Any] = {
-            "plan": plan,
-            "randomness": randomness,
-            "payment": payment,
-            "on_skip": options.skipped,
-        }
+        shared: dict[str, Any] = {"plan": plan, "payment": payment, "on_skip": options.skipped}
+        shared["randomness"] = secure() if run.seed is None else seeded(run.seed)
         if run.dry_run:
             n_records, promised, due = rehearse(given, made, run.mechanism, **shared)
             took = seconds(n_records, run.mechanism)

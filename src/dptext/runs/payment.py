@@ -50,33 +50,11 @@ class Payment:
     account: str
     key: str | None = None
 
-    def request(
-        self,
-        spec: Spec,
-        *,
-        randomness: Randomness,
-        max_per_author: int | None = None,
-        by_subject: bool = False,
-        reveals: Sequence[str] = (),
-    ) -> tuple[Account, Request]:
-        """The account and what it is to be charged with; see `request_for`."""
+    def due(self, spec: Spec, *, by_subject: bool = False, **run: Any) -> "Due":
+        """What a run has to pay: the account and the request of `request_for`, which takes the same of the run."""
         account = self.ledger.account(self.account)
-        return account, request_for(
-            spec,
-            account.limit,
-            randomness=randomness,
-            max_per_author=max_per_author,
-            named_as=self.ledger.naming(self.account).compared if by_subject else None,
-            reveals=reveals,
-        )
-
-    def due(self, spec: Spec, **run: Any) -> "Due":
-        """What a run has to pay: the account and the request of `request`, which takes the same."""
-        return Due(self, *self.request(spec, **run))
-
-    def charge(self, request: Request, key: str, subjects: Iterable[str] | None = None) -> Charge:
-        """Charge the account; see `Ledger.charge`."""
-        return self.ledger.charge(self.account, request, key=key, subjects=subjects)
+        named_as = self.ledger.naming(self.account).compared if by_subject else None
+        return Due(self, account, request_for(spec, account.limit, named_as=named_as, **run))
 
     def left(self) -> str:
         """What is left in the account, in words. After a release an unreadable ledger is no failure."""
@@ -165,7 +143,7 @@ class Due:
 
     def charge(self, key: str, subjects: Iterator[str] | None) -> Charge:
         """Charge the account under this key; refused where the key paid for a release already."""
-        charge = self.payment.charge(self.request, key, subjects)
+        charge = self.payment.ledger.charge(self.account.name, self.request, key=key, subjects=subjects)
         if charge.release is not None:
             raise _used(charge, "a release")
         return charge

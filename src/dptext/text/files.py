@@ -148,9 +148,7 @@ def refuse_inputs(path: str | os.PathLike[str], inputs: Iterable[Path]) -> None:
     Links do not hide it: a file is told by its device and number.
     """
     own = _number(Path(path))
-    if own is None:
-        return
-    for given in inputs:
+    for given in inputs if own is not None else ():
         if any(_number(file) == own for file in _files_of(given)):
             raise ConfigError(
                 f"Expected {str(path)!r} to be no input, found a file that is read, under this name or another "
@@ -224,9 +222,7 @@ def open_private(path: str | os.PathLike[str]) -> BinaryIO:
     if os.fstat(file.fileno()).st_nlink == 1:
         return file
     file.close()
-    raise ConfigError(
-        f"Expected {str(path)!r} to be a file of one name, found a link to another file: remove the link."
-    )
+    raise ConfigError(f"Expected {str(path)!r} to be a file of one name, found a link to another file: remove it.")
 
 
 @contextlib.contextmanager

@@ -79,7 +79,7 @@ def lines_of(blocks: Iterable[RawLine]) -> Iterator[RawLine]:
 
 def _cut(stream: io.BufferedIOBase, limit: int) -> Iterator[RawLine]:
     open_line: list[bytes] = []  # the line whose end is not read yet, as long as it can be within the limit
-    size = 0
+    size, too_long = 0, Bad(f"the line is longer than {limit} bytes")
     while piece := _read(stream):
         if isinstance(piece, Broken):
             yield piece
@@ -88,7 +88,7 @@ def _cut(stream: io.BufferedIOBase, limit: int) -> Iterator[RawLine]:
         if size + (end or len(piece)) > limit:
             open_line.clear()
             if end:
-                yield _too_long(limit)
+                yield too_long
                 piece = piece[end:]
                 size, end = 0, piece.find(b"\n") + 1
         if end:
@@ -101,7 +101,7 @@ def _cut(stream: io.BufferedIOBase, limit: int) -> Iterator[RawLine]:
         if size <= limit:
             open_line.append(piece)
     if size >= limit:
-        yield _too_long(limit)
+        yield too_long
     elif open_line:
         yield b"".join(open_line)
 
@@ -116,10 +116,6 @@ def _read(stream: io.BufferedIOBase) -> bytes | Broken:
         return Broken(f"the file cannot be read on ({error.strerror})")
     except UnicodeError:
         return Broken("the file is not in the encoding that was named")
-
-
-def _too_long(limit: int) -> Bad:
-    return Bad(f"the line is longer than {limit} bytes")
 
 
 def are_names(found: Sequence[str]) -> bool:

@@ -167,10 +167,8 @@ def survey(
     """
     kind = file_format(path, format)
     require_layout(path, kind, delimiter, encoding)
-    if kind not in PACKED:
-        encoding = encoding or detected(path)
-    if kind is Format.TSV:
-        delimiter = delimiter or "\t"
+    encoding = encoding if kind in PACKED else encoding or detected(path)
+    delimiter = delimiter or ("\t" if kind is Format.TSV else None)
     if kind is Format.CSV and delimiter is None:
         first = beginning(path, encoding, _BEGINNING)
         delimiter = max(DELIMITERS, key=lambda each: _columns(first, each))  # a comma, where none gives columns

@@ -71,12 +71,6 @@ def sentences(text: str) -> list[str]:
     nupunkt reads its own model from disk and writes nothing. It keeps words that stood before or after a possible end,
     at most some 120,000, in the memory of the process.
 
-    Args:
-        text: The text.
-
-    Returns:
-        The sentences in their order.
-
     >>> sentences("Dr. Smith came at 5 p.m. sharp.\nHe said: \"It's fine!\" Then he left")
     ['Dr. Smith came at 5 p.m. sharp.', 'He said: "It\'s fine!"', 'Then he left']
     >>> sentences("A heading\n\nA line\nand its end. "), sentences(" \n")

@@ -191,9 +191,7 @@ def _cells(column: Values) -> Sequence[str | Singles | None]:
 def require_csv(format: Format, *, safe_csv: bool) -> None:
     """Raise ConfigError if safe cells are asked for in a format without formulas."""
     if safe_csv and format not in DELIMITED:
-        raise ConfigError(
-            f"Expected safe_csv with format 'csv', found {str(format)!r}: other formats have no formulas."
-        )
+        raise ConfigError(f"Expected safe_csv with format 'csv', found {str(format)!r}: others have no formulas.")
 
 
 def open_writer(
@@ -220,9 +218,7 @@ def open_writer(
     if format is not Format.PARQUET:
         return _AppendingWriter(file, format, columns, compressed, header)
     if compressed or not header:
-        raise ConfigError(
-            "Expected a new Parquet file that is not gzipped: it cannot be continued. Write JSON Lines or CSV."
-        )
+        raise ConfigError("Expected a new Parquet file, not gzipped: it cannot be continued. Write JSON Lines or CSV.")
     return _ParquetWriter(file, columns)
 
 
