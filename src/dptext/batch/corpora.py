@@ -54,21 +54,13 @@ _ARRAYS: Final = ("labels", "points", "unlike")  # of a reading, in its order
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class PrivateShards(Private):
-    """A private corpus of many files; `source` says where they are.
+    """A private corpus of many files; `source` says where they are."""
 
-    Attributes:
-        shards: the files.
-        plan: how they are read.
-        options: of fsspec.
-        engine: who reads them.
-        counts: the number of records of each file, once it was read.
-    """
-
-    shards: tuple[Shard, ...]
-    plan: Plan
-    options: Mapping[str, Any] = field(default_factory=dict)
-    engine: Engine = field(default_factory=Here)
-    counts: tuple[int, ...] = ()
+    shards: tuple[Shard, ...]  #: the files
+    plan: Plan  #: how they are read
+    options: Mapping[str, Any] = field(default_factory=dict)  #: of fsspec
+    engine: Engine = field(default_factory=Here)  #: who reads them
+    counts: tuple[int, ...] = ()  #: the number of records of each file, once it was read
 
     def found(self) -> Iterator[Batch]:
         """The records of all files that can be read, one file after the other."""
@@ -112,14 +104,10 @@ class _Corpus:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Counting:
-    """Counts the records of files. Every worker knows its fields, and whoever keeps it between them does.
-
-    Attributes:
-        to: the public key that answers are sealed to.
-    """
+    """Counts the records of files. Every worker knows its fields, and whoever keeps it between them does."""
 
     private: PrivateShards
-    to: bytes
+    to: bytes  #: the public key that answers are sealed to
 
     def count(self, number: int) -> bytes:
         """How many records of a file can be read, sealed."""

@@ -82,17 +82,11 @@ class Processes:
 
 @dataclass(frozen=True, slots=True)
 class Ray:
-    """Actors of a Ray cluster: the one that this process is connected to, else the one at `address`, else a new one.
+    """Actors of a Ray cluster: the one that this process is connected to, else the one at `address`, else a new one."""
 
-    Attributes:
-        n: actors, of one processor each.
-        memory: bytes that each reserves; 0 reserves none.
-        address: as `ray.init` takes it; None for a cluster on this computer.
-    """
-
-    n: int
-    memory: int = 0
-    address: str | None = None
+    n: int  #: actors, of one processor each
+    memory: int = 0  #: bytes that each reserves; 0 reserves none
+    address: str | None = None  #: as `ray.init` takes it; None for a cluster on this computer
 
     def answers(self, job: object, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
         """See `Here`."""

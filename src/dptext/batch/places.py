@@ -35,23 +35,14 @@ _STATE: Final = "state.json"
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is needed to go on.
+    """What is needed to go on."""
 
-    Attributes:
-        key: of the hashes, hexadecimal.
-        token: of the run: where its parts lie.
-        settings: sha256 of the run's settings and of the names of its input.
-        charge_key: idempotency key of the charge, where a ledger pays.
-        force: whether a data set that is there may be replaced.
-        certificate, manifest: as text, once all parts are there.
-    """
-
-    key: str
-    token: str
-    settings: str
-    charge_key: str = ""
-    force: bool = False
-    certificate: str = ""
+    key: str  #: of the hashes, hexadecimal
+    token: str  #: of the run: where its parts lie
+    settings: str  #: sha256 of the run's settings and of the names of its input
+    charge_key: str = ""  #: idempotency key of the charge, where a ledger pays
+    force: bool = False  #: whether a data set that is there may be replaced
+    certificate: str = ""  #: certificate, manifest: as text, once all parts are there
     manifest: str = ""
 
 

@@ -202,8 +202,6 @@ class _Run:
         self.place.forget(state.token, self._state.path)
         self._state.delete()
 
-    # ------------------------------------------------------------------------------------------------ the state
-
     def _digest(self) -> str:
         base = run_digest(
             self.mechanism, self.plan, _randomness(self.seed), self.kind, self.payment, compressed=self.compressed
@@ -242,8 +240,6 @@ class _Run:
         if self.payment is not None and self.payment.key not in (None, state.charge_key):
             raise ConfigError(f"Expected the charge key of the run to resume, found {self.payment.key!r}.")
         return state
-
-    # ------------------------------------------------------------------------------------------------- the work
 
     def _work(self, state: State, on_progress: Progress, on_skip: Skip) -> State:
         job = self.job(bytes.fromhex(state.key), state.token)
@@ -340,8 +336,6 @@ class _Run:
         with _watching(job.target, parts, on_progress):
             found: dict[int, tuple[str, ...]] = dict(self.engine.answers(job, tasks))
         return [digest for place in range(len(runs)) for digest in found[place]]
-
-    # ------------------------------------------------------------------------------------------------ publishing
 
     def _publish(self, state: State) -> Certificate:
         """Make the data set visible; a kill between any two steps is mended by --resume."""

@@ -33,15 +33,11 @@ _ADVICE: Final = "Repair it, or skip such records: --on-error skip."
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One file of the input: its name within the input, and its path or URL.
-
-    Attributes:
-        arrow: whether it is a stream of Arrow, as `datasets` saves them.
-    """
+    """One file of the input: its name within the input, and its path or URL."""
 
     name: str
     where: str
-    arrow: bool = False
+    arrow: bool = False  #: whether it is a stream of Arrow, as `datasets` saves them
 
 
 def is_remote(where: str) -> bool:

@@ -56,31 +56,19 @@ Source = tuple[int, int, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """What a survey found in a shard.
+    """What a survey found in a shard."""
 
-    Attributes:
-        records: how many can be read.
-        hashes: of each block, 16 bytes, under the key of the run.
-        ids, authors: of each record, 16 bytes, sorted, under the same key; empty where they need no check.
-        skipped: how many records were skipped, by the reason.
-    """
-
-    records: int
-    hashes: bytes = field(repr=False)
+    records: int  #: how many can be read
+    hashes: bytes = field(repr=False)  #: of each block, 16 bytes, under the key of the run
+    #: ids, authors: of each record, 16 bytes, sorted, under the same key; empty where they need no check
     ids: bytes = field(default=b"", repr=False)
     authors: bytes = field(default=b"", repr=False)
-    skipped: Mapping[str, int] = field(default_factory=dict)
+    skipped: Mapping[str, int] = field(default_factory=dict)  #: how many records were skipped, by the reason
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What every worker of a run knows.
-
-    Attributes:
-        key: of the hashes of this run; 32 bytes.
-        seed: of an experiment, which voids the guarantee; None draws from the operating system.
-        options: of fsspec; they may hold secrets.
-    """
+    """What every worker of a run knows."""
 
     shards: tuple[Shard, ...]
     plan: Plan
@@ -89,9 +77,9 @@ class Job:
     kind: Format
     columns: Columns
     compressed: bool
-    key: bytes = field(repr=False)
-    seed: int | None = None
-    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    key: bytes = field(repr=False)  #: of the hashes of this run; 32 bytes
+    seed: int | None = None  #: of an experiment, which voids the guarantee; None draws from the operating system
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)  #: of fsspec; they may hold secrets
 
     def survey(self, number: int) -> Surveyed:
         """Count and hash the records of a shard."""

@@ -155,20 +155,14 @@ _LONGEST_NAME = 200
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A budget: whose it is and how much may be spent.
-
-    Attributes:
-        dataset: the people or texts that it is for; no two accounts share one.
-        limit: epsilon and delta that all charges together may cost one subject; unit and relation of every charge.
-        by_subject: whether charges to named subjects are possible (a key was set).
-        opened: when, UTC.
-    """
+    """A budget: whose it is and how much may be spent."""
 
     name: str
-    dataset: str
+    dataset: str  #: the people or texts that it is for; no two accounts share one
+    #: epsilon and delta that all charges together may cost one subject; unit and relation of every charge
     limit: Guarantee
-    by_subject: bool
-    opened: str
+    by_subject: bool  #: whether charges to named subjects are possible (a key was set)
+    opened: str  #: when, UTC
 
     def require_same_meaning(self, request: Request) -> None:
         """Refuse charges of another unit or relation with IncomparableError."""
@@ -182,44 +176,28 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """One line of the books; written once, never changed.
+    """One line of the books; written once, never changed."""
 
-    Attributes:
-        number: its number in the ledger.
-        key: idempotency key.
-        subjects: how many named subjects it fell on; None where it fell on everyone in the account.
-        at: when, UTC.
-        release: what it paid for, once that is settled: the sha256 of the released file.
-        subjects_digest: of the subjects' keyed hashes in their order; None for everyone.
-    """
-
-    number: int
+    number: int  #: its number in the ledger
     account: str
-    key: str
+    key: str  #: idempotency key
     request: Request
-    subjects: int | None
-    at: str
-    release: str | None = None
-    subjects_digest: str | None = None
+    subjects: int | None  #: how many named subjects it fell on; None where it fell on everyone in the account
+    at: str  #: when, UTC
+    release: str | None = None  #: what it paid for, once that is settled: the sha256 of the released file
+    subjects_digest: str | None = None  #: of the subjects' keyed hashes in their order; None for everyone
 
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """Where an account stands, for the subject of whom most was spent.
-
-    Attributes:
-        spent: what all charges cost together at the delta of the limit, rounded up.
-        subjects: how many subjects have charges of their own.
-        events: what was charged to that subject.
-        terms: what all charges rest on.
-    """
+    """Where an account stands, for the subject of whom most was spent."""
 
     account: Account
-    spent: Guarantee
+    spent: Guarantee  #: what all charges cost together at the delta of the limit, rounded up
     charges: int
-    subjects: int
-    events: tuple[Event, ...] = ()
-    terms: Terms = field(default_factory=Terms)
+    subjects: int  #: how many subjects have charges of their own
+    events: tuple[Event, ...] = ()  #: what was charged to that subject
+    terms: Terms = field(default_factory=Terms)  #: what all charges rest on
 
     @property
     def left(self) -> float:

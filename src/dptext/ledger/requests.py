@@ -67,22 +67,16 @@ def terms_from_text(text: str) -> Terms:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What one run does to one subject (a document or an author). Every field is public.
+    """What one run does to one subject (a document or an author). Every field is public."""
 
-    Attributes:
-        events: what happens to one subject in the whole run: those of one unit times the public maximum of units that a
-            subject has in it.
-        unit: whom the events speak of.
-        terms: what the statement rests on.
-        units_per_subject: the maximum that is counted in `events`; charges to named subjects enforce it.
-    """
-
+    #: what happens to one subject in the whole run: those of one unit times the public maximum of units that a
+    #: subject has in it
     events: tuple[Event, ...]
-    unit: Unit
+    unit: Unit  #: whom the events speak of
     relation: Relation = Relation.REPLACE_ONE
-    terms: Terms = Terms()
+    terms: Terms = Terms()  #: what the statement rests on
     settings: Mapping[str, Json] = field(default_factory=dict, hash=False)
-    units_per_subject: int = 1
+    units_per_subject: int = 1  #: the maximum that is counted in `events`; charges to named subjects enforce it
 
     def __post_init__(self) -> None:
         if not self.events:

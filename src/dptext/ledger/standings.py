@@ -198,15 +198,10 @@ def _receive(connection: sa.Connection, hashes: Iterable[bytes], units_per_subje
 
 @dataclass(frozen=True, slots=True)
 class _Standing:
-    """Subjects of a run of whom the same was spent.
+    """Subjects of a run of whom the same was spent."""
 
-    Attributes:
-        tally_id: what was spent; None where they were never charged by name.
-        after: what will have been spent, as text.
-    """
-
-    tally_id: int | None
-    after: str
+    tally_id: int | None  #: what was spent; None where they were never charged by name
+    after: str  #: what will have been spent, as text
     subjects: int
 
 

@@ -63,15 +63,12 @@ class SubjectKey:
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """How one account knows its subjects.
-
-    Attributes:
-        as_spelled: whether names are compared as they are spelled. An account that was charged so from the beginning
-            stays so: under the normal form its subjects would look new.
-    """
+    """How one account knows its subjects."""
 
     key: SubjectKey
     account: str
+    #: whether names are compared as they are spelled. An account that was charged so from the beginning stays so:
+    #: under the normal form its subjects would look new.
     as_spelled: bool
 
     @property

@@ -49,21 +49,14 @@ def stream_mark(stream: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Charged:
-    """The charge that paid for a release: where the books say so.
+    """The charge that paid for a release: where the books say so."""
 
-    Attributes:
-        account, unit: the account's name, and its unit.
-        dataset: whose texts it speaks of.
-        number: of the charge in the ledger.
-        by_subject: whether it fell on each subject of the run alone, or on everyone in the account.
-        stream: the mark of the stream that it paid for, where releases were not written by the run itself.
-    """
-
-    account: str
-    dataset: str
+    account: str  #: account, unit: the account's name, and its unit
+    dataset: str  #: whose texts it speaks of
     unit: Unit
-    number: int
-    by_subject: bool
+    number: int  #: of the charge in the ledger
+    by_subject: bool  #: whether it fell on each subject of the run alone, or on everyone in the account
+    #: the mark of the stream that it paid for, where releases were not written by the run itself
     stream: str | None = None
 
     def to_dict(self) -> dict[str, Json]:

@@ -141,28 +141,17 @@ def draft_path(path: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is needed to go on: in a small file beside the target, readable by its owner only, until the run ends.
+    """What is needed to go on: in a small file beside the target, readable by its owner only, until the run ends."""
 
-    Attributes:
-        key: of the HMAC of the input; deleted with this file at the end.
-        input: that HMAC.
-        settings: digest of the run's settings.
-        records, bytes: how many are done, and how many bytes of the output are theirs.
-        force: whether an output that is there may be overwritten.
-        certificate: the certificate as text, once the output is whole.
-        charge_key: idempotency key of the charge, where a ledger pays for the run.
-        dim: length of the vectors in the output, 0 where it holds none yet.
-    """
-
-    key: str
-    input: str
-    settings: str
-    records: int = 0
+    key: str  #: of the HMAC of the input; deleted with this file at the end
+    input: str  #: that HMAC
+    settings: str  #: digest of the run's settings
+    records: int = 0  #: how many are done, and below how many bytes of the output are theirs
     bytes: int = 0
-    force: bool = False
-    certificate: str = ""
-    charge_key: str = ""
-    dim: int = 0
+    force: bool = False  #: whether an output that is there may be overwritten
+    certificate: str = ""  #: the certificate as text, once the output is whole
+    charge_key: str = ""  #: idempotency key of the charge, where a ledger pays for the run
+    dim: int = 0  #: length of the vectors in the output, 0 where it holds none yet
 
     def __post_init__(self) -> None:
         for each in fields(self):

@@ -24,23 +24,16 @@ _DEFAULT: Final = Fields()
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What of each release is written, and how.
+    """What of each release is written, and how."""
 
-    Attributes:
-        text, vector, label: whether these are written.
-        keep: the kept fields, in the order of the columns.
-        dim: length of the vectors, 0 as long as none is known.
-        fields: which name the columns.
-        safe_csv: whether texts that a spreadsheet would take for formulas get an apostrophe before them; CSV only.
-    """
-
-    text: bool = True
+    text: bool = True  #: text, vector, label: whether these are written
     vector: bool = False
     label: bool = False
-    keep: tuple[str, ...] = ()
-    dim: int = 0
+    keep: tuple[str, ...] = ()  #: the kept fields, in the order of the columns
+    dim: int = 0  #: length of the vectors, 0 as long as none is known
+    #: whether texts that a spreadsheet would take for formulas get an apostrophe before them; CSV only
     safe_csv: bool = False
-    fields: Fields = _DEFAULT
+    fields: Fields = _DEFAULT  #: which name the columns
 
     def names(self, format: Format) -> tuple[str, ...]:
         """Names of the columns of a file: the id, what is released, the kept fields; of plain text the texts alone.

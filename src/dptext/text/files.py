@@ -30,19 +30,14 @@ _UMASK = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a file is to appear, and what it must not replace.
-
-    Attributes:
-        force: whether a file that is there may be replaced.
-        inputs: what it is made from: files, and folders with every file in them. They are never replaced, whatever
-            `force` says, not even where `path` is another name of one of them (a symbolic or a hard link).
-        private: whether only its owner can read it (mode 0600). Else its mode follows the umask.
-    """
+    """Where a file is to appear, and what it must not replace."""
 
     path: Path
-    force: bool = False
+    force: bool = False  #: whether a file that is there may be replaced
+    #: what it is made from: files, and folders with every file in them. They are never replaced, whatever `force`
+    #: says, not even where `path` is another name of one of them (a symbolic or a hard link).
     inputs: tuple[Path, ...] = ()
-    private: bool = True
+    private: bool = True  #: whether only its owner can read it (mode 0600). Else its mode follows the umask.
 
     @staticmethod
     def at(path: "str | os.PathLike[str] | Target") -> "Target":

@@ -102,25 +102,17 @@ class Column:
 
 @dataclass(slots=True)
 class Survey:
-    """What a file holds.
+    """What a file holds."""
 
-    Attributes:
-        path, format, delimiter, encoding: of the file; no encoding where its lines have different ones.
-        columns: by their names.
-        rows, bad: how many can be read, and how many cannot.
-        fault: why the first of these cannot.
-        text: the column that seems to hold the texts.
-    """
-
-    path: Path
+    path: Path  #: path, format, delimiter, encoding: of the file; no encoding where its lines have different ones
     format: Format
     delimiter: str | None
     encoding: str | None
-    columns: dict[str, Column] = field(default_factory=dict)
-    rows: int = 0
+    columns: dict[str, Column] = field(default_factory=dict)  #: by their names
+    rows: int = 0  #: rows, bad: how many can be read, and how many cannot
     bad: int = 0
-    fault: str = ""
-    text: str | None = None
+    fault: str = ""  #: why the first of these cannot
+    text: str | None = None  #: the column that seems to hold the texts
 
     @property
     def named(self) -> bool:
