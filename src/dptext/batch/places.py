@@ -42,7 +42,7 @@ class State:
     settings: str  #: sha256 of the run's settings and of the names of its input
     charge_key: str = ""  #: idempotency key of the charge, where a ledger pays
     force: bool = False  #: whether a data set that is there may be replaced
-    certificate: str = ""  #: certificate, manifest: as text, once all parts are there
+    certificate: str = ""  #: as text, once all parts are there, and so is the manifest
     manifest: str = ""
 
 

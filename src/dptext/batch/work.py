@@ -60,7 +60,7 @@ class Surveyed:
 
     records: int  #: how many can be read
     hashes: bytes = field(repr=False)  #: of each block, 16 bytes, under the key of the run
-    #: ids, authors: of each record, 16 bytes, sorted, under the same key; empty where they need no check
+    #: of each record, as of `authors`, 16 bytes, sorted, under the same key; empty where they need no check
     ids: bytes = field(default=b"", repr=False)
     authors: bytes = field(default=b"", repr=False)
     skipped: Mapping[str, int] = field(default_factory=dict)  #: how many records were skipped, by the reason

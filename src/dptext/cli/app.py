@@ -1,6 +1,15 @@
 """`dptext`: the program. Every deliberate error becomes one line on stderr and an exit code.
 
-Help and completion read a table; a command is imported when it runs.
+Help and completion read a table; a command is imported when it runs. Commands read `dptext.toml`, which `dptext init`
+writes, where an option is not given::
+
+    text-field = "review"          # as the options of the same names
+    public = "public.csv"
+    model = "reviews.model"        # --out of fit, --model of privatize
+
+    [mechanism]                    # instead of --mechanism and --set
+    kind = "candidates"
+    epsilon = 10.0
 """
 
 from __future__ import annotations
@@ -13,6 +22,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
@@ -24,12 +34,63 @@ from typer import Option
 from typer.core import TyperCommand, TyperGroup
 
 from dptext.cli import COMMANDS, GROUPS, SECTIONS
-from dptext.cli.terminal import Stopped, listen, open_streams
+from dptext.cli.terminal import Stopped, listen, open_streams, say
 from dptext.errors import BudgetExceededError, ConfigError, DataError, DPTextError
 
 HELP_NAMES: Final = {"help_option_names": ["-h", "--help"]}
 #: Of every group. The plain help is three times as fast to start.
 _OF_GROUPS: Final[dict[str, Any]] = {"no_args_is_help": True, "rich_markup_mode": None, "context_settings": HELP_NAMES}
+
+
+FILE: Final = Path("dptext.toml")
+_FIELDS: Final = (
+    *("text-field", "public-text-field", "label-field", "public-label-field", "id-field", "author-field"),
+    *("subject-field", "keep"),
+    *("format", "delimiter", "encoding", "empty-nulls", "strip-html", "public", "pool"),
+)
+_named: list[Path] = []  # by --config
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What the file says: values by the names of options (without dashes before them), and settings with `kind`."""
+
+    path: Path | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    mechanism: dict[str, Any] = field(default_factory=dict)
+    model: Path | None = None
+
+
+@functools.cache
+def config() -> Config:
+    """The file of --config, or `dptext.toml` in the current folder, or nothing."""
+    path = _named[-1] if _named else FILE
+    if not _named and not path.is_file():
+        return Config()
+    from dptext.runs.specs import read_toml
+
+    data = read_toml(path)
+    mechanism, model = data.pop("mechanism", {}), data.pop("model", None)
+    unknown = sorted(data.keys() - set(_FIELDS))
+    if unknown or not isinstance(mechanism, dict) or not isinstance(model, str | None):
+        raise ConfigError(
+            f"Expected {path} to hold {', '.join(_FIELDS)}, model (a folder) and the table [mechanism]"
+            f"{f', found {unknown[0]!r}' if unknown else ''}."
+        )
+    say(f"Read: {path}")
+    return Config(path, data, mechanism, None if model is None else Path(model))
+
+
+def defaults(command: str, options: list[tuple[str, list[str]]]) -> dict[str, Any]:
+    """The values of a command's parameters that the file gives, by the options of each, as `--text-field`."""
+    found: dict[str, Any] = {}
+    if command == "fit" and config().model is not None:
+        found["target"] = str(config().model)
+    for name, opts in options:
+        for each in opts:
+            if (key := each.lstrip("-")) in config().options:
+                found[name] = config().options[key]
+    return found
 
 
 class LazyGroup(TyperGroup):
@@ -59,8 +120,6 @@ class LazyGroup(TyperGroup):
         command = self.load(name)
         asks = set(HELP_NAMES["help_option_names"]) & set(others)
         if not isinstance(command, LazyGroup) and not ctx.resilient_parsing and not asks:
-            from dptext.cli.config import defaults
-
             ctx.default_map = {name: defaults(name, [(str(each.name), each.opts) for each in command.params])}
         return name, command, others
 
@@ -117,9 +176,7 @@ def _version(asked: bool) -> None:
 
 def _config(path: Path | None) -> None:
     if path is not None:
-        from dptext.cli.config import use
-
-        use(path)
+        _named.append(path)
 
 
 @app.callback()

@@ -11,8 +11,8 @@ import typer
 from typer import Option
 
 from dptext.cli import options
+from dptext.cli.app import FILE
 from dptext.cli.check import form_options
-from dptext.cli.config import FILE
 from dptext.compare.folder import read_measured
 from dptext.compare.recommend import Asked, recommend
 from dptext.errors import ConfigError

@@ -66,16 +66,10 @@ class Ledger:
 
     @classmethod
     def at(cls, location: str | Path, *, key: SubjectKey | None = None, wait: float = WAIT_SECONDS) -> Self:
-        """The ledger in a file or at a URL; it is opened when it is first used.
+        """The ledger in a file, or at `sqlite:///PATH` or `postgresql+psycopg://USER@HOST/DATABASE`.
 
-        Args:
-            location: a file, `sqlite:///PATH`, or `postgresql+psycopg://USER@HOST/DATABASE`.
-            key: the subject key, for charges to named subjects.
-            wait: seconds to wait for a lock.
-
-        Raises:
-            ConfigError: the location is none of these.
-            MissingExtraError: the extra `[ledger]` is not installed.
+        It is opened when it is first used. The subject key is for charges to named subjects; `wait` is in seconds, for
+        a lock. ConfigError: the location is none of these. MissingExtraError: `[ledger]` is not installed.
         """
         return cls(Database(location, wait=wait), key)
 
@@ -196,14 +190,9 @@ class Ledger:
             return self._naming(rows.account(connection, account))
 
     def settle(self, account: str, key: str, release: str) -> None:
-        """Write down which release a charge paid for, just before that is published. Doing so again changes nothing.
+        """Write down which release the charge of this key paid for, by its sha256, just before that is published.
 
-        Args:
-            account: name of the account.
-            key: idempotency key of the charge.
-            release: sha256 of the release.
-
-        PrivacyError: there is no such charge, or it paid for another release already.
+        Doing so again changes nothing. PrivacyError: there is no such charge, or it paid for another release already.
         """
         require_name(release=release)
         with self._database.writing() as connection:

@@ -51,7 +51,7 @@ def stream_mark(stream: str) -> str:
 class Charged:
     """The charge that paid for a release: where the books say so."""
 
-    account: str  #: account, unit: the account's name, and its unit
+    account: str  #: its name; `unit` is that of its limit
     dataset: str  #: whose texts it speaks of
     unit: Unit
     number: int  #: of the charge in the ledger

@@ -26,7 +26,7 @@ _DEFAULT: Final = Fields()
 class Columns:
     """What of each release is written, and how."""
 
-    text: bool = True  #: text, vector, label: whether these are written
+    text: bool = True  #: whether it is written, as are `vector` and `label`
     vector: bool = False
     label: bool = False
     keep: tuple[str, ...] = ()  #: the kept fields, in the order of the columns

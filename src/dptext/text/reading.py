@@ -25,7 +25,6 @@ from dptext._validate import count
 from dptext.errors import BrokenFileError, ConfigError, DataError, HeaderError
 from dptext.text.batches import Batch
 from dptext.text.formats import DELIMITED, PACKED, Format, file_format
-from dptext.text.html import without_tags
 from dptext.text.inputs import advice as advice_on_encoding
 from dptext.text.inputs import file_error, is_utf8, open_input
 from dptext.text.lines import Bad, BadHeader, Broken, Chunk, rows_of
@@ -34,6 +33,7 @@ from dptext.text.records import TEXT_FIELD, Fields, Record
 from dptext.text.row_checks import Checks, Ids, batch_of, key_of, needed
 from dptext.text.rows import Opener, file_chunks
 from dptext.text.tables import EXPECTED, Texts, table_rows
+from dptext.text.tokens import without_tags
 
 MAX_CHARACTERS: Final = 5_000_000
 _LONGEST: Final = 4096  # characters of a path

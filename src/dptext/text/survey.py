@@ -15,13 +15,13 @@ from typing import Final
 from dptext.errors import BrokenFileError
 from dptext.text.csv_rows import DELIMITERS
 from dptext.text.formats import PACKED, Format, as_scalar, as_string, file_format, is_scalar
-from dptext.text.html import has_tags
 from dptext.text.inputs import beginning, detected
 from dptext.text.lines import Bad, Broken, are_names, rows_of
 from dptext.text.reading import MAX_CHARACTERS, require_layout
 from dptext.text.records import Fields
 from dptext.text.row_checks import Checks
 from dptext.text.rows import file_chunks
+from dptext.text.tokens import has_tags
 
 _BEGINNING: Final = 2**16  # bytes
 _MOST_LABELS: Final = 50
@@ -104,12 +104,12 @@ class Column:
 class Survey:
     """What a file holds."""
 
-    path: Path  #: path, format, delimiter, encoding: of the file; no encoding where its lines have different ones
+    path: Path  #: of the file, as are its format, delimiter and encoding (None where lines have several)
     format: Format
     delimiter: str | None
     encoding: str | None
     columns: dict[str, Column] = field(default_factory=dict)  #: by their names
-    rows: int = 0  #: rows, bad: how many can be read, and how many cannot
+    rows: int = 0  #: how many can be read; `bad` is how many cannot
     bad: int = 0
     fault: str = ""  #: why the first of these cannot
     text: str | None = None  #: the column that seems to hold the texts

@@ -277,10 +277,8 @@ def write_releases(
     must have the same. There is no ``text`` where the releases have vectors and empty texts only. See ``encode_batch``
     for the formats.
 
-    Raises:
-        ConfigError: If a setting is wrong, the file exists, or it cannot be written.
-        DataError: If a release cannot be written as UTF-8, or its vector is not finite or not as long as the first.
-        MissingExtraError: If Parquet is to be written and pyarrow is not installed.
+    ConfigError: a setting is wrong, the file exists, or it cannot be written. DataError: a release cannot be written as
+    UTF-8, or its vector is not finite or not as long as the first. MissingExtraError: Parquet needs pyarrow.
     """
     target = Target(Path(path), force=force, private=False)
     kind = output_format(target.path, format)
