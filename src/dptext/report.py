@@ -104,8 +104,7 @@ def bounds_figure(curves: Sequence[Bounds], path: Place) -> None:
         legend_below(figure)
 
 
-#: Rates that a log scale cannot show are drawn at this one.
-_LEAST_RATE: Final = 1e-3
+_LEAST_RATE: Final = 1e-3  #: Rates that a log scale cannot show are drawn at this one
 
 
 def roc_figure(curves: Mapping[str, Roc], path: Place) -> None:

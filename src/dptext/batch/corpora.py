@@ -46,8 +46,7 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.sampling.source import Randomness
     from dptext.synthesis.spec import Fitted
 
-#: Records of a task: what is answered of them is in memory at once.
-_TOGETHER: Final = 16_384
+_TOGETHER: Final = 16_384  #: Records of a task: what is answered of them is in memory at once
 _PROBED: Final = 32  # public texts whose points tell how a computer rounds
 _ARRAYS: Final = ("labels", "points", "unlike")  # of a reading, in its order
 

@@ -5,8 +5,6 @@ once whoever tries. An error that dptext raises on purpose ends the run. Ray's o
 task without end and without a word. And the public settings of a run over many files.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -22,11 +20,9 @@ from typing import Any, Final
 from dptext import _validate
 from dptext.errors import ConfigError, DataError, DPTextError, HeaderError, PrivacyError, needing
 
-#: How often a task is given to another worker where one died at it.
-RETRIES: Final = 3
+RETRIES: Final = 3  #: How often a task is given to another worker where one died at it
 _THREADS: Final = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
-#: The name of a method of the job, and what it takes.
-Task = tuple[str, tuple[Any, ...]]
+Task = tuple[str, tuple[Any, ...]]  #: The name of a method of the job, and what it takes
 _DIED: Final = object()
 
 
@@ -197,12 +193,10 @@ class _Process:
         self._process.wait()
 
 
-#: Records of a part.
-PART_SIZE: Final = 10_000
+PART_SIZE: Final = 10_000  #: Records of a part
 #: Told "reading" or "privatizing", how many records are done, and of how many.
 Progress = Callable[[str, int, int | None], None]
-#: Told a file, how many of its records were skipped, and why.
-Skip = Callable[[str, int, str], None]
+Skip = Callable[[str, int, str], None]  #: Told a file, how many of its records were skipped, and why
 
 
 @dataclass(frozen=True, slots=True)

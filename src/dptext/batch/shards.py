@@ -5,8 +5,6 @@
 A folder, a glob, a single file, a data set that `datasets` saved, or a URL that fsspec knows (`s3://bucket/private`).
 """
 
-from __future__ import annotations
-
 import glob
 import io
 import itertools

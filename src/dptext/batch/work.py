@@ -4,8 +4,6 @@ A survey reads a shard once and keeps a keyed hash of each block of records. Who
 and passes a block on after its hash was compared, so that what is released is what was counted and charged.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json
@@ -30,8 +28,7 @@ from dptext.text.columns import Columns
 from dptext.text.formats import Format
 from dptext.text.writers import blocks, completed, open_writer
 
-#: Records of a block that is compared; as many are read ahead of what is released.
-BLOCK: Final = 1024
+BLOCK: Final = 1024  #: Records of a block that is compared; as many are read ahead of what is released
 _HASH: Final = 16  # bytes
 HASHED: Final = np.dtype(f"S{_HASH}")
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from typer import Argument, Option
 
 from dptext._wording import plural
-from dptext.cli.options import JsonOption, LedgerOption, SubjectKeyOption, member
-from dptext.cli.paying import default_key, opened
+from dptext.cli.options import JsonOption, LedgerOption, SubjectKeyOption, default_key, member, opened
 from dptext.cli.terminal import plain_console
 from dptext.errors import ConfigError, DataError
 from dptext.ledger.entries import Balance, Charge, format_left

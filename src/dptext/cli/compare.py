@@ -17,8 +17,7 @@ from dptext.errors import ConfigError
 from dptext.text.files import Target
 from dptext.types import Json, fields_as_json
 
-#: The exit code of a grid in which a cell failed and no guarantee was refuted.
-EXIT_FAILED_CELLS: Final = 5
+EXIT_FAILED_CELLS: Final = 5  #: The exit code of a grid in which a cell failed and no guarantee was refuted
 
 _MIB_A_GIB: Final = 1024
 _MOST_GIB: Final = 2**20

@@ -95,7 +95,10 @@ def explain_certificate(
 
     With a reader, it is one page for that reader, also written as HTML where `page` says.
     """
-    given, path = path, _beside(path)
+    given = path
+    if not path.name.endswith(_SUFFIX) and (beside := certificate_path(path)).is_file():
+        say(f"Read: {beside}, beside {path}.")
+        path = beside
     try:
         read_certificate(path)
     except ConfigError as error:
@@ -139,14 +142,6 @@ def explain_certificate(
     if remarks is not None:
         print(remarks.text)
     print(f"\n{verified}")
-
-
-def _beside(path: Path) -> Path:
-    beside = certificate_path(path)
-    if path.name.endswith(_SUFFIX) or not beside.is_file():
-        return path
-    say(f"Read: {beside}, beside {path}.")
-    return beside
 
 
 def _promised(spec: Spec, unit: str | None, delta: float) -> list[Guarantee]:

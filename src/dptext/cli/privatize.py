@@ -1,7 +1,5 @@
 """`dptext privatize`: from file to file or stream to stream, with progress on stderr and the result on stdout."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import json
@@ -18,8 +16,16 @@ from typer import Argument, Option
 
 from dptext.cli import options
 from dptext.cli.chosen import Wanted, check_label_field
-from dptext.cli.paying import Paying, cost
-from dptext.cli.privatize_folder import Many, Run, is_dataset, privatize_folder, refuse_for_a_file, rehearsal
+from dptext.cli.privatize_folder import (
+    Many,
+    Paying,
+    Run,
+    cost,
+    is_dataset,
+    privatize_folder,
+    refuse_for_a_file,
+    rehearsal,
+)
 from dptext.cli.terminal import Tell, advising, counted
 from dptext.errors import ConfigError, DPTextError
 from dptext.runs.certificate import certificate_path

@@ -10,8 +10,7 @@ from typer import Argument, Option
 from dptext.batch.corpora import synthesize_dataset
 from dptext.cli import options
 from dptext.cli.chosen import set_values
-from dptext.cli.paying import Paying, cost, said_key
-from dptext.cli.privatize_folder import Who, is_dataset, refuse_for_a_file
+from dptext.cli.privatize_folder import Paying, Who, cost, is_dataset, refuse_for_a_file, said_key
 from dptext.cli.terminal import say
 from dptext.errors import ConfigError
 from dptext.mechanism import settings

@@ -22,8 +22,7 @@ from dptext.errors import DPTextError, LedgerError
 from dptext.ledger.locations import SQLITE_FAULTS, fault_of, parse_location, shown_url
 from dptext.ledger.requests import UNREADABLE
 
-#: How long a charge waits for others to end theirs.
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 30.0  #: How long a charge waits for others to end theirs
 _CONNECT_SECONDS = 10
 _KEPT = 5  # connections, and so many in all: one for each thread of a gateway (40 answer, 8 do the rest)
 _MOST = 48

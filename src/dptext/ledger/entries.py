@@ -19,8 +19,7 @@ from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event, SampledGaussianEv
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit, format_delta, format_epsilon
 
 NO_SUMS = Sums()
-#: Twenty charges of 0.1 are 2 + 1.1e-16 as binary fractions. A limit of 2 admits them.
-TOLERANCE = 1e-12
+TOLERANCE = 1e-12  #: Twenty charges of 0.1 are 2 + 1.1e-16 as binary fractions. A limit of 2 admits them.
 #: An epsilon at delta > 0 over different runs assumes this (docs/decisions/0007).
 PLANNED = "the settings of later runs were not chosen by looking at the outputs of earlier ones"
 

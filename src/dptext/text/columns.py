@@ -15,10 +15,8 @@ from dptext.types import Floats, Singles
 
 VECTOR_FIELD: Final = "embedding"
 Values = Sequence[Scalar] | Sequence[Singles]
-#: Formats whose files hold no vectors.
-WITHOUT_VECTORS: Final = frozenset({Format.CSV, Format.TSV, Format.TEXT})
-#: Formats whose files hold no labels or kept fields.
-TEXTS_ONLY: Final = frozenset({Format.TEXT})
+WITHOUT_VECTORS: Final = frozenset({Format.CSV, Format.TSV, Format.TEXT})  #: Formats whose files hold no vectors
+TEXTS_ONLY: Final = frozenset({Format.TEXT})  #: Formats whose files hold no labels or kept fields
 _DEFAULT: Final = Fields()
 
 

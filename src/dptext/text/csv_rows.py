@@ -11,8 +11,7 @@ from dptext._wording import plural
 from dptext.text.formats import string_fault
 from dptext.text.lines import Bad, BadHeader, Broken, Chunk, RawLine, Row, Table, no_column
 
-#: What parts the columns of files that people have.
-DELIMITERS: Final = (",", ";", "\t", "|")
+DELIMITERS: Final = (",", ";", "\t", "|")  #: What parts the columns of files that people have
 
 
 class _CsvLines:

@@ -74,8 +74,7 @@ def parse_json(text: str | bytes) -> Any:
     raise ValueError("the nesting is too deep")
 
 
-#: What errors advise where a saved model cannot be used.
-SAVE_AGAIN: Final = "Fit and save the model again."
+SAVE_AGAIN: Final = "Fit and save the model again."  #: What errors advise where a saved model cannot be used
 #: What JSON, arrays, weights and the checks of what they hold raise where a file was damaged.
 _DAMAGED = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, EOFError, RuntimeError)
 

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-#: Bytes that are read at once, fewer than in the longest line that can hold a record.
-_BLOCK: Final = 2**18
+_BLOCK: Final = 2**18  #: Bytes that are read at once, fewer than in the longest line that can hold a record
 _BOM: Final = b"\xef\xbb\xbf"
 _NAME: Final = re.compile(r"[^\W\d_][\w.-]*")  # one word: a short text has several
 _LONGEST: Final = 32

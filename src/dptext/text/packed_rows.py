@@ -122,8 +122,7 @@ def plain_scalars(column: Sequence[object]) -> TypeGuard[Sequence[Scalar]]:
     )
 
 
-#: Rows of a chunk at most: equal texts may take a file no bytes.
-_MOST_ROWS: Final = 2**13
+_MOST_ROWS: Final = 2**13  #: Rows of a chunk at most: equal texts may take a file no bytes
 _BUFFER: Final = 2**20  # bytes that are read ahead of a column, which else is read whole
 _FAILED: Final[Any] = object()
 

@@ -176,8 +176,7 @@ _WORD: Final = 8
 #: Bytes of the longest id that is kept as it is, and of the longest that is hashed here.
 _SHORT: Final = 2 * _WORD
 _MIDDLE: Final = 8 * _WORD
-#: Bits of so many bytes.
-_BITS: Final = np.arange(0, 8 * _WORD + 1, 8, dtype=np.uint64)
+_BITS: Final = np.arange(0, 8 * _WORD + 1, 8, dtype=np.uint64)  #: Bits of so many bytes
 _Numbers = Int32s | Integers
 
 
