@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dptext.batch.engines import DatasetPlan, Engine, Here, Progress, Skip
 from dptext.batch.places import Place, State, StateFolder, place_at
@@ -82,22 +82,15 @@ def privatize_dataset(
 
 
 def rehearse_dataset(
-    source: str | Path,
-    target: str | Path,
-    mechanism: Mechanism[str],
-    *,
-    plan: Plan,
-    dataset: DatasetPlan,
-    seed: int | None = None,
-    payment: Payment | None = None,
+    source: str | Path, target: str | Path, mechanism: Mechanism[str], **how: Any
 ) -> tuple[int, tuple[Guarantee, ...], Due | None]:
-    """As `rehearse` for `privatize_dataset`."""
-    run = _prepared(source, target, mechanism, plan, dataset, seed, payment)
+    """As `rehearse` for `privatize_dataset`, with its plan, dataset, seed and payment."""
+    run = _prepared(source, target, mechanism, **how)
     run.check()
     job, due = run.job(secrets.token_bytes(32), "rehearsal"), run.terms.due
     surveyed = [replace(job.survey(i), ids=b"", authors=b"") for i in range(len(run.shards))]
     if due is not None:
-        named = None if plan.fields.subject is None else job.subjects(found.hashes for found in surveyed)
+        named = None if run.plan.fields.subject is None else job.subjects(found.hashes for found in surveyed)
         due.weigh(due.payment.key, named)
     return sum(found.records for found in surveyed), run.terms.promised, due
 

@@ -132,18 +132,15 @@ class LazyGroup(TyperGroup):
         module, _, function = place.partition(":")
         alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
         epilog = f"Example:\n\n{example[0]}" if example else None
-        command = _ending(getattr(import_module(f"dptext.cli.{module}"), function))
-        alone.command(name, help=told, epilog=epilog, context_settings=HELP_NAMES)(command)
+        command: Callable[..., int | None] = getattr(import_module(f"dptext.cli.{module}"), function)
+
+        @functools.wraps(command)
+        def ending(**options: Any) -> None:
+            if code := command(**options):
+                raise typer.Exit(code)
+
+        alone.command(name, help=told, epilog=epilog, context_settings=HELP_NAMES)(ending)
         return typer.main.get_command(alone)  # type: ignore[return-value]  # one of the two
-
-
-def _ending(command: Callable[..., int | None]) -> Callable[..., None]:
-    @functools.wraps(command)
-    def run(**options: Any) -> None:
-        if code := command(**options):
-            raise typer.Exit(code)
-
-    return run
 
 
 INTERNAL_ERROR = 70

@@ -14,18 +14,9 @@ from typing import Annotated, Any, Final
 
 from typer import Argument, Option
 
-from dptext.cli import options
+from dptext.cli import options, privatize_folder
 from dptext.cli.chosen import Wanted, check_label_field
-from dptext.cli.privatize_folder import (
-    Many,
-    Paying,
-    Run,
-    cost,
-    is_dataset,
-    privatize_folder,
-    refuse_for_a_file,
-    rehearsal,
-)
+from dptext.cli.privatize_folder import Many, Paying, Run
 from dptext.cli.terminal import Tell, advising, counted
 from dptext.errors import ConfigError, DPTextError
 from dptext.runs.certificate import certificate_path
@@ -172,9 +163,9 @@ def privatize(
         **form.settings(),
     )
     payment = paying.payment()
-    dataset = is_dataset(source)
+    dataset = privatize_folder.is_dataset(source)
     if not dataset:
-        refuse_for_a_file(many)
+        privatize_folder.refuse_for_a_file(many)
         options.named(options.file_path, source, "IN")
         options.named(options.output_path, target, "OUT")
         beside = certificate or certificate_path(Path(target))
@@ -186,7 +177,7 @@ def privatize(
     check_label_field(fitted_one.spec, label_field, needed=read, copied=(id_field, *plan.fields.keep))
     run = Run(fitted_one, plan, form, payment, seed, dry_run=dry_run, as_json=as_json)
     if dataset:
-        privatize_folder(source, target, run, many.plan(), json_progress=many.json_progress)
+        privatize_folder.privatize_folder(source, target, run, many.plan(), json_progress=many.json_progress)
     else:
         _privatize_file(Path(source), Path(target), run, certificate)
 
@@ -203,11 +194,12 @@ def _privatize_file(source: Path, target: Path, run: Run, certificate: Path | No
             told = [] if took is None else [f"That takes about {max(1, round(took)):,} s{_SHORT}"]
             last = [f"Leaves as it is: {', '.join(plan.reveals)}."]
             if due is not None:
-                last.append(f"{cost(due)} {due.payment.left()}")
+                last.append(f"{privatize_folder.cost(due)} {due.payment.left()}")
             elif payment is not None:
                 last.append("Cost: nothing more, as the charge is in the books already.")
             data: dict[str, Json] = {"seconds": took}
-            print(rehearsal(n_records, promised, due, data if run.as_json else None, told, last), file=out)
+            shown = data if run.as_json else None
+            print(privatize_folder.rehearsal(n_records, promised, due, shown, told, last), file=out)
             return
         total = _count(given, plan.input_format) if sys.stderr.isatty() else None  # a bar has an end, lines have none
         with advising(lambda: _left_there(target, plan, paid=payment is not None)), counted("privatizing") as tell:

@@ -26,20 +26,10 @@ from typing import Self
 
 from dptext import _validate
 from dptext.errors import ConfigError, PrivacyError
-from dptext.ledger import standings
+from dptext.ledger import entries, standings
 from dptext.ledger import statements as rows
 from dptext.ledger.database import WAIT_SECONDS, Database
-from dptext.ledger.entries import (
-    Account,
-    Balance,
-    Charge,
-    in_order,
-    require_name,
-    require_openable,
-    require_within,
-    spent_epsilon,
-    spent_guarantee,
-)
+from dptext.ledger.entries import Account, Balance, Charge
 from dptext.ledger.recomputation import Recomputation, recompute
 from dptext.ledger.requests import Request, events_from_text, terms_from_text
 from dptext.ledger.subjects import HASH_BYTES, Naming, SubjectKey, SubjectsDigest
@@ -116,7 +106,7 @@ class Ledger:
         ConfigError: name, limit or dataset cannot be used, or there is such an account.
         """
         dataset = name if dataset is None else dataset
-        require_openable(name, limit, dataset)
+        entries.require_openable(name, limit, dataset)
         key_check = self._subject_key().check(name) if by_subject else None
         bare = Guarantee(limit.epsilon, limit.delta, limit.unit, limit.relation)
         account = Account(name, dataset, bare, by_subject, _now())
@@ -162,7 +152,7 @@ class Ledger:
         if isinstance(subjects, str):
             raise ConfigError("Expected subjects as a list of names, found one text, whose letters would be charged.")
         key = secrets.token_hex(16) if key is None else key
-        require_name(key=key)
+        entries.require_name(key=key)
         if subjects is None:
             return self._charge(account, request, key, None)
         self.account(account).require_same_meaning(request)
@@ -194,7 +184,7 @@ class Ledger:
 
         Doing so again changes nothing. PrivacyError: there is no such charge, or it paid for another release already.
         """
-        require_name(release=release)
+        entries.require_name(release=release)
         with self._database.writing() as connection:
             row = rows.locked_account(connection, account)
             found = rows.charge(connection, row.id, key)
@@ -219,9 +209,9 @@ class Ledger:
             else:
                 hashed = self._naming(row).hash(subject)
                 candidates = [standings.tally_of(connection, row.id, hashed)]
-        worst = max(candidates, key=lambda own: spent_epsilon([*for_all, *own], found.limit))
-        events, terms = in_order((*for_all, *worst)), terms_from_text(row.terms)
-        spent = spent_guarantee(events, found.limit, terms)
+        worst = max(candidates, key=lambda own: entries.spent_epsilon([*for_all, *own], found.limit))
+        events, terms = entries.in_order((*for_all, *worst)), terms_from_text(row.terms)
+        spent = entries.spent_guarantee(events, found.limit, terms)
         return Balance(found, spent, row.charges, row.subjects, events, terms)
 
     def weigh(self, account: str, request: Request, subjects: Iterable[str] | None = None) -> None:
@@ -239,7 +229,7 @@ class Ledger:
             naming, for_all = self._naming(row), events_from_text(standings.whole(connection, row, row.events))
             own = {standings.tally_of(connection, row.id, naming.hash(name)) for name in subjects}
         if own:
-            require_within(found, [(*for_all, *each) for each in own], request.events)
+            entries.require_within(found, [(*for_all, *each) for each in own], request.events)
 
     def find(self, number: int) -> Charge:
         """The charge of this number; ConfigError where there is none, or a newer dptext wrote it."""

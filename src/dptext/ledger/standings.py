@@ -21,15 +21,7 @@ from dptext.errors import BudgetExceededError, DataError, LedgerError
 from dptext.ledger import statements as rows
 from dptext.ledger.entries import Account, Charge, after_charge, fits, keep_sums, known_sums, require_within, sums_of
 from dptext.ledger.requests import DAMAGED, Request, digest_of, events_from_text, run_lengths, with_events
-from dptext.ledger.schema import (
-    Natural,
-    balances,
-    charged_subjects,
-    earlier_events,
-    requests,
-    subject_balances,
-    tallies,
-)
+from dptext.ledger.schema import Natural, balances, charged_subjects, earlier_events, subject_balances, tallies
 from dptext.ledger.statements import AnyRow, insert_into, once
 from dptext.privacy.composition import Sums
 from dptext.privacy.events import Event
@@ -78,8 +70,7 @@ def write_whole(
     The transaction writes. Without subjects everyone in the account is charged. The errors are those of
     `Ledger.charge`.
     """
-    text, written = rows.written(request)
-    row = rows.locked_account(connection, account, key=key, digest=written)
+    row = rows.locked_account(connection, account, key=key, digest=rows.written(request)[1])
     found = rows.to_account(row)
     found.require_same_meaning(request)
     received = None
@@ -97,7 +88,7 @@ def write_whole(
             if rows.charge(connection, row.id, key) is None:
                 raise
         else:
-            request_id = row.request_id or once(connection, requests, written, text, new=True)
+            request_id = row.request_id or rows.new_request_id(connection, request)
             new = sum(each.subjects for each in affected if each.tally_id is None)
             charge = key, request_id, received is None, *(received or (None, None)), at
             balance = events, rows.merged(row.terms, request.terms), row.charges + 1, row.subjects + new

@@ -192,6 +192,12 @@ def written(request: Request) -> tuple[str, str]:
     return text, digest_of(text)
 
 
+def new_request_id(connection: sa.Connection, request: Request) -> int:
+    """The number of the request's text, which is kept once and was not there when the account was read."""
+    text, digest = written(request)
+    return once(connection, requests, digest, text, new=True)
+
+
 def once(connection: sa.Connection, table: sa.Table, digest: str, text: str, *, new: bool = False) -> int:
     """The number of the row of `requests` or `tallies` with this digest, which is written where there is none yet."""
     find, add = _once(table, connection.dialect.name)

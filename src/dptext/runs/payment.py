@@ -20,16 +20,7 @@ from dptext.ledger.entries import Account, Charge, format_left, spent_epsilon
 from dptext.ledger.requests import Request, Terms
 from dptext.mechanism import Spec, settings
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import (
-    ONE_RECORD,
-    ONE_SPELLING,
-    RECORD_COUNT,
-    Basis,
-    Guarantee,
-    Trust,
-    Unit,
-    format_epsilon,
-)
+from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, RECORD_COUNT, Basis, Guarantee, Unit, format_epsilon
 from dptext.privacy.names import COMPARED
 from dptext.runs.certificate import Charged
 from dptext.sampling.source import Randomness
@@ -102,7 +93,7 @@ def request_for(
             f"Expected a mechanism whose loss is bounded, to charge for it: the basis of {spec.kind} is "
             f"{document.basis.value}{', ' + document.reason if document.reason else ''}."
         )
-    if document.trust is Trust.CENTRAL:
+    if document.trust == "central":
         raise IncomparableError(
             f"Expected a mechanism that saw no private text before this run, to charge for it: {spec.kind} was trained "
             "on private text, and whose it was is not in the books."

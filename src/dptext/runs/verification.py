@@ -17,16 +17,7 @@ from dptext.mechanism import Promise
 from dptext.privacy import accounting
 from dptext.privacy.composition import earlier_epsilon, is_numerical
 from dptext.privacy.events import ApproximateEvent, Event, MetricEvent
-from dptext.privacy.guarantee import (
-    ONE_PERSON,
-    ONE_RECORD,
-    ONE_SPELLING,
-    RECORD_COUNT,
-    WHOLE_FILES,
-    Basis,
-    Guarantee,
-    Unit,
-)
+from dptext.privacy.guarantee import ONE_PERSON, ONE_RECORD, ONE_SPELLING, RECORD_COUNT, WHOLE_FILES, Basis, Guarantee
 from dptext.privacy.names import COMPARED
 from dptext.runs.certificate import MANIFEST, SCHEMA, SCHEMA_OF_EVENTS, Certificate, Manifest, Part, stream_mark
 from dptext.runs.specs import is_synthesis, spec_from_settings, synthesis_from_settings
@@ -122,7 +113,7 @@ def _left_out(certificate: Certificate) -> tuple[str, ...]:
     if not is_synthesis(certificate.settings):
         return ()
     stated = [each for each in certificate.guarantees if each.basis is not Basis.NONE]
-    by_author = any(each.unit is Unit.AUTHOR for each in stated)
+    by_author = any(each.unit == "author" for each in stated)
     assumed = (WHOLE_FILES, ONE_PERSON) if by_author else (WHOLE_FILES,)
     return tuple(text for text in assumed if any(text not in each.assumptions for each in stated))
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from operator import itemgetter
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -114,26 +114,13 @@ def read_records(
             quotes, a file without records. (An iterable may be empty.) HeaderError, where its header is at fault.
         MissingExtraError: If Parquet is to be read and pyarrow is not installed.
     """
+    how: dict[str, Any] = dict(locals())
     if not isinstance(source, str | os.PathLike):
         count(max_characters=max_characters)
         reading = _Reading("the rows", Checks(fields, max_characters, empty_nulls), on_error, on_skip, advice)
         found = reading.records(table_rows(source, needed(fields)))
         return (replace(record, text=without_tags(record.text)) for record in found) if strip_html else found
-    return _records(
-        read_batches(
-            source,
-            fields,
-            format=format,
-            on_error=on_error,
-            on_skip=on_skip,
-            max_characters=max_characters,
-            empty_nulls=empty_nulls,
-            delimiter=delimiter,
-            encoding=encoding,
-            strip_html=strip_html,
-            advice=advice,
-        )
-    )
+    return _records(read_batches(**how))
 
 
 def as_records(
