@@ -79,7 +79,7 @@ def test_parquet_is_that_of_objects(given: Releases, text: bool, label: bool) ->
     def written(what: Releases | list[Release[str]]) -> list[object]:
         file = io.BytesIO()
         keep = tuple(sorted(given.kept.columns))
-        writer = open_writer(file, Format.PARQUET, text=text, vector=given.vectors is not None, label=label, keep=keep)
+        writer = open_writer(file, Format.PARQUET, columns=Columns(text, given.vectors is not None, label, keep))
         try:
             writer.write(what)
         finally:

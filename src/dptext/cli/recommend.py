@@ -44,11 +44,7 @@ _DELTA: Final = 1e-5  # of the measured splits
 _LEAST: Final = 0.5  # epsilon of them
 
 
-class Of(StrEnum):
-    """What is released."""
-
-    TEXTS = "texts"
-    CORPUS = "corpus"
+Of = StrEnum("Of", ["TEXTS", "CORPUS"])  # what is released
 
 
 def recommend(

@@ -235,9 +235,7 @@ def held(path: Path, what: str) -> Iterator[None]:
         os.close(lock)
 
 
-def publish(
-    file: BinaryIO, partial: str | os.PathLike[str], path: str | os.PathLike[str], *, force: bool = False
-) -> None:
+def publish(file: BinaryIO, partial: Path, path: Path, *, force: bool = False) -> None:
     """Put a complete file, open at `partial`, in its place: write it to the disk, close it, rename it.
 
     Both lie in one folder. After this returns, the file survives a loss of power. It keeps its mode. ConfigError: the
@@ -247,8 +245,8 @@ def publish(
     with writing(path):
         to_disk(file)
         file.close()
-        Path(partial).replace(path)
-    sync_folder(Path(path).parent)
+        partial.replace(path)
+    sync_folder(path.parent)
 
 
 def to_disk(file: IO[bytes]) -> None:

@@ -12,10 +12,10 @@ import itertools
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from json.encoder import encode_basestring
 from pathlib import Path
-from typing import Any, BinaryIO, Final, assert_never, cast
+from typing import BinaryIO, Final, assert_never, cast
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from dptext.text.packed_rows import PlainTexts, load_pyarrow
 from dptext.text.records import Release
 from dptext.types import Singles
 
+Block = Sequence[Release[str]]
 APPENDABLE: Final = frozenset({Format.JSONL, Format.CSV, Format.TSV, Format.TEXT})
 """Formats whose files may be cut after any batch and continued; a Parquet file is unreadable until it is closed."""
 _TEXTS: Final = Columns()
@@ -35,12 +36,7 @@ _JSON: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
 def encode_batch(
-    releases: Sequence[Release[str]],
-    format: Format,
-    columns: Columns = _TEXTS,
-    *,
-    compressed: bool = False,
-    header: bool = False,
+    releases: Block, format: Format, columns: Columns = _TEXTS, *, compressed: bool = False, header: bool = False
 ) -> bytes:
     r"""A batch as bytes that may stand alone or follow those of another batch; with `header` it begins a file.
 
@@ -126,7 +122,7 @@ class _AppendingWriter:
     def __post_init__(self) -> None:
         self.columns.names(self.format)
 
-    def write(self, releases: Sequence[Release[str]], /) -> None:
+    def write(self, releases: Block, /) -> None:
         data = encode_batch(releases, self.format, self.columns, compressed=self.compressed, header=self.header)
         self.columns = self.columns.after(releases)
         self.header = False
@@ -153,7 +149,7 @@ class _ParquetWriter:
         )
         self._writer = parquet.ParquetWriter(file, self._schema)
 
-    def write(self, releases: Sequence[Release[str]], /) -> None:
+    def write(self, releases: Block, /) -> None:
         values = map(_cells, self._columns.values(releases))
         self._columns = self._columns.after(releases)
         columns = [self._arrow.array(column, kind) for column, kind in zip(values, self._schema.types, strict=True)]
@@ -195,13 +191,7 @@ def require_csv(format: Format, *, safe_csv: bool) -> None:
 
 
 def open_writer(
-    file: BinaryIO,
-    format: Format,
-    *,
-    compressed: bool = False,
-    header: bool = True,
-    columns: Columns = _TEXTS,
-    **others: Any,
+    file: BinaryIO, format: Format, *, compressed: bool = False, header: bool = True, columns: Columns = _TEXTS
 ) -> ReleaseWriter:
     """A writer of releases on an open binary file, which the caller flushes to the disk and closes.
 
@@ -210,10 +200,9 @@ def open_writer(
 
     A file of a format in ``APPENDABLE`` may be cut later at the size that it has after any ``write``. To go on there,
     open the file for appending and give ``header=False`` unless the size is 0. A new CSV file gets its header with the
-    first batch. `others` are settings of `Columns` that replace those of `columns`. ConfigError: the columns are
-    impossible, Parquet is to be gzipped or continued, or `safe_csv` is set for another format than CSV.
+    first batch. ConfigError: the columns are impossible, Parquet is to be gzipped or continued, or `safe_csv` is set
+    for another format than CSV.
     """
-    columns = replace(columns, **others)
     require_csv(format, safe_csv=columns.safe_csv)
     if format is not Format.PARQUET:
         return _AppendingWriter(file, format, columns, compressed, header)
@@ -222,7 +211,6 @@ def open_writer(
     return _ParquetWriter(file, columns)
 
 
-Block = Sequence[Release[str]]
 _BLOCK_RELEASES: Final = 1024
 _BLOCK_CHARACTERS: Final = 8_000_000
 _CHARACTERS_PER_NUMBER: Final = 32  # a float of a tuple takes as many bytes
