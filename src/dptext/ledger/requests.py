@@ -162,11 +162,6 @@ def entries(text: str) -> tuple[str, ...]:
     return tuple(_listed(text).replace("},{", "}\n{").split("\n")) if text != "[]" else ()
 
 
-def run_lengths(text: str) -> int:
-    """How many there are in a text of `events_to_text`."""
-    return text.count(_COUNT)
-
-
 def _listed(text: str) -> str:
     if text != "[]" and not (text.startswith("[{") and text.endswith("}]")):
         raise LedgerError(DAMAGED)

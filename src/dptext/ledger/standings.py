@@ -20,7 +20,7 @@ from dptext._wording import plural
 from dptext.errors import BudgetExceededError, DataError, LedgerError
 from dptext.ledger import statements as rows
 from dptext.ledger.entries import Account, Charge, after_charge, fits, keep_sums, known_sums, require_within, sums_of
-from dptext.ledger.requests import DAMAGED, Request, digest_of, events_from_text, run_lengths, with_events
+from dptext.ledger.requests import DAMAGED, Request, digest_of, entries, events_from_text, with_events
 from dptext.ledger.schema import Natural, balances, charged_subjects, earlier_events, subject_balances, tallies
 from dptext.ledger.statements import AnyRow, insert_into, once
 from dptext.privacy.composition import Sums
@@ -123,7 +123,7 @@ def _earlier_sums(connection: sa.Connection, row: AnyRow) -> Sums | None:
 
 def _fold(connection: sa.Connection, row: AnyRow, recent: str) -> None:
     """Put the recent events of a balance, which is locked, among the earlier ones if they have become many."""
-    if run_lengths(recent) <= _MOST_RECENT:
+    if len(entries(recent)) <= _MOST_RECENT:
         return
     text = whole(connection, row, recent)
     digest = digest_of(text)
