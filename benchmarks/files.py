@@ -40,6 +40,7 @@ from dptext.runs.files import privatize_file
 from dptext.runs.plan import Plan
 from dptext.sampling.randomness import secure
 from dptext.text.batches import Kept, Releases
+from dptext.text.columns import Columns
 from dptext.text.formats import Format, string_fault
 from dptext.text.reading import read_batches
 from dptext.text.records import Fields, Record, Release
@@ -141,7 +142,7 @@ def writing(source: Path) -> bool:
     releases = Releases(ids, texts, labels, Kept({}, len(ids)), None)
 
     def ours() -> None:
-        writer = open_writer(io.BytesIO(), Format.PARQUET, label=True)
+        writer = open_writer(io.BytesIO(), Format.PARQUET, columns=Columns(label=True))
         for start in range(0, len(ids), BLOCK):
             writer.write(releases[start : start + BLOCK])
         writer.close()

@@ -28,8 +28,8 @@ import sqlalchemy as sa
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from dptext.ledger.books import Ledger
+from dptext.ledger.entries import spent_epsilon
 from dptext.ledger.requests import Request, events_to_text
-from dptext.ledger.spending import spent_epsilon
 from dptext.ledger.subjects import SubjectKey
 from dptext.privacy.events import Event, GaussianEvent, PureEvent, TopKEvent
 from dptext.privacy.guarantee import Guarantee, Relation, Unit

@@ -6,8 +6,8 @@ from . import testing as testing
 from . import utility as utility
 from .audits import bounds as bounds
 from .batch.corpora import synthesize_dataset as synthesize_dataset
-from .batch.plans import DatasetPlan as DatasetPlan
-from .batch.plans import Workers as Workers
+from .batch.engines import DatasetPlan as DatasetPlan
+from .batch.engines import Workers as Workers
 from .batch.runs import privatize_dataset as privatize_dataset
 from .embeddings.vector_files import load_word_vectors as load_word_vectors
 from .embeddings.vectors import WordVectors as WordVectors

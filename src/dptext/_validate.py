@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from dptext.errors import ConfigError
 
-#: Nobody has more texts, coordinates or runs.
-_LARGEST_COUNT = 10**12
+_LARGEST_COUNT = 10**12  #: Nobody has more texts, coordinates or runs
 
 
 def _refuse(name: str, value: object, condition: str) -> ConfigError:

@@ -1,6 +1,7 @@
-"""Numbers with their nouns, for messages, and tables in plain text."""
+"""Numbers with their nouns, for messages, tables in plain text, and what a notebook shows: plain HTML, all escaped."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from html import escape
 
 
 def plural(n: int, noun: str) -> str:
@@ -19,3 +20,17 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[s
         "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |"
         for line in (head, ["-" * width for width in widths], *rows)
     ]
+
+
+def html_table(names: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:
+    """A table with a heading for each name; white space in cells is kept."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    cell = '<td style="white-space: pre-wrap; text-align: left">'
+    body = "".join(f"<tr>{''.join(f'{cell}{escape(str(value))}</td>' for value in row)}</tr>" for row in rows)
+    return f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def html_text(text: str) -> str:
+    """Plain text as paragraphs, parted where lines are empty."""
+    lines = escape(text).replace("\n\n", "</p><p>").replace("\n", "<br>")
+    return f"<p>{lines}</p>"

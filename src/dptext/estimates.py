@@ -25,8 +25,7 @@ from dptext.errors import ConfigError
 MAX_TRIALS = 10**9
 _MIN_ALPHA, _MAX_ALPHA = 1e-100, 0.5
 _TOLERANCE = 1e-10
-# Each bound moves outwards once more, by ten times the tolerance, for the rounding of the tail.
-_TAIL_SLACK = 1e-9
+_TAIL_SLACK = 1e-9  # Each bound moves outwards once more, by ten times the tolerance, for the rounding of the tail
 _FLOAT_SLACK = 1e-15  # some ulps, for the closed forms at 0 and n
 
 

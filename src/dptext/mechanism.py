@@ -40,34 +40,22 @@ class Learns(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What a spec with these settings learns from, reads and releases: declared by the spec, guessed by nobody.
+    """What a spec with these settings learns from, reads and releases: declared by the spec, guessed by nobody."""
 
-    Attributes:
-        learns: the texts that `fit` learns from.
-        takes_pool: whether `fit` takes public candidates as `pool`.
-        trains: whether `fit` takes a callback `on_progress` (see `FitProgress`), because it takes long.
-        labels: the public set of the labels that are privatized; releases carry labels if there are any.
-        reads_labels: whether the label of a private record is read.
-        learns_labels: whether `fit` reads labels of public records, where releases carry none.
-        releases_text: whether releases carry text.
-        releases_vectors: whether releases carry vectors.
-        keeps_words: whether words leave as they are because the settings ask for it. Such a spec states no pure
-            epsilon.
-        trust: who sees private text besides its owner: nobody (local), or whoever trains (central).
-        refits: the settings that training does not read. `Refits.refit` takes a training over between specs that
-            differ in these alone. A setting that is not named here counts as read.
-    """
-
-    learns: Learns = Learns.PUBLIC
-    takes_pool: bool = False
-    trains: bool = False
+    learns: Learns = Learns.PUBLIC  #: the texts that `fit` learns from
+    takes_pool: bool = False  #: whether `fit` takes public candidates as `pool`
+    trains: bool = False  #: whether `fit` takes a callback `on_progress` (see `FitProgress`), because it takes long
+    #: the public set of the labels that are privatized; releases carry labels if there are any
     labels: tuple[str, ...] = ()
-    reads_labels: bool = False
-    learns_labels: bool = False
-    releases_text: bool = True
-    releases_vectors: bool = False
+    reads_labels: bool = False  #: whether the label of a private record is read
+    learns_labels: bool = False  #: whether `fit` reads labels of public records, where releases carry none
+    releases_text: bool = True  #: whether releases carry text
+    releases_vectors: bool = False  #: whether releases carry vectors
+    #: whether words leave as they are because the settings ask for it. Such a spec states no pure epsilon.
     keeps_words: bool = False
-    trust: Trust = Trust.LOCAL
+    trust: Trust = Trust.LOCAL  #: who sees private text besides its owner: nobody (local), or whoever trains (central)
+    #: the settings that training does not read. `Refits.refit` takes a training over between specs that differ in
+    #: these alone. A setting that is not named here counts as read.
     refits: frozenset[str] = frozenset()
 
     @property

@@ -68,21 +68,13 @@ def violations_figure(rows: Sequence[Violations], path: Place) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Lower bounds on epsilon of one mechanism, by the number of runs.
+    """Lower bounds on epsilon of one mechanism, by the number of runs."""
 
-    Attributes:
-        name: of the mechanism.
-        trials: runs on each input.
-        bounds: the bound that so many runs gave.
-        ceilings: the largest bound that so many runs can give.
-        claimed: epsilon; infinite where nothing is claimed.
-    """
-
-    name: str
-    trials: tuple[int, ...]
-    bounds: tuple[float, ...]
-    ceilings: tuple[float, ...]
-    claimed: float
+    name: str  #: of the mechanism
+    trials: tuple[int, ...]  #: runs on each input
+    bounds: tuple[float, ...]  #: the bound that so many runs gave
+    ceilings: tuple[float, ...]  #: the largest bound that so many runs can give
+    claimed: float  #: epsilon; infinite where nothing is claimed
 
 
 def bounds_figure(curves: Sequence[Bounds], path: Place) -> None:
@@ -112,8 +104,7 @@ def bounds_figure(curves: Sequence[Bounds], path: Place) -> None:
         legend_below(figure)
 
 
-#: Rates that a log scale cannot show are drawn at this one.
-_LEAST_RATE: Final = 1e-3
+_LEAST_RATE: Final = 1e-3  #: Rates that a log scale cannot show are drawn at this one
 
 
 def roc_figure(curves: Mapping[str, Roc], path: Place) -> None:

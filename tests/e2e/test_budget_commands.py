@@ -142,7 +142,7 @@ def test_named_subjects_pay_for_themselves(tmp_path: Path, source: Path, spec: P
         (["budget", "show", "--ledger", "mysql://u:hush@h/d"], "postgresql+psycopg://"),
         (["privatize", "in", "out", "-m", "word_metric", "-s", "epsilon=1", "--ledger", "b.db"], "--account"),
         (["privatize", "in", "out", "-m", "word_metric", "-s", "epsilon=1", "--account", "a"], "--ledger"),
-        (["privatize", "in", "out", "-m", "word_metric", "--set", "epsilon=1", "--subject-field", "a"], "ledger"),
+        (["privatize", "in", "out.csv", "-m", "word_metric", "-s", "epsilon=1", "--subject-field", "a"], "ledger"),
     ],
 )
 def test_mistakes_are_told(arguments: list[str], told: str, tmp_path: Path) -> None:

@@ -114,9 +114,7 @@ def test_a_closed_stream_is_no_place_for_files(tmp_path: Path, files: list[str])
 def test_a_full_disk_behind_stdout_is_an_error(tmp_path: Path, files: list[str]) -> None:
     done = shell([*RUN, *files], "> /dev/full", tmp_path)
     assert done.returncode == 2
-    assert done.stderr == (
-        "dptext: Cannot print the result: No space left on device. Whatever files were written are whole.\n"
-    )
+    assert done.stderr == ("dptext: Cannot print the result: No space left on device. Written files are whole.\n")
     assert shell([*RUN, "explain", "\u00f6ut.jsonl"], "2> /dev/full", tmp_path).returncode == 0
 
 

@@ -11,11 +11,10 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from dptext.cli.app import app
-from dptext.cli.config import config
-from dptext.text.html import without_tags
+from dptext.cli.app import app, config
 from dptext.text.records import Record
 from dptext.text.samples import SAMPLE_LABELS, sample_records
+from dptext.text.tokens import without_tags
 
 #: By command: what it is asked besides the files.
 COMMANDS = {"fidelity": [], "classification": ["--test", "test.dat"], "balance": []}

@@ -22,7 +22,7 @@ from ledger_processes import (
 )
 
 from dptext.ledger.books import Ledger
-from dptext.ledger.spending import TOLERANCE
+from dptext.ledger.entries import TOLERANCE
 
 #: So many processes charge at once, and in `make test-all` as many as can be.
 FEW, MANY = 20, 50

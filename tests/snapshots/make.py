@@ -203,13 +203,15 @@ def ledgers() -> str:
             {"kind": "deep_candidate", "epsilon": 0.1, "max_sentences": 5},
         ):
             spec = dp.spec_from_settings(values)
-            _, asked = dp.Payment(ledger, "texts").request(spec, randomness=dp.randomness.secure())
+            asked = dp.Payment(ledger, "texts").due(spec, randomness=dp.randomness.secure()).request
             ledger.charge("texts", asked, key=spec.kind)
         ledger.settle("texts", "label_only", "ab" * 32)
         gaussian = dp.spec_from_settings({"kind": "adept", "epsilon": 1.0, "noise": "gaussian", "delta": 1e-6})
         for key, subjects in (("first", ["Anna", "Bert", "Anna"]), ("second", ["bert ", "Carl"]), ("third", None)):
-            _, asked = dp.Payment(ledger, "people").request(
-                gaussian, randomness=dp.randomness.secure(), max_per_author=2, by_subject=subjects is not None
+            asked = (
+                dp.Payment(ledger, "people")
+                .due(gaussian, randomness=dp.randomness.secure(), max_per_author=2, by_subject=subjects is not None)
+                .request
             )
             assert isinstance(asked, Request)
             ledger.charge("people", asked, key=key, subjects=subjects)

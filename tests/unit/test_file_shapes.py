@@ -23,10 +23,10 @@ from dptext.runs.files import privatize_file
 from dptext.runs.plan import Plan, State, draft_path, state_path
 from dptext.runs.results import privatize
 from dptext.sampling.randomness import secure, seeded
-from dptext.text import releases
+from dptext.text import writers
 from dptext.text.formats import Format
 from dptext.text.records import Record, Release
-from dptext.text.releases import blocks
+from dptext.text.writers import blocks
 from vectored import VectorWords
 from vectors import WORDS
 
@@ -81,7 +81,7 @@ def test_one_short_text_among_long_ones_does_not_show_in_the_file(
 
 
 def test_a_block_ends_by_number_or_by_what_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(releases, "_BLOCK_CHARACTERS", 100)
+    monkeypatch.setattr(writers, "_BLOCK_CHARACTERS", 100)
     made = [
         *(Release(str(i), "a") for i in range(5)),
         Release("5", "b" * 100),
@@ -131,7 +131,7 @@ class Dying:
 def test_a_killed_run_gives_the_same_blocks(tmp_path: Path, mechanism, name: str, monkeypatch) -> None:
     """Computed batches of every length, blocks by number and by size, a kill at any record: one file."""
     monkeypatch.setattr(pipeline, "_BATCH_CHARACTERS", 90)
-    monkeypatch.setattr(releases, "_BLOCK_CHARACTERS", 200)
+    monkeypatch.setattr(writers, "_BLOCK_CHARACTERS", 200)
     texts = [" ".join(WORDS[i : i + (60 if i % 9 == 2 else 3)]) for i in range(40)]
     source, whole = write(tmp_path / "in.jsonl", texts), tmp_path / "whole" / name
     whole.parent.mkdir()
@@ -201,7 +201,7 @@ def test_what_is_in_memory_is_a_block_and_a_computed_batch(
 
 
 def test_vectors_end_blocks_too(tmp_path: Path, vectors: Path, monkeypatch) -> None:
-    monkeypatch.setattr(releases, "_BLOCK_CHARACTERS", 32 * 6 * 3)  # three vectors of six numbers
+    monkeypatch.setattr(writers, "_BLOCK_CHARACTERS", 32 * 6 * 3)  # three vectors of six numbers
     mechanism = VectorWords(epsilon=3.0, vectors=str(vectors), n_words=300, output="embedding").fit()
     source = write(tmp_path / "in.jsonl", [" ".join(WORDS[: 1 + i]) for i in range(10)])
     privatize_file(source, tmp_path / "out.parquet", mechanism)

@@ -428,7 +428,7 @@ def test_a_rehearsal_takes_a_key_as_the_run_would(tmp_path: Path, source: Path, 
     with pytest.raises(KeyboardInterrupt):
         privatize_file(source, out, mechanism, **given)
     mechanism.fail = False
-    _ = Payment(ledger, "texts").charge(payment.request(mechanism.spec, randomness=secure())[1], "two")  # 2 are left
+    payment.due(mechanism.spec, randomness=secure()).charge("two", None)  # 2 are left
     for plan in (Plan(force=True), Plan(resume=True)):
         n_records, _, due = rehearse(source, out, mechanism, plan=plan, **given)
         assert (n_records, due) == (30, None)  # the charge is there
@@ -488,7 +488,7 @@ def test_the_terms_of_a_charge_by_name_say_how_names_are_compared(
         assert said in charge.request.terms.assumptions
         spent = ledger.balance(account).spent
         assert (said in spent.assumptions, spent.basis) == (True, Basis.CONDITIONAL)
-    _, request = Payment(ledger, "texts").request(mechanism.spec, randomness=secure())
+    request = Payment(ledger, "texts").due(mechanism.spec, randomness=secure()).request
     assert not any("names are" in assumption for assumption in request.terms.assumptions)
 
 

@@ -23,7 +23,7 @@ from dptext.runs.streaming import guarantees
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.batches import Batch
 from dptext.text.records import Fields, Record, Release
-from dptext.text.releases import write_releases
+from dptext.text.writers import write_releases
 from vectored import VectorWords, vector_of
 from vectors import WORDS, sentences
 

@@ -20,14 +20,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dptext.errors import DataError
-from dptext.text import csv_rows, ids, lines, packed_rows
+from dptext.text import csv_rows, lines, packed_rows, row_checks
 from dptext.text import rows as file_rows
 from dptext.text.batches import Batch, groups
 from dptext.text.csv_rows import csv_chunks
 from dptext.text.formats import is_scalar, string_fault
 from dptext.text.lines import Bad, Broken, blocks_of, lines_of
-from dptext.text.packed_rows import values_of
-from dptext.text.plain_texts import PlainTexts, plain_scalars, plain_texts
+from dptext.text.packed_rows import PlainTexts, plain_scalars, plain_texts, values_of
 from dptext.text.reading import OnError, read_batches, read_records
 from dptext.text.records import Fields, Record
 from dptext.text.row_checks import Checks, batch_of
@@ -280,8 +279,8 @@ def test_ids_are_refused_where_one_was_used(parts: list[list[str]], random: bool
     seen = set[str]()
     with pytest.MonkeyPatch.context() as patch:
         if not random:  # all keys want few slots
-            patch.setattr(ids, "_random", lambda *shape: np.ones(shape, np.uint64))
-        known = ids.Ids()
+            patch.setattr(row_checks, "_random", lambda *shape: np.ones(shape, np.uint64))
+        known = row_checks.Ids()
         for part in parts:
             wanted = [id_ not in seen and id_ not in part[:place] for place, id_ in enumerate(part)]
             column = PlainTexts.of(pa.array(part, pa.string())) if of_arrow else part
@@ -295,7 +294,7 @@ def test_many_ids_take_less_memory_than_a_set(rise: bool) -> None:
     numbers = np.arange(200_000) if rise else np.random.default_rng(0).permutation(200_000)
     parts = [[f"{number:014d}" for number in part] for part in numbers.reshape(20, -1).tolist()]
     tracemalloc.start()
-    known = ids.Ids()
+    known = row_checks.Ids()
     assert all(known.fresh(part).all() for part in parts)
     assert tracemalloc.get_traced_memory()[0] < 60 * 200_000
     tracemalloc.stop()

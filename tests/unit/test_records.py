@@ -26,15 +26,14 @@ from hypothesis import strategies as st
 
 from dptext.errors import BrokenFileError, ConfigError, DataError, MissingExtraError
 from dptext.text import files
-from dptext.text import releases as module
+from dptext.text import writers as module
 from dptext.text.columns import Columns
 from dptext.text.files import create_private
 from dptext.text.formats import READ_ONLY, Format, detect_format, is_compressed
 from dptext.text.inputs import file_error
 from dptext.text.reading import MAX_CHARACTERS, OnError, read_records
 from dptext.text.records import Fields, Record, Release
-from dptext.text.releases import write_releases
-from dptext.text.writers import APPENDABLE, encode_batch, open_writer
+from dptext.text.writers import APPENDABLE, encode_batch, open_writer, write_releases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -930,7 +929,7 @@ def test_columns() -> None:
         with pytest.raises(ConfigError, match="plain text"):
             release_columns(Format.TEXT, label=label, keep=keep)
         with pytest.raises(ConfigError, match="plain text"):
-            open_writer(io.BytesIO(), Format.TEXT, label=label, keep=keep)
+            open_writer(io.BytesIO(), Format.TEXT, columns=Columns(label=label, keep=keep))
 
 
 def test_a_kept_label_is_written_as_it_is() -> None:
@@ -1228,7 +1227,7 @@ def test_columns_with_vectors() -> None:
         with pytest.raises(ConfigError, match="text=True or vector=True"):
             release_columns(kind, text=False, label=True)
     for kind in (Format.CSV, Format.TEXT):
-        for act in (release_columns, lambda kind, **which: open_writer(io.BytesIO(), kind, **which)):
+        for act in (release_columns, lambda kind, **which: open_writer(io.BytesIO(), kind, columns=Columns(**which))):
             with pytest.raises(ConfigError, match="Write Parquet or JSON Lines"):
                 act(kind, vector=True)
 
@@ -1269,7 +1268,7 @@ def test_vectors_that_do_not_fit_stop_the_writing(
     tmp_path: Path, release: Any, kind: type[Exception], kind_of_file: Format
 ) -> None:
     good = Release("0", "good", vector=(0.5, 0.25))
-    writer = open_writer(io.BytesIO(), kind_of_file, vector=True)
+    writer = open_writer(io.BytesIO(), kind_of_file, columns=Columns(vector=True))
     with pytest.raises(kind, match="Release 2 of the batch") as caught:
         writer.write([good, release])
     assert_private(caught.value)
@@ -1288,10 +1287,10 @@ def test_nothing_is_left_out_silently(kind: Format) -> None:
         open_writer(io.BytesIO(), kind).write([release])
     assert_private(caught.value)
     with pytest.raises(ConfigError, match="has a text, and text=False") as caught:
-        open_writer(io.BytesIO(), kind, text=False, vector=True).write([release])
+        open_writer(io.BytesIO(), kind, columns=Columns(text=False, vector=True)).write([release])
     assert_private(caught.value)
     with pytest.raises(ConfigError, match="has no vector, and vector=True") as caught:
-        open_writer(io.BytesIO(), kind, vector=True).write([Release("0", CANARY)])
+        open_writer(io.BytesIO(), kind, columns=Columns(vector=True)).write([Release("0", CANARY)])
     assert_private(caught.value)
 
 
@@ -1318,13 +1317,13 @@ def test_a_planted_writer_that_drops_or_bends_vectors_is_noticed(
 
 @pytest.mark.parametrize("kind", [Format.JSONL, Format.PARQUET])
 def test_all_batches_have_vectors_of_one_length(kind: Format) -> None:
-    writer = open_writer(io.BytesIO(), kind, vector=True)
+    writer = open_writer(io.BytesIO(), kind, columns=Columns(vector=True))
     writer.write([])
     writer.write([Release("0", "a", vector=(0.5, 0.25))])
     with pytest.raises(DataError, match=r"Release 1 of the batch .* another length than the first"):
         writer.write([Release("1", "a", vector=(0.5,))])
     if kind in APPENDABLE:
-        again = open_writer(io.BytesIO(), kind, vector=True, header=False, dim=2)
+        again = open_writer(io.BytesIO(), kind, header=False, columns=Columns(vector=True, dim=2))
         with pytest.raises(DataError, match="another length"):
             again.write([Release("1", "a", vector=(0.5,))])
         again.write([Release("1", "a", vector=(0.5, 0.5))])
@@ -1334,7 +1333,7 @@ def test_all_batches_have_vectors_of_one_length(kind: Format) -> None:
 def test_files_with_vectors_can_be_cut_and_continued(compressed: bool) -> None:
     batches = [[Release(f"{b}{i}", "é", vector=(b / 3, i / 7)) for i in range(b + 1)] for b in range(3)]
     file = io.BytesIO()
-    writer = open_writer(file, Format.JSONL, compressed=compressed, vector=True)
+    writer = open_writer(file, Format.JSONL, compressed=compressed, columns=Columns(vector=True))
     sizes = [0]
     for batch in batches:
         writer.write(batch)
@@ -1343,7 +1342,11 @@ def test_files_with_vectors_can_be_cut_and_continued(compressed: bool) -> None:
         part = io.BytesIO(file.getvalue()[:size])
         part.seek(0, io.SEEK_END)
         writer = open_writer(
-            part, Format.JSONL, compressed=compressed, header=size == 0, vector=True, dim=2 if done else 0
+            part,
+            Format.JSONL,
+            compressed=compressed,
+            header=size == 0,
+            columns=Columns(vector=True, dim=2 if done else 0),
         )
         for batch in batches[done:]:
             writer.write(batch)

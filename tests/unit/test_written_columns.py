@@ -27,8 +27,7 @@ from dptext.text.columns import Columns
 from dptext.text.formats import Format
 from dptext.text.reading import read_records
 from dptext.text.records import Fields, Record, Release
-from dptext.text.releases import blocks
-from dptext.text.writers import encode_batch, open_writer
+from dptext.text.writers import blocks, encode_batch, open_writer
 
 LABELS = ("travel", "money")
 words = st.text(st.sampled_from("a ,\"'=\n\r\x00\ud800é\u2028%{}"), max_size=5)
@@ -80,7 +79,7 @@ def test_parquet_is_that_of_objects(given: Releases, text: bool, label: bool) ->
     def written(what: Releases | list[Release[str]]) -> list[object]:
         file = io.BytesIO()
         keep = tuple(sorted(given.kept.columns))
-        writer = open_writer(file, Format.PARQUET, text=text, vector=given.vectors is not None, label=label, keep=keep)
+        writer = open_writer(file, Format.PARQUET, columns=Columns(text, given.vectors is not None, label, keep))
         try:
             writer.write(what)
         finally:

@@ -10,11 +10,10 @@ from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from dptext._wording import markdown_table
+from dptext._wording import html_text, markdown_table
 from dptext.audits.subjects import OnCount, untold
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson
-from dptext.notebook import html_text
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit, format_delta, format_epsilon
 from dptext.sampling.bootstrap import bootstrap_mean
 from dptext.types import Floats, Json, as_json

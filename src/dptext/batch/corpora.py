@@ -6,7 +6,9 @@ dies, its task is done again, and what it said before is not there.
 
 Answers, the numbers of records among them, are sealed to a key pair of the run, as a cluster keeps them and may write
 them to its disks; what is asked names files and places in them alone. Whoever watches the workers still sees how much
-they do: a task for each 16,384 records of a file, the lengths of answers as powers of two, and their time.
+they do: a task for each 16,384 records of a file, the lengths of answers as powers of two, and their time. As the base
+mode of HPKE (RFC 9180), each answer is encrypted under a key of its own, agreed on by X25519 between a key pair of the
+answer and the public key of the run.
 """
 
 from __future__ import annotations
@@ -16,15 +18,19 @@ import io
 import json
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from dptext.batch.engines import Engine, Here
-from dptext.batch.plans import Workers
-from dptext.batch.sealing import Recipient, sealed
+from dptext.batch.engines import Engine, Here, Workers
 from dptext.batch.shards import Shard, read, shards_of
 from dptext.batch.work import Rest
 from dptext.errors import DPTextError
@@ -40,29 +46,20 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.sampling.source import Randomness
     from dptext.synthesis.spec import Fitted
 
-#: Records of a task: what is answered of them is in memory at once.
-_TOGETHER: Final = 16_384
+_TOGETHER: Final = 16_384  #: Records of a task: what is answered of them is in memory at once
 _PROBED: Final = 32  # public texts whose points tell how a computer rounds
 _ARRAYS: Final = ("labels", "points", "unlike")  # of a reading, in its order
 
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class PrivateShards(Private):
-    """A private corpus of many files; `source` says where they are.
+    """A private corpus of many files; `source` says where they are."""
 
-    Attributes:
-        shards: the files.
-        plan: how they are read.
-        options: of fsspec.
-        engine: who reads them.
-        counts: the number of records of each file, once it was read.
-    """
-
-    shards: tuple[Shard, ...]
-    plan: Plan
-    options: Mapping[str, Any] = field(default_factory=dict)
-    engine: Engine = field(default_factory=Here)
-    counts: tuple[int, ...] = ()
+    shards: tuple[Shard, ...]  #: the files
+    plan: Plan  #: how they are read
+    options: Mapping[str, Any] = field(default_factory=dict)  #: of fsspec
+    engine: Engine = field(default_factory=Here)  #: who reads them
+    counts: tuple[int, ...] = ()  #: the number of records of each file, once it was read
 
     def found(self) -> Iterator[Batch]:
         """The records of all files that can be read, one file after the other."""
@@ -98,25 +95,18 @@ class _Corpus:
         """See `ReadsItself`."""
         private, to = self.private, Recipient()
         reader = Reader(private.apart, to.public, space, tuple(labels), _rounding(space))
-        places = [
-            (number, start, start + _TOGETHER)
-            for number, n in enumerate(private.counts)
-            for start in range(0, n, _TOGETHER)
-        ]
+        files = ((number, range(0, n, _TOGETHER)) for number, n in enumerate(private.counts))
+        places = [(number, start, start + _TOGETHER) for number, starts in files for start in starts]
         for i, answer in untold(private.engine.answers(reader, [("read", place) for place in places])):
             yield from _unpacked(to.opened(answer, _about(*places[i])))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Counting:
-    """Counts the records of files. Every worker knows its fields, and whoever keeps it between them does.
-
-    Attributes:
-        to: the public key that answers are sealed to.
-    """
+    """Counts the records of files. Every worker knows its fields, and whoever keeps it between them does."""
 
     private: PrivateShards
-    to: bytes
+    to: bytes  #: the public key that answers are sealed to
 
     def count(self, number: int) -> bytes:
         """How many records of a file can be read, sealed."""
@@ -218,3 +208,45 @@ def synthesize_dataset(
         engine=engine,
     )
     return run(private, fitted, payment=payment, randomness=randomness, settled=settled)
+
+
+_NONCE: Final = bytes(12)  # each key encrypts one answer
+_KEY: Final = 32  # bytes
+_SIZE: Final = 8  # bytes of a length
+_LEAST: Final = 1 << 12  # bytes of a padded answer
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Recipient:
+    """Whoever answers are sealed for. It cannot be serialised: a worker gets its public key alone."""
+
+    _private: X25519PrivateKey = field(default_factory=X25519PrivateKey.generate)
+
+    @property
+    def public(self) -> bytes:
+        """The public key, 32 bytes."""
+        return self._private.public_key().public_bytes_raw()
+
+    def opened(self, sealed: bytes, about: bytes) -> bytes:
+        """What was sealed about this; DPTextError where it is of something else, or of somebody else's key."""
+        sent, padded = sealed[:_KEY], None
+        with suppress(InvalidTag, ValueError):
+            key = _derived(self._private.exchange(X25519PublicKey.from_public_bytes(sent)), sent + self.public)
+            padded = ChaCha20Poly1305(key).decrypt(_NONCE, sealed[_KEY:], about)
+        if padded is None:
+            raise DPTextError("A worker answered what was not asked for. Nothing is released.")
+        return padded[_SIZE : _SIZE + int.from_bytes(padded[:_SIZE], "big")]
+
+
+def sealed(data: bytes, public: bytes, about: bytes) -> bytes:
+    """The data for the holder of this public key, about what was asked; padded to a power of two."""
+    own = X25519PrivateKey.generate()
+    sent = own.public_key().public_bytes_raw()
+    key = _derived(own.exchange(X25519PublicKey.from_public_bytes(public)), sent + public)
+    length = max(_LEAST, 1 << (_SIZE + len(data) - 1).bit_length())
+    padded = (len(data).to_bytes(_SIZE, "big") + data).ljust(length, b"\0")
+    return sent + ChaCha20Poly1305(key).encrypt(_NONCE, padded, about)
+
+
+def _derived(shared: bytes, keys: bytes) -> bytes:
+    return HKDF(SHA256(), _KEY, salt=None, info=b"dptext answer" + keys).derive(shared)

@@ -2,29 +2,27 @@
 
 A task may run more than once: where its worker dies it is given to another. That is harmless, as a part is published
 once whoever tries. An error that dptext raises on purpose ends the run. Ray's own retries are off: it would repeat a
-task without end and without a word.
+task without end and without a word. And the public settings of a run over many files.
 """
-
-from __future__ import annotations
 
 import os
 import subprocess
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Any, Final
 
+from dptext import _validate
 from dptext.errors import ConfigError, DataError, DPTextError, HeaderError, PrivacyError, needing
 
-#: How often a task is given to another worker where one died at it.
-RETRIES: Final = 3
+RETRIES: Final = 3  #: How often a task is given to another worker where one died at it
 _THREADS: Final = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
-#: The name of a method of the job, and what it takes.
-Task = tuple[str, tuple[Any, ...]]
+Task = tuple[str, tuple[Any, ...]]  #: The name of a method of the job, and what it takes
 _DIED: Final = object()
 
 
@@ -34,10 +32,8 @@ def answered(job: object, task: Task) -> Any:
     try:
         return getattr(job, name)(*given)
     except DPTextError as error:
-        kind = next(
-            (each for each in (ConfigError, HeaderError, DataError, PrivacyError) if isinstance(error, each)),
-            DPTextError,
-        )
+        kinds = (ConfigError, HeaderError, DataError, PrivacyError, DPTextError)
+        kind = next(each for each in kinds if isinstance(error, each))
         return kind(str(error))  # of those with fields of their own not all can be sent
     except Exception as error:  # noqa: BLE001  # of whatever reads a text: its message could hold it
         return DPTextError(f"A worker failed with {type(error).__name__}. Nothing of this part is released.")
@@ -55,22 +51,16 @@ class Here:
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """Processes of this computer, of one thread each. They end when this one does.
-
-    Attributes:
-        n: how many.
-        env: variables of the environment that they get besides.
-    """
+    """So many processes of this computer, of one thread each. They end when this one does."""
 
     n: int
-    env: dict[str, str] = field(default_factory=dict)
 
     def answers(self, job: object, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
         """See `Here`."""
         with ExitStack() as stack:
 
             def start() -> _Process:
-                return stack.enter_context(closing(_Process(job, self.env)))
+                return stack.enter_context(closing(_Process(job)))
 
             def ask(process: _Process, number: int) -> Connection:
                 process.send(tasks[number])
@@ -88,19 +78,11 @@ class Processes:
 
 @dataclass(frozen=True, slots=True)
 class Ray:
-    """Actors of a Ray cluster: the one that this process is connected to, else the one at `address`, else a new one.
+    """Actors of a Ray cluster: the one that this process is connected to, else the one at `address`, else a new one."""
 
-    Attributes:
-        n: actors, of one processor each.
-        memory: bytes that each reserves; 0 reserves none.
-        address: as `ray.init` takes it; None for a cluster on this computer.
-        env: variables of the environment that the actors get.
-    """
-
-    n: int
-    memory: int = 0
-    address: str | None = None
-    env: dict[str, str] = field(default_factory=dict)
+    n: int  #: actors, of one processor each
+    memory: int = 0  #: bytes that each reserves; 0 reserves none
+    address: str | None = None  #: as `ray.init` takes it; None for a cluster on this computer
 
     def answers(self, job: object, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
         """See `Here`."""
@@ -113,7 +95,7 @@ class Ray:
         options: dict[str, Any] = {"num_cpus": 1, "max_restarts": 0, "max_task_retries": 0}
         if self.memory:
             options["memory"] = self.memory
-        env = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", **self.env}
+        env = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
         remote: Any = ray.remote(_Actor)
         actor = remote.options(runtime_env={"env_vars": env}, **options)
         shared = ray.put(job)
@@ -167,9 +149,7 @@ def _shared_out(
                 continue
             died[number] += 1
             if died[number] > RETRIES:
-                raise DPTextError(
-                    f"{RETRIES + 1} workers died at one task, as where memory runs out: run fewer --workers."
-                )
+                raise DPTextError(f"{RETRIES + 1} workers died at one task, as where memory ends: run fewer --workers.")
             todo.append(number)
 
 
@@ -188,7 +168,7 @@ class _Actor:
 
 
 class _Process:
-    def __init__(self, job: object, env: dict[str, str]) -> None:
+    def __init__(self, job: object) -> None:
         self.pipe, theirs = Pipe()
         with theirs:
             self._process = subprocess.Popen(
@@ -197,7 +177,7 @@ class _Process:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,  # a trace might show private text
-                env={**os.environ, **dict.fromkeys(_THREADS, "1"), **env},
+                env={**os.environ, **dict.fromkeys(_THREADS, "1")},
                 start_new_session=True,  # Ctrl-C is for us; we end the workers
             )
         self.send(job)
@@ -211,3 +191,64 @@ class _Process:
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
+
+
+PART_SIZE: Final = 10_000  #: Records of a part
+#: Told "reading" or "privatizing", how many records are done, and of how many.
+Progress = Callable[[str, int, int | None], None]
+Skip = Callable[[str, int, str], None]  #: Told a file, how many of its records were skipped, and why
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """Who does the work.
+
+    Attributes:
+        engine: "local", processes of this computer, or "ray".
+        n: how many workers; 0 takes one for each processor.
+        memory: bytes that a worker needs: fewer start where there is not as much; 0 asks nothing.
+        address: of the Ray cluster, as `ray.init` takes it.
+    """
+
+    engine: str = "local"
+    n: int = 0
+    memory: int = 0
+    address: str | None = None
+
+    def __post_init__(self) -> None:
+        _validate.one_of(("local", "ray"), engine=self.engine)
+        _validate.not_negative(workers=self.n, memory=self.memory)
+
+    def made(self) -> tuple[Engine, int]:
+        """The engine, and how many workers it has; ConfigError where the memory is not there for one."""
+        n = self.n or len(os.sched_getaffinity(0))
+        if self.engine == "ray":
+            return Ray(n, self.memory, self.address), n
+        if self.memory:
+            free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+            if free < self.memory:
+                raise ConfigError(f"Expected {self.memory:,} bytes of memory for a worker, found {free:,} free.")
+            n = min(n, free // self.memory)
+        return (Processes(n) if n > 1 else Here()), n
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetPlan:
+    """Public settings of a run over many files, besides those of `Plan`.
+
+    Attributes:
+        part_size: records of a part of the output, but the last.
+        keep_shards: one part for each file of the input, under its name; the names and the numbers of records leave.
+        workers: who does the work.
+        storage_options: of fsspec, for URLs; not shown, as they may hold secrets.
+        state: folder for what a run needs to go on; default: hidden, beside the target, or here where that is a URL.
+    """
+
+    part_size: int = PART_SIZE
+    keep_shards: bool = False
+    workers: Workers = field(default_factory=Workers)
+    storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    state: Path | None = None
+
+    def __post_init__(self) -> None:
+        _validate.count(part_size=self.part_size)

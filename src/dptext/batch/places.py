@@ -1,4 +1,9 @@
-"""Where a data set appears: a folder, all at once by one renaming; or a prefix of an object store, by its manifest."""
+"""Where an unfinished run stands, and where its data set appears.
+
+That is a folder, all at once by one renaming; or a prefix of an object store, by its manifest. The state of a run is a
+folder, readable by its owner only, until the run ends. It holds the key of the run's hashes, so that the hashes of
+private records in it mean nothing once it is deleted.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +11,124 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
+import numpy as np
+
 from dptext.batch.shards import Shard, file_system, is_remote
-from dptext.batch.state import State
 from dptext.batch.targets import Folder, Objects, Target, filled
+from dptext.batch.work import HASHED, Surveyed, most_common
 from dptext.errors import ConfigError
-from dptext.runs.certificate import certificate_path
-from dptext.runs.dataset import MANIFEST, Manifest
-from dptext.text.files import refuse_existing, share, writing
+from dptext.runs.certificate import MANIFEST, Manifest, certificate_path
+from dptext.text.files import create_private, held, refuse_existing, share, writing
+
+_HEX: Final = re.compile("[0-9a-f]{64}")
+_COUNT: Final = 8  # bytes
+_LOCK: Final = "lock"
+_STATE: Final = "state.json"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is needed to go on."""
+
+    key: str  #: of the hashes, hexadecimal
+    token: str  #: of the run: where its parts lie
+    settings: str  #: sha256 of the run's settings and of the names of its input
+    charge_key: str = ""  #: idempotency key of the charge, where a ledger pays
+    force: bool = False  #: whether a data set that is there may be replaced
+    certificate: str = ""  #: as text, once all parts are there, and so is the manifest
+    manifest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StateFolder:
+    """The folder of an unfinished run."""
+
+    path: Path
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """The folder, made where there is none; ConfigError while another run has it."""
+        with writing(self.path):
+            self.path.mkdir(mode=0o700, exist_ok=True)
+        with held(self.path / _LOCK, f"Another run is writing here at this moment: {self.path}."):
+            yield
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is a run to go on with."""
+        return (self.path / _STATE).exists()
+
+    def save(self, state: State) -> None:
+        """Write the state; a kill leaves the old one or the new one."""
+        self._write(self.path / _STATE, json.dumps(asdict(state)).encode())
+
+    def load(self) -> State | None:
+        """The state that was saved, or None; ConfigError where it is something else."""
+        path = self.path / _STATE
+        if not self.begun:
+            return None
+        try:
+            state = State(**json.loads(path.read_text("utf-8")))
+            if not all(map(_HEX.fullmatch, (state.key, state.settings))) or not state.token.isalnum():
+                raise ValueError
+        except (OSError, ValueError, TypeError, RecursionError):
+            raise ConfigError(f"{path} cannot be read as the state of a run. Begin anew with --force.") from None
+        return state
+
+    def keep(self, number: int, found: Surveyed) -> None:
+        """Write down what was found in a shard, last its number of records: without it the shard is surveyed again."""
+        self._write(self.path / f"{number}.ids", found.ids)
+        self._write(self.path / f"{number}.authors", found.authors)
+        self._write(self.path / f"{number}.hashes", found.records.to_bytes(_COUNT, "big") + found.hashes)
+
+    def records(self, number: int) -> int | None:
+        """How many records a shard has, if it was surveyed."""
+        path = self.path / f"{number}.hashes"
+        if not path.exists():
+            return None
+        with path.open("rb") as file:
+            return int.from_bytes(file.read(_COUNT), "big")
+
+    def hashes(self, number: int) -> bytes:
+        """The hashes of the blocks of a shard that was surveyed."""
+        return (self.path / f"{number}.hashes").read_bytes()[_COUNT:]
+
+    def most(self, what: str, n: int) -> int:
+        """How often the id or the author comes that comes most in the first `n` shards, by "ids" or "authors"."""
+        paths = [self.path / f"{number}.{what}" for number in range(n)]
+        return most_common([np.memmap(path, HASHED, "r") for path in paths if path.stat().st_size])
+
+    def clear(self) -> None:
+        """Delete all but the lock, last the state: what a kill leaves can be gone on with."""
+        for path in sorted(self.path.iterdir(), key=lambda path: path.name == _STATE):
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name != _LOCK:
+                path.unlink()
+
+    def delete(self) -> None:
+        """Delete all of it."""
+        self.clear()
+        (self.path / _LOCK).unlink(missing_ok=True)
+        self.path.rmdir()
+
+    def _write(self, path: Path, data: bytes) -> None:
+        draft = path.with_name(path.name + ".new")
+        with writing(path):
+            draft.unlink(missing_ok=True)
+            with create_private(draft) as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+
 
 _CLAIM: Final = "unfinished.json"  # in an object store: whose run is writing there
 _CERTIFICATE: Final = certificate_path(Path(MANIFEST)).name

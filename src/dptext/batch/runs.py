@@ -19,20 +19,17 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from dptext.batch.engines import Engine, Here
-from dptext.batch.places import Place, place_at
-from dptext.batch.plans import DatasetPlan, Progress, Skip
+from dptext.batch.engines import DatasetPlan, Engine, Here, Progress, Skip
+from dptext.batch.places import Place, State, StateFolder, place_at
 from dptext.batch.shards import Shard, is_remote, shards_of
-from dptext.batch.state import State, StateFolder
 from dptext.batch.targets import Target, probe
 from dptext.batch.work import Job, Part
 from dptext.errors import ConfigError, DataError, DPTextError, LedgerError
 from dptext.mechanism import Mechanism, settings
-from dptext.runs.certificate import READING, Certificate
-from dptext.runs.dataset import MANIFEST, Manifest
-from dptext.runs.dataset import Part as Listed
+from dptext.runs.certificate import MANIFEST, READING, Certificate, Manifest
+from dptext.runs.certificate import Part as Listed
 from dptext.runs.files import Agreed, agreed
 from dptext.runs.plan import Plan, run_digest
 from dptext.sampling.source import Randomness, secure, seeded
@@ -44,16 +41,6 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.runs.payment import Due, Payment
 
 _TASKS_A_WORKER: Final = 4
-_SUFFIX: Final = {Format.TEXT: ".txt"}
-
-
-@dataclass(frozen=True, slots=True)
-class Rehearsed:
-    """What a run would do: so many records, these guarantees, and what would be paid, if anything."""
-
-    records: int
-    promised: tuple[Guarantee, ...]
-    due: Due | None
 
 
 def privatize_dataset(
@@ -95,24 +82,17 @@ def privatize_dataset(
 
 
 def rehearse_dataset(
-    source: str | Path,
-    target: str | Path,
-    mechanism: Mechanism[str],
-    *,
-    plan: Plan,
-    dataset: DatasetPlan,
-    seed: int | None = None,
-    payment: Payment | None = None,
-) -> Rehearsed:
-    """Check and read what `privatize_dataset` would, with the same errors; nothing is drawn, charged or kept."""
-    run = _prepared(source, target, mechanism, plan, dataset, seed, payment)
+    source: str | Path, target: str | Path, mechanism: Mechanism[str], **how: Any
+) -> tuple[int, tuple[Guarantee, ...], Due | None]:
+    """As `rehearse` for `privatize_dataset`, with its plan, dataset, seed and payment."""
+    run = _prepared(source, target, mechanism, **how)
     run.check()
     job, due = run.job(secrets.token_bytes(32), "rehearsal"), run.terms.due
     surveyed = [replace(job.survey(i), ids=b"", authors=b"") for i in range(len(run.shards))]
     if due is not None:
-        named = None if plan.fields.subject is None else job.subjects(found.hashes for found in surveyed)
+        named = None if run.plan.fields.subject is None else job.subjects(found.hashes for found in surveyed)
         due.weigh(due.payment.key, named)
-    return Rehearsed(sum(found.records for found in surveyed), run.terms.promised, due)
+    return sum(found.records for found in surveyed), run.terms.promised, due
 
 
 def _prepared(
@@ -194,9 +174,7 @@ class _Run:
     def go(self, on_progress: Progress, on_skip: Skip) -> Certificate:
         self.check()
         if self.plan.resume and not self._state.path.is_dir():
-            raise ConfigError(
-                f"There is no unfinished run to resume: {self._state.path} is absent. Run without --resume."
-            )
+            raise ConfigError(f"There is no unfinished run to resume, as {self._state.path} is absent: drop --resume.")
         if not self.plan.resume and not self.plan.force and self._state.begun:
             raise ConfigError(f"An unfinished run lies at {self._state.path}: --resume goes on, --force begins anew.")
         with self._state.held():
@@ -216,8 +194,6 @@ class _Run:
     def _throw_away(self, state: State) -> None:
         self.place.forget(state.token, self._state.path)
         self._state.delete()
-
-    # ------------------------------------------------------------------------------------------------ the state
 
     def _digest(self) -> str:
         base = run_digest(
@@ -253,20 +229,18 @@ class _Run:
         if state is None:
             raise ConfigError(f"Nothing of the run at {self._state.path} is done: begin anew with --force.")
         if state.settings != self._digest():
-            raise ConfigError(
-                "Expected the settings and files of the run to resume: these differ. Begin anew with --force."
-            )
+            raise ConfigError("Expected the settings and files of the run to resume: these differ. Use --force.")
         if self.payment is not None and self.payment.key not in (None, state.charge_key):
             raise ConfigError(f"Expected the charge key of the run to resume, found {self.payment.key!r}.")
         return state
 
-    # ------------------------------------------------------------------------------------------------- the work
-
     def _work(self, state: State, on_progress: Progress, on_skip: Skip) -> State:
         job = self.job(bytes.fromhex(state.key), state.token)
         try:
-            counts = self._survey(job, on_progress, on_skip)
-            also = self._also(counts)
+            counts, also = self._survey(job, on_progress, on_skip), self.place.reveals
+            if self.dataset.keep_shards:
+                listed = ", ".join(f"{shard.name} {n}" for shard, n in zip(self.shards, counts, strict=True))
+                also += (f"the names of the files of the input and how many records each has ({listed})",)
             parts = self._parts(counts)
             terms = agreed(self.mechanism, self.plan, _randomness(self.seed), self.payment, self.kind, also)
             charge = self._charge(job, terms, state)
@@ -276,11 +250,9 @@ class _Run:
             raise
         job.target.prepare(part.name for part in parts)
         digests = self._privatized(job, parts, counts, on_progress)
-        listed = (
-            Listed(self.place.named(part.name, state.token), part.stop - part.start, digest)
-            for part, digest in zip(parts, digests, strict=True)
-        )
-        manifest = Manifest(tuple(listed)).to_json()
+        sums = zip(parts, digests, strict=True)
+        made = (Listed(self.place.named(part.name, state.token), part.size, digest) for part, digest in sums)
+        manifest = Manifest(tuple(made)).to_json()
         certificate = Certificate(
             settings=settings(self.mechanism.spec),
             events=self.mechanism.spec.events(self.mechanism.spec.units[0]),
@@ -310,16 +282,7 @@ class _Run:
             return terms.due.charge(state.charge_key, job.subjects(hashes) if self.plan.fields.subject else None)
         except LedgerError as error:
             problem = error
-        raise LedgerError(
-            f"{problem} Go on with --resume: it finds the charge if it was written.", unsure=problem.unsure
-        )
-
-    def _also(self, counts: Sequence[int]) -> tuple[str, ...]:
-        found = list(self.place.reveals)
-        if self.dataset.keep_shards:
-            listed = ", ".join(f"{shard.name} {n}" for shard, n in zip(self.shards, counts, strict=True))
-            found.append(f"the names of the files of the input and how many records each has ({listed})")
-        return tuple(found)
+        raise LedgerError(f"{problem} Go on with --resume: it finds the charge if written.", unsure=problem.unsure)
 
     def _survey(self, job: Job, on_progress: Progress, on_skip: Skip) -> list[int]:
         n, fields = len(self.shards), self.plan.fields
@@ -340,7 +303,7 @@ class _Run:
 
     def _parts(self, counts: Sequence[int]) -> list[Part]:
         ends = [0, *itertools.accumulate(counts)]
-        suffix = _SUFFIX.get(self.kind, f".{self.kind}") + ".gz" * self.compressed
+        suffix = (".txt" if self.kind is Format.TEXT else f".{self.kind}") + ".gz" * self.compressed
         if self.dataset.keep_shards:
             names = [_stem(shard.name) + suffix for shard in self.shards]
             if len(set(names)) < len(names):
@@ -367,8 +330,6 @@ class _Run:
             found: dict[int, tuple[str, ...]] = dict(self.engine.answers(job, tasks))
         return [digest for place in range(len(runs)) for digest in found[place]]
 
-    # ------------------------------------------------------------------------------------------------ publishing
-
     def _publish(self, state: State) -> Certificate:
         """Make the data set visible; a kill between any two steps is mended by --resume."""
         certificate = Certificate.from_json(state.certificate)
@@ -386,18 +347,18 @@ def _stem(name: str) -> str:
 
 
 @contextlib.contextmanager
-def _watching(target: Target, parts: Sequence[Part], on_progress: Progress, *, every: float = 1.0) -> Iterator[None]:
+def _watching(target: Target, parts: Sequence[Part], on_progress: Progress) -> Iterator[None]:
     """Tell how many records are visible, now and then: whoever published them."""
-    sizes = {part.name: part.stop - part.start for part in parts}
+    sizes = {part.name: part.size for part in parts}
     total, over = sum(sizes.values()), threading.Event()
 
     def watch() -> None:
-        pause = every
+        pause = 1.0
         while not over.wait(pause):
             began = time.monotonic()
             with contextlib.suppress(OSError, ConfigError):
                 on_progress("privatizing", sum(sizes.get(name, 0) for name in target.names()), total)
-            pause = max(every, 20 * (time.monotonic() - began))  # of many parts, or far away, the names take a while
+            pause = max(1.0, 20 * (time.monotonic() - began))  # of many parts, or far away, the names take a while
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()

@@ -5,8 +5,6 @@
 A folder, a glob, a single file, a data set that `datasets` saved, or a URL that fsspec knows (`s3://bucket/private`).
 """
 
-from __future__ import annotations
-
 import glob
 import io
 import itertools
@@ -16,8 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from dptext.errors import ConfigError, DPTextError, needing
-from dptext.runs.certificate import certificate_path
-from dptext.runs.dataset import MANIFEST
+from dptext.runs.certificate import MANIFEST, certificate_path
 from dptext.runs.plan import Plan
 from dptext.text.batches import Batch
 from dptext.text.formats import Format, detect_format
@@ -34,15 +31,11 @@ _ADVICE: Final = "Repair it, or skip such records: --on-error skip."
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One file of the input: its name within the input, and its path or URL.
-
-    Attributes:
-        arrow: whether it is a stream of Arrow, as `datasets` saves them.
-    """
+    """One file of the input: its name within the input, and its path or URL."""
 
     name: str
     where: str
-    arrow: bool = False
+    arrow: bool = False  #: whether it is a stream of Arrow, as `datasets` saves them
 
 
 def is_remote(where: str) -> bool:
@@ -81,9 +74,8 @@ def shards_of(source: str | Path, *, format: Format | None = None, options: Mapp
 
 
 def _aside(name: PurePosixPath) -> bool:
-    return any(part.startswith((".", "_")) for part in name.parts) or (
-        name.name == MANIFEST or name.name.endswith(_CERTIFICATE)
-    )
+    hidden = any(part.startswith((".", "_")) for part in name.parts)
+    return hidden or name.name == MANIFEST or name.name.endswith(_CERTIFICATE)
 
 
 def _local(path: Path) -> list[Shard]:
@@ -139,17 +131,17 @@ def read(
         return
     if is_remote(shard.where):
         fs, path = file_system(shard.where, options)
-        settings["opener"] = lambda _: _opened(fs, path, shard.where)
         source = Path(shard.name)
+
+        def opened(_: Path) -> io.BufferedReader:
+            with telling(shard.where, "read"):
+                return io.BufferedReader(fs.open(path, "rb"))
+
+        settings["opener"] = opened
     else:
         source = Path(shard.where)
     settings.update(plan.reading, format=plan.input_format, allow_empty=allow_empty)
     yield from read_batches(source, plan.fields, **settings)
-
-
-def _opened(fs: Any, path: str, url: str) -> io.BufferedReader:
-    with telling(url, "read"):
-        return io.BufferedReader(fs.open(path, "rb"))
 
 
 def _arrow(shard: Shard, plan: Plan, settings: Mapping[str, Any]) -> Iterator[Batch]:

@@ -4,8 +4,6 @@ In a folder an attempt is a file of a name of its own, readable by its owner onl
 never replaces a file. On an object store an attempt is a conditional put. The losers are deleted.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

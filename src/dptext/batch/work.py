@@ -4,14 +4,12 @@ A survey reads a shard once and keeps a keyed hash of each block of records. Who
 and passes a block on after its hash was compared, so that what is released is what was counted and charged.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, Final
 
 import numpy as np
@@ -28,11 +26,9 @@ from dptext.sampling.source import Randomness, secure, seeded
 from dptext.text.batches import Batch
 from dptext.text.columns import Columns
 from dptext.text.formats import Format
-from dptext.text.releases import blocks
-from dptext.text.writers import completed, open_writer
+from dptext.text.writers import blocks, completed, open_writer
 
-#: Records of a block that is compared; as many are read ahead of what is released.
-BLOCK: Final = 1024
+BLOCK: Final = 1024  #: Records of a block that is compared; as many are read ahead of what is released
 _HASH: Final = 16  # bytes
 HASHED: Final = np.dtype(f"S{_HASH}")
 
@@ -45,6 +41,11 @@ class Part:
     start: int
     stop: int
 
+    @property
+    def size(self) -> int:
+        """How many records it holds."""
+        return self.stop - self.start
+
 
 #: A shard that parts lie in: its number, the place of its first record in the whole input, the hashes of its survey.
 Source = tuple[int, int, bytes]
@@ -52,31 +53,19 @@ Source = tuple[int, int, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """What a survey found in a shard.
+    """What a survey found in a shard."""
 
-    Attributes:
-        records: how many can be read.
-        hashes: of each block, 16 bytes, under the key of the run.
-        ids, authors: of each record, 16 bytes, sorted, under the same key; empty where they need no check.
-        skipped: how many records were skipped, by the reason.
-    """
-
-    records: int
-    hashes: bytes = field(repr=False)
+    records: int  #: how many can be read
+    hashes: bytes = field(repr=False)  #: of each block, 16 bytes, under the key of the run
+    #: of each record, as of `authors`, 16 bytes, sorted, under the same key; empty where they need no check
     ids: bytes = field(default=b"", repr=False)
     authors: bytes = field(default=b"", repr=False)
-    skipped: Mapping[str, int] = field(default_factory=dict)
+    skipped: Mapping[str, int] = field(default_factory=dict)  #: how many records were skipped, by the reason
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What every worker of a run knows.
-
-    Attributes:
-        key: of the hashes of this run; 32 bytes.
-        seed: of an experiment, which voids the guarantee; None draws from the operating system.
-        options: of fsspec; they may hold secrets.
-    """
+    """What every worker of a run knows."""
 
     shards: tuple[Shard, ...]
     plan: Plan
@@ -85,9 +74,9 @@ class Job:
     kind: Format
     columns: Columns
     compressed: bool
-    key: bytes = field(repr=False)
-    seed: int | None = None
-    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    key: bytes = field(repr=False)  #: of the hashes of this run; 32 bytes
+    seed: int | None = None  #: of an experiment, which voids the guarantee; None draws from the operating system
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)  #: of fsspec; they may hold secrets
 
     def survey(self, number: int) -> Surveyed:
         """Count and hash the records of a shard."""
@@ -106,7 +95,8 @@ class Job:
                             f"{self.shards[number].where} has a record without an author, which max_per_author needs."
                         )
                     authors += self._keyed(author.encode())
-        return Surveyed(records, b"".join(hashes), _sorted(ids), _sorted(authors), skipped)
+        by_id, by_author = (np.sort(np.frombuffer(each, HASHED)).tobytes() for each in (ids, authors))
+        return Surveyed(records, b"".join(hashes), by_id, by_author, skipped)
 
     def subjects(self, found: Iterable[bytes]) -> Iterator[str]:
         """The subject of every record, as it was surveyed."""
@@ -127,7 +117,7 @@ class Job:
         with contextlib.closing(self._records(parts[0].start, parts[-1].stop, sources)) as stream:
             rest = Rest(stream)
             for part, visible in zip(parts, there, strict=True):
-                own = rest.take(part.stop - part.start)
+                own = rest.take(part.size)
                 found.append(self._publish(part, own, randomness) if visible is None else visible)
                 deque(own, 0)  # what was not read, as it was published before
         return tuple(found)
@@ -151,16 +141,12 @@ class Job:
                 for block in verified:
                     begin, end = max(start - place, 0), min(stop - place, len(block))
                     if begin < end:
-                        yield self._numbered(block[begin:end], place + begin)
+                        own = block[begin:end]
+                        ids = own.ids if self.plan.fields.id else list(map(str, range(place + begin, place + end)))
+                        yield replace(own, ids=ids)
                     place += len(block)
                     if place >= stop:
                         return
-
-    def _numbered(self, batch: Batch, first: int) -> Batch:
-        if self.plan.fields.id is not None:
-            return batch
-        ids = [str(i) for i in range(first, first + len(batch))]
-        return Batch(ids, batch.texts, batch.labels, batch.authors, batch.subjects, batch.kept)
 
     def _verified(self, number: int, hashes: bytes) -> Generator[Batch, None, None]:
         place = 0
@@ -212,10 +198,6 @@ class Rest:
                 batch, self._left = batch[:n], batch[n:]
             n -= len(batch)
             yield batch
-
-
-def _sorted(hashes: bytearray) -> bytes:
-    return np.sort(np.frombuffer(hashes, HASHED)).tobytes()
 
 
 def most_common(arrays: Sequence[NDArray[Any]]) -> int:

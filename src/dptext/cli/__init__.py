@@ -179,8 +179,7 @@ _UTILITY: Final = {
     ),
 }
 
-#: The commands of each group.
-GROUPS: Final = {"audit": _AUDIT, "budget": _BUDGET, "keys": _KEYS, "utility": _UTILITY}
+GROUPS: Final = {"audit": _AUDIT, "budget": _BUDGET, "keys": _KEYS, "utility": _UTILITY}  #: The commands of each group
 
 #: How the help lists them.
 SECTIONS: Final = {

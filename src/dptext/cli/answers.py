@@ -140,12 +140,9 @@ def trial(report: Report, claim: Guarantee) -> list[str]:
 def _seen(bound: float, claimed: float, confidence: float) -> str:
     """A lower bound in words, rounded down unless that hides that it is above the claim."""
     shown = bound if math.isinf(bound) else math.floor(bound * 1000) / 1000
+    least = bound if shown <= claimed < bound else shown
     sure = f"confidence {100 * confidence:.6g}%" if confidence < 1 else "exact"
-    return (
-        f"at least epsilon {bound if shown <= claimed < bound else shown:.10g} ({sure})"
-        if bound > 0
-        else "no difference"
-    )
+    return f"at least epsilon {least:.10g} ({sure})" if bound > 0 else "no difference"
 
 
 def reconstruction(found: Reconstruction, claim: Guarantee) -> list[str]:
@@ -176,9 +173,8 @@ def membership(found: MembershipResult, name: str = "") -> list[str]:
 
 def authorship(found: AuthorshipReport, claim: Guarantee | None) -> list[str]:
     """Whether attackers name the authors of releases, whether that refutes a claim, and what is left of the texts."""
-    tried = "No claim for replacing one document by any other, at this delta, was there to be tried."
-    if claim is not None:
-        tried = trial(found.report, claim)[0]
+    none = "No claim for replacing one document by any other, at this delta, was there to be tried."
+    tried = none if claim is None else trial(found.report, claim)[0]
     hits = {row.name: (row.accuracy, row.attributed) for row in found.rows}
     attack = _guessed("name the authors", hits, len(found.attacks), 1 / found.authors)
     return _inferred(attack, tried, found, refuted=claim is not None and found.report.refutes(claim))

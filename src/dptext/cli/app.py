@@ -1,6 +1,15 @@
 """`dptext`: the program. Every deliberate error becomes one line on stderr and an exit code.
 
-Help and completion read a table; a command is imported when it runs.
+Help and completion read a table; a command is imported when it runs. Commands read `dptext.toml`, which `dptext init`
+writes, where an option is not given::
+
+    text-field = "review"          # as the options of the same names
+    public = "public.csv"
+    model = "reviews.model"        # --out of fit, --model of privatize
+
+    [mechanism]                    # instead of --mechanism and --set
+    kind = "candidates"
+    epsilon = 10.0
 """
 
 from __future__ import annotations
@@ -13,6 +22,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
@@ -24,10 +34,63 @@ from typer import Option
 from typer.core import TyperCommand, TyperGroup
 
 from dptext.cli import COMMANDS, GROUPS, SECTIONS
-from dptext.cli.terminal import Stopped, listen, open_streams
+from dptext.cli.terminal import Stopped, listen, open_streams, say
 from dptext.errors import BudgetExceededError, ConfigError, DataError, DPTextError
 
 HELP_NAMES: Final = {"help_option_names": ["-h", "--help"]}
+#: Of every group. The plain help is three times as fast to start.
+_OF_GROUPS: Final[dict[str, Any]] = {"no_args_is_help": True, "rich_markup_mode": None, "context_settings": HELP_NAMES}
+
+
+FILE: Final = Path("dptext.toml")
+_FIELDS: Final = (
+    *("text-field", "public-text-field", "label-field", "public-label-field", "id-field", "author-field"),
+    *("subject-field", "keep"),
+    *("format", "delimiter", "encoding", "empty-nulls", "strip-html", "public", "pool"),
+)
+_named: list[Path] = []  # by --config
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What the file says: values by the names of options (without dashes before them), and settings with `kind`."""
+
+    path: Path | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    mechanism: dict[str, Any] = field(default_factory=dict)
+    model: Path | None = None
+
+
+@functools.cache
+def config() -> Config:
+    """The file of --config, or `dptext.toml` in the current folder, or nothing."""
+    path = _named[-1] if _named else FILE
+    if not _named and not path.is_file():
+        return Config()
+    from dptext.runs.specs import read_toml
+
+    data = read_toml(path)
+    mechanism, model = data.pop("mechanism", {}), data.pop("model", None)
+    unknown = sorted(data.keys() - set(_FIELDS))
+    if unknown or not isinstance(mechanism, dict) or not isinstance(model, str | None):
+        raise ConfigError(
+            f"Expected {path} to hold {', '.join(_FIELDS)}, model (a folder) and the table [mechanism]"
+            f"{f', found {unknown[0]!r}' if unknown else ''}."
+        )
+    say(f"Read: {path}")
+    return Config(path, data, mechanism, None if model is None else Path(model))
+
+
+def defaults(command: str, options: list[tuple[str, list[str]]]) -> dict[str, Any]:
+    """The values of a command's parameters that the file gives, by the options of each, as `--text-field`."""
+    found: dict[str, Any] = {}
+    if command == "fit" and config().model is not None:
+        found["target"] = str(config().model)
+    for name, opts in options:
+        for each in opts:
+            if (key := each.lstrip("-")) in config().options:
+                found[name] = config().options[key]
+    return found
 
 
 class LazyGroup(TyperGroup):
@@ -57,8 +120,6 @@ class LazyGroup(TyperGroup):
         command = self.load(name)
         asks = set(HELP_NAMES["help_option_names"]) & set(others)
         if not isinstance(command, LazyGroup) and not ctx.resilient_parsing and not asks:
-            from dptext.cli.config import defaults
-
             ctx.default_map = {name: defaults(name, [(str(each.name), each.opts) for each in command.params])}
         return name, command, others
 
@@ -67,29 +128,19 @@ class LazyGroup(TyperGroup):
         """Import a command, or a group."""
         place, told, *example = self.table[name]
         if not place:
-            return LazyGroup(
-                group=name,
-                name=name,
-                help=told,
-                no_args_is_help=True,
-                rich_markup_mode=None,
-                context_settings=HELP_NAMES,
-            )
+            return LazyGroup(group=name, name=name, help=told, **_OF_GROUPS)
         module, _, function = place.partition(":")
         alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
         epilog = f"Example:\n\n{example[0]}" if example else None
-        command = _ending(getattr(import_module(f"dptext.cli.{module}"), function))
-        alone.command(name, help=told, epilog=epilog, context_settings=HELP_NAMES)(command)
+        command: Callable[..., int | None] = getattr(import_module(f"dptext.cli.{module}"), function)
+
+        @functools.wraps(command)
+        def ending(**options: Any) -> None:
+            if code := command(**options):
+                raise typer.Exit(code)
+
+        alone.command(name, help=told, epilog=epilog, context_settings=HELP_NAMES)(ending)
         return typer.main.get_command(alone)  # type: ignore[return-value]  # one of the two
-
-
-def _ending(command: Callable[..., int | None]) -> Callable[..., None]:
-    @functools.wraps(command)
-    def run(**options: Any) -> None:
-        if code := command(**options):
-            raise typer.Exit(code)
-
-    return run
 
 
 INTERNAL_ERROR = 70
@@ -107,10 +158,8 @@ app = typer.Typer(
     name="dptext",
     help="Rewrite text under differential privacy, and say exactly what was guaranteed.",
     epilog="The flow: init, fit, privatize, explain. COMMAND --help has an example of each.",
-    no_args_is_help=True,
-    rich_markup_mode=None,  # the plain help is three times as fast to start
     pretty_exceptions_enable=False,
-    context_settings=HELP_NAMES,
+    **_OF_GROUPS,
 )
 
 
@@ -124,9 +173,7 @@ def _version(asked: bool) -> None:
 
 def _config(path: Path | None) -> None:
     if path is not None:
-        from dptext.cli.config import use
-
-        use(path)
+        _named.append(path)
 
 
 @app.callback()

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from typer import Argument, Option
 
 from dptext._wording import plural
-from dptext.cli.options import JsonOption, LedgerOption, SubjectKeyOption, member
-from dptext.cli.paying import default_key, opened
+from dptext.cli.options import JsonOption, LedgerOption, SubjectKeyOption, default_key, member, opened
 from dptext.cli.terminal import plain_console
 from dptext.errors import ConfigError, DataError
-from dptext.ledger.entries import Balance, Charge
-from dptext.ledger.spending import format_left
+from dptext.ledger.entries import Balance, Charge, format_left
 from dptext.ledger.subjects import create_subject_key
 from dptext.privacy import accounting
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event, event_to_dict
@@ -138,18 +136,10 @@ def show(
 
 
 def _balance(balance: Balance) -> dict[str, Json]:
-    account = balance.account
-    return {
-        "account": account.name,
-        "dataset": account.dataset,
-        "opened": account.opened,
-        "by_subject": account.by_subject,
-        "limit": account.limit.to_dict(),
-        "spent": balance.spent.to_dict(),
-        "left": balance.left,
-        "charges": balance.charges,
-        "subjects": balance.subjects,
-    }
+    account: dict[str, Json] = {"account": balance.account.name, **fields_as_json(balance.account)}
+    del account["name"]
+    account |= {"limit": balance.account.limit.to_dict(), "spent": balance.spent.to_dict(), "left": balance.left}
+    return {**account, "charges": balance.charges, "subjects": balance.subjects}
 
 
 def log(

@@ -155,10 +155,7 @@ def _data(found: Survey, typed: list[str]) -> dict[str, object]:
     return {
         "not_protected": NOT_PROTECTED,
         "format": str(found.format),
-        "delimiter": found.delimiter,
-        "encoding": found.encoding,
-        "rows": found.rows,
-        "bad": found.bad,
+        **{name: getattr(found, name) for name in ("delimiter", "encoding", "rows", "bad")},
         "repeated": found.duplicates,
         "with_tags": found.texts.tags,
         "long": found.texts.long,

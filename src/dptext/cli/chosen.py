@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from dptext.cli import options
-from dptext.cli.config import config
+from dptext.cli.app import config
 from dptext.cli.terminal import counted
 from dptext.embeddings import encoders
 from dptext.errors import ConfigError

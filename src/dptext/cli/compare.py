@@ -17,8 +17,7 @@ from dptext.errors import ConfigError
 from dptext.text.files import Target
 from dptext.types import Json, fields_as_json
 
-#: The exit code of a grid in which a cell failed and no guarantee was refuted.
-EXIT_FAILED_CELLS: Final = 5
+EXIT_FAILED_CELLS: Final = 5  #: The exit code of a grid in which a cell failed and no guarantee was refuted
 
 _MIB_A_GIB: Final = 1024
 _MOST_GIB: Final = 2**20
@@ -51,13 +50,8 @@ def compare(
     if workers < 0 or not 0 <= memory < _MOST_GIB:
         raise ConfigError("Expected --workers and --memory to be positive, or 0: then dptext chooses.")
     found = read_experiment(experiment)
-    options = Options(
-        workers=workers,
-        memory_mib=int(memory * _MIB_A_GIB),
-        private_samples=keep_private_samples,
-        retry=retry,
-        accept_changes=accept_changes,
-    )
+    chosen = {"private_samples": keep_private_samples, "retry": retry, "accept_changes": accept_changes}
+    options = Options(workers=workers, memory_mib=int(memory * _MIB_A_GIB), **chosen)
     command = shlex.join(["dptext", "compare", str(experiment), "--out", str(out)])
     say(f"{found.name}: reading {len(found.corpora)} corpora")
     with advising(lambda: "Finished cells are kept: the same command goes on."), counted(found.name) as tell:
@@ -119,11 +113,6 @@ def report(
     if as_json:
         print(json.dumps({"path": str(path), **asdict(written)}, indent=2))
         return
-    open_cells = written.total - written.done - written.failed
-    counts = [
-        f"{written.done} of {written.total} cells",
-        *([f"{written.failed} failed"] if written.failed else []),
-        *([f"{open_cells} not done yet"] if open_cells > 0 else []),
-        f"{written.warnings} warnings",
-    ]
-    print(*written.verdict, f"{path}: {', '.join(counts)}.", sep="\n")
+    rest = {"failed": written.failed, "not done yet": written.total - written.done - written.failed}
+    counts = [f"{written.done} of {written.total} cells", *(f"{n} {what}" for what, n in rest.items() if n > 0)]
+    print(*written.verdict, f"{path}: {', '.join(counts)}, {written.warnings} warnings.", sep="\n")

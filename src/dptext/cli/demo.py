@@ -27,8 +27,8 @@ from dptext.runs.files import privatize_file
 from dptext.runs.plan import Plan
 from dptext.runs.synthesizing import Synthesized, synthesize
 from dptext.text.records import LABEL_FIELD, Fields, Record, Release
-from dptext.text.releases import write_releases
 from dptext.text.samples import SAMPLE_LABELS, sample_records
+from dptext.text.writers import write_releases
 from dptext.types import Json
 from dptext.utility.tables import UtilityTable
 
@@ -131,13 +131,8 @@ def _privatized(private: list[Record], mechanism: Mechanism[str]) -> tuple[Certi
     with tempfile.TemporaryDirectory() as folder, counted("privatizing", "texts") as tell:
         source, target = Path(folder) / "sample.jsonl", Path(folder) / "sample.private.jsonl"
         write_releases(source, [Release(record.id, record.text, record.label) for record in private])
-        certificate = privatize_file(
-            source,
-            target,
-            mechanism,
-            plan=Plan(fields=Fields(label=LABEL_FIELD)),
-            on_progress=lambda done: tell(done, len(private)),
-        )
+        plan = Plan(fields=Fields(label=LABEL_FIELD))
+        certificate = privatize_file(source, target, mechanism, plan=plan, on_progress=lambda n: tell(n, len(private)))
         return certificate, read_back(target, private, labelled=True)
 
 

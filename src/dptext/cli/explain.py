@@ -16,8 +16,7 @@ from dptext.errors import ConfigError, DataError
 from dptext.mechanism import HasRemarks, Promise, Remarks, Spec, settings
 from dptext.privacy.events import event_to_dict
 from dptext.privacy.guarantee import ONE_RECORD, Guarantee, Unit
-from dptext.runs.certificate import certificate_path
-from dptext.runs.dataset import MANIFEST
+from dptext.runs.certificate import MANIFEST, certificate_path
 from dptext.runs.models import MODEL_FILE, model_spec
 from dptext.runs.verification import read_certificate, verify
 from dptext.text.files import Target
@@ -71,7 +70,13 @@ def explain(
         spec = named.chosen_spec()
         _show(spec, _promised(spec, unit, delta), _remarks(spec), as_json)
     elif is_model:
-        _explain_model(certificate, unit=unit, delta=delta, as_json=as_json)
+        described = certificate / MODEL_FILE
+        if not described.is_file():
+            raise ConfigError(f"Expected OUT.guarantee.json, or a folder of `dptext fit`: there is no {described}.")
+        spec = model_spec(certificate)
+        found = _promised(spec, unit, delta)
+        say(f"Read: {described}, the settings of the model; `privatize --model` verifies its other files.")
+        _show(spec, found, _remarks_where_possible(spec), as_json)
     else:
         target = None if page is None else Target(page, force, private=False)
         explain_certificate(certificate, ledger, as_json, reader, target, with_file=not without_file)
@@ -90,7 +95,10 @@ def explain_certificate(
 
     With a reader, it is one page for that reader, also written as HTML where `page` says.
     """
-    given, path = path, _beside(path)
+    given = path
+    if not path.name.endswith(_SUFFIX) and (beside := certificate_path(path)).is_file():
+        say(f"Read: {beside}, beside {path}.")
+        path = beside
     try:
         read_certificate(path)
     except ConfigError as error:
@@ -134,25 +142,6 @@ def explain_certificate(
     if remarks is not None:
         print(remarks.text)
     print(f"\n{verified}")
-
-
-def _beside(path: Path) -> Path:
-    beside = certificate_path(path)
-    if path.name.endswith(_SUFFIX) or not beside.is_file():
-        return path
-    say(f"Read: {beside}, beside {path}.")
-    return beside
-
-
-def _explain_model(folder: Path, *, unit: str | None, delta: float, as_json: bool) -> None:
-    if not (folder / MODEL_FILE).is_file():
-        raise ConfigError(
-            f"Expected OUT.guarantee.json, or a folder that `dptext fit` wrote: there is no {folder / MODEL_FILE}."
-        )
-    spec = model_spec(folder)
-    found = _promised(spec, unit, delta)
-    say(f"Read: {folder / MODEL_FILE}, the settings of the model; `privatize --model` verifies its other files.")
-    _show(spec, found, _remarks_where_possible(spec), as_json)
 
 
 def _promised(spec: Spec, unit: str | None, delta: float) -> list[Guarantee]:

@@ -127,10 +127,8 @@ def create(
         from dptext.ledger.books import Ledger
 
         Ledger.at(ledger).account(account)
-    found = _keys(ledger, key_file).create(
-        name, account=account, scopes=tuple(scope), models=tuple(model or ()), days=days
-    )
-    print(f"{found}\n{_OnceOnly}")
+    given = {"scopes": tuple(scope), "models": tuple(model or ())}
+    print(f"{_keys(ledger, key_file).create(name, account=account, **given, days=days)}\n{_OnceOnly}")
 
 
 def listed(ledger: options.LedgerOption, key_file: KeyFileOption = None, as_json: options.JsonOption = False) -> None:

@@ -11,8 +11,8 @@ import typer
 from typer import Option
 
 from dptext.cli import options
+from dptext.cli.app import FILE
 from dptext.cli.check import form_options
-from dptext.cli.config import FILE
 from dptext.compare.folder import read_measured
 from dptext.compare.recommend import Asked, recommend
 from dptext.errors import ConfigError
@@ -51,7 +51,10 @@ def init(
         told = _asked("A file of public texts of the same kind, with the same fields (empty: none)", "")
         public = Path(told) if told else None
     wanted = options.member(Unit, "--unit", unit or _asked("Protect each document or each token", Unit.DOCUMENT))
-    limit = _number(_asked("The largest epsilon for each", "10")) if epsilon is None else epsilon
+    try:
+        limit = float(_asked("The largest epsilon for each", "10")) if epsilon is None else epsilon
+    except ValueError:
+        raise ConfigError("Expected a number for epsilon.") from None
     known: list[Record] = []
     form: list[str] = []
     if public is not None:
@@ -93,13 +96,6 @@ def _asked(question: str, default: str) -> str:
     return ask(question, default=default, show_default=bool(default), err=True).strip()
 
 
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ConfigError("Expected a number for epsilon.") from None
-
-
 def _public(public: Path, source: Path, text_field: str, label_field: str) -> tuple[list[Record], list[str]]:
     if sha256_of(public) == sha256_of(source):
         raise ConfigError("Expected public texts, found the private file itself: its texts would leave as they are.")
@@ -135,11 +131,8 @@ def _mechanism(asked: Asked, labels: list[str], *, n_public: int) -> tuple[dict[
         return {"kind": _WORDS, "epsilon": asked.epsilon}, f"Take {_WORDS}: it blurs each word at {price} of distance."
     best = [each.qualified[0].row for each in recommend(read_measured(None).rows, asked) if each.qualified]
     trained = {kind for kind, cls in SPECS.usable().items() if cls.tiny()[0].traits.trains}
-    usable = [
-        row.kind
-        for row in best
-        if row.kind in SPECS.usable() and not (row.kind in trained and n_public < _ENOUGH_TO_TRAIN)
-    ]
+    able = SPECS.usable().keys() - (trained if n_public < _ENOUGH_TO_TRAIN else ())
+    usable = [row.kind for row in best if row.kind in able]
     kind, n = Counter(usable).most_common(1)[0] if usable else ("candidates", 0)
     settings: dict[str, Json] = {"kind": kind, "epsilon": asked.epsilon}
     if labels and any(spec.traits.releases_labels for spec in SPECS.usable()[kind].tiny()):

@@ -1,7 +1,5 @@
 """`dptext mechanisms`: all in a line each, or one with its settings; and `dptext fit`: from records to a model."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

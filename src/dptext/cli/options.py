@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 from typer import Argument, BadParameter, Option
 
@@ -21,6 +21,9 @@ from dptext.text.files import Target
 from dptext.text.formats import DELIMITED, PACKED, Format, file_format
 from dptext.text.reading import OnError, read_records
 from dptext.text.records import TEXT_FIELD, Fields, Record
+
+if TYPE_CHECKING:  # loaded by those who name a ledger
+    from dptext.ledger.books import Ledger
 
 Named = TypeVar("Named", bound=StrEnum)
 
@@ -258,6 +261,18 @@ def target_of(path: Path | None, *inputs: Path | None, force: bool, private: boo
     target = Target(path, force, tuple(each for each in inputs if each is not None), private)
     target.check()
     return target
+
+
+def opened(location: str) -> "Ledger":
+    """The ledger of --ledger."""
+    from dptext.ledger.books import Ledger
+
+    return Ledger.at(location)
+
+
+def default_key(ledger: "Ledger") -> Path | None:
+    """Where the subject key of a ledger in a file lies: beside it, and not in it."""
+    return None if ledger.path is None else ledger.path.with_name(ledger.path.name + ".key")
 
 
 Code = TypeVar("Code")

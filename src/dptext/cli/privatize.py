@@ -1,7 +1,5 @@
 """`dptext privatize`: from file to file or stream to stream, with progress on stderr and the result on stdout."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import json
@@ -16,10 +14,9 @@ from typing import Annotated, Any, Final
 
 from typer import Argument, Option
 
-from dptext.cli import options
+from dptext.cli import options, privatize_folder
 from dptext.cli.chosen import Wanted, check_label_field
-from dptext.cli.paying import Paying, cost
-from dptext.cli.privatize_folder import Many, Run, is_dataset, privatize_folder, refuse_for_a_file, rehearsal
+from dptext.cli.privatize_folder import Many, Paying, Run
 from dptext.cli.terminal import Tell, advising, counted
 from dptext.errors import ConfigError, DPTextError
 from dptext.runs.certificate import certificate_path
@@ -166,9 +163,9 @@ def privatize(
         **form.settings(),
     )
     payment = paying.payment()
-    dataset = is_dataset(source)
+    dataset = privatize_folder.is_dataset(source)
     if not dataset:
-        refuse_for_a_file(many)
+        privatize_folder.refuse_for_a_file(many)
         options.named(options.file_path, source, "IN")
         options.named(options.output_path, target, "OUT")
         beside = certificate or certificate_path(Path(target))
@@ -180,33 +177,29 @@ def privatize(
     check_label_field(fitted_one.spec, label_field, needed=read, copied=(id_field, *plan.fields.keep))
     run = Run(fitted_one, plan, form, payment, seed, dry_run=dry_run, as_json=as_json)
     if dataset:
-        privatize_folder(source, target, run, many.plan(), json_progress=many.json_progress)
+        privatize_folder.privatize_folder(source, target, run, many.plan(), json_progress=many.json_progress)
     else:
         _privatize_file(Path(source), Path(target), run, certificate)
 
 
 def _privatize_file(source: Path, target: Path, run: Run, certificate: Path | None) -> None:
     plan, payment = run.plan, run.payment
-    randomness = secure() if run.seed is None else seeded(run.seed)
     out = sys.stderr if target == STREAM else sys.stdout
     with spooled(source, target, certificate, plan) as (given, made), _naming(source, given):
-        shared: dict[str, Any] = {
-            "plan": plan,
-            "randomness": randomness,
-            "payment": payment,
-            "on_skip": options.skipped,
-        }
+        shared: dict[str, Any] = {"plan": plan, "payment": payment, "on_skip": options.skipped}
+        shared["randomness"] = secure() if run.seed is None else seeded(run.seed)
         if run.dry_run:
             n_records, promised, due = rehearse(given, made, run.mechanism, **shared)
             took = seconds(n_records, run.mechanism)
             told = [] if took is None else [f"That takes about {max(1, round(took)):,} s{_SHORT}"]
             last = [f"Leaves as it is: {', '.join(plan.reveals)}."]
             if due is not None:
-                last.append(f"{cost(due)} {due.payment.left()}")
+                last.append(f"{privatize_folder.cost(due)} {due.payment.left()}")
             elif payment is not None:
                 last.append("Cost: nothing more, as the charge is in the books already.")
             data: dict[str, Json] = {"seconds": took}
-            print(rehearsal(n_records, promised, due, data if run.as_json else None, told, last), file=out)
+            shown = data if run.as_json else None
+            print(privatize_folder.rehearsal(n_records, promised, due, shown, told, last), file=out)
             return
         total = _count(given, plan.input_format) if sys.stderr.isatty() else None  # a bar has an end, lines have none
         with advising(lambda: _left_there(target, plan, paid=payment is not None)), counted("privatizing") as tell:

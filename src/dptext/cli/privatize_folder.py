@@ -1,13 +1,14 @@
-"""`dptext privatize FOLDER OUT_FOLDER`: many files, many workers."""
+"""Who pays for a run, and who reads many files; `dptext privatize FOLDER OUT_FOLDER`."""
 
 from __future__ import annotations
 
 import json
+import secrets
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,19 +16,76 @@ import typer
 from typer import Option
 
 from dptext._wording import plural
-from dptext.batch.plans import PART_SIZE, DatasetPlan, Workers
+from dptext.batch.engines import PART_SIZE, DatasetPlan, Workers
 from dptext.batch.runs import privatize_dataset, rehearse_dataset
-from dptext.cli.options import Form
-from dptext.cli.paying import cost
+from dptext.cli.options import Form, PayingLedgerOption, SubjectKeyOption, default_key, opened
 from dptext.cli.terminal import advising, counted, say
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism
-from dptext.privacy.guarantee import Guarantee
+from dptext.privacy.guarantee import Guarantee, format_epsilon
 from dptext.runs.plan import Plan
+from dptext.text.files import refuse_inputs
 from dptext.types import Json
 
 if TYPE_CHECKING:  # loaded by those who name a ledger
     from dptext.runs.payment import Due, Payment
+
+
+@dataclass(frozen=True, slots=True)
+class Paying:
+    """The options of who pays."""
+
+    ledger: PayingLedgerOption = None
+    account: Annotated[str | None, Option(help="The account that pays, before anything is drawn.")] = None
+    subject_field: Annotated[
+        str | None, Option(help="Charge each subject that this field names; without it, everyone in the account.")
+    ] = None
+    subject_key: SubjectKeyOption = None
+    charge_key: Annotated[str | None, Option(help="Name of the charge: a run again under it is charged once.")] = None
+
+    def payment(self) -> Payment | None:
+        """Who pays, or None. The subject key is read only where subjects are charged by name."""
+        if self.account is None:
+            if self.ledger is not None or self.charge_key is not None:
+                raise ConfigError(
+                    "Expected --account NAME with --ledger or DPTEXT_LEDGER, and with --charge-key: who pays for the "
+                    "run."
+                )
+            return None
+        if self.ledger is None:
+            raise ConfigError("Expected --ledger with --account: the books that the account is in.")
+        from dptext.runs.payment import Payment
+
+        books = opened(self.ledger)
+        key = self.subject_key or default_key(books)
+        if self.subject_field is not None and key is not None:
+            from dptext.ledger.subjects import read_subject_key
+
+            books = type(books).at(self.ledger, key=read_subject_key(key))
+        return Payment(books, self.account, self.charge_key)
+
+    def refuse_inputs(self, written: Sequence[Path], inputs: Sequence[Path | None], payment: Payment | None) -> None:
+        """Refuse to write what is read: the inputs, the books and their key."""
+        read = [path for path in (*inputs, self.subject_key) if path is not None]
+        if payment is not None and payment.ledger.path is not None:
+            read += [payment.ledger.path, default_key(payment.ledger) or payment.ledger.path]
+        for path in written:
+            refuse_inputs(path, read)
+
+
+def said_key(payment: Payment | None) -> Payment | None:
+    """The payment under a key that was said: whoever is stopped goes on under it."""
+    if payment is None:
+        return None
+    payment = replace(payment, key=payment.key or secrets.token_hex(16))
+    say(f"Where the corpus is not read to its end, go on with --charge-key {payment.key}: it is charged once.")
+    return payment
+
+
+def cost(due: Due) -> str:
+    """What a charge costs, in words."""
+    return f"Cost: epsilon {format_epsilon(due.epsilon())} alone, added to what was spent."
+
 
 _SIZES = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _LINE_EVERY = 10.0  # seconds
@@ -115,9 +173,9 @@ def privatize_folder(source: str, target: str, run: Run, dataset: DatasetPlan, *
     """Privatize many files and print the certificate of all."""
     shared: dict[str, Any] = {"plan": run.plan, "dataset": dataset, "seed": run.seed, "payment": run.payment}
     if run.dry_run:
-        found = rehearse_dataset(source, target, run.mechanism, **shared)
-        last = [] if found.due is None else [cost(found.due)]
-        print(rehearsal(found.records, found.promised, found.due, {} if run.as_json else None, last=last))
+        n_records, promised, due = rehearse_dataset(source, target, run.mechanism, **shared)
+        last = [] if due is None else [cost(due)]
+        print(rehearsal(n_records, promised, due, {} if run.as_json else None, last=last))
         return
     every = 0.0 if json_progress else _LINE_EVERY
     left = f"What is done lies unpublished beside {target}: --resume goes on, --force begins anew."

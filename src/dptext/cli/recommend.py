@@ -44,11 +44,7 @@ _DELTA: Final = 1e-5  # of the measured splits
 _LEAST: Final = 0.5  # epsilon of them
 
 
-class Of(StrEnum):
-    """What is released."""
-
-    TEXTS = "texts"
-    CORPUS = "corpus"
+Of = StrEnum("Of", ["TEXTS", "CORPUS"])  # what is released
 
 
 def recommend(
@@ -158,7 +154,12 @@ def _answer(answers: Sequence[Recommendation], asked: Asked) -> list[str]:
         ]
     kind, n = Counter(row.kind for row in chosen).most_common(1)[0]
     lines = [f"Take {kind}: at {price} it measured best for {asked.task} on {n} of {len(answers)} corpora."]
-    free = [answer.corpus for answer in answers if answer.qualified and _no_better(answer)]
+    free = [
+        each.corpus
+        for each in answers
+        if each.qualified and each.public is not None and each.metric in TASKS["classification"][0]
+        if each.qualified[0].row.numbers[each.metric].low <= each.public.high
+    ]
     if free:
         lines.append(f"For {asked.task} alone, public text does no worse on {', '.join(free)}, and costs nothing.")
     lines.append("")
@@ -231,23 +232,16 @@ def _behind(best: Verdict, metric: str) -> list[str]:
     return lines
 
 
-def _no_better(answer: Recommendation) -> bool:
-    if answer.public is None or answer.metric not in TASKS["classification"][0]:
-        return False
-    return answer.qualified[0].row.numbers[answer.metric].low <= answer.public.high
-
-
 def _data(measured: MeasuredTable, asked: Asked, answers: Sequence[Recommendation]) -> dict[str, Json]:
     found: dict[str, Json] = {}
     for answer in answers:
-        best = answer.qualified[0].row if answer.qualified else None
-        public = answer.public
+        best, public = answer.qualified[:1], answer.public
         found[answer.corpus] = {
-            "answer": "none" if best is None else best.row,
+            "answer": best[0].row.row if best else "none",
             "metric": answer.metric,
             "public_only": None if public is None else [public.value, public.low, public.high],
             "qualified": [verdict.row.to_dict() for verdict in answer.qualified],
-            "references": [row.to_dict() for row in answer.qualified[0].beaten] if answer.qualified else [],
+            "references": [row.to_dict() for row in best[0].beaten] if best else [],
             "rejected": [{**verdict.row.to_dict(), "reasons": list(verdict.reasons)} for verdict in answer.rejected],
         }
     return {

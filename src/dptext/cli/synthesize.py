@@ -3,15 +3,14 @@
 import json
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument, Option
 
 from dptext.batch.corpora import synthesize_dataset
 from dptext.cli import options
 from dptext.cli.chosen import set_values
-from dptext.cli.paying import Paying, cost, said_key
-from dptext.cli.privatize_folder import Who, is_dataset, refuse_for_a_file
+from dptext.cli.privatize_folder import Paying, Who, cost, is_dataset, refuse_for_a_file, said_key
 from dptext.cli.terminal import say
 from dptext.errors import ConfigError
 from dptext.mechanism import settings
@@ -21,7 +20,6 @@ from dptext.runs.specs import read_toml, synthesis_from_settings
 from dptext.runs.streaming import guarantees
 from dptext.runs.synthesizing import REPORT_SUFFIXES, Private, due_of, file_columns, paths_of, refuse_same, run
 from dptext.sampling.source import secure, seeded
-from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.files import Target
 from dptext.text.records import Fields
 
@@ -77,8 +75,7 @@ def synthesize(
         raise ConfigError('Expected --author-field NAME, as unit="author": whose records are added up.')
     if wanted.kind == "votes" and wanted.labels:
         say("votes with labels measured worse than public text on most corpora: prototypes is the way with labels.")
-    payment = paying.payment()
-    dataset = is_dataset(source)
+    payment, dataset = paying.payment(), is_dataset(source)
     if not dataset:
         refuse_for_a_file(who)
         options.named(options.file_path, source, "PRIVATE")
@@ -98,23 +95,16 @@ def synthesize(
             print(f"{cost(due)} {payment.left()}")
         return
     payment, pool = said_key(payment), layout.read_public(public)
-    say(_pool_said(wanted, len(pool)))
+    less = f" No more leave: size={wanted.size:,} is too many." if wanted.kind in ("prototypes", "votes") else ""
+    say(f"Reading the pool of {len(pool):,} public texts.{less if wanted.size > len(pool) else ''}")
     fitted = wanted.fit(public=pool, seed=seed)
     say("Summing up the private corpus. How far that is shows its size, and is not told.")
     plan = Plan(fields, **layout.settings())
+    paid: dict[str, Any] = {"payment": payment, "randomness": randomness, "settled": False}
     if dataset:
-        found = synthesize_dataset(
-            source,
-            fitted,
-            plan=plan,
-            workers=who.made(),
-            payment=payment,
-            randomness=randomness,
-            settled=False,
-        )
+        found = synthesize_dataset(source, fitted, plan=plan, workers=who.made(), **paid)
     else:
-        private = Private(Path(source), fields, {"format": plan.input_format, **plan.reading})
-        found = run(private, fitted, payment=payment, randomness=randomness, settled=False)
+        found = run(Private(Path(source), fields, {"format": plan.input_format, **plan.reading}), fitted, **paid)
     certificate = found.write(target, force=force, settle=found.settle)
     if as_json:
         told = {"certificate": str(certificate_path(target)), **json.loads(certificate.to_json())}
@@ -125,8 +115,3 @@ def synthesize(
         print(f"\n{found.left}")
     print(f"\nWritten: {target}, {certificate_path(target).name} and {target.name}{REPORT_SUFFIXES[1]}.")
     print(f"Next: {shlex.join(['dptext', 'explain', str(target)])}; open {target.name}{REPORT_SUFFIXES[1]}.")
-
-
-def _pool_said(spec: SynthesisSpec, n: int) -> str:
-    chosen = spec.kind in ("prototypes", "votes") and spec.size > n
-    return f"Reading the pool of {n:,} public texts." + f" No more leave: size={spec.size:,} is too many." * chosen

@@ -89,9 +89,7 @@ class Printed(io.TextIOBase):
             os.dup2(nowhere, self.stream.fileno())
             os.close(nowhere)
             if self._essential and not isinstance(error, BrokenPipeError):
-                raise ConfigError(
-                    f"Cannot print the result: {error.strerror}. Whatever files were written are whole."
-                ) from None
+                raise ConfigError(f"Cannot print the result: {error.strerror}. Written files are whole.") from None
 
 
 def open_streams() -> None:

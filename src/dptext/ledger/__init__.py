@@ -1,7 +1,7 @@
 """Privacy budgets that outlive the run: accounts with a limit, and charges that nothing takes back.
 
-`requests` and `entries` are plain data, `books` has the `Ledger`, `spending` says what events cost at a limit, and
-`subjects` hashes names, so that none stands in the `database`.
+`requests` and `entries` are plain data with what they cost at a limit, `books` has the `Ledger`, and `subjects` hashes
+names, so that none stands in the `database`.
 
 Needs the extra `[ledger]`. SQLAlchemy is loaded when `dptext.ledger.books` is, and not before.
 """

@@ -26,13 +26,12 @@ from typing import Self
 
 from dptext import _validate
 from dptext.errors import ConfigError, PrivacyError
-from dptext.ledger import standings
+from dptext.ledger import entries, standings
 from dptext.ledger import statements as rows
 from dptext.ledger.database import WAIT_SECONDS, Database
-from dptext.ledger.entries import Account, Balance, Charge, require_name, require_openable, require_within
+from dptext.ledger.entries import Account, Balance, Charge
 from dptext.ledger.recomputation import Recomputation, recompute
 from dptext.ledger.requests import Request, events_from_text, terms_from_text
-from dptext.ledger.spending import in_order, spent_epsilon, spent_guarantee
 from dptext.ledger.subjects import HASH_BYTES, Naming, SubjectKey, SubjectsDigest
 from dptext.privacy.guarantee import Guarantee
 
@@ -57,16 +56,10 @@ class Ledger:
 
     @classmethod
     def at(cls, location: str | Path, *, key: SubjectKey | None = None, wait: float = WAIT_SECONDS) -> Self:
-        """The ledger in a file or at a URL; it is opened when it is first used.
+        """The ledger in a file, or at `sqlite:///PATH` or `postgresql+psycopg://USER@HOST/DATABASE`.
 
-        Args:
-            location: a file, `sqlite:///PATH`, or `postgresql+psycopg://USER@HOST/DATABASE`.
-            key: the subject key, for charges to named subjects.
-            wait: seconds to wait for a lock.
-
-        Raises:
-            ConfigError: the location is none of these.
-            MissingExtraError: the extra `[ledger]` is not installed.
+        It is opened when it is first used. The subject key is for charges to named subjects; `wait` is in seconds, for
+        a lock. ConfigError: the location is none of these. MissingExtraError: `[ledger]` is not installed.
         """
         return cls(Database(location, wait=wait), key)
 
@@ -113,7 +106,7 @@ class Ledger:
         ConfigError: name, limit or dataset cannot be used, or there is such an account.
         """
         dataset = name if dataset is None else dataset
-        require_openable(name, limit, dataset)
+        entries.require_openable(name, limit, dataset)
         key_check = self._subject_key().check(name) if by_subject else None
         bare = Guarantee(limit.epsilon, limit.delta, limit.unit, limit.relation)
         account = Account(name, dataset, bare, by_subject, _now())
@@ -159,9 +152,9 @@ class Ledger:
         if isinstance(subjects, str):
             raise ConfigError("Expected subjects as a list of names, found one text, whose letters would be charged.")
         key = secrets.token_hex(16) if key is None else key
-        require_name(key=key)
+        entries.require_name(key=key)
         if subjects is None:
-            return self._charge(account, request, key, None, "")
+            return self._charge(account, request, key, None)
         self.account(account).require_same_meaning(request)
         digest = self.subjects_digest(account)
         # Reading the input within the transaction would keep others waiting. The temporary file has no name on the disk
@@ -171,11 +164,11 @@ class Ledger:
                 spool.write(digest.add(name))
             spool.seek(0)
             hashes = iter(lambda: spool.read(HASH_BYTES), b"")
-            return self._charge(account, request, key, hashes, digest.hexdigest())
+            return self._charge(account, request, key, (digest.hexdigest(), hashes))
 
-    def _charge(self, account: str, request: Request, key: str, hashes: Iterator[bytes] | None, digest: str) -> Charge:
+    def _charge(self, account: str, request: Request, key: str, subjects: standings.Subjects | None) -> Charge:
         with self._database.writing() as connection:
-            return standings.write_whole(connection, account, request, key=key, at=_now(), hashes=hashes, digest=digest)
+            return standings.write_whole(connection, account, request, key, _now(), subjects)
 
     def subjects_digest(self, account: str) -> SubjectsDigest:
         """What a charge to named subjects is compared with: see `Charge.subjects_digest`. ConfigError as `naming`."""
@@ -187,23 +180,16 @@ class Ledger:
             return self._naming(rows.account(connection, account))
 
     def settle(self, account: str, key: str, release: str) -> None:
-        """Write down which release a charge paid for, just before that is published. Doing so again changes nothing.
+        """Write down which release the charge of this key paid for, by its sha256, just before that is published.
 
-        Args:
-            account: name of the account.
-            key: idempotency key of the charge.
-            release: sha256 of the release.
-
-        PrivacyError: there is no such charge, or it paid for another release already.
+        Doing so again changes nothing. PrivacyError: there is no such charge, or it paid for another release already.
         """
-        require_name(release=release)
+        entries.require_name(release=release)
         with self._database.writing() as connection:
             row = rows.locked_account(connection, account)
             found = rows.charge(connection, row.id, key)
             if found is None:
-                raise PrivacyError(
-                    f"Expected a charge of account {account!r} for this run, found none: nothing is released."
-                )
+                raise PrivacyError(f"Account {account!r} has no charge for this run: nothing is released.")
             if found.release not in (None, release):
                 raise PrivacyError(
                     f"Expected charge {found.id} of account {account!r} to be unused: it paid for another release "
@@ -223,11 +209,10 @@ class Ledger:
             else:
                 hashed = self._naming(row).hash(subject)
                 candidates = [standings.tally_of(connection, row.id, hashed)]
-        worst = max(candidates, key=lambda own: spent_epsilon([*for_all, *own], found.limit))
-        events, terms = (*for_all, *worst), terms_from_text(row.terms)
-        return Balance(
-            found, spent_guarantee(events, found.limit, terms), row.charges, row.subjects, in_order(events), terms
-        )
+        worst = max(candidates, key=lambda own: entries.spent_epsilon([*for_all, *own], found.limit))
+        events, terms = entries.in_order((*for_all, *worst)), terms_from_text(row.terms)
+        spent = entries.spent_guarantee(events, found.limit, terms)
+        return Balance(found, spent, row.charges, row.subjects, events, terms)
 
     def weigh(self, account: str, request: Request, subjects: Iterable[str] | None = None) -> None:
         """Raise BudgetExceededError or IncomparableError where `charge` would for these subjects, or everyone.
@@ -244,7 +229,7 @@ class Ledger:
             naming, for_all = self._naming(row), events_from_text(standings.whole(connection, row, row.events))
             own = {standings.tally_of(connection, row.id, naming.hash(name)) for name in subjects}
         if own:
-            require_within(found, [(*for_all, *each) for each in own], request.events)
+            entries.require_within(found, [(*for_all, *each) for each in own], request.events)
 
     def find(self, number: int) -> Charge:
         """The charge of this number; ConfigError where there is none, or a newer dptext wrote it."""

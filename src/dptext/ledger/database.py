@@ -22,8 +22,7 @@ from dptext.errors import DPTextError, LedgerError
 from dptext.ledger.locations import SQLITE_FAULTS, fault_of, parse_location, shown_url
 from dptext.ledger.requests import UNREADABLE
 
-#: How long a charge waits for others to end theirs.
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 30.0  #: How long a charge waits for others to end theirs
 _CONNECT_SECONDS = 10
 _KEPT = 5  # connections, and so many in all: one for each thread of a gateway (40 answer, 8 do the rest)
 _MOST = 48
@@ -115,9 +114,7 @@ class Database:
                 self._lock_schema(connection)
                 if self._revision(connection) is None:
                     if sa.inspect(connection).get_table_names():
-                        raise LedgerError(
-                            f"The database {self.name} holds other tables: give the ledger one of its own."
-                        )
+                        raise LedgerError(f"The database {self.name} holds other tables: give the ledger its own.")
                     self._migrate(connection)
             if self.path:
                 failing = contextlib.suppress(sqlite3.OperationalError)
@@ -134,7 +131,7 @@ class Database:
         with self._transaction(read=False) as connection:
             self._lock_schema(connection)
             found = self._known_revision(connection)
-            if found == _newest():
+            if found == _revisions()[0]:
                 return False
             self._migrate(connection)
         return True
@@ -176,9 +173,9 @@ class Database:
         if self._checked:
             return
         found = self._known_revision(connection)
-        if found != _newest():
+        if found != _revisions()[0]:
             raise LedgerError(
-                f"The ledger {self.name} has the older schema {found}: run `dptext budget upgrade` on it first."
+                f"The ledger {self.name} has the older schema {found}: run `dptext budget upgrade` first."
             )
         self._checked = True
 
@@ -254,11 +251,8 @@ def _alembic() -> Config:
 
 @functools.cache  # alembic compiles each step anew
 def _revisions() -> tuple[str, ...]:
+    """The revisions of the schema, the newest first."""
     found = tuple(script.revision for script in ScriptDirectory.from_config(_alembic()).walk_revisions())
     if not found:
         raise LedgerError("The steps of the ledger's schema are missing from this installation of dptext.")
     return found
-
-
-def _newest() -> str:
-    return _revisions()[0]

@@ -1,17 +1,152 @@
-"""What a ledger holds and says: accounts, charges and balances, as plain data without a database."""
+"""What a ledger holds and says: accounts, charges and balances, as plain data without a database.
+
+What events cost at the limit of an account is derived anew by `dptext.privacy.accounting` whenever it is asked.
+"""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
 
 from dptext import _validate
 from dptext.errors import BudgetExceededError, ConfigError, IncomparableError
-from dptext.ledger.requests import Request, Terms
-from dptext.ledger.spending import format_left, is_within, left_of, spent_epsilon, spent_guarantee
+from dptext.ledger.requests import Request, Terms, entries, event_from_text, event_to_text, with_events
 from dptext.privacy import accounting
+from dptext.privacy.composition import Sums
 from dptext.privacy.curves import sum_up
-from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event
-from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_delta, format_epsilon
+from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event, SampledGaussianEvent
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit, format_delta, format_epsilon
+
+NO_SUMS = Sums()
+TOLERANCE = 1e-12  #: Twenty charges of 0.1 are 2 + 1.1e-16 as binary fractions. A limit of 2 admits them.
+#: An epsilon at delta > 0 over different runs assumes this (docs/decisions/0007).
+PLANNED = "the settings of later runs were not chosen by looking at the outputs of earlier ones"
+
+
+def left_of(limit: float, spent: float) -> float:
+    """limit - spent, rounded down; 0 where more was spent."""
+    if math.isinf(spent):
+        return 0.0
+    exact = Fraction(limit) - Fraction(spent)
+    if exact <= 0:
+        return 0.0
+    nearest = float(exact)
+    return math.nextafter(nearest, 0.0) if Fraction(nearest) > exact else nearest
+
+
+def format_left(epsilon: float) -> str:
+    """The epsilon that is left, to be read: at most three decimals, rounded down."""
+    shown = math.floor(Fraction(repr(epsilon)) * 1000)  # as `format_epsilon`
+    return f"{shown // 1000}.{shown % 1000:03d}".rstrip("0").rstrip(".")
+
+
+def in_order(events: Iterable[Event]) -> tuple[Event, ...]:
+    """Run lengths in the order of their texts, because numerical distributions of other orders differ by some 1e-11."""
+    return tuple(sorted(accounting.compose(events), key=event_to_text))
+
+
+def spent_epsilon(events: Iterable[Event], limit: Guarantee) -> float:
+    """The epsilon that events are charged at the delta of the limit, by the quick bound; 0 for no events."""
+    ordered = in_order(events)
+    return _epsilon(ordered, limit.delta, limit.relation) if ordered else 0.0
+
+
+@lru_cache(maxsize=4096)  # of many subjects most have one of few histories
+def _epsilon(events: tuple[Event, ...], delta: float, relation: Relation) -> float:
+    return accounting.quick_epsilon(events, delta, relation=relation)
+
+
+def fits(
+    text: str, own: Iterable[str], asked: Iterable[Event], limit: Guarantee, earlier: Sums | None = NO_SUMS
+) -> bool:
+    """Whether a bound of the sums is within the limit: then so is `spent_epsilon`. False says nothing.
+
+    The text is what was charged to everyone, after what has the sums `earlier`; `own` is what was charged to each
+    subject besides, `asked` what is to be added.
+    """
+    most = _joined(max, map(sums_of, own))  # of each sum, so that one bound holds for all subjects
+    total = _joined(sum, [most, earlier, sums_of(text), *map(Sums.of, asked)])
+    try:
+        return total is not None and any(is_within(bound, limit) for bound in total.epsilons(limit.delta))
+    except OverflowError:
+        return False
+
+
+def after_charge(text: str, asked: Sequence[Event]) -> str:
+    """As `with_events`. The sums of the new text are known at once, so that the next charge reads no run length."""
+    found = with_events(text, asked)
+    keep_sums(found, [sums_of(text), *map(Sums.of, asked)])
+    return found
+
+
+#: Sums of whole texts under the text or its sha256, the newest last. What is edited has another.
+_known: dict[str, Sums | None] = {}
+_MOST_KNOWN = 64
+
+
+def sums_of(text: str) -> Sums | None:
+    """Of all run lengths in a text; None where one has none."""
+    return known_sums(text, lambda: text)
+
+
+def known_sums(key: str, read: Callable[[], str]) -> Sums | None:
+    """The sums of the text under a key, which is read only where they are not known."""
+    found = _known.get(key)  # asked once, because another thread may forget it
+    return keep_sums(key, map(_alone, entries(read())) if found is None else [found])
+
+
+def keep_sums(key: str, several: Iterable[Sums | None]) -> Sums | None:
+    """Know the sums of several together under a key."""
+    sums = _joined(sum, several)
+    _known.pop(key, None)
+    while len(_known) >= _MOST_KNOWN:
+        _known.pop(next(iter(_known)), None)
+    _known[key] = sums
+    return sums
+
+
+def _joined(how: Callable[[tuple[int, ...]], int], several: Iterable[Sums | None]) -> Sums | None:
+    listed = list(several)
+    return None if None in listed else Sums(*map(how, zip(*listed, strict=True)))
+
+
+@lru_cache(maxsize=1 << 15)
+def _alone(entry: str) -> Sums | None:
+    return Sums.of(event_from_text(entry))
+
+
+def is_within(spent: float, limit: Guarantee) -> bool:
+    """Whether the limit admits what is spent."""
+    return not math.isinf(spent) and Fraction(spent) - Fraction(limit.epsilon) <= Fraction(TOLERANCE)
+
+
+def spent_guarantee(
+    events: Sequence[Event], limit: Guarantee, terms: Terms, *, bound: accounting.Bound = accounting.quick_epsilon
+) -> Guarantee:
+    """What events are charged at the limit's delta, as a statement; another bound may say less and take seconds."""
+    composed = in_order(events)
+    if not composed:
+        return Guarantee(
+            0.0, limit.delta, limit.unit, limit.relation, None, terms.trust, terms.basis, terms.assumptions,
+            terms.reveals,
+        )  # fmt: skip
+    if any(isinstance(event, SampledGaussianEvent) for event in composed):  # charged before that was asked for
+        terms |= Terms(Trust.CENTRAL)
+    if limit.delta > 0 and len(composed) > 1:
+        terms |= Terms(basis=Basis.CONDITIONAL, assumptions=(PLANNED,))
+    return accounting.guarantee(
+        composed,
+        limit.delta,
+        unit=limit.unit,
+        relation=limit.relation,
+        trust=terms.trust,
+        basis=terms.basis,
+        assumptions=terms.assumptions,
+        reveals=terms.reveals,
+        bound=bound,
+    )
+
 
 UNITS = (Unit.DOCUMENT, Unit.AUTHOR)
 _LONGEST_NAME = 200
@@ -19,20 +154,14 @@ _LONGEST_NAME = 200
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A budget: whose it is and how much may be spent.
-
-    Attributes:
-        dataset: the people or texts that it is for; no two accounts share one.
-        limit: epsilon and delta that all charges together may cost one subject; unit and relation of every charge.
-        by_subject: whether charges to named subjects are possible (a key was set).
-        opened: when, UTC.
-    """
+    """A budget: whose it is and how much may be spent."""
 
     name: str
-    dataset: str
+    dataset: str  #: the people or texts that it is for; no two accounts share one
+    #: epsilon and delta that all charges together may cost one subject; unit and relation of every charge
     limit: Guarantee
-    by_subject: bool
-    opened: str
+    by_subject: bool  #: whether charges to named subjects are possible (a key was set)
+    opened: str  #: when, UTC
 
     def require_same_meaning(self, request: Request) -> None:
         """Refuse charges of another unit or relation with IncomparableError."""
@@ -46,44 +175,28 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """One line of the books; written once, never changed.
+    """One line of the books; written once, never changed."""
 
-    Attributes:
-        number: its number in the ledger.
-        key: idempotency key.
-        subjects: how many named subjects it fell on; None where it fell on everyone in the account.
-        at: when, UTC.
-        release: what it paid for, once that is settled: the sha256 of the released file.
-        subjects_digest: of the subjects' keyed hashes in their order; None for everyone.
-    """
-
-    number: int
+    number: int  #: its number in the ledger
     account: str
-    key: str
+    key: str  #: idempotency key
     request: Request
-    subjects: int | None
-    at: str
-    release: str | None = None
-    subjects_digest: str | None = None
+    subjects: int | None  #: how many named subjects it fell on; None where it fell on everyone in the account
+    at: str  #: when, UTC
+    release: str | None = None  #: what it paid for, once that is settled: the sha256 of the released file
+    subjects_digest: str | None = None  #: of the subjects' keyed hashes in their order; None for everyone
 
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """Where an account stands, for the subject of whom most was spent.
-
-    Attributes:
-        spent: what all charges cost together at the delta of the limit, rounded up.
-        subjects: how many subjects have charges of their own.
-        events: what was charged to that subject.
-        terms: what all charges rest on.
-    """
+    """Where an account stands, for the subject of whom most was spent."""
 
     account: Account
-    spent: Guarantee
+    spent: Guarantee  #: what all charges cost together at the delta of the limit, rounded up
     charges: int
-    subjects: int
-    events: tuple[Event, ...] = ()
-    terms: Terms = field(default_factory=Terms)
+    subjects: int  #: how many subjects have charges of their own
+    events: tuple[Event, ...] = ()  #: what was charged to that subject
+    terms: Terms = field(default_factory=Terms)  #: what all charges rest on
 
     @property
     def left(self) -> float:
@@ -140,6 +253,4 @@ def require_openable(name: str, limit: Guarantee, dataset: str) -> None:
         )
     _validate.positive(epsilon=limit.epsilon)
     if limit.delta > MAX_MEANINGFUL_DELTA:
-        raise ConfigError(
-            f"Expected delta={limit.delta!r} <= {MAX_MEANINGFUL_DELTA:g}: above, a limit protects nobody."
-        )
+        raise ConfigError(f"Expected delta={limit.delta!r} <= {MAX_MEANINGFUL_DELTA:g}: above, it protects nobody.")

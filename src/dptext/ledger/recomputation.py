@@ -2,17 +2,18 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from heapq import merge
 from itertools import groupby
+from operator import itemgetter
 
 import sqlalchemy as sa
 
 from dptext._wording import plural
 from dptext.errors import ConfigError, IncomparableError, LedgerError
 from dptext.ledger import standings
-from dptext.ledger.entries import Account
+from dptext.ledger.entries import Account, is_within, spent_epsilon
 from dptext.ledger.requests import Request, Terms, canonical, digest_of, events_from_text, events_to_text
 from dptext.ledger.schema import charged_subjects, charges, requests, subject_balances, tallies
-from dptext.ledger.spending import is_within, spent_epsilon
 from dptext.ledger.statements import AnyRow
 from dptext.privacy import accounting
 from dptext.privacy.composition import earlier_epsilon
@@ -129,7 +130,7 @@ def _compare_subjects(connection: sa.Connection, account_id: int, known: dict[in
     )
     texts: dict[tuple[tuple[int, int], ...], str] = {}
 
-    def recomputed() -> Iterator[tuple[bytes, str]]:
+    def recomputed() -> Iterator[tuple[bytes, bool, str]]:
         for subject, group in groupby(charged, key=lambda each: bytes(each[0])):
             counts = tuple((number, n) for _, number, n in group)
             if counts not in texts:
@@ -137,20 +138,13 @@ def _compare_subjects(connection: sa.Connection, account_id: int, known: dict[in
                     e for number, n in counts if number in known for e in accounting.repeat(known[number].events, n)
                 ]
                 texts[counts] = events_to_text(events)
-            yield subject, texts[counts]
+            yield subject, True, texts[counts]
 
     n_subjects = wrong = 0
     # The next charge finds a tally by its digest, so a tally under another's digest would be charged too little.
-    theirs = ((bytes(subject), events if digest_of(events) == digest else "") for subject, events, digest in kept)
-    ours = recomputed()
-    left, right = next(ours, None), next(theirs, None)
-    while left or right:
-        if left and right and left[0] == right[0]:
-            wrong += left[1] != right[1]
-            n_subjects += 1
-            left, right = next(ours, None), next(theirs, None)
-        elif right is None or (left and left[0] < right[0]):
-            wrong, left, n_subjects = wrong + 1, next(ours, None), n_subjects + 1
-        else:
-            wrong, right = wrong + 1, next(theirs, None)
+    theirs = ((bytes(name), False, events if digest_of(events) == digest else "") for name, events, digest in kept)
+    for _, both in groupby(merge(recomputed(), theirs, key=itemgetter(0)), key=itemgetter(0)):
+        found = {is_ours: text for _, is_ours, text in both}
+        n_subjects += True in found
+        wrong += found.get(True) != found.get(False)
     return n_subjects, wrong

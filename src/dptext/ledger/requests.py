@@ -15,7 +15,7 @@ from dptext.errors import ConfigError, IncomparableError, LedgerError, NoGuarant
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, MetricEvent, NoEvent, SampledGaussianEvent, event_from_dict, event_to_dict
 from dptext.privacy.guarantee import Basis, Relation, Trust, Unit, weakest
-from dptext.types import Json
+from dptext.types import Json, fields_as_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,7 @@ class Terms:
 
     def to_dict(self) -> dict[str, Json]:
         """The terms as JSON-able data."""
-        return {
-            "trust": self.trust.value,
-            "basis": self.basis.value,
-            "assumptions": list(self.assumptions),
-            "reveals": list(self.reveals),
-        }
+        return fields_as_json(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Json]) -> "Terms":
@@ -72,22 +67,16 @@ def terms_from_text(text: str) -> Terms:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What one run does to one subject (a document or an author). Every field is public.
+    """What one run does to one subject (a document or an author). Every field is public."""
 
-    Attributes:
-        events: what happens to one subject in the whole run: those of one unit times the public maximum of units that a
-            subject has in it.
-        unit: whom the events speak of.
-        terms: what the statement rests on.
-        units_per_subject: the maximum that is counted in `events`; charges to named subjects enforce it.
-    """
-
+    #: what happens to one subject in the whole run: those of one unit times the public maximum of units that a
+    #: subject has in it
     events: tuple[Event, ...]
-    unit: Unit
+    unit: Unit  #: whom the events speak of
     relation: Relation = Relation.REPLACE_ONE
-    terms: Terms = Terms()
+    terms: Terms = Terms()  #: what the statement rests on
     settings: Mapping[str, Json] = field(default_factory=dict, hash=False)
-    units_per_subject: int = 1
+    units_per_subject: int = 1  #: the maximum that is counted in `events`; charges to named subjects enforce it
 
     def __post_init__(self) -> None:
         if not self.events:
@@ -134,7 +123,7 @@ class Request:
             units = data["units_per_subject"]
             _validate.count(units_per_subject=units)
             return cls(
-                events_of(data["events"]),
+                tuple(map(event_from_dict, data["events"])),
                 Unit(data["unit"]),
                 Relation(data["relation"]),
                 Terms.from_dict(data["terms"]),
@@ -171,11 +160,6 @@ def events_to_text(events: Iterable[Event]) -> str:
 def entries(text: str) -> tuple[str, ...]:
     """The run lengths in a text of `events_to_text`, each as its own text; LedgerError where it is damaged."""
     return tuple(_listed(text).replace("},{", "}\n{").split("\n")) if text != "[]" else ()
-
-
-def run_lengths(text: str) -> int:
-    """How many there are in a text of `events_to_text`."""
-    return text.count(_COUNT)
 
 
 def _listed(text: str) -> str:
@@ -242,10 +226,3 @@ def _event(text: str) -> Event:
         return event_from_dict(json.loads(text))
     except UNREADABLE:
         raise LedgerError(DAMAGED) from None
-
-
-def events_of(data: Json) -> tuple[Event, ...]:
-    """The events in JSON data. Data that hold no events raise one of `UNREADABLE`."""
-    if not isinstance(data, list):
-        raise TypeError("a list of events was expected")
-    return tuple(event_from_dict(item) for item in data)  # type: ignore[arg-type]  # event_from_dict checks its argument

@@ -23,7 +23,7 @@ class _Checked(TypeDecorator[Any]):
     impl: type[types.TypeEngine[Any]] = types.Text
     kinds: ClassVar[tuple[type, ...]] = (str,)
 
-    def is_sound(self, value: object) -> bool:
+    def _is_sound(self, value: object) -> bool:
         return isinstance(value, self.kinds)
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
@@ -31,7 +31,7 @@ class _Checked(TypeDecorator[Any]):
         read = super().result_processor(dialect, coltype)
 
         def checked(value: Any) -> Any:
-            if value is not None and not self.is_sound(value):
+            if value is not None and not self._is_sound(value):
                 raise LedgerError(
                     "The ledger is damaged: another program wrote a value into it that dptext does not write. "
                     "Restore a copy of it. Nothing is released."
@@ -52,8 +52,7 @@ class Time(_Checked):
 
     cache_ok = True
 
-    def is_sound(self, value: object) -> bool:
-        """Whether it has that form."""
+    def _is_sound(self, value: object) -> bool:
         return isinstance(value, str) and _TIME.fullmatch(value) is not None
 
 
@@ -74,8 +73,7 @@ class Boolean(_Checked):
 
     impl, cache_ok = types.Boolean, True
 
-    def is_sound(self, value: object) -> bool:
-        """Whether it is one of them."""
+    def _is_sound(self, value: object) -> bool:
         return isinstance(value, int) and value in (0, 1)
 
 
@@ -88,8 +86,7 @@ class Natural(_Checked):
         """SQLite numbers rows by itself in an INTEGER primary key only."""
         return dialect.type_descriptor(types.Integer() if dialect.name == "sqlite" else types.BigInteger())
 
-    def is_sound(self, value: object) -> bool:
-        """Whether it counts something."""
+    def _is_sound(self, value: object) -> bool:
         return isinstance(value, int) and value >= 0
 
 

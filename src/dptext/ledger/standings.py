@@ -9,7 +9,7 @@ have (`tallies`) are worked out once each. So memory and the number of statement
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -19,10 +19,9 @@ from sqlalchemy.schema import CreateTable
 from dptext._wording import plural
 from dptext.errors import BudgetExceededError, DataError, LedgerError
 from dptext.ledger import statements as rows
-from dptext.ledger.entries import Account, Charge, require_within
-from dptext.ledger.requests import DAMAGED, Request, digest_of, events_from_text, run_lengths, with_events
+from dptext.ledger.entries import Account, Charge, after_charge, fits, keep_sums, known_sums, require_within, sums_of
+from dptext.ledger.requests import DAMAGED, Request, digest_of, entries, events_from_text, with_events
 from dptext.ledger.schema import Natural, balances, charged_subjects, earlier_events, subject_balances, tallies
-from dptext.ledger.spending import after_charge, fits, keep_sums, known_sums, sums_of
 from dptext.ledger.statements import AnyRow, insert_into, once
 from dptext.privacy.composition import Sums
 from dptext.privacy.events import Event
@@ -59,27 +58,24 @@ _DISTINCT_TALLIES = sa.text(
 ).columns(tallies.c.events)
 
 
+#: The digest of the hashes of subjects in their order, and the hashes, one for each unit.
+Subjects = tuple[str, Iterable[bytes]]
+
+
 def write_whole(
-    connection: sa.Connection,
-    account: str,
-    request: Request,
-    *,
-    key: str,
-    at: str,
-    hashes: Iterator[bytes] | None,
-    digest: str,
+    connection: sa.Connection, account: str, request: Request, key: str, at: str, subjects: Subjects | None
 ) -> Charge:
     """Charge a run, or find the charge that the key has already for the same run.
 
-    The transaction writes. The hashes are of the subjects, one for each unit; None charges everyone in the account. The
-    digest is of these hashes in their order; empty for everyone. The errors are those of `Ledger.charge`.
+    The transaction writes. Without subjects everyone in the account is charged. The errors are those of
+    `Ledger.charge`.
     """
-    row = rows.locked_account(connection, account, key=key, digest=rows.request_digest(request))
+    row = rows.locked_account(connection, account, key=key, digest=rows.written(request)[1])
     found = rows.to_account(row)
     found.require_same_meaning(request)
     received = None
-    if hashes is not None:
-        received = digest, _receive(connection, hashes, request.units_per_subject)
+    if subjects is not None:
+        received = subjects[0], _receive(connection, subjects[1], request.units_per_subject)
     number, affected = None, list[_Standing]()
     if row.previous_id is None:
         try:
@@ -92,17 +88,11 @@ def write_whole(
             if rows.charge(connection, row.id, key) is None:
                 raise
         else:
-            number = rows.write_charge(
-                connection,
-                row,
-                key=key,
-                request_id=row.request_id or rows.new_request_id(connection, request),
-                terms=request.terms,
-                at=at,
-                received=received,
-                events=events,
-                new_subjects=sum(each.subjects for each in affected if each.tally_id is None),
-            )
+            request_id = row.request_id or rows.new_request_id(connection, request)
+            new = sum(each.subjects for each in affected if each.tally_id is None)
+            charge = key, request_id, received is None, *(received or (None, None)), at
+            balance = events, rows.merged(row.terms, request.terms), row.charges + 1, row.subjects + new
+            number = rows.write_charge(connection, row.id, charge, balance)
     if number is None:  # it was there before, or another wrote it while this one waited for the lock
         return rows.same_charge(rows.charge(connection, row.id, key), found, request, received)
     _fold(connection, row, events)
@@ -133,7 +123,7 @@ def _earlier_sums(connection: sa.Connection, row: AnyRow) -> Sums | None:
 
 def _fold(connection: sa.Connection, row: AnyRow, recent: str) -> None:
     """Put the recent events of a balance, which is locked, among the earlier ones if they have become many."""
-    if run_lengths(recent) <= _MOST_RECENT:
+    if len(entries(recent)) <= _MOST_RECENT:
         return
     text = whole(connection, row, recent)
     digest = digest_of(text)
@@ -199,15 +189,10 @@ def _receive(connection: sa.Connection, hashes: Iterable[bytes], units_per_subje
 
 @dataclass(frozen=True, slots=True)
 class _Standing:
-    """Subjects of a run of whom the same was spent.
+    """Subjects of a run of whom the same was spent."""
 
-    Attributes:
-        tally_id: what was spent; None where they were never charged by name.
-        after: what will have been spent, as text.
-    """
-
-    tally_id: int | None
-    after: str
+    tally_id: int | None  #: what was spent; None where they were never charged by name
+    after: str  #: what will have been spent, as text
     subjects: int
 
 

@@ -1,6 +1,6 @@
 """The SQL statements about accounts and charges, each inside the transaction of its caller."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -41,6 +41,7 @@ _INSERTS: dict[str, type[postgresql.Insert] | type[sqlite.Insert]] = {
     "sqlite": sqlite.Insert,
 }
 _CHARGE_COLUMNS = ("account_id", "key", "request_id", "everyone", "subjects_digest", "subjects", "at")
+_MOVED_COLUMNS = ("events", "terms", "charges", "subjects")
 _ADD_CHARGE = {
     dialect: insert(charges)
     .values({name: sa.bindparam(f"new_{name}") for name in _CHARGE_COLUMNS})
@@ -52,7 +53,7 @@ _ADD_CHARGE = {
 _MOVE_BALANCE = (
     sa.update(balances)
     .where(balances.c.account_id == sa.bindparam("account"))
-    .values({name: sa.bindparam(f"moved_{name}") for name in ("events", "terms", "charges", "subjects")})
+    .values({name: sa.bindparam(f"moved_{name}") for name in _MOVED_COLUMNS})
 )
 _ADDED = sa.select(_ADD_CHARGE["postgresql"].cte("added").c.id)
 _ADD_AND_MOVE = _MOVE_BALANCE.where(sa.exists(_ADDED)).returning(_ADDED.scalar_subquery())
@@ -175,7 +176,7 @@ def same_charge(
     """The charge that is there already; PrivacyError where it was for another run."""
     if previous is None:
         raise LedgerError("The ledger lost a charge that was there a moment ago: nothing is released.")
-    asked = (request_digest(request), received is None, received and received[0])
+    asked = (written(request)[1], received is None, received and received[0])
     if asked != (previous.digest, previous.everyone, previous.subjects_digest):
         raise PrivacyError(
             f"Expected charge key {previous.key!r} of account {account.name!r} to be new, or to come with the same "
@@ -184,13 +185,8 @@ def same_charge(
     return to_charge(previous, account.name)
 
 
-def request_digest(request: Request) -> str:
-    """sha256 of the request's text."""
-    return _written(request)[1]
-
-
 @lru_cache(maxsize=256)
-def _written(request: Request) -> tuple[str, str]:
+def written(request: Request) -> tuple[str, str]:
     """The request's text and its digest, made together because equal requests (3 and 3.0) have different texts."""
     text = request.to_text()
     return text, digest_of(text)
@@ -198,7 +194,7 @@ def _written(request: Request) -> tuple[str, str]:
 
 def new_request_id(connection: sa.Connection, request: Request) -> int:
     """The number of the request's text, which is kept once and was not there when the account was read."""
-    text, digest = _written(request)
+    text, digest = written(request)
     return once(connection, requests, digest, text, new=True)
 
 
@@ -228,33 +224,16 @@ def insert_into(connection: sa.Connection) -> type[postgresql.Insert] | type[sql
 
 
 def write_charge(
-    connection: sa.Connection,
-    row: AnyRow,
-    *,
-    key: str,
-    request_id: int,
-    terms: Terms,
-    at: str,
-    received: tuple[str, int] | None,
-    events: str,
-    new_subjects: int,
+    connection: sa.Connection, account_id: int, charge: Sequence[object], balance: Sequence[object]
 ) -> int | None:
     """Write a charge and the balance after it, and give its number; None where this key has a charge already.
 
-    The row is the account, locked. `received` is the digest of the subjects' hashes and how many they are; None for
-    everyone. `events` are the recent ones of everyone in the account, after the charge. `new_subjects` were never
-    charged before.
+    The account is locked. The charge has the values of the columns of the same names but for the account, the balance
+    those that a charge moves: the recent events of everyone, the terms, and how many charges and subjects there are.
     """
-    digest, n_subjects = received or (None, None)
-    charge_values = (row.id, key, request_id, received is None, digest, n_subjects, at)
-    values = {f"new_{name}": value for name, value in zip(_CHARGE_COLUMNS, charge_values, strict=True)}
-    values |= {
-        "account": row.id,
-        "moved_events": events,
-        "moved_terms": _merged(row.terms, terms),
-        "moved_charges": row.charges + 1,
-        "moved_subjects": row.subjects + new_subjects,
-    }
+    values = {f"new_{name}": value for name, value in zip(_CHARGE_COLUMNS, (account_id, *charge), strict=True)}
+    values |= {f"moved_{name}": value for name, value in zip(_MOVED_COLUMNS, balance, strict=True)}
+    values["account"] = account_id
     if connection.dialect.name == "postgresql":  # one statement, because each takes a journey to the server
         number = connection.execute(_ADD_AND_MOVE, values).scalar_one_or_none()
     else:
@@ -265,5 +244,6 @@ def write_charge(
 
 
 @lru_cache(maxsize=256)
-def _merged(text: str, terms: Terms) -> str:
+def merged(text: str, terms: Terms) -> str:
+    """The terms in a text and others, taken together, as text."""
     return canonical((terms_from_text(text) | terms).to_dict())

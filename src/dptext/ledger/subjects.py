@@ -63,15 +63,12 @@ class SubjectKey:
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """How one account knows its subjects.
-
-    Attributes:
-        as_spelled: whether names are compared as they are spelled. An account that was charged so from the beginning
-            stays so: under the normal form its subjects would look new.
-    """
+    """How one account knows its subjects."""
 
     key: SubjectKey
     account: str
+    #: whether names are compared as they are spelled. An account that was charged so from the beginning stays so:
+    #: under the normal form its subjects would look new.
     as_spelled: bool
 
     @property
@@ -124,9 +121,7 @@ def _require_file_name(path: Path) -> None:
     if not path.name or "\0" in str(path):
         raise ConfigError("Expected --subject-key to be a file.")
     if _DIGITS.fullmatch(path.name):
-        raise ConfigError(
-            "Expected --subject-key to be a file, found what looks like the key itself (it is not shown)."
-        )
+        raise ConfigError("Expected --subject-key to be a file, found what looks like the key itself (not shown).")
 
 
 def create_subject_key(path: Path) -> SubjectKey:

@@ -16,8 +16,8 @@ from enum import StrEnum
 from fractions import Fraction
 
 from dptext import _validate
+from dptext._wording import html_text
 from dptext.errors import ConfigError, IncomparableError
-from dptext.notebook import html_text
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA, is_name
 from dptext.types import Json
 

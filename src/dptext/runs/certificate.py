@@ -1,21 +1,22 @@
 """The certificate beside a released file: what was done, what it guarantees, and which bytes it speaks of.
 
-Everything in it is public: nothing is computed from private text but what the guarantee lists in `reveals`.
+Everything in it is public: nothing is computed from private text but what the guarantee lists in `reveals`. That of a
+data set speaks of its manifest: a part counts because this names it.
 """
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, astuple, dataclass, field, fields
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from dptext import _validate
-from dptext._wording import plural
+from dptext._wording import html_text, plural
 from dptext.errors import ConfigError, DataError
-from dptext.notebook import html_text
 from dptext.privacy.events import Event, event_from_dict, event_to_dict
 from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.text.files import sha256_of
+from dptext.text.inputs import parse_json, read_whole
 from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD
 from dptext.types import Json
 from dptext.version import __version__
@@ -48,21 +49,14 @@ def stream_mark(stream: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Charged:
-    """The charge that paid for a release: where the books say so.
+    """The charge that paid for a release: where the books say so."""
 
-    Attributes:
-        account, unit: the account's name, and its unit.
-        dataset: whose texts it speaks of.
-        number: of the charge in the ledger.
-        by_subject: whether it fell on each subject of the run alone, or on everyone in the account.
-        stream: the mark of the stream that it paid for, where releases were not written by the run itself.
-    """
-
-    account: str
-    dataset: str
+    account: str  #: its name; `unit` is that of its limit
+    dataset: str  #: whose texts it speaks of
     unit: Unit
-    number: int
-    by_subject: bool
+    number: int  #: of the charge in the ledger
+    by_subject: bool  #: whether it fell on each subject of the run alone, or on everyone in the account
+    #: the mark of the stream that it paid for, where releases were not written by the run itself
     stream: str | None = None
 
     def to_dict(self) -> dict[str, Json]:
@@ -224,14 +218,10 @@ def _read(data: Mapping[str, Json]) -> Certificate:
     charged = None
     if paid is not None:
         paid = _typed(paid, dict)
-        charged = Charged(
-            account=_typed(paid["account"], str),
-            dataset=_typed(paid["dataset"], str),
-            unit=Unit(_typed(paid["unit"], str)),
-            number=_typed(paid["number"], int),
-            by_subject=_typed(paid["by_subject"], bool),
-            stream=None if paid.get("stream") is None else _digest(paid["stream"]),
-        )
+        account, dataset, unit = (_typed(paid[name], str) for name in ("account", "dataset", "unit"))
+        number, by_subject = _typed(paid["number"], int), _typed(paid["by_subject"], bool)
+        stream = None if paid.get("stream") is None else _digest(paid["stream"])
+        charged = Charged(account, dataset, Unit(unit), number, by_subject, stream)
     output = _typed(data["output"], str)
     if Path(output).name != output or not 0 < len(output.encode()) <= _LONGEST_NAME or "\0" in output:
         raise ValueError("Expected the name of a file, without a folder.")
@@ -257,3 +247,66 @@ def _read(data: Mapping[str, Json]) -> Certificate:
         fields=_fields(_typed(data.get("fields", {}), dict)),
         reading=reading,
     )
+
+
+MANIFEST: Final = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One file of a data set: its name, how many records it holds, and its sha256."""
+
+    name: str
+    records: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The parts of a data set, in the order of the records."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def records(self) -> int:
+        """How many records all parts hold."""
+        return sum(part.records for part in self.parts)
+
+    def to_json(self) -> str:
+        """The manifest as JSON text, a line a part."""
+        lines = ",\n".join(f"  {json.dumps(asdict(part), ensure_ascii=False)}" for part in self.parts)
+        return '{"schema": 1, "parts": [\n' + lines + "\n]}\n"
+
+    @classmethod
+    def read(cls, path: Path) -> "Manifest":
+        """The manifest at the path; DataError where none is that dptext wrote."""
+        try:
+            data = parse_json(read_whole(path))
+            parts = tuple(Part(**part) for part in data["parts"])
+            names = {part.name for part in parts}
+            good = data["schema"] == 1 and all(map(_is_part, parts)) and len(names) == len(parts)
+        except (ValueError, TypeError, KeyError):
+            good = False
+        if not good:
+            raise DataError(f"{path} is no manifest of a data set that dptext wrote.")
+        return cls(parts)
+
+    def check(self, folder: Path) -> None:
+        """Raise DataError unless the folder holds these parts, byte for byte, and no other file."""
+        known = {part.name for part in self.parts} | {MANIFEST, certificate_path(Path(MANIFEST)).name}
+        for path in sorted(folder.rglob("*")):
+            if not path.is_dir() and path.relative_to(folder).as_posix() not in known:
+                raise DataError(f"{path} is no part of this data set: whoever reads the folder reads it, too.")
+        for part in self.parts:
+            path = folder / part.name
+            if not path.is_file():
+                raise DataError(f"Expected {path}, a part with {plural(part.records, 'record')}: it is missing.")
+            if sha256_of(path) != part.sha256:
+                raise DataError(f"{path} is not the part that was certified: its sha256 differs.")
+
+
+def _is_part(part: Part) -> bool:
+    if list(map(type, astuple(part))) != [str, int, str] or part.records < 0 or len(part.sha256) != _HEX:
+        return False
+    stays = not Path(part.name).is_absolute() and ".." not in Path(part.name).parts  # inside the folder
+    return stays and part.name not in ("", MANIFEST) and "\0" not in part.name

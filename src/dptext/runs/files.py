@@ -38,17 +38,16 @@ from dptext.text.files import (
 from dptext.text.formats import Format, is_compressed, output_format
 from dptext.text.reading import read_batches
 from dptext.text.records import Fields
-from dptext.text.releases import blocks
 from dptext.text.samples import sample_records
-from dptext.text.writers import APPENDABLE, completed, open_writer, require_csv
+from dptext.text.writers import APPENDABLE, blocks, completed, open_writer, require_csv
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.ledger.entries import Charge
     from dptext.ledger.subjects import SubjectsDigest
     from dptext.runs.payment import Due, Payment
 
-
 OnDone = Callable[[int], None]
+_LONGEST = 2.0  # seconds that an estimate of the time takes
 
 
 def privatize_file(
@@ -59,7 +58,7 @@ def privatize_file(
     plan: Plan | None = None,
     randomness: Randomness | None = None,
     payment: Payment | None = None,
-    on_progress: Callable[[int], None] | None = None,
+    on_progress: OnDone | None = None,
     on_skip: Callable[[int, str], None] | None = None,
 ) -> Certificate:
     """Privatize a file of records into a new file, with a certificate beside it.
@@ -115,13 +114,13 @@ def rehearse(
     return run.count(on_skip), run.promised, due
 
 
-def seconds(n_records: int, mechanism: Mechanism[str], *, longest: float = 2.0) -> float | None:
+def seconds(n_records: int, mechanism: Mechanism[str]) -> float | None:
     """About how long so many releases take, by those of short made-up texts; None where these are none for it."""
     records, randomness, done = Batch.of(sample_records(64)), seeded(0), 0
     with contextlib.suppress(DPTextError):
         release(records[:1], mechanism, randomness)  # loads what is loaded late
         began = time.perf_counter()
-        while done < len(records) and time.perf_counter() - began < longest:
+        while done < len(records) and time.perf_counter() - began < _LONGEST:
             done += len(release(records[done : done + 16], mechanism, randomness))
         return n_records * (time.perf_counter() - began) / done
     return None
@@ -130,17 +129,9 @@ def seconds(n_records: int, mechanism: Mechanism[str], *, longest: float = 2.0) 
 def _run(
     source: Path, target: Path, mechanism: Mechanism[str], plan: Plan, randomness: Randomness, payment: Payment | None
 ) -> _Run:
-    require_agreed(mechanism, plan, payment)
     kind = output_format(target, plan.output_format)
     terms = agreed(mechanism, plan, randomness, payment, kind)
     return _Run(source, target, kind, terms.columns, mechanism, plan, randomness, terms.promised, terms.due)
-
-
-def require_agreed(mechanism: Mechanism[str], plan: Plan, payment: Payment | None) -> None:
-    """Refuse a run whose subjects nobody charges, or without a guarantee that nobody does without."""
-    if plan.fields.subject is not None and payment is None:
-        raise ConfigError("Expected a ledger with the field of the subjects: their names are used for charging only.")
-    require_guarantee(mechanism.spec, plan.without_guarantee)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +152,9 @@ def agreed(
     also: Sequence[str] = (),
 ) -> Agreed:
     """What a run with these settings is about; `also` is what leaves besides the plan's. Errors as `privatize_file`."""
-    require_agreed(mechanism, plan, payment)
+    if plan.fields.subject is not None and payment is None:
+        raise ConfigError("Expected a ledger with the field of the subjects: their names are used for charging only.")
+    require_guarantee(mechanism.spec, plan.without_guarantee)
     require_csv(kind, safe_csv=plan.safe_csv)
     fields = Fields() if kind in TEXTS_ONLY else plan.fields
     columns = replace(layout(mechanism.spec, plan.fields.keep, fields), safe_csv=plan.safe_csv)
@@ -200,7 +193,7 @@ class _Run:
     def _state(self) -> Path:
         return state_path(self.target)
 
-    def go(self, on_progress: Callable[[int], None], on_skip: Callable[[int, str], None] | None) -> Certificate:
+    def go(self, on_progress: OnDone, on_skip: Callable[[int, str], None] | None) -> Certificate:
         self._check_paths()
         batches = self._batches(on_skip)
         state = self._unfinished() if self.plan.resume else self._begin(self._digest())
@@ -265,9 +258,7 @@ class _Run:
                 self._clean()  # nothing was charged and nothing drawn
                 raise
             problem = error
-        raise LedgerError(
-            f"{problem} Go on with --resume: it finds the charge if it was written; --force charges anew."
-        )
+        raise LedgerError(f"{problem} Go on with --resume: it finds the charge if written; --force charges anew.")
 
     def _check_paths(self) -> None:
         try:
@@ -276,9 +267,7 @@ class _Run:
             raise ConfigError("Expected an output path in UTF-8: the certificate names it.") from None
         longest = max(len(os.fsencode(path.name)) for path in (self._state, certificate_path(self.target)))
         if longest + len(".new.") > 255:
-            raise ConfigError(
-                f"Expected a shorter name than {self.target.name!r}: the files beside it get longer ones."
-            )
+            raise ConfigError(f"Expected a shorter name than {self.target.name!r}: files beside it get longer ones.")
         for path in (self.target, certificate_path(self.target), self._part, self._state, draft_path(self._state)):
             refuse_inputs(path, [self.source])
         if self.source.exists() and not self.source.is_dir() and not self.source.is_file():
@@ -305,7 +294,7 @@ class _Run:
         state = State(key, fingerprint(self.source, key), digest, force=self.plan.force, charge_key=charge_key)
         create_private(self._part).close()  # refused where another run has just begun: what lies here is not ours
         try:
-            self._save(state)
+            state.save(self._state)
         except BaseException:
             self._clean()
             raise
@@ -381,7 +370,7 @@ class _Run:
                     writer.write(block)
                 state = replace(state, records=done, bytes=file.tell(), dim=len(block[0].vector or ()))
                 if self.kind in APPENDABLE:
-                    self._save(state)
+                    state.save(self._state)
                 on_progress(done)
         with writing(self._part):
             file.flush()
@@ -407,12 +396,8 @@ class _Run:
             reading=tuple(name for name in READING if self.plan.reading[name]),
         )
         sealed = replace(state, bytes=file.tell(), certificate=certificate.to_json())
-        self._save(sealed)
+        sealed.save(self._state)
         return sealed
-
-    def _save(self, state: State) -> None:
-        with writing(self._state):
-            state.save(self._state)
 
     def _publish(self, state: State) -> Certificate:
         """Put output and certificate in place; a kill between any two steps is mended by --resume."""

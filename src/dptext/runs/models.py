@@ -165,9 +165,7 @@ def _read_model(path: Path) -> dict[str, Json]:
         raise ConfigError(f"{path} is not a JSON file: it was cut short or edited. {SAVE_AGAIN}") from None
     schema = model.get("schema") if isinstance(model, dict) else None
     if type(schema) is int and schema > MODEL_SCHEMA:
-        raise ConfigError(
-            f"Expected schema={schema!r} of {path} to be at most {MODEL_SCHEMA}: update dptext to read it."
-        )
+        raise ConfigError(f"Expected schema={schema!r} of {path} <= {MODEL_SCHEMA}: update dptext to read it.")
     if type(schema) is not int or schema != MODEL_SCHEMA or not sealed:
         raise ConfigError(f"{path} is not as dptext wrote it: it was edited. {SAVE_AGAIN}")
     return dict(model)

@@ -16,21 +16,11 @@ from typing import Any
 from dptext._wording import plural
 from dptext.errors import ConfigError, DataError, IncomparableError, LedgerError, NoGuaranteeError, PrivacyError
 from dptext.ledger.books import Ledger
-from dptext.ledger.entries import Account, Charge
+from dptext.ledger.entries import Account, Charge, format_left, spent_epsilon
 from dptext.ledger.requests import Request, Terms
-from dptext.ledger.spending import format_left, spent_epsilon
 from dptext.mechanism import Spec, settings
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import (
-    ONE_RECORD,
-    ONE_SPELLING,
-    RECORD_COUNT,
-    Basis,
-    Guarantee,
-    Trust,
-    Unit,
-    format_epsilon,
-)
+from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, RECORD_COUNT, Basis, Guarantee, Unit, format_epsilon
 from dptext.privacy.names import COMPARED
 from dptext.runs.certificate import Charged
 from dptext.sampling.source import Randomness
@@ -51,33 +41,11 @@ class Payment:
     account: str
     key: str | None = None
 
-    def request(
-        self,
-        spec: Spec,
-        *,
-        randomness: Randomness,
-        max_per_author: int | None = None,
-        by_subject: bool = False,
-        reveals: Sequence[str] = (),
-    ) -> tuple[Account, Request]:
-        """The account and what it is to be charged with; see `request_for`."""
+    def due(self, spec: Spec, *, by_subject: bool = False, **run: Any) -> "Due":
+        """What a run has to pay: the account and the request of `request_for`, which takes the same of the run."""
         account = self.ledger.account(self.account)
-        return account, request_for(
-            spec,
-            account.limit,
-            randomness=randomness,
-            max_per_author=max_per_author,
-            named_as=self.ledger.naming(self.account).compared if by_subject else None,
-            reveals=reveals,
-        )
-
-    def due(self, spec: Spec, **run: Any) -> "Due":
-        """What a run has to pay: the account and the request of `request`, which takes the same."""
-        return Due(self, *self.request(spec, **run))
-
-    def charge(self, request: Request, key: str, subjects: Iterable[str] | None = None) -> Charge:
-        """Charge the account; see `Ledger.charge`."""
-        return self.ledger.charge(self.account, request, key=key, subjects=subjects)
+        named_as = self.ledger.naming(self.account).compared if by_subject else None
+        return Due(self, account, request_for(spec, account.limit, named_as=named_as, **run))
 
     def left(self) -> str:
         """What is left in the account, in words. After a release an unreadable ledger is no failure."""
@@ -112,9 +80,7 @@ def request_for(
         ConfigError: the account is per author and no maximum is set.
     """
     if not randomness.is_secure:
-        raise NoGuaranteeError(
-            "Expected secure randomness where a ledger pays: whoever knows the seed undoes the noise."
-        )
+        raise NoGuaranteeError("Expected secure randomness where a ledger pays: who knows the seed undoes the noise.")
     if Unit.DOCUMENT not in spec.units and spec.guarantee().basis is not Basis.NONE:
         raise IncomparableError(
             f"Expected a mechanism with a guarantee per document, to charge an account per {limit.unit.value}: with "
@@ -127,7 +93,7 @@ def request_for(
             f"Expected a mechanism whose loss is bounded, to charge for it: the basis of {spec.kind} is "
             f"{document.basis.value}{', ' + document.reason if document.reason else ''}."
         )
-    if document.trust is Trust.CENTRAL:
+    if document.trust == "central":
         raise IncomparableError(
             f"Expected a mechanism that saw no private text before this run, to charge for it: {spec.kind} was trained "
             "on private text, and whose it was is not in the books."
@@ -168,7 +134,7 @@ class Due:
 
     def charge(self, key: str, subjects: Iterator[str] | None) -> Charge:
         """Charge the account under this key; refused where the key paid for a release already."""
-        charge = self.payment.charge(self.request, key, subjects)
+        charge = self.payment.ledger.charge(self.account.name, self.request, key=key, subjects=subjects)
         if charge.release is not None:
             raise _used(charge, "a release")
         return charge

@@ -17,7 +17,7 @@ from dptext.mechanism import Mechanism, settings
 from dptext.privacy.guarantee import RECORD_COUNT
 from dptext.runs.streaming import BATCH_SIZE
 from dptext.sampling.source import Randomness
-from dptext.text.files import write_private
+from dptext.text.files import write_private, writing
 from dptext.text.formats import Format
 from dptext.text.inputs import telling
 from dptext.text.reading import OnError
@@ -141,28 +141,17 @@ def draft_path(path: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is needed to go on: in a small file beside the target, readable by its owner only, until the run ends.
+    """What is needed to go on: in a small file beside the target, readable by its owner only, until the run ends."""
 
-    Attributes:
-        key: of the HMAC of the input; deleted with this file at the end.
-        input: that HMAC.
-        settings: digest of the run's settings.
-        records, bytes: how many are done, and how many bytes of the output are theirs.
-        force: whether an output that is there may be overwritten.
-        certificate: the certificate as text, once the output is whole.
-        charge_key: idempotency key of the charge, where a ledger pays for the run.
-        dim: length of the vectors in the output, 0 where it holds none yet.
-    """
-
-    key: str
-    input: str
-    settings: str
-    records: int = 0
+    key: str  #: of the HMAC of the input; deleted with this file at the end
+    input: str  #: that HMAC
+    settings: str  #: digest of the run's settings
+    records: int = 0  #: how many are done, and below how many bytes of the output are theirs
     bytes: int = 0
-    force: bool = False
-    certificate: str = ""
-    charge_key: str = ""
-    dim: int = 0
+    force: bool = False  #: whether an output that is there may be overwritten
+    certificate: str = ""  #: the certificate as text, once the output is whole
+    charge_key: str = ""  #: idempotency key of the charge, where a ledger pays for the run
+    dim: int = 0  #: length of the vectors in the output, 0 where it holds none yet
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -175,14 +164,12 @@ class State:
             raise ConfigError("Expected key, input and settings of the state of a run to be 64 hexadecimal digits.")
 
     def save(self, path: Path) -> None:
-        """Write the state; a kill leaves the old one or the new one.
-
-        ConfigError: somebody else puts files where the draft belongs. OSError: the disk refuses.
-        """
+        """Write the state; a kill leaves the old one or the new one. ConfigError: the disk refuses."""
         draft = draft_path(path)
-        draft.unlink(missing_ok=True)  # of a run that was killed; a link that lies there is not followed
-        write_private(draft, json.dumps(asdict(self)).encode())
-        draft.replace(path)
+        with writing(path):
+            draft.unlink(missing_ok=True)  # of a run that was killed; a link that lies there is not followed
+            write_private(draft, json.dumps(asdict(self)).encode())
+            draft.replace(path)
 
     @staticmethod
     def load(path: Path) -> State:
@@ -191,7 +178,7 @@ class State:
             return State(**json.loads(path.read_text("utf-8")))  # which checks each field
         except FileNotFoundError:
             raise ConfigError(
-                f"There is no unfinished run to resume: {path} is absent. Run without --resume."
+                f"There is no unfinished run to resume, as {path} is absent: leave --resume out."
             ) from None
         except (OSError, ValueError, TypeError, RecursionError):
             raise ConfigError(f"{path} cannot be read as the state of a run. Begin anew with --force.") from None

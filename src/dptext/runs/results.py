@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dptext import _validate
-from dptext._wording import plural
+from dptext._wording import html_table, plural
 from dptext.errors import ConfigError, PrivacyError, needing
 from dptext.mechanism import Mechanism, Spec, settings
-from dptext.notebook import html_table
 from dptext.privacy.guarantee import Guarantee
 from dptext.runs.certificate import Certificate, Charged, certificate_path, stream_mark
 from dptext.runs.plan import reveals_of
@@ -25,9 +24,8 @@ from dptext.text.files import Target, sha256_of
 from dptext.text.formats import Format, output_format
 from dptext.text.reading import read_records
 from dptext.text.records import ID_FIELD, TEXT_FIELD, Fields, Record, Release
-from dptext.text.releases import write_all
 from dptext.text.tables import Texts, index_of
-from dptext.text.writers import encode_batch
+from dptext.text.writers import encode_batch, write_all
 from dptext.version import __version__
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
@@ -276,9 +274,7 @@ def privatize(
     """
     _validate.count(batch_size=batch_size)
     if isinstance(mechanism, Spec):
-        raise ConfigError(
-            f"Expected a fitted mechanism, found settings. Fit them first: dp.fit({mechanism.kind}, public)."
-        )
+        raise ConfigError(f"Expected a fitted mechanism, found settings. Fit them: dp.fit({mechanism.kind}, public).")
     require_guarantee(mechanism.spec, without_guarantee)
     traits, kind = mechanism.spec.traits, mechanism.spec.kind
     if label is not None and not traits.releases_labels:

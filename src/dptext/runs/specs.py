@@ -138,16 +138,10 @@ def on_device(device: str, values: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def parse_toml(text: str, name: str) -> dict[str, Json]:
-    """The table in a text in TOML.
+    """The table in a text in TOML, which errors name; tomllib.TOMLDecodeError where it is not TOML.
 
-    Args:
-        text: to parse.
-        name: of the text, in errors.
-
-    Raises:
-        tomllib.TOMLDecodeError: the text is not TOML.
-        ConfigError: the text is larger than a megabyte or nested deeper than 64 levels, or it holds an integer of more
-            than 64 bits or a number that is not finite.
+    ConfigError: the text is larger than a megabyte or nested deeper than 64 levels, or it holds an integer of more than
+    64 bits or a number that is not finite.
     """
     if len(text) > _MAX_TOML_BYTES:
         raise ConfigError(f"Expected {name} to be at most {_MAX_TOML_BYTES} characters long.")

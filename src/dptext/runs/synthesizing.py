@@ -18,9 +18,9 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
+from dptext._wording import html_text
 from dptext.errors import BrokenFileError, ConfigError, DataError, HeaderError, IncomparableError, NoGuaranteeError
 from dptext.mechanism import settings
-from dptext.notebook import html_text
 from dptext.privacy.guarantee import ONE_SPELLING, Basis, Guarantee, Unit
 from dptext.privacy.names import COMPARED, normal_form
 from dptext.runs.certificate import READING, Certificate, Charged, certificate_path, stream_mark
@@ -39,9 +39,8 @@ from dptext.text.formats import Format, output_format
 from dptext.text.packed_rows import load_pyarrow
 from dptext.text.reading import OnError, as_records, read_batches, read_records
 from dptext.text.records import TEXT_FIELD, Fields, Record, Release
-from dptext.text.releases import write_all
 from dptext.text.tables import Texts
-from dptext.text.writers import encode_batch
+from dptext.text.writers import encode_batch, write_all
 from dptext.types import Json
 from dptext.version import __version__
 
@@ -390,9 +389,7 @@ def due_of(payment: Payment, spec: SynthesisSpec, randomness: Randomness, fields
     from dptext.runs.payment import Due  # noqa: PLC0415
 
     if not randomness.is_secure:
-        raise NoGuaranteeError(
-            "Expected secure randomness where a ledger pays: whoever knows the seed undoes the noise."
-        )
+        raise NoGuaranteeError("Expected secure randomness where a ledger pays: who knows the seed undoes the noise.")
     account = payment.ledger.account(payment.account)
     if account.limit.unit is not Unit(spec.unit):
         raise IncomparableError(

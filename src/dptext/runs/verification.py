@@ -17,19 +17,9 @@ from dptext.mechanism import Promise
 from dptext.privacy import accounting
 from dptext.privacy.composition import earlier_epsilon, is_numerical
 from dptext.privacy.events import ApproximateEvent, Event, MetricEvent
-from dptext.privacy.guarantee import (
-    ONE_PERSON,
-    ONE_RECORD,
-    ONE_SPELLING,
-    RECORD_COUNT,
-    WHOLE_FILES,
-    Basis,
-    Guarantee,
-    Unit,
-)
+from dptext.privacy.guarantee import ONE_PERSON, ONE_RECORD, ONE_SPELLING, RECORD_COUNT, WHOLE_FILES, Basis, Guarantee
 from dptext.privacy.names import COMPARED
-from dptext.runs.certificate import SCHEMA, SCHEMA_OF_EVENTS, Certificate, stream_mark
-from dptext.runs.dataset import MANIFEST, Manifest, Part
+from dptext.runs.certificate import MANIFEST, SCHEMA, SCHEMA_OF_EVENTS, Certificate, Manifest, Part, stream_mark
 from dptext.runs.specs import is_synthesis, spec_from_settings, synthesis_from_settings
 from dptext.runs.streaming import guarantees
 from dptext.sampling.exponential import TruncatedExponential
@@ -123,7 +113,7 @@ def _left_out(certificate: Certificate) -> tuple[str, ...]:
     if not is_synthesis(certificate.settings):
         return ()
     stated = [each for each in certificate.guarantees if each.basis is not Basis.NONE]
-    by_author = any(each.unit is Unit.AUTHOR for each in stated)
+    by_author = any(each.unit == "author" for each in stated)
     assumed = (WHOLE_FILES, ONE_PERSON) if by_author else (WHOLE_FILES,)
     return tuple(text for text in assumed if any(text not in each.assumptions for each in stated))
 
@@ -135,12 +125,8 @@ def _look_up(certificate: Certificate, books: "Ledger") -> None:
     account, found = books.account(charged.account), books.find(charged.number)
     said = (account.name, account.dataset, account.limit.unit, found.number, found.subjects is not None, charged.stream)
     paid_for = certificate.sha256 if charged.stream is None else stream_mark(charged.stream)
-    if (
-        astuple(charged) != said
-        or found.account != account.name
-        or found.release != paid_for
-        or dict(found.request.settings) != dict(certificate.settings)
-    ):
+    same = (astuple(charged), found.account, found.release) == (said, account.name, paid_for)
+    if not same or dict(found.request.settings) != dict(certificate.settings):
         raise DataError(
             f"Charge {found.number} in {books.name} did not pay for this release: the certificate says otherwise."
         )
@@ -262,9 +248,7 @@ def _happened(spec: Promise, certificate: Certificate) -> bool:
         )
     found = accounting.compose(certificate.events)
     if found == events or (
-        _has_cap(certificate.settings)
-        and len(found) == len(events)
-        and all(_alike(one, other) for one, other in zip(found, events, strict=True))
+        _has_cap(certificate.settings) and len(found) == len(events) and all(map(_alike, found, events))
     ):
         return True
     smallest = spec.guarantee(spec.units[0], certificate.delta)
@@ -303,8 +287,13 @@ def _read_in_batches(settings: Mapping[str, Json]) -> str | None:
 
 def _as_in_schema_2(guarantee: Guarantee) -> Guarantee:
     """The guarantee in the words of before schema 3, which left out what is assumed of texts and names."""
-    kept = (each for each in guarantee.assumptions if each not in (ONE_RECORD, ONE_SPELLING))
-    assumptions = tuple(map(_assumption_in_schema_2, kept))
+    assumptions = tuple(each for each in guarantee.assumptions if each not in (ONE_RECORD, ONE_SPELLING))
+    for now, then in (
+        (f"; names are {COMPARED}", ""),
+        (f"in its block: {HIDDEN}", "in its block, but for what rounding logits hides"),
+        (f": {HIDDEN}", ", but for what rounding hides"),
+    ):
+        assumptions = tuple(each.replace(now, then) for each in assumptions)
     proven = guarantee.basis is Basis.CONDITIONAL and not assumptions
     return replace(
         guarantee,
@@ -312,13 +301,3 @@ def _as_in_schema_2(guarantee: Guarantee) -> Guarantee:
         basis=Basis.PROVEN if proven else guarantee.basis,
         metric=guarantee.metric and guarantee.metric.removesuffix(_COUNTED),
     )
-
-
-def _assumption_in_schema_2(assumption: str) -> str:
-    for now, then in (
-        (f"; names are {COMPARED}", ""),
-        (f"in its block: {HIDDEN}", "in its block, but for what rounding logits hides"),
-        (f": {HIDDEN}", ", but for what rounding hides"),
-    ):
-        assumption = assumption.replace(now, then)
-    return assumption

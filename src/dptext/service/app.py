@@ -15,7 +15,7 @@ from fastapi.staticfiles import StaticFiles
 from prometheus_client import generate_latest
 
 from dptext.errors import DPTextError
-from dptext.ledger.spending import format_left, spent_epsilon
+from dptext.ledger.entries import format_left, spent_epsilon
 from dptext.mechanism import Mechanism
 from dptext.privacy.guarantee import Guarantee, Relation, Unit, format_epsilon
 from dptext.service import problems

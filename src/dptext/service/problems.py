@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 from dptext.errors import BudgetExceededError, ConfigError, DataError, DPTextError, LedgerError, PrivacyError
-from dptext.ledger.spending import format_left
+from dptext.ledger.entries import format_left
 from dptext.privacy.guarantee import format_epsilon
 from dptext.types import Json
 

@@ -21,7 +21,7 @@ import numpy as np
 from dptext._wording import plural
 from dptext.errors import ConfigError
 from dptext.text.formats import Scalar
-from dptext.text.plain_texts import PlainTexts
+from dptext.text.packed_rows import PlainTexts
 from dptext.text.records import Record, Release
 from dptext.types import Floats
 

@@ -9,38 +9,29 @@ import numpy as np
 from dptext.errors import ConfigError, DataError
 from dptext.text.batches import Kept, Releases
 from dptext.text.formats import READ_ONLY, Format, Scalar, is_scalar, string_fault
-from dptext.text.plain_texts import plain_scalars, plain_texts
+from dptext.text.packed_rows import plain_scalars, plain_texts
 from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Fields, Release
 from dptext.types import Floats, Singles
 
 VECTOR_FIELD: Final = "embedding"
 Values = Sequence[Scalar] | Sequence[Singles]
-#: Formats whose files hold no vectors.
-WITHOUT_VECTORS: Final = frozenset({Format.CSV, Format.TSV, Format.TEXT})
-#: Formats whose files hold no labels or kept fields.
-TEXTS_ONLY: Final = frozenset({Format.TEXT})
+WITHOUT_VECTORS: Final = frozenset({Format.CSV, Format.TSV, Format.TEXT})  #: Formats whose files hold no vectors
+TEXTS_ONLY: Final = frozenset({Format.TEXT})  #: Formats whose files hold no labels or kept fields
 _DEFAULT: Final = Fields()
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What of each release is written, and how.
+    """What of each release is written, and how."""
 
-    Attributes:
-        text, vector, label: whether these are written.
-        keep: the kept fields, in the order of the columns.
-        dim: length of the vectors, 0 as long as none is known.
-        fields: which name the columns.
-        safe_csv: whether texts that a spreadsheet would take for formulas get an apostrophe before them; CSV only.
-    """
-
-    text: bool = True
+    text: bool = True  #: whether it is written, as are `vector` and `label`
     vector: bool = False
     label: bool = False
-    keep: tuple[str, ...] = ()
-    dim: int = 0
+    keep: tuple[str, ...] = ()  #: the kept fields, in the order of the columns
+    dim: int = 0  #: length of the vectors, 0 as long as none is known
+    #: whether texts that a spreadsheet would take for formulas get an apostrophe before them; CSV only
     safe_csv: bool = False
-    fields: Fields = _DEFAULT
+    fields: Fields = _DEFAULT  #: which name the columns
 
     def names(self, format: Format) -> tuple[str, ...]:
         """Names of the columns of a file: the id, what is released, the kept fields; of plain text the texts alone.
@@ -59,9 +50,7 @@ class Columns:
             )
         if format in TEXTS_ONLY:
             if self.label or self.keep:
-                raise ConfigError(
-                    "Expected no labels or kept fields: plain text holds texts only. Write JSON Lines or CSV."
-                )
+                raise ConfigError("Expected no labels or kept fields: plain text has none. Write JSON Lines or CSV.")
             return (TEXT_FIELD,)
         fields = self.fields
         released = ((fields.text, self.text), (VECTOR_FIELD, self.vector), (fields.label or LABEL_FIELD, self.label))
@@ -94,12 +83,15 @@ class Columns:
         """What is written in each column, in the order of the columns; all vectors are as long as the first."""
         if isinstance(releases, Releases) and (found := self._of_columns(releases)) is not None:
             return found
-        rows = self._rows(releases)
+        rows, dim = [], self.dim
+        for number, release in enumerate(releases, start=1):
+            rows.append(self._row(release, f"Release {number} of the batch", dim))
+            dim = dim or len(release.vector or ())
         n_columns = 1 + self.text + self.vector + self.label + len(self.keep)
         return [[row[place] for row in rows] for place in range(n_columns)]  # type: ignore[misc]  # a column is of one type
 
     def _of_columns(self, releases: Releases) -> list[Values] | None:
-        """The columns of releases that fit; None where one of them is doubtful, which `_rows` looks at one by one."""
+        """The columns of releases that fit; None where one of them is doubtful, which `_row` looks at one by one."""
         kept = releases.kept
         labels = releases.labels if releases.labels is not None else [None] * len(releases)
         outputs = [releases.outputs] if self.text else []
@@ -116,20 +108,10 @@ class Columns:
         vectors = _vectors(releases.vectors, self.dim)
         return None if vectors is None else [releases.ids, *outputs, vectors, *scalars]
 
-    def _rows(self, releases: Sequence[Release[str]]) -> list[list[Scalar | Singles]]:
-        rows = []
-        dim = self.dim
-        for number, release in enumerate(releases, start=1):
-            rows.append(self._row(release, f"Release {number} of the batch", dim))
-            dim = dim or len(release.vector or ())
-        return rows
-
     def _row(self, release: Release[str], where: str, dim: int) -> list[Scalar | Singles]:
         """The values of one release; what does not fit the columns is refused: else the release would change."""
         if set(release.kept) != set(self.keep):
-            raise ConfigError(
-                f"{where} has other kept fields than keep={self.keep!r}. Write the fields that the records keep."
-            )
+            raise ConfigError(f"{where} has other kept fields than keep={self.keep!r}. Write what the records keep.")
         for name, there, written in (
             ("label", release.label is not None, self.label),
             ("text", release.output != "", self.text),
@@ -149,9 +131,7 @@ class Columns:
                 continue  # the vector
             wrong_type = not is_scalar(value) or (column < strings and not isinstance(value, str))
             if wrong_type or (isinstance(value, str) and string_fault(value) is not None):
-                raise DataError(
-                    f"{where} cannot be written: value {column + 1} is not text in UTF-8 or a plain number."
-                )
+                raise DataError(f"{where} cannot be written: value {column + 1} is no text in UTF-8 or plain number.")
         return values
 
 

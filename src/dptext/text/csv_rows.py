@@ -11,8 +11,7 @@ from dptext._wording import plural
 from dptext.text.formats import string_fault
 from dptext.text.lines import Bad, BadHeader, Broken, Chunk, RawLine, Row, Table, no_column
 
-#: What parts the columns of files that people have.
-DELIMITERS: Final = (",", ";", "\t", "|")
+DELIMITERS: Final = (",", ";", "\t", "|")  #: What parts the columns of files that people have
 
 
 class _CsvLines:
@@ -27,13 +26,9 @@ class _CsvLines:
         self._block = b""
         self._lines = io.BytesIO()
         self._fault: Bad | Broken | None = None
-        self._limit = limit
-        self.left = limit
+        self.limit = self.left = limit
         self.ended = False
         self.broken: Broken | None = None
-
-    def next_row(self) -> None:
-        self.left = self._limit
 
     @property
     def block_ended(self) -> bool:
@@ -43,7 +38,7 @@ class _CsvLines:
         """The lines of the block that are not read yet, or of the next block; None for none, or more than a row has."""
         self._advance()
         rest = self._block[self._lines.tell() :]
-        return rest if 0 < len(rest) <= self._limit else None
+        return rest if 0 < len(rest) <= self.limit else None
 
     def skip_rest(self) -> None:
         self._lines.seek(0, io.SEEK_END)
@@ -66,7 +61,7 @@ class _CsvLines:
             self.left -= len(line)
             if self.left >= 0:
                 return line.decode("utf-8", "surrogateescape")
-            self.broken = Broken(f"a row is longer than {self._limit} bytes, or a quote is not closed")
+            self.broken = Broken(f"a row is longer than {self.limit} bytes, or a quote is not closed")
         elif self._fault is None:
             self.ended = True
         else:
@@ -181,16 +176,13 @@ def _named(row: list[str], header: list[str]) -> Row:
 
 def _csv_row(reader: Iterator[list[str]], source: _CsvLines) -> list[str] | Broken | None:
     """The next row, or None at the end. After a broken quote nobody knows where the next row begins."""
-    source.next_row()
-    row = None
-    reason = None
+    source.left = source.limit
+    row: list[str] | Broken | None = None
     try:
         row = next(reader, None)
     except csv.Error:
-        reason = "a quote is opened and not closed" if source.ended else "the quotes are malformed"
-    if source.broken is not None:
-        return source.broken
-    return row if reason is None else Broken(reason)
+        row = Broken("a quote is opened and not closed" if source.ended else "the quotes are malformed")
+    return source.broken or row
 
 
 def _header_fault(header: list[str], names: Sequence[str], delimiter: str) -> BadHeader | None:

@@ -30,19 +30,14 @@ _UMASK = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a file is to appear, and what it must not replace.
-
-    Attributes:
-        force: whether a file that is there may be replaced.
-        inputs: what it is made from: files, and folders with every file in them. They are never replaced, whatever
-            `force` says, not even where `path` is another name of one of them (a symbolic or a hard link).
-        private: whether only its owner can read it (mode 0600). Else its mode follows the umask.
-    """
+    """Where a file is to appear, and what it must not replace."""
 
     path: Path
-    force: bool = False
+    force: bool = False  #: whether a file that is there may be replaced
+    #: what it is made from: files, and folders with every file in them. They are never replaced, whatever `force`
+    #: says, not even where `path` is another name of one of them (a symbolic or a hard link).
     inputs: tuple[Path, ...] = ()
-    private: bool = True
+    private: bool = True  #: whether only its owner can read it (mode 0600). Else its mode follows the umask.
 
     @staticmethod
     def at(path: "str | os.PathLike[str] | Target") -> "Target":
@@ -148,9 +143,7 @@ def refuse_inputs(path: str | os.PathLike[str], inputs: Iterable[Path]) -> None:
     Links do not hide it: a file is told by its device and number.
     """
     own = _number(Path(path))
-    if own is None:
-        return
-    for given in inputs:
+    for given in inputs if own is not None else ():
         if any(_number(file) == own for file in _files_of(given)):
             raise ConfigError(
                 f"Expected {str(path)!r} to be no input, found a file that is read, under this name or another "
@@ -224,9 +217,7 @@ def open_private(path: str | os.PathLike[str]) -> BinaryIO:
     if os.fstat(file.fileno()).st_nlink == 1:
         return file
     file.close()
-    raise ConfigError(
-        f"Expected {str(path)!r} to be a file of one name, found a link to another file: remove the link."
-    )
+    raise ConfigError(f"Expected {str(path)!r} to be a file of one name, found a link to another file: remove it.")
 
 
 @contextlib.contextmanager
@@ -244,9 +235,7 @@ def held(path: Path, what: str) -> Iterator[None]:
         os.close(lock)
 
 
-def publish(
-    file: BinaryIO, partial: str | os.PathLike[str], path: str | os.PathLike[str], *, force: bool = False
-) -> None:
+def publish(file: BinaryIO, partial: Path, path: Path, *, force: bool = False) -> None:
     """Put a complete file, open at `partial`, in its place: write it to the disk, close it, rename it.
 
     Both lie in one folder. After this returns, the file survives a loss of power. It keeps its mode. ConfigError: the
@@ -256,8 +245,8 @@ def publish(
     with writing(path):
         to_disk(file)
         file.close()
-        Path(partial).replace(path)
-    sync_folder(Path(path).parent)
+        partial.replace(path)
+    sync_folder(path.parent)
 
 
 def to_disk(file: IO[bytes]) -> None:

@@ -31,12 +31,9 @@ class Format(StrEnum):
     XLSX = "xlsx"
 
 
-#: Columns parted by a delimiter.
-DELIMITED: Final = frozenset({Format.CSV, Format.TSV})
-#: Zipped inside, with an encoding of their own.
-PACKED: Final = frozenset({Format.PARQUET, Format.XLSX})
-#: Read, and not written.
-READ_ONLY: Final = frozenset({Format.JSON, Format.XLSX})
+DELIMITED: Final = frozenset({Format.CSV, Format.TSV})  #: Columns parted by a delimiter
+PACKED: Final = frozenset({Format.PARQUET, Format.XLSX})  #: Zipped inside, with an encoding of their own
+READ_ONLY: Final = frozenset({Format.JSON, Format.XLSX})  #: Read, and not written
 _EXTENSIONS: Final = {
     ".jsonl": Format.JSONL,
     ".ndjson": Format.JSONL,

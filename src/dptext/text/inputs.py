@@ -1,18 +1,22 @@
-"""Opening files, reading whole ones and saved models, with errors in plain words.
+"""Opening files, in other encodings than UTF-8, too, reading whole ones and saved models, with errors in plain words.
 
 No error holds what was read, because exceptions of the parsers carry it: ``json.JSONDecodeError`` the whole document.
 """
 
+import codecs
 import contextlib
+import gzip
 import io
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import zlib
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from dptext.errors import ConfigError, DPTextError
+from dptext.errors import ConfigError, DPTextError, needing
+from dptext.text.formats import is_compressed, is_zstd
 
 #: Bytes of the largest file that is read as a whole: no certificate or model comes near, and a device never ends.
 _MAX_WHOLE: Final = 2**28
@@ -70,13 +74,12 @@ def parse_json(text: str | bytes) -> Any:
     raise ValueError("the nesting is too deep")
 
 
-#: What errors advise where a saved model cannot be used.
-SAVE_AGAIN: Final = "Fit and save the model again."
+SAVE_AGAIN: Final = "Fit and save the model again."  #: What errors advise where a saved model cannot be used
 #: What JSON, arrays, weights and the checks of what they hold raise where a file was damaged.
 _DAMAGED = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, EOFError, RuntimeError)
 
 
-@contextmanager
+@contextlib.contextmanager
 def reading_saved(what: str) -> Iterator[None]:
     """Around reading `what` was saved, such as "the weights in model/". Any fault becomes a ConfigError.
 
@@ -92,3 +95,151 @@ def reading_saved(what: str) -> Iterator[None]:
         raise ConfigError(
             f"Expected {what} as saved: a file was cut short or edited, or is of other settings. {SAVE_AGAIN}"
         ) from error
+
+
+_BOMS: Final = {
+    codecs.BOM_UTF32_LE: "utf-32",  # before the mark of UTF-16, which begins it
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_SAMPLE: Final = 2**16  # bytes
+_PACKED: Final = 2**10  # bytes of zstd at once, of which a bomb makes some 30 MB
+_WINDOW: Final = 2**27  # bytes, as the `zstd` program allows
+_WIDE: Final = ("utf_16_le", "utf_16_be")  # full of NULs
+#: Of several that read a sample alike, or equally well, the first is named. ISO 8859-1 is cp1252 in all that is text.
+_NARROW: Final = (
+    *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "iso8859_2", "koi8_r"),
+    *("cp932", "gb18030", "big5", "euc_kr", "euc_jp"),
+)
+_HOW: Final = "--encoding {} on the command line, dp.read_records(path, encoding={!r}) in Python"
+
+
+def is_utf8(encoding: str | None) -> bool:
+    """Whether an encoding is UTF-8, as it is where none is named; ConfigError where Python knows none of this name."""
+    with contextlib.suppress(LookupError, ValueError):
+        "".encode(encoding or "utf-8")
+        return codecs.lookup(encoding or "utf-8").name in ("utf-8", "utf-8-sig")
+    raise ConfigError(f"Expected --encoding {encoding!r} to be one that Python knows, as utf-8, utf-16, cp1252.")
+
+
+class Transcoded(io.BufferedIOBase):
+    """A stream of bytes in another encoding as UTF-8."""
+
+    def __init__(self, stream: io.BufferedIOBase, encoding: str) -> None:
+        self.stream = stream
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+
+    def read1(self, size: int = -1, /) -> bytes:
+        """Bytes at hand, none at the end; UnicodeError where the stream is not in its encoding."""
+        while block := self.stream.read1(size):
+            if text := self._decoder.decode(block):
+                return text.encode()
+        return self._decoder.decode(b"", final=True).encode()
+
+
+class Unzstd(io.BufferedIOBase):
+    """A stream of zstd frames, unpacked. EOFError where the last one is cut short, which `zstandard` lets pass."""
+
+    packing = "zstd"
+
+    def __init__(self, raw: io.BufferedReader) -> None:
+        with needing("zstd", "batch"):
+            import zstandard  # noqa: PLC0415 (an extra)
+        self.raw = raw
+        self._frame = partial(zstandard.ZstdDecompressor(max_window_size=_WINDOW).decompressobj)
+        self._open = self._frame()
+        self._begun, self._rest, self._error = False, b"", zstandard.ZstdError
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """The first bytes, for a look at what the file holds."""
+        found = b""
+        while (size is None or size < 0 or len(found) < size) and (block := self.read1()):
+            found += block
+        return found if size is None or size < 0 else found[:size]
+
+    def read1(self, size: int = -1, /) -> bytes:
+        """Bytes at hand, none at the end."""
+        while True:
+            packed = self._rest or self.raw.read1(_PACKED)
+            self._rest = b""
+            if not packed:
+                if self._begun:
+                    raise EOFError
+                return b""
+            try:
+                found = self._open.decompress(packed)
+            except self._error:
+                raise EOFError from None
+            self._begun = not self._open.eof
+            if self._open.eof:
+                self._rest, self._open = self._open.unused_data, self._frame()
+            if found:
+                return found
+
+
+def unzip(path: Path, raw: io.BufferedReader) -> io.BufferedReader | gzip.GzipFile | Unzstd:
+    """What a file holds. Not within a BufferedReader, which would lose what comes just before a fault."""
+    if is_zstd(path):
+        return Unzstd(raw)
+    return gzip.GzipFile(fileobj=raw) if is_compressed(path) else raw
+
+
+def beginning(path: Path, encoding: str | None, size: int) -> str:
+    """The first lines of a file. What is wrong with its bytes is left to the reader."""
+    with open_input(path) as raw, contextlib.suppress(OSError, EOFError, zlib.error):
+        data = unzip(path, raw).read(size)
+        text = codecs.getincrementaldecoder(encoding or "utf-8")("replace").decode(data)
+        return text if len(data) < size else text[: text.rfind("\n") + 1]
+    return ""
+
+
+def detected(path: Path) -> str | None:
+    """The encoding that a file seems to be in: "utf-8" where it is, else a guess of charset-normalizer.
+
+    None where it guesses nothing, or where some lines are in UTF-8 and others are not.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    accents = False
+    start = True
+    with open_input(path) as raw, contextlib.suppress(OSError, EOFError, zlib.error):
+        unzipped = unzip(path, raw)
+        while block := unzipped.read1(_SAMPLE):
+            marked = [name for mark, name in _BOMS.items() if start and block.startswith(mark)]
+            if marked or block.count(0) > len(block) // 8:
+                return marked[0] if marked else _guessed(block[: len(block) // 2 * 2], _WIDE)
+            start = False
+            try:
+                accents |= not decoder.decode(block).isascii()
+            except UnicodeDecodeError:
+                lines = block.split(b"\n")
+                odd = [line for line in lines if not _is_utf8(line)]
+                accents |= any(_is_utf8(line) and not line.isascii() for line in lines[1:-1])
+                return None if accents else _guessed(b"\n".join(odd), _NARROW)
+    return "utf-8"
+
+
+def _guessed(sample: bytes, among: Sequence[str]) -> str | None:
+    import charset_normalizer  # noqa: PLC0415 (slow to load)
+
+    found = charset_normalizer.from_bytes(sample, cp_isolation=list(among))
+    best = found.best()
+    if best is None:
+        return None
+    alike = [each for each in found if (each.chaos, each.coherence) == (best.chaos, best.coherence)]
+    return next(name for name in among if any(name in each.could_be_from_charset for each in alike))
+
+
+def advice(path: Path) -> str:
+    """What to do about a file, if it is not UTF-8; begins with a space."""
+    found = detected(path)
+    if found == "utf-8":
+        return ""
+    if found is None:
+        return f" Name the encoding with {_HOW.format('NAME', 'NAME')}, or save the file as UTF-8."
+    how = _HOW.format(found, found)
+    return f" The file looks like {found}: if that is right, read it so ({how}), or save it as UTF-8."
+
+
+def _is_utf8(line: bytes) -> bool:
+    return line.decode(errors="ignore").encode() == line

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-#: Bytes that are read at once, fewer than in the longest line that can hold a record.
-_BLOCK: Final = 2**18
+_BLOCK: Final = 2**18  #: Bytes that are read at once, fewer than in the longest line that can hold a record
 _BOM: Final = b"\xef\xbb\xbf"
 _NAME: Final = re.compile(r"[^\W\d_][\w.-]*")  # one word: a short text has several
 _LONGEST: Final = 32
@@ -79,7 +78,7 @@ def lines_of(blocks: Iterable[RawLine]) -> Iterator[RawLine]:
 
 def _cut(stream: io.BufferedIOBase, limit: int) -> Iterator[RawLine]:
     open_line: list[bytes] = []  # the line whose end is not read yet, as long as it can be within the limit
-    size = 0
+    size, too_long = 0, Bad(f"the line is longer than {limit} bytes")
     while piece := _read(stream):
         if isinstance(piece, Broken):
             yield piece
@@ -88,7 +87,7 @@ def _cut(stream: io.BufferedIOBase, limit: int) -> Iterator[RawLine]:
         if size + (end or len(piece)) > limit:
             open_line.clear()
             if end:
-                yield _too_long(limit)
+                yield too_long
                 piece = piece[end:]
                 size, end = 0, piece.find(b"\n") + 1
         if end:
@@ -101,7 +100,7 @@ def _cut(stream: io.BufferedIOBase, limit: int) -> Iterator[RawLine]:
         if size <= limit:
             open_line.append(piece)
     if size >= limit:
-        yield _too_long(limit)
+        yield too_long
     elif open_line:
         yield b"".join(open_line)
 
@@ -116,10 +115,6 @@ def _read(stream: io.BufferedIOBase) -> bytes | Broken:
         return Broken(f"the file cannot be read on ({error.strerror})")
     except UnicodeError:
         return Broken("the file is not in the encoding that was named")
-
-
-def _too_long(limit: int) -> Bad:
-    return Bad(f"the line is longer than {limit} bytes")
 
 
 def are_names(found: Sequence[str]) -> bool:

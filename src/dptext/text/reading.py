@@ -17,25 +17,23 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from operator import itemgetter
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from dptext._validate import count
 from dptext.errors import BrokenFileError, ConfigError, DataError, HeaderError
 from dptext.text.batches import Batch
-from dptext.text.charsets import advice as advice_on_encoding
-from dptext.text.charsets import is_utf8
 from dptext.text.formats import DELIMITED, PACKED, Format, file_format
-from dptext.text.html import without_tags
-from dptext.text.ids import Ids, key_of
-from dptext.text.inputs import file_error, open_input
+from dptext.text.inputs import advice as advice_on_encoding
+from dptext.text.inputs import file_error, is_utf8, open_input
 from dptext.text.lines import Bad, BadHeader, Broken, Chunk, rows_of
 from dptext.text.packed_rows import load_openpyxl, load_pyarrow
 from dptext.text.records import TEXT_FIELD, Fields, Record
-from dptext.text.row_checks import Checks, batch_of, needed
+from dptext.text.row_checks import Checks, Ids, batch_of, key_of, needed
 from dptext.text.rows import Opener, file_chunks
 from dptext.text.tables import EXPECTED, Texts, table_rows
+from dptext.text.tokens import without_tags
 
 MAX_CHARACTERS: Final = 5_000_000
 _LONGEST: Final = 4096  # characters of a path
@@ -116,26 +114,13 @@ def read_records(
             quotes, a file without records. (An iterable may be empty.) HeaderError, where its header is at fault.
         MissingExtraError: If Parquet is to be read and pyarrow is not installed.
     """
+    how: dict[str, Any] = dict(locals())
     if not isinstance(source, str | os.PathLike):
         count(max_characters=max_characters)
         reading = _Reading("the rows", Checks(fields, max_characters, empty_nulls), on_error, on_skip, advice)
         found = reading.records(table_rows(source, needed(fields)))
         return (replace(record, text=without_tags(record.text)) for record in found) if strip_html else found
-    return _records(
-        read_batches(
-            source,
-            fields,
-            format=format,
-            on_error=on_error,
-            on_skip=on_skip,
-            max_characters=max_characters,
-            empty_nulls=empty_nulls,
-            delimiter=delimiter,
-            encoding=encoding,
-            strip_html=strip_html,
-            advice=advice,
-        )
-    )
+    return _records(read_batches(**how))
 
 
 def as_records(

@@ -16,17 +16,15 @@ from typing import Any, Final, assert_never
 
 import numpy as np
 
-from dptext.text.charsets import Transcoded, is_utf8, unzip
 from dptext.text.csv_rows import csv_chunks
 from dptext.text.formats import Format
-from dptext.text.inputs import open_input
+from dptext.text.inputs import Transcoded, is_utf8, open_input, unzip
 from dptext.text.lines import Bad, Broken, Chunk, RawLine, Row, Table, blocks_of, lines_of
 from dptext.text.packed_rows import parquet_chunks, values_of, xlsx_chunks
 from dptext.text.records import TEXT_FIELD
 
 Opener = Callable[[Path], io.BufferedReader]
-MAX_JSON: Final = 2**28
-"""Bytes of the longest JSON array, which is read whole."""
+MAX_JSON: Final = 2**28  #: Bytes of the longest JSON array, which is read whole
 
 
 def file_chunks(
@@ -150,8 +148,7 @@ def _json_array(blocks: Iterator[RawLine]) -> list[Row]:
     return [row if isinstance(row, dict) else Bad("the item is not a JSON object") for row in found]
 
 
-#: Smaller blocks are not worth loading pyarrow.
-_WORTH: Final = 2**17
+_WORTH: Final = 2**17  #: Smaller blocks are not worth loading pyarrow
 #: Half of the brackets that a line for pyarrow may have: it recurses, and 10,000 levels ended the whole process.
 _APART: Final = 1_000
 #: Types of other fields: the rest may hold NaN, integers of too many digits, or depth that our own reader refuses.

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Final
 
 from dptext.errors import BrokenFileError
-from dptext.text.charsets import beginning, detected
 from dptext.text.csv_rows import DELIMITERS
 from dptext.text.formats import PACKED, Format, as_scalar, as_string, file_format, is_scalar
-from dptext.text.html import has_tags
+from dptext.text.inputs import beginning, detected
 from dptext.text.lines import Bad, Broken, are_names, rows_of
 from dptext.text.reading import MAX_CHARACTERS, require_layout
 from dptext.text.records import Fields
 from dptext.text.row_checks import Checks
 from dptext.text.rows import file_chunks
+from dptext.text.tokens import has_tags
 
 _BEGINNING: Final = 2**16  # bytes
 _MOST_LABELS: Final = 50
@@ -102,25 +102,17 @@ class Column:
 
 @dataclass(slots=True)
 class Survey:
-    """What a file holds.
+    """What a file holds."""
 
-    Attributes:
-        path, format, delimiter, encoding: of the file; no encoding where its lines have different ones.
-        columns: by their names.
-        rows, bad: how many can be read, and how many cannot.
-        fault: why the first of these cannot.
-        text: the column that seems to hold the texts.
-    """
-
-    path: Path
+    path: Path  #: of the file, as are its format, delimiter and encoding (None where lines have several)
     format: Format
     delimiter: str | None
     encoding: str | None
-    columns: dict[str, Column] = field(default_factory=dict)
-    rows: int = 0
+    columns: dict[str, Column] = field(default_factory=dict)  #: by their names
+    rows: int = 0  #: how many can be read; `bad` is how many cannot
     bad: int = 0
-    fault: str = ""
-    text: str | None = None
+    fault: str = ""  #: why the first of these cannot
+    text: str | None = None  #: the column that seems to hold the texts
 
     @property
     def named(self) -> bool:
@@ -167,10 +159,8 @@ def survey(
     """
     kind = file_format(path, format)
     require_layout(path, kind, delimiter, encoding)
-    if kind not in PACKED:
-        encoding = encoding or detected(path)
-    if kind is Format.TSV:
-        delimiter = delimiter or "\t"
+    encoding = encoding if kind in PACKED else encoding or detected(path)
+    delimiter = delimiter or ("\t" if kind is Format.TSV else None)
     if kind is Format.CSV and delimiter is None:
         first = beginning(path, encoding, _BEGINNING)
         delimiter = max(DELIMITERS, key=lambda each: _columns(first, each))  # a comma, where none gives columns

@@ -36,9 +36,7 @@ def table_rows(data: Texts, names: Sequence[str]) -> Iterable[object]:
     try:
         found = narwhals.from_native(data, allow_series=True, pass_through=True)
     except narwhals.exceptions.DuplicateError:
-        raise ConfigError(
-            "Expected a frame whose columns have different names. Rename those that come twice."
-        ) from None
+        raise ConfigError("Expected a frame whose columns have different names. Rename what comes twice.") from None
     if isinstance(found, narwhals.LazyFrame):
         raise ConfigError("Expected a frame whose rows are there, found a lazy one. Call .collect() first.")
     if isinstance(found, narwhals.Series):
@@ -54,9 +52,7 @@ def table_rows(data: Texts, names: Sequence[str]) -> Iterable[object]:
         rows = data.select_columns(list(names))
         return rows
     if isinstance(data, str | bytes) or not isinstance(data, Iterable):
-        raise ConfigError(
-            f"Expected {EXPECTED}, found one {type(data).__name__}. Make a list of a single text: [text]."
-        )
+        raise ConfigError(f"Expected {EXPECTED}, found one {type(data).__name__}. Make a list of one text: [text].")
     return rows
 
 

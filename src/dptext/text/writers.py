@@ -1,28 +1,34 @@
-"""Writers of releases on open files.
+"""Releases out: JSON Lines, CSV, Parquet and plain text, in files that are made for sharing.
 
-Batches of all formats but Parquet can be appended one by one, so that a file cut after any of them can be continued.
+A file appears at its target when it is complete. Where a block of it ends follows from what is released alone. Batches
+of all formats but Parquet can be appended one by one, so that a file cut after any of them can be continued.
 """
 
 import contextlib
 import csv
 import gzip
 import io
+import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from json.encoder import encode_basestring
-from typing import Any, BinaryIO, Final, assert_never, cast
+from pathlib import Path
+from typing import BinaryIO, Final, assert_never, cast
 
 import numpy as np
 
 from dptext.errors import ConfigError
+from dptext.text.batches import Kept, Releases, groups
 from dptext.text.columns import VECTOR_FIELD, Columns, Values
-from dptext.text.formats import DELIMITED, Format, as_string, safe_cell
-from dptext.text.packed_rows import load_pyarrow
-from dptext.text.plain_texts import PlainTexts
+from dptext.text.files import Target, writing
+from dptext.text.formats import DELIMITED, Format, Scalar, as_string, is_compressed, output_format, safe_cell
+from dptext.text.packed_rows import PlainTexts, load_pyarrow
 from dptext.text.records import Release
 from dptext.types import Singles
 
+Block = Sequence[Release[str]]
 APPENDABLE: Final = frozenset({Format.JSONL, Format.CSV, Format.TSV, Format.TEXT})
 """Formats whose files may be cut after any batch and continued; a Parquet file is unreadable until it is closed."""
 _TEXTS: Final = Columns()
@@ -30,12 +36,7 @@ _JSON: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
 def encode_batch(
-    releases: Sequence[Release[str]],
-    format: Format,
-    columns: Columns = _TEXTS,
-    *,
-    compressed: bool = False,
-    header: bool = False,
+    releases: Block, format: Format, columns: Columns = _TEXTS, *, compressed: bool = False, header: bool = False
 ) -> bytes:
     r"""A batch as bytes that may stand alone or follow those of another batch; with `header` it begins a file.
 
@@ -121,7 +122,7 @@ class _AppendingWriter:
     def __post_init__(self) -> None:
         self.columns.names(self.format)
 
-    def write(self, releases: Sequence[Release[str]], /) -> None:
+    def write(self, releases: Block, /) -> None:
         data = encode_batch(releases, self.format, self.columns, compressed=self.compressed, header=self.header)
         self.columns = self.columns.after(releases)
         self.header = False
@@ -148,7 +149,7 @@ class _ParquetWriter:
         )
         self._writer = parquet.ParquetWriter(file, self._schema)
 
-    def write(self, releases: Sequence[Release[str]], /) -> None:
+    def write(self, releases: Block, /) -> None:
         values = map(_cells, self._columns.values(releases))
         self._columns = self._columns.after(releases)
         columns = [self._arrow.array(column, kind) for column, kind in zip(values, self._schema.types, strict=True)]
@@ -186,19 +187,11 @@ def _cells(column: Values) -> Sequence[str | Singles | None]:
 def require_csv(format: Format, *, safe_csv: bool) -> None:
     """Raise ConfigError if safe cells are asked for in a format without formulas."""
     if safe_csv and format not in DELIMITED:
-        raise ConfigError(
-            f"Expected safe_csv with format 'csv', found {str(format)!r}: other formats have no formulas."
-        )
+        raise ConfigError(f"Expected safe_csv with format 'csv', found {str(format)!r}: others have no formulas.")
 
 
 def open_writer(
-    file: BinaryIO,
-    format: Format,
-    *,
-    compressed: bool = False,
-    header: bool = True,
-    columns: Columns = _TEXTS,
-    **others: Any,
+    file: BinaryIO, format: Format, *, compressed: bool = False, header: bool = True, columns: Columns = _TEXTS
 ) -> ReleaseWriter:
     """A writer of releases on an open binary file, which the caller flushes to the disk and closes.
 
@@ -207,15 +200,104 @@ def open_writer(
 
     A file of a format in ``APPENDABLE`` may be cut later at the size that it has after any ``write``. To go on there,
     open the file for appending and give ``header=False`` unless the size is 0. A new CSV file gets its header with the
-    first batch. `others` are settings of `Columns` that replace those of `columns`. ConfigError: the columns are
-    impossible, Parquet is to be gzipped or continued, or `safe_csv` is set for another format than CSV.
+    first batch. ConfigError: the columns are impossible, Parquet is to be gzipped or continued, or `safe_csv` is set
+    for another format than CSV.
     """
-    columns = replace(columns, **others)
     require_csv(format, safe_csv=columns.safe_csv)
     if format is not Format.PARQUET:
         return _AppendingWriter(file, format, columns, compressed, header)
     if compressed or not header:
-        raise ConfigError(
-            "Expected a new Parquet file that is not gzipped: it cannot be continued. Write JSON Lines or CSV."
-        )
+        raise ConfigError("Expected a new Parquet file, not gzipped: it cannot be continued. Write JSON Lines or CSV.")
     return _ParquetWriter(file, columns)
+
+
+_BLOCK_RELEASES: Final = 1024
+_BLOCK_CHARACTERS: Final = 8_000_000
+_CHARACTERS_PER_NUMBER: Final = 32  # a float of a tuple takes as many bytes
+
+
+def blocks(parts: Iterable[Block], size: int) -> Iterator[Block]:
+    """The releases in the blocks of a file: row groups of Parquet, members of gzip, marks of a run's state.
+
+    A block ends with its `size`-th release, or with the release that brings the block to a public length. So the shape
+    of a file follows from its releases, and not from how long the private texts were. A run that goes on after a block
+    cuts the same blocks as one that was never interrupted.
+    """
+    lists = (part if isinstance(part, Releases) else list(part) for part in parts)
+    return groups(lists, _lengths, _joined, size=size, characters=_BLOCK_CHARACTERS)
+
+
+def _lengths(releases: Block) -> list[int]:
+    if not isinstance(releases, Releases) or not isinstance(releases.kept, Kept):
+        return [_length(release) for release in releases]
+    numbers = releases.shape[1] or 0
+    sizes = list(map(len, releases.outputs))
+    if numbers:
+        sizes = [size + _CHARACTERS_PER_NUMBER * numbers for size in sizes]
+    for column in releases.kept.columns.values():
+        sizes = [size + _characters(value) for size, value in zip(sizes, column, strict=True)]
+    return sizes
+
+
+def _length(release: Release[str]) -> int:
+    numbers = 0 if release.vector is None else len(release.vector)
+    return len(release.output) + sum(map(_characters, release.kept.values())) + _CHARACTERS_PER_NUMBER * numbers
+
+
+def _characters(value: Scalar) -> int:
+    return len(value) if isinstance(value, str) else 0
+
+
+def _joined(parts: Sequence[Block]) -> Block:
+    columns = [part for part in parts if isinstance(part, Releases)]
+    if len(columns) == len(parts) and len({part.shape for part in columns}) == 1:
+        return Releases.joined(columns)
+    return list(itertools.chain.from_iterable(parts))
+
+
+def write_releases(
+    path: str | os.PathLike[str], releases: Iterable[Release[str]], *, format: Format | None = None, force: bool = False
+) -> None:
+    """Write releases to a file, which appears at ``path`` only when it is complete.
+
+    The mode of the file follows the umask; it is gzipped if ``path`` ends in ``.gz``. Columns are ``id``, ``text``,
+    ``embedding`` if the first release has a vector, ``label`` if it has a label, and its kept fields; later releases
+    must have the same. There is no ``text`` where the releases have vectors and empty texts only. See ``encode_batch``
+    for the formats.
+
+    ConfigError: a setting is wrong, the file exists, or it cannot be written. DataError: a release cannot be written as
+    UTF-8, or its vector is not finite or not as long as the first. MissingExtraError: Parquet needs pyarrow.
+    """
+    target = Target(Path(path), force=force, private=False)
+    kind = output_format(target.path, format)
+    if kind is Format.PARQUET:
+        load_pyarrow()
+    # Opened before the first release is drawn: a folder that cannot be written to must not cost privacy.
+    with target.opened() as file:
+        parts = [releases] if isinstance(releases, Releases) else ([release] for release in releases)
+        write_all(file, target.path, parts, kind, _columns)
+
+
+def _columns(first: Block) -> Columns:
+    vector = bool(first) and first[0].vector is not None
+    return Columns(
+        # The whole block is looked at, because a single text may be empty by chance.
+        text=not vector or any(release.output != "" for release in first),
+        vector=vector,
+        label=bool(first) and first[0].label is not None,
+        keep=tuple(first[0].kept) if first else (),
+    )
+
+
+def write_all(
+    file: BinaryIO, target: Path, parts: Iterable[Block], kind: Format, columns: Callable[[Block], Columns]
+) -> None:
+    """Write releases into an open file that is to appear at `target`; `columns` follow from the first block."""
+    every = blocks(parts, _BLOCK_RELEASES)
+    first = next(every, [])
+    writer = open_writer(file, kind, compressed=is_compressed(target), columns=columns(first))
+    with completed(writer, writing(target)):
+        for batch in itertools.chain([first] if first else [], every):
+            # Only the writing is inside: an OSError of whoever makes the releases is not about this file.
+            with writing(target):
+                writer.write(batch)

@@ -21,12 +21,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dptext._wording import markdown_table, plural
+from dptext._wording import html_table, markdown_table, plural
 from dptext.embeddings.embedder import Embedder, embed_distinct
 from dptext.embeddings.encoders import load_encoder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
-from dptext.notebook import html_table
 from dptext.sampling.envelope import Limit, limit
 from dptext.text import tokens as text
 from dptext.text.reading import as_records

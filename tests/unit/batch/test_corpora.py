@@ -14,17 +14,15 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 import dptext as dp
-from dptext.batch import sealing
-from dptext.batch.corpora import PrivateShards, Reader, _rounding, _unpacked, synthesize_dataset
+from dptext.batch.corpora import PrivateShards, Reader, Recipient, _rounding, _unpacked, sealed, synthesize_dataset
 from dptext.batch.engines import _DIED, Here, _shared_out, answered
-from dptext.batch.sealing import Recipient
 from dptext.batch.shards import shards_of
 from dptext.errors import BrokenFileError, DPTextError, HeaderError
 from dptext.runs.synthesizing import run
 from dptext.sampling.source import seeded
 from dptext.synthesis.registry import SYNTHESES
 
-OPENED = Recipient.opened
+OPENED, SEALED = Recipient.opened, sealed
 SPECS = [cls.tiny()[-1] for kind, cls in sorted(SYNTHESES.items()) if kind in ("prototypes", "votes", "topics")]
 
 
@@ -175,7 +173,7 @@ DEFECTS: dict[str, tuple[str, dict]] = {
     "exact lengths": (
         "lengths of answers follow",
         {
-            "sealed": lambda data, *to: sealing.sealed(data, *to) + data[:0].ljust(len(data)),
+            "sealed": lambda data, *to: SEALED(data, *to) + data[:0].ljust(len(data)),
             "Recipient.opened": lambda to, data, about: OPENED(to, data[: 32 + 16 + padded(data)], about),
         },
     ),
@@ -204,13 +202,13 @@ def test_what_tells_is_caught(defect: str, tmp_path: Path, fitted, monkeypatch: 
 def test_an_answer_is_opened_by_its_run_and_for_its_task_alone() -> None:
     to = Recipient()
     for data in (b"", b"x", b"y" * 4088, b"z" * 4089):
-        found = sealing.sealed(data, to.public, b"(1,)")
+        found = SEALED(data, to.public, b"(1,)")
         assert to.opened(found, b"(1,)") == data
         assert len(found) - 48 == (8192 if len(data) > 4088 else 4096)
         for other, about in ((to, b"(2,)"), (Recipient(), b"(1,)")):
             with pytest.raises(DPTextError, match="not asked for"):
                 other.opened(found, about)
-    assert sealing.sealed(b"x", to.public, b"") != sealing.sealed(b"x", to.public, b"")
+    assert SEALED(b"x", to.public, b"") != SEALED(b"x", to.public, b"")
     assert "X25519" not in repr(to)
     with pytest.raises(TypeError):
         pickle.dumps(to)

@@ -13,7 +13,7 @@ import dptext as dp
 from dptext.batch import engines, runs, work
 from dptext.batch.engines import Here, Processes
 from dptext.errors import ConfigError, DataError, DPTextError
-from dptext.runs.dataset import MANIFEST, Manifest
+from dptext.runs.certificate import MANIFEST, Manifest
 from dptext.runs.verification import verify
 from dptext.text.formats import Format
 from dptext.text.reading import OnError
@@ -179,7 +179,7 @@ def test_text_that_changes_under_the_run_is_refused(tmp_path: Path, monkeypatch:
         "fewer": lines[:-1],
         "order": [lines[1], lines[0], *lines[2:]],
     }[what]
-    monkeypatch.setattr("dptext.batch.plans.Here", changing(lambda: path.write_text("".join(changed))))
+    monkeypatch.setattr("dptext.batch.engines.Here", changing(lambda: path.write_text("".join(changed))))
     with pytest.raises(DataError, match="changed while it was read"):
         dp.privatize_dataset(source, tmp_path / "out", mechanism(), plan=plan(), dataset=here())
     assert sorted(each.name for each in tmp_path.iterdir()) == ["in"]

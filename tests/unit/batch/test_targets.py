@@ -12,7 +12,7 @@ import dptext as dp
 from dptext.batch.places import Store
 from dptext.batch.targets import Folder, Objects, Target, filled, probe
 from dptext.errors import ConfigError
-from dptext.runs.dataset import MANIFEST
+from dptext.runs.certificate import MANIFEST
 from dptext.text.formats import Format
 from many_files import here, mechanism, plan, rows, shards
 

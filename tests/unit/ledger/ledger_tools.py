@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy.pool import NullPool, QueuePool
 
 from dptext.ledger.books import Ledger
+from dptext.ledger.entries import in_order
 from dptext.ledger.requests import Request, Terms
-from dptext.ledger.spending import in_order
 from dptext.ledger.subjects import SubjectKey
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, PureEvent

@@ -17,8 +17,8 @@ from dptext.errors import (
     PrivacyError,
 )
 from dptext.ledger.books import Ledger
+from dptext.ledger.entries import PLANNED, TOLERANCE
 from dptext.ledger.requests import Request, Terms
-from dptext.ledger.spending import PLANNED, TOLERANCE
 from dptext.privacy import accounting
 from dptext.privacy.events import (
     ApproximateEvent,

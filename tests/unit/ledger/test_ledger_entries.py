@@ -11,9 +11,18 @@ from hypothesis import strategies as st
 from ledger_tools import limit, request
 
 from dptext.errors import BudgetExceededError, ConfigError, IncomparableError, NoGuaranteeError
-from dptext.ledger.entries import Account, Balance, Charge, require_within
+from dptext.ledger.entries import (
+    PLANNED,
+    Account,
+    Balance,
+    Charge,
+    format_left,
+    left_of,
+    require_within,
+    spent_epsilon,
+    spent_guarantee,
+)
 from dptext.ledger.requests import Request, Terms, canonical, digest_of, events_from_text, events_to_text
-from dptext.ledger.spending import PLANNED, format_left, left_of, spent_epsilon, spent_guarantee
 from dptext.privacy import accounting
 from dptext.privacy.events import (
     ApproximateEvent,

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 from ledger_tools import KEY, limit, request
 
-from dptext.cli import paying
+from dptext.cli import options
 from dptext.errors import ConfigError, LedgerError
 from dptext.ledger.books import Ledger
 from dptext.ledger.subjects import create_subject_key, read_subject_key
@@ -196,5 +196,5 @@ def test_an_endless_subject_key_is_read_no_further(tmp_path: Path) -> None:
 
 def test_the_key_lies_beside_a_relative_file_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert paying.default_key(Ledger.at("budget.db")) == Path("budget.db.key")
-    assert paying.default_key(Ledger.at("..")) == Path("...key")
+    assert options.default_key(Ledger.at("budget.db")) == Path("budget.db.key")
+    assert options.default_key(Ledger.at("..")) == Path("...key")

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from ledger_tools import Raw, limit, opened, request
 
 from dptext.errors import BudgetExceededError, LedgerError
-from dptext.ledger import requests, spending, standings
+from dptext.ledger import entries, requests, standings
 from dptext.ledger.books import Ledger
+from dptext.ledger.entries import after_charge, fits, in_order, is_within, spent_epsilon
 from dptext.ledger.requests import events_from_text, events_to_text, with_events
-from dptext.ledger.spending import after_charge, fits, in_order, is_within, spent_epsilon
 from dptext.privacy.composition import Sums
 from dptext.privacy.events import (
     ApproximateEvent,
@@ -128,8 +128,8 @@ def test_sums_that_go_on_are_those_of_the_text(before: list[Event], charges: lis
     text = events_to_text(before)
     for asked in charges:
         text = after_charge(text, asked)
-        kept = spending._known.pop(text)
-        assert spending.sums_of(text) == kept
+        kept = entries._known.pop(text)
+        assert entries.sums_of(text) == kept
 
 
 @given(st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=3), max_size=8))
@@ -191,7 +191,7 @@ def test_at_a_delta_composition_goes_on_where_adding_up_ends(ledger: Ledger) -> 
 def test_a_sum_that_forgets_is_found(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     """A planted fault: where the sum leaves charges out, the account is overdrawn, and `verify` says so."""
     name, _ = filled(ledger, 50)
-    monkeypatch.setattr(spending, "keep_sums", lambda key, several: Sums())
+    monkeypatch.setattr(entries, "keep_sums", lambda key, several: Sums())
     ledger.charge(name, request(1.0))
     assert any("overdrawn" in problem for problem in ledger.verify(name).problems)
 
@@ -216,7 +216,7 @@ def test_a_charge_reads_no_run_length(asked: Event, ledger: Ledger, monkeypatch:
     def never(*arguments: object, **named: object) -> Never:
         pytest.fail("run lengths were read again")
 
-    monkeypatch.setattr(spending, "entries", lambda text: () if text == "[]" else never())
-    monkeypatch.setattr(spending.accounting, "quick_epsilon", never)
+    monkeypatch.setattr(entries, "entries", lambda text: () if text == "[]" else never())
+    monkeypatch.setattr(entries.accounting, "quick_epsilon", never)
     ledger.charge(name, request(asked))
     ledger.charge(name, request(asked))

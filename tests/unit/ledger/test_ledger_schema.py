@@ -202,7 +202,7 @@ def test_the_first_books_are_upgraded_without_loss(new_location: Callable[[], st
     before = {table: books.raw.dump()[table] for table in WRITTEN_ONCE}
     ledger = Ledger.create(location, key=KEY)  # changes nothing that is there
     for use in uses(ledger):
-        with pytest.raises(LedgerError, match="has the older schema 0001: run `dptext budget upgrade` on it first"):
+        with pytest.raises(LedgerError, match="has the older schema 0001: run `dptext budget upgrade` first"):
             use()
     assert {table: books.raw.dump()[table] for table in WRITTEN_ONCE} == before
     assert "tallies" not in books.raw.dump()
@@ -363,7 +363,7 @@ def test_a_database_of_something_else_is_left_alone(new_location: Callable[[], s
     raw = Raw(location)
     raw.rows("CREATE TABLE guests (name TEXT)")
     database = Database(location)
-    with pytest.raises(LedgerError, match="holds other tables: give the ledger one of its own"):
+    with pytest.raises(LedgerError, match="holds other tables: give the ledger its own"):
         database.create()
     database.close()
     assert raw.dump() == {"guests": []}

@@ -18,7 +18,7 @@ from ledger_tools import KEY, OTHER_KEY, Raw, charged_epsilon, opened, request
 
 from dptext.errors import BudgetExceededError, ConfigError, DataError, PrivacyError
 from dptext.ledger.books import Ledger
-from dptext.ledger.spending import TOLERANCE
+from dptext.ledger.entries import TOLERANCE
 from dptext.ledger.subjects import AS_SPELLED, Naming, SubjectKey, create_subject_key, read_subject_key
 from dptext.privacy import accounting
 from dptext.privacy.events import (

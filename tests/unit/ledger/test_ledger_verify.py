@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from ledger_tools import DERIVED, KEY, MANY, WRITTEN_ONCE, Raw, limit, opened, request
 
 from dptext.errors import BudgetExceededError, DPTextError, LedgerError
-from dptext.ledger import spending
+from dptext.ledger import entries
 from dptext.ledger.books import Ledger
 from dptext.ledger.recomputation import Recomputation
 from dptext.ledger.requests import digest_of, events_to_text
@@ -390,7 +390,7 @@ def test_a_broken_balance_is_said_in_plain_words(books: Books, change: str) -> N
 @pytest.mark.parametrize("tamper", [earlier_events, earlier_events_that_are_gone, digest_of_earlier_events])
 def test_edited_earlier_events_are_believed_by_nobody(books: Books, tamper: Callable[[Books], None]) -> None:
     tamper(books)
-    spending._known.clear()  # as in a process that has not charged this account
+    entries._known.clear()  # as in a process that has not charged this account
     uses: list[Callable[[], object]] = [
         lambda: books.ledger.balance(books.name),
         lambda: books.ledger.weigh(books.name, request(99.0)),

@@ -24,7 +24,7 @@ from dptext.errors import (
     NoGuaranteeError,
     PrivacyError,
 )
-from dptext.ledger.spending import spent_epsilon
+from dptext.ledger.entries import spent_epsilon
 from dptext.ledger.subjects import SubjectKey
 from dptext.privacy.guarantee import ONE_PERSON, ONE_SPELLING, WHOLE_FILES
 from dptext.runs.certificate import certificate_path

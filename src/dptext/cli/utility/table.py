@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Option
 
@@ -87,11 +87,8 @@ def read_judged(files: Files, named: Named, seed: int | None) -> Judged:
     for name in read:
         if not getattr(named, name):
             say(f"By the certificate of RELEASED {READING[name]}: so they are here.")
-    named = replace(
-        named,
-        empty_nulls=named.empty_nulls or "empty_nulls" in read,
-        strip_html=named.strip_html or "strip_html" in read,
-    )
+    so: dict[str, Any] = dict.fromkeys(read, True)
+    named = replace(named, **so)
     known = () if spec is None else spec.traits.labels
     if known and named.label:
         raise ConfigError("Expected no --label: the certificate of RELEASED names the labels.")
