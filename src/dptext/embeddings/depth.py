@@ -52,14 +52,10 @@ def _depths(
 ) -> None:
     """Write the depths into `found` `(n_documents, m)`, of projections of all `sentences`, document after document.
 
-    Args:
-        sentences: `(n_sentences, directions)`.
-        ends: where each document begins, and the end of the last, `(n_documents + 1,)`.
-        order: projections of the candidates, sorted on each direction, `(directions, blocks, block width)`.
-        ranks: how many candidates lie below each candidate, `(directions, m)`.
-        which: place of the statistic in `dptext.embeddings.depth.STATISTICS`.
-        counts: memory to count in, `(2, candidates at once)`, wide enough for half the sentences of a document.
-        found: the result.
+    Sentences are `(n_sentences, directions)`; `ends` `(n_documents + 1,)` has 0 and where each document ends; `order`
+    the candidates, sorted on each direction, `(directions, blocks, block width)`; `ranks` `(directions, m)` how many
+    lie below each; `which` a place in `STATISTICS`; `counts` `(2, candidates at once)` holds half the sentences of a
+    document.
     """
     directions, m = ranks.shape
     _, blocks, wide = order.shape

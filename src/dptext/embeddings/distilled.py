@@ -138,12 +138,11 @@ def distil(teacher: Embedder, texts: Sequence[str], *, max_tokens: int, min_coun
 def distil_with_words(
     teacher: Embedder, texts: Sequence[str], wanted: Floats | None = None, *, common: Iterable[str] = ()
 ) -> DistilledEncoder:
-    """The pupil of the teacher on these public texts, on each word of theirs alone, and on common words.
+    """The pupil of the teacher on these public texts, on each word of theirs alone, and on `common` words.
 
-    What the teacher says of words, weighed by their rarity, is mapped to `wanted` by a regression: unit vectors of the
-    texts `(n_texts, dim)`, by default the teacher's. The `MAX_WORDS` most frequent words are then corrected by what
-    that leaves. The weights are rounded to float16, as they are saved. The words of `common` are known although no text
-    may have them. ConfigError where there are no texts.
+    What the teacher says of words, weighed by their rarity, is mapped by a regression to `wanted`, unit vectors
+    `(n_texts, dim)`, by default the teacher's. The `MAX_WORDS` most frequent words are then corrected by what that
+    leaves. Weights are rounded to float16, as they are saved. ConfigError where there are no texts.
     """
     counts = _texts_with(texts, _MAX_TOKENS)
     words = tuple(dict.fromkeys([*_ranked(counts), *common]))

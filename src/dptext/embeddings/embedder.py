@@ -85,10 +85,7 @@ def embed_distinct(texts: Iterable[str], embedder: Embedder, *, single: bool = F
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TextVectors:
-    """Vectors of texts as `embed_distinct` gives them, where a text is embedded when it is first asked for.
-
-    It holds the texts, so it must not outlive an audit.
-    """
+    """As `embed_distinct`, but a text is embedded when first asked for. It holds texts: not longer than an audit."""
 
     embedder: Embedder
     _rows: dict[str, Floats] = field(default_factory=dict)

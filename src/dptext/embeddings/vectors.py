@@ -111,10 +111,7 @@ class WordVectors:
 
 
 def as_vectors(vectors: ArrayLike, name: str) -> Singles:
-    """A read-only float32 copy of a matrix of shape (n_words, dim); `name` is for errors.
-
-    ConfigError: it has another shape or kind, or a number is not finite in float32.
-    """
+    """A read-only float32 copy `(n_words, dim)`, finite, else ConfigError, which calls it `name`."""
     given = np.asarray(vectors)
     if given.dtype.kind not in "fiu" or given.ndim != 2 or given.shape[1] < 1:
         raise ConfigError(

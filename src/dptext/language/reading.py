@@ -30,11 +30,8 @@ _WHAT: Final = "A language model"
 def load_language_model(name: str = SMOLLM2) -> LanguageModel:
     """The model `name`: "smollm2", a file in GGUF, or a folder as Hugging Face saves a model of the Llama family.
 
-    Nothing is downloaded, and nothing is written.
-
-    Raises:
-        ConfigError: there is no such model, its weights are not those that are expected, or another architecture.
-        MissingExtraError: a package is absent.
+    Nothing is downloaded or written. ConfigError: there is no such model, or it has other weights than it should, or
+    another architecture. MissingExtraError: a package is absent.
     """
     if name == SMOLLM2:
         return _read_gguf(_packaged(), SMOLLM2_SHA256)

@@ -66,10 +66,7 @@ def by_temperature(temperature: float, options: int, end: int, source: Randomnes
 
 
 def write(model: LanguageModel, prompts: Sequence[Tokens], choose: Choose, *, end: int, most: int) -> list[list[int]]:
-    """What follows each prompt, up to the token `end`, which is left out: at most so many tokens.
-
-    ConfigError: a prompt is empty, or longer than the model reads.
-    """
+    """What follows each prompt up to `end`, at most so many tokens; ConfigError: a prompt is empty or too long."""
     written: list[list[int]] = []
     for start in range(0, len(prompts), _TEXTS_AT_ONCE):
         part = prompts[start : start + _TEXTS_AT_ONCE]

@@ -76,10 +76,7 @@ class Tokens:
         return np.asarray([-1 if label is None else index.get(label, -1) for label in labels], np.int64)
 
     def sequences(self, records: Sequence[Record]) -> Integers:
-        """What a decoder is trained to write, `(n, length)`: label, words, end, padding.
-
-        A missing label, an unknown label and an unknown word all have the token UNKNOWN.
-        """
+        """What a decoder writes, `(n, length)`: label, words (UNKNOWN for a missing or unknown one), end, padding."""
         found = np.full((len(records), self.length), PAD, np.int64)
         offset = int(bool(self.labels))
         if self.labels:

@@ -108,10 +108,7 @@ class Randomness:
         return np.concatenate([draw(s, int(n)) for s, n in zip(streams, sizes, strict=True)] or [draw(self, 0)])
 
     def each(self, first: int, n: int) -> list[tuple[Randomness, int]]:
-        """Streams of `n` records of a batch from the `first` on, and how many of them each serves, in order.
-
-        Secure: one for all. Seeded: one a record.
-        """
+        """Streams of `n` records from the `first` on, each with how many it serves: all if secure, one if seeded."""
         return [(self, n)] if self._seed is None else [(self._record(i), 1) for i in range(first, first + n)]
 
     def blocks(self, sizes: Sequence[int], limit: int) -> Iterator[tuple[Randomness, int]]:

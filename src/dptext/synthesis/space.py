@@ -110,9 +110,9 @@ def nearest(features: Floats, anchors: Floats) -> Floats:
 
 
 def fit_space(texts: Sequence[str], *, encoder: str, words: int, dim: int, seed: int = 0) -> tuple[PublicSpace, Floats]:
-    """The space of a pool of public texts, and the points of the pool `(n, dim)`.
+    """The space of public texts, and their points `(n, dim)`.
 
-    ConfigError: there are too few texts, or they have no words in common. MissingExtraError: what reads is absent.
+    ConfigError: too few texts, or no words in common. MissingExtraError: what reads is absent.
     """
     if len(texts) < LEAST_TEXTS:
         raise ConfigError(f"Expected a pool of at least {LEAST_TEXTS} public texts, found {len(texts)}: give more.")

@@ -162,8 +162,7 @@ class Bert:
     def vectors(self, pieces: Pieces, *, threads: int = 1, on_done: Callable[[int], None] | None = None) -> Singles:
         """Unit vectors `(n_texts, dim)` of texts of one piece at least; none depends on `threads`.
 
-        `on_done` is told how many texts are done. ConfigError: there is no vector for a piece, or for a place of a
-        text.
+        `on_done` is told how many texts are done. ConfigError: a piece, or a place of a text, has no vector.
         """
         found = np.empty((len(pieces), self.dim), np.float32)
         lengths = np.array([len(own) for own in pieces], np.intp)
@@ -248,10 +247,7 @@ class Bert:
         return replace(self, layers=tuple(layers), exactness=exactness)
 
     def require_alone(self, public: Pieces) -> None:
-        """Raise ConfigError unless vectors are bit for bit the same at every place of a tile and beside any other text.
-
-        The `public` texts should have several lengths.
-        """
+        """ConfigError unless vectors of `public` texts have the same bits at every place and beside any other text."""
         alone = np.concatenate([self.vectors([own]) for own in public])
         for shift in range(tiles.ROWS):
             moved = [[0] * (shift + 1), *public]  # sorted by length: the first stands before longer ones

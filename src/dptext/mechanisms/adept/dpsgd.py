@@ -197,17 +197,12 @@ class AdeptDpSgd(LatentSpec, OneUnit):
     ) -> "AdeptDpSgdMechanism":
         """Train on public records, then with DP-SGD on private ones.
 
-        Args:
-            public: at least two records, each with one of the labels where there are labels; they give the vocabulary.
-            private: may be none. A label that is missing or unknown is read as no label.
-            seed: of the training on public records; drawn at random where it is None. What is drawn for the private
-                records is always fresh, so that they are trained on in another way each time.
-            on_progress: called after each epoch on public records, and each step of the training on private ones,
-                whose loss it is not told.
-
-        Raises:
-            ConfigError: too few public records, or one without a known label.
-            MissingExtraError: torch, opacus or the sentence encoder is not installed.
+        Public are two records at least, each with one of the labels where there are labels, else ConfigError; they give
+        the vocabulary. Private may be none; a label that is missing or unknown is read as no label. The seed is of the
+        training on public records, and drawn where it is None. What is drawn for private records is always fresh: they
+        are trained on in another way each time. `on_progress` is called after each epoch on public records, and each
+        step on private ones, whose loss it is not told. MissingExtraError: torch, opacus or the sentence encoder is not
+        installed.
         """
         seed = secrets.randbits(32) if seed is None else seed
         known, texts = as_records(public), as_records(private)

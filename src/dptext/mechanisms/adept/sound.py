@@ -152,10 +152,7 @@ class Adept(LatentSpec, OneUnit):
         )
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Adept:
-        """The spec at this epsilon; for `gaussian` also at this delta, where one is given.
-
-        ConfigError: the slack of a float sampler is more than delta.
-        """
+        """At this epsilon; for `gaussian` at this delta, if given. ConfigError: a float sampler's slack is above it."""
         self.events(unit or Unit.DOCUMENT)
         found = replace(self, epsilon=epsilon, delta=delta or self.delta if self.noise == "gaussian" else 0.0)
         slack = accounting.slack(found.released)
@@ -168,14 +165,9 @@ class Adept(LatentSpec, OneUnit):
     ) -> AdeptNoise | AdeptCodebook:
         """Train on public records, with the very noise of the mechanism on the latents; or write the codebook.
 
-        Args:
-            public: at least two records, each with one of the labels where there are labels.
-            seed: of the training; drawn at random where it is None. It is no secret.
-            on_progress: called after each epoch.
-
-        Raises:
-            ConfigError: too few records, or one without a known label.
-            MissingExtraError: torch or the sentence encoder is not installed.
+        There are two records at least, each with one of the labels where there are labels, else ConfigError. The seed
+        is no secret, and drawn where it is None. `on_progress` is called after each epoch. MissingExtraError: torch or
+        the sentence encoder is not installed.
         """
         seed = secrets.randbits(32) if seed is None else seed
         texts = as_records(public)

@@ -121,19 +121,15 @@ def load_ranker(
 ) -> Ranker:
     """What compares texts with these candidates; where `centred` the candidates' mean is taken off, but for words.
 
-    * `text`: the embedding of the text as one, of its first 256 pieces of words.
-    * `sentence`: means of the embeddings of the first sentences.
-    * `distilled`: these means as a pupil of the sentence encoder guesses them; the candidates' are the encoder's. The
-      pupil is fitted on the candidates, and reads a text from its own words alone. To compare what it guesses with what
-      the encoder said of each candidate keeps more than to compare guesses with guesses. A text without a known word is
-      read as the intercept says.
-    * `adept`: clipped latents of an auto-encoder of ADePT, whose decoder is not used. A text is read without a label,
-      also where the auto-encoder was trained with labels. So a latent tells nothing of the label, and `label_weight`
-      alone says what a label counts.
+    `Candidates` says what each ranker reads. The pupil of `distilled` reads a text from its own words alone, one
+    without a known word as the intercept says. To compare what it guesses with what the encoder said of each candidate
+    keeps more than to compare guesses with guesses. A latent of `adept` is of the text without a label, also where the
+    auto-encoder was trained with labels: it tells nothing of the label, and `label_weight` alone says what a label
+    counts.
 
     The `folder` is where the pupil was saved, if it was; for `adept` where `dptext fit --mechanism adept` saved a
-    model. At most `max_sentences` of a text are read, with `distilled` only of a candidate. Points and centre that were
-    computed before are `saved`. Before that `on_progress` is told how many candidates a sentence encoder has read.
+    model. Points and centre that were computed before are `saved`; else `on_progress` is told how many candidates a
+    sentence encoder has read.
 
     ConfigError: the folder holds no auto-encoder of public text; or what was saved is cut short, edited, or of another
     encoder. MissingExtraError: what the ranker needs is not installed. Only the fitting of `distilled` needs an

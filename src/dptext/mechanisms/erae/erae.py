@@ -225,16 +225,10 @@ class ErAe(OneUnit):
     def fit(
         self, *, public: Iterable[Record] = (), seed: int | None = None, on_progress: OnProgress | None = None
     ) -> "ErAeMechanism":
-        """Train the network on public texts.
+        """Train the network on public texts, of each the first `max_tokens` words.
 
-        Args:
-            public: texts; of each the first `max_tokens` words are read.
-            seed: of the training; drawn at random where it is None. It is no secret.
-            on_progress: called some twenty times.
-
-        Raises:
-            ConfigError: the public texts have fewer than `max_words` different words.
-            MissingExtraError: torch is not installed.
+        The seed is no secret, and drawn where it is None. `on_progress` is called some twenty times. ConfigError: the
+        texts have fewer than `max_words` different words. MissingExtraError: torch is not installed.
         """
         seed = secrets.randbits(32) if seed is None else seed
 

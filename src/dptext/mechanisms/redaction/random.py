@@ -90,10 +90,7 @@ class RandomRedaction(Untrained["RandomRedactionMechanism"], Masking, OneUnit):
         return (ApproximateEvent(0.0, sum_up([(1.0, 1), (-float(self.level), 1)])),)
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> "RandomRedaction":
-        """The spec with the smallest level that guarantees this delta, 1 - delta; epsilon is 0 at any level.
-
-        ConfigError: epsilon is below 0, or delta is outside [0, 1].
-        """
+        """At the least level with this delta; epsilon is 0 at any. ConfigError: epsilon < 0, or delta not in [0, 1]."""
         _validate.not_negative(epsilon=epsilon)
         _validate.probability(delta=delta)
         self.events(unit or Unit.TOKEN)

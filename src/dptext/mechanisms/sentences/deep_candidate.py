@@ -210,17 +210,14 @@ class DeepCandidate:
     ) -> "DeepCandidateMechanism":
         """Choose the candidates from public documents, fit what ranks them, tune it for this epsilon.
 
-        Args:
-            public: documents, each with one of the labels where there are labels.
-            pool: public documents of which alone the candidates come, labelled as `public`, on which recoder, space,
-                evidence and tuning then rest. `min_sentences` holds for the pool alone: a pool of utterances, such as
-                the codebook of an ADePT, needs min_sentences=1 and is refused with the default of 8.
-            seed: of the choice of candidates, of directions and trainings; drawn at random where None. No secret.
+        With a `pool` of public documents, candidates come of these alone, while recoder, space, evidence and tuning
+        rest on `public`. All have one of the labels where there are labels. `min_sentences` holds for the pool alone: a
+        pool of utterances, such as the codebook of an ADePT, needs min_sentences=1 and is refused with the default of
+        8. The seed draws candidates, directions and trainings; it is no secret, and drawn where it is None.
 
-        Raises:
-            ConfigError: fewer than 20 documents (of the pool, if there is one) have `min_sentences`, fewer than 20
-                public ones can be tuned on beside a pool, or one has no known label.
-            MissingExtraError: torch, numba or the sentence encoder is not installed.
+        ConfigError: fewer than 20 documents (of the pool, if there is one) have `min_sentences`, fewer than 20 public
+        ones can be tuned on beside a pool, or one has no known label. MissingExtraError: torch, numba or the sentence
+        encoder is absent.
         """
         seed = secrets.randbits(32) if seed is None else seed
         offered = None if pool is None else as_records(pool)

@@ -172,10 +172,7 @@ class WordDraws:
         return result
 
     def chances_of_own(self, words: Integers) -> Floats:
-        """The probability that each word comes back, for measurements.
-
-        From float32 distances: too low where words lie far closer to each other than to the mean of all.
-        """
+        """How likely each word comes back; too low for words far closer to each other than to the mean (float32)."""
         chances = np.empty(len(words))
         for block in self._blocks(len(words)):
             least = self._least_distances(words[block])

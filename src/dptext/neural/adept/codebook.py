@@ -112,10 +112,7 @@ def best_choice(
     label_weight: float,
     seed: int,
 ) -> EnvelopeResponse:
-    """The choice among the utterances that keeps most of the scores of public records.
-
-    An utterance that was written from a record does not count for that record.
-    """
+    """The choice that keeps most of the scores of public records; an utterance does not count for its own record."""
     most = min(_QUERIES, max(1, _PAIRS // len(codebook)))
     rows = np.random.default_rng(seed).permutation(len(public))[:most]
     asked = [public[i] for i in rows]

@@ -148,10 +148,7 @@ def load_fitted(
 
 
 def load_autoencoder(folder: Path, *, device: str) -> AnnotatedModel:
-    """The model in a folder under the settings that it names itself, if it was trained on public text alone.
-
-    Errors as `load_fitted`.
-    """
+    """The model in a folder by its own settings, if trained on public text alone; errors as `load_fitted`."""
     described, _ = read_files(folder)
     with reading_saved(f"the auto-encoder in {folder}"):
         sizes, tokens = Architecture(**described["sizes"]), described["tokens"]

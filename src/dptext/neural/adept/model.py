@@ -45,10 +45,7 @@ PUPIL, PUPIL_PARTS = "distilled.", ("rarity", "weights", "offset")
 
 
 def read_files(folder: Path) -> tuple[dict[str, Any], bytes]:
-    """The JSON without its checksum, and the bytes of the weights.
-
-    ConfigError: a file is absent, cut short, edited, of another version, or no such file.
-    """
+    """The JSON without its checksum, and the weights; ConfigError: absent, edited, or of another version or kind."""
     path = folder / SIZES_FILE
     with reading_saved(f"the auto-encoder {path}"):
         described = json.loads(path.read_bytes())
@@ -175,10 +172,7 @@ class AnnotatedModel(Frozen):
 
 
 def network_inputs(tokens: Tokens, reader: Reader | None, records: Sequence[Record]) -> NDArray[np.generic]:
-    """What the network reads, `(n, ...)`: left-padded tokens, or the reader's vector and the label side by side.
-
-    A missing or unknown label is a row of zeros.
-    """
+    """What is read, `(n, ...)`: left-padded tokens, or the reader's vector and the label, zeros where it is unknown."""
     if reader is None:
         return tokens.inputs(tokens.sequences(records))
     rows = tokens.label_rows([record.label for record in records])

@@ -40,10 +40,7 @@ _Split: TypeAlias = list[tuple[Record, list[str]]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Documents:
-    """Public documents by the embeddings of their sentences, `(n_sentences, dim)`, document after document.
-
-    The class of each counts from 0; None without labels.
-    """
+    """Public documents by embeddings of all sentences `(n_sentences, dim)`, and their classes from 0, if any."""
 
     embeddings: Floats
     sizes: tuple[int, ...]
@@ -188,10 +185,9 @@ def fit_recoder_for(
 def fit_candidates(
     settings: CandidateSettings, public: Sequence[Record], pool: Sequence[Record] | None = None, *, seed: int
 ) -> FittedCandidates:
-    """Choose, fit and tune on public text only.
+    """Choose, fit and tune on public text only; with a pool, all candidates come from it, and nothing else.
 
-    With a pool, all candidates come from it, and everything else is fitted and tuned on `public`. ConfigError: fewer
-    than 20 documents have enough sentences, or one has no known label.
+    ConfigError: fewer than 20 documents have enough sentences, or one has no known label.
     """
     require_labels(public, settings.labels, "public")
     encoder = settings.load_encoder()

@@ -70,10 +70,7 @@ def _on_grid(scores: Array, n: int, out: Array) -> None:
 
 
 class ExactNetwork:
-    """A network's weights as tiles read them; later changes of the network are not seen.
-
-    Raises ConfigError where this processor gives a row other last bits at another place.
-    """
+    """Weights as tiles read them; ConfigError where this processor gives a row other last bits at another place."""
 
     def __init__(self, network: ErAeNetwork) -> None:
         weights = {name: values.detach().float().cpu().numpy() for name, values in network.named_parameters()}

@@ -50,10 +50,7 @@ class ErAeSettings:
 
 
 class ErAeModel(Frozen):
-    """Network and vocabulary; immutable once fitted.
-
-    On a processor nothing but a text and its own released words decides a bit of its logits: `exact` computes them.
-    """
+    """Network and vocabulary; immutable. On a processor `exact` computes logits of a text and its own words alone."""
 
     __slots__ = ("_device", "_exact", "_network", "_tokens", "_trained_on")
 

@@ -154,10 +154,7 @@ class Writing:
         self._before = torch.full((rows, 1), BEGIN, dtype=torch.int64, device=device)
 
     def logits(self) -> list[Int32s]:
-        """Logits of the options at this position, `(n_texts, options)` each: private, then public if there are any.
-
-        They are in steps of `LOGIT_GRID`.
-        """
+        """Logits `(n_texts, options)` in steps of `LOGIT_GRID`: private, then public if there are any."""
         found = []
         with torch.no_grad():
             for i, latents in enumerate(self._given):

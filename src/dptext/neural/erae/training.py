@@ -66,11 +66,7 @@ class Losses(NamedTuple):
 
 
 def losses_of(choose: nn.Linear, hidden: Tensor, wanted: Tensor, reward: Reward | None = None) -> Losses:
-    """Losses of positions `(n,)`.
-
-    The output layer sees `hidden`, `(n, dim)`. The `wanted` are options of the text, `(n,)`. The reward is of the same
-    positions; without it there is the reconstruction alone.
-    """
+    """Losses of positions, by what the output layer sees `(n, dim)`, wanted options `(n,)`, and a reward if any."""
     total, parts = _Losses.apply(hidden, choose.weight, choose.bias, wanted, reward)  # type: ignore[no-untyped-call]
     return Losses(total, *parts.tolist())
 
