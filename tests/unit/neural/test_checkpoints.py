@@ -304,7 +304,7 @@ def test_a_privately_trained_model_is_not_made_public_by_one_word(tmp_path: Path
     readers = (
         lambda path: load_autoencoder(path, device="cpu"),
         lambda path: load_ranker("adept", texts, path, max_sentences=1, device="cpu", centred=True),
-        lambda path: load_fitted(SPECS[2].model_settings, path, device="cpu", precision="float32"),
+        lambda path: load_fitted(SPECS[2].model_settings, path),
     )
     for load in readers:
         refused(tmp_path, match="trained in another way", load=load)
@@ -415,7 +415,7 @@ def test_a_published_model_is_no_sound_one(fitted, tmp_path: Path) -> None:
     fitted[2].save(tmp_path)
     twin = replace(SMALL, noise="privunit", latent_dim=16, hidden=8, embedding=8, max_tokens=8)
     refused(tmp_path, twin, match="cut short or edited, or is of other settings. Fit and save")
-    loaded = load_fitted(SPECS[2].model_settings, tmp_path, device="cpu", precision="float32")
+    loaded = load_fitted(SPECS[2].model_settings, tmp_path)
     assert loaded.write(np.zeros((1, 16)), Decoding())
 
 

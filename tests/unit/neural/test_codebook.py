@@ -44,7 +44,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 @pytest.fixture(scope="module")
 def model() -> AnnotatedModel:
-    return fit_model(SETTINGS, PUBLIC, noise=None, seed=0, device="cpu", precision="float32")
+    return fit_model(SETTINGS, PUBLIC, noise=None, seed=0)
 
 
 @pytest.fixture(scope="module")

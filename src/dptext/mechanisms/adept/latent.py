@@ -104,12 +104,11 @@ class LatentSpec:
 
     def trained(self, texts: Sequence[Record], **how: Any) -> adept.AnnotatedModel:
         """The network, trained as `neural.adept.fit_model` says."""
-        return adept.fit_model(self.model_settings, texts, device=self.device, precision=self.precision, **how)
+        return adept.fit_model(self.model_settings, texts, **how)
 
     def loaded(self, folder: Path, **trainings: Any) -> adept.AnnotatedModel:
         """The network that was saved into the folder, if it was trained as `neural.adept.load_fitted` asks."""
-        where: dict[str, Any] = {"device": self.device, "precision": self.precision}
-        return adept.load_fitted(self.model_settings, folder, **where, **trainings)
+        return adept.load_fitted(self.model_settings, folder, **trainings)
 
 
 Spec_co = TypeVar("Spec_co", bound=LatentSpec, covariant=True)

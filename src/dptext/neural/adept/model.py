@@ -109,14 +109,10 @@ class AnnotatedModel(Frozen):
         return self.model.sizes.latent_dim
 
     @property
-    def sentence_digest(self) -> str | None:
-        """sha256 of the sentence encoder's weights, where there is one."""
-        return None if self.reader is None else self.reader.digest
-
-    @property
     def digests(self) -> dict[str, str]:
         """sha256 digests: of the network, of the text that it was trained on, of the sentence encoder."""
-        found = {"model": self.digest, "training text": self.trained_on, "sentence encoder": self.sentence_digest or ""}
+        reader = "" if self.reader is None else self.reader.digest
+        found = {"model": self.digest, "training text": self.trained_on, "sentence encoder": reader}
         return {name: digest for name, digest in found.items() if digest}
 
     def inputs(self, records: Sequence[Record]) -> NDArray[np.generic]:
@@ -145,12 +141,11 @@ class AnnotatedModel(Frozen):
 
     def losses(self, records: Sequence[Record]) -> Floats:
         """Reconstruction loss per token of each record, `(n,)`."""
-        sequences = self.tokens.sequences(records)
-        return reconstruction_losses(self.model, self.inputs(records), sequences, device=self.device)
+        return reconstruction_losses(self.model, self.inputs(records), self.tokens.sequences(records))
 
     def writing_losses(self, latents: Floats, records: Sequence[Record]) -> Floats:
         """Loss per token of writing each record from the latent in the same row, `(n,)`."""
-        return writing_losses(self.model, latents, self.tokens.sequences(records), device=self.device)
+        return writing_losses(self.model, latents, self.tokens.sequences(records))
 
     def save(self, folder: Path) -> None:
         """Write weights and sizes into an existing folder without such files, for their owner alone to read."""

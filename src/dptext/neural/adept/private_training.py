@@ -15,7 +15,7 @@ import copy
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -168,7 +168,6 @@ def train_privately(
     schedule: PrivateSchedule,
     randomness: Randomness,
     noise: LatentNoise | None = None,
-    device: str = "cpu",
     on_step: Callable[[int, int], None] | None = None,
 ) -> None:
     """DP-SGD in place. The number of records is used as it is, since replacing a record does not change it.
@@ -183,7 +182,7 @@ def train_privately(
     real texts. The mechanism's own noise on latents, as in `training.train`, costs and protects nothing here. `on_step`
     is told the steps done and all steps, and not the loss, which would be private.
     """
-    gradients = ClippedGradients(model, schedule.gradient_clip)
+    gradients, device = ClippedGradients(model, schedule.gradient_clip), model.start.weight.device
     optimizer = torch.optim.Adam(gradients.parameters, lr=schedule.learning_rate)
     scale = schedule.noise_multiplier * schedule.gradient_clip
     expected = schedule.sampling_rate * len(targets)
@@ -218,29 +217,13 @@ def train_privately(
 
 
 def train_further(
-    fitted: AnnotatedModel,
-    private: Sequence[Record],
-    *,
-    schedule: PrivateSchedule,
-    randomness: Randomness,
-    noise: LatentNoise | None = None,
-    on_step: Callable[[int, int], None] | None = None,
+    fitted: AnnotatedModel, private: Sequence[Record], *, schedule: PrivateSchedule, **how: Any
 ) -> AnnotatedModel:
-    """A model that was fitted on public records, trained on private ones by `train_privately`."""
-    model = copy.deepcopy(fitted.model)
-    train_privately(
-        model,
-        fitted.inputs(private),
-        fitted.tokens.sequences(private),
-        schedule=schedule,
-        randomness=randomness,
-        noise=noise,
-        device=fitted.device,
-        on_step=on_step,
-    )
-    return AnnotatedModel(
-        model, fitted.tokens, fitted.reader, device=fitted.device, trained_on=fitted.trained_on, training=schedule.name
-    )
+    """A model that was fitted on public records, trained on private ones as `train_privately` does."""
+    model, tokens = copy.deepcopy(fitted.model), fitted.tokens
+    train_privately(model, fitted.inputs(private), tokens.sequences(private), schedule=schedule, **how)
+    known = {"device": fitted.device, "trained_on": fitted.trained_on, "training": schedule.name}
+    return AnnotatedModel(model, tokens, fitted.reader, **known)
 
 
 def hidden_words(n: int, length: int, randomness: Randomness) -> Booleans:

@@ -58,7 +58,6 @@ def train(
     schedule: Schedule,
     seed: int,
     noise: LatentNoise | None = None,
-    device: str = "cpu",
     on_epoch: Callable[[EpochProgress], None] | None = None,
 ) -> None:
     """Fit a fresh model in place; the weights of the best epoch on held-out texts are kept.
@@ -78,7 +77,7 @@ def train(
         model.train()
         total = 0.0
         for rows in batches(used, lengths, schedule.batch_size, source):
-            read, wanted = _tensors(model, inputs[rows], targets[rows], device)
+            read, wanted = _tensors(model, inputs[rows], targets[rows])
             latents = noisy(model.latent(read), noise)
             previous = _dropped(shifted(wanted), schedule.word_dropout, source)
             loss = model.losses(latents, wanted, previous).mean()
@@ -90,7 +89,7 @@ def train(
         model.eval()
         mean = total
         if n_held:
-            mean = float(reconstruction_losses(model, inputs[held], targets[held], noise=noise, device=device).mean())
+            mean = float(reconstruction_losses(model, inputs[held], targets[held], noise=noise).mean())
         require_converging(mean)
         if on_epoch is not None:
             on_epoch(EpochProgress(epoch, schedule.epochs, total / len(used), mean))
@@ -114,29 +113,21 @@ def noisy(latents: Tensor, noise: LatentNoise | None) -> Tensor:
 
 
 def reconstruction_losses(
-    model: AutoEncoder,
-    inputs: NDArray[np.generic],
-    targets: Integers,
-    *,
-    noise: LatentNoise | None = None,
-    device: str = "cpu",
-    rows: int = 256,
+    model: AutoEncoder, inputs: NDArray[np.generic], targets: Integers, *, noise: LatentNoise | None = None
 ) -> Floats:
     """Mean cross-entropy per token of each text, `(n,)`, with teacher forcing: an auto-encoder's membership score."""
     found = np.empty(len(targets))
     encode = Encoding(model)
-    for start in range(0, len(targets), rows):
-        latents = encode(inputs[start : start + rows])
-        if noise is not None:
-            latents = noise(latents)
-        wanted = targets[start : start + rows]
-        found[start : start + rows] = writing_losses(model, latents, wanted, device=device)
+    for start in range(0, len(targets), _ROWS):
+        rows = slice(start, start + _ROWS)
+        latents = encode(inputs[rows])
+        found[rows] = writing_losses(model, latents if noise is None else noise(latents), targets[rows])
     return found
 
 
-def writing_losses(model: AutoEncoder, latents: Floats, targets: Integers, *, device: str = "cpu") -> Floats:
+def writing_losses(model: AutoEncoder, latents: Floats, targets: Integers) -> Floats:
     """Mean cross-entropy per token of writing each text from the latent in the same row, `(n,)`."""
-    found = np.empty(len(targets))
+    found, device = np.empty(len(targets)), model.start.weight.device
     lengths = (targets != PAD).sum(axis=1)
     order = np.argsort(lengths, kind="stable")  # a block ends with its longest text
     with torch.inference_mode():
@@ -148,14 +139,12 @@ def writing_losses(model: AutoEncoder, latents: Floats, targets: Integers, *, de
     return found
 
 
-def _tensors(model: AutoEncoder, inputs: NDArray[np.generic], targets: Integers, device: str) -> tuple[Tensor, Tensor]:
+def _tensors(model: AutoEncoder, inputs: NDArray[np.generic], targets: Integers) -> tuple[Tensor, Tensor]:
     # The encoder always reads the whole public length with its padding. The decoder may stop at the longest target.
     width = int((targets != PAD).sum(axis=1).max())
-    dtype = torch.float32 if model.sizes.features else torch.int64
-    return (
-        torch.from_numpy(np.ascontiguousarray(inputs)).to(dtype).to(device),
-        torch.from_numpy(np.ascontiguousarray(targets[:, :width])).to(device),
-    )
+    read, wanted = torch.from_numpy(np.ascontiguousarray(inputs)), torch.from_numpy(targets[:, :width].copy())
+    device = model.start.weight.device
+    return read.to(torch.float32 if model.sizes.features else torch.int64).to(device), wanted.to(device)
 
 
 def _dropped(previous: Tensor, share: float, source: np.random.Generator) -> Tensor:
