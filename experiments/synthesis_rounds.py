@@ -35,9 +35,8 @@ from dptext.sampling.discrete import uniform_below
 from dptext.sampling.source import Randomness, seeded
 from dptext.synthesis import space
 from dptext.synthesis.evolution import Kept, evolved
-from dptext.synthesis.labelling import class_sizes
 from dptext.synthesis.pool import Pool
-from dptext.synthesis.prototypes import Prototypes
+from dptext.synthesis.prototypes import Prototypes, class_sizes
 from dptext.synthesis.sums import Noise
 from dptext.synthesis.votes import LEAST_VOTES, FittedVotes, Votes, apportioned
 from dptext.text.batches import Batch

@@ -134,10 +134,8 @@ class ProjectedCandidates:
     def __post_init__(self) -> None:
         values = np.asarray(self.projections, np.float32)
         if values.ndim != 2 or not 0 < len(values) <= _MOST or values.shape[1] < 1 or not np.isfinite(values).all():
-            raise ConfigError(
-                f"Expected finite projections of 1 to {_MOST} candidates on 1 direction or more, found shape "
-                f"{values.shape}."
-            )
+            wanted = f"1 to {_MOST} candidates on 1 direction or more"
+            raise ConfigError(f"Expected finite projections of {wanted}, found shape {values.shape}.")
         m, directions = values.shape
         order = np.sort(values, axis=0).T
         ranks = np.stack([np.searchsorted(row, column) for row, column in zip(order, values.T, strict=True)])

@@ -45,7 +45,7 @@ def files_digest(folder: Path) -> str:
         parts = [str(module["path"]) for module in json.loads((folder / "modules.json").read_bytes())]
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise ConfigError(
-            f"Expected {folder} to hold modules.json, as sentence-transformers saves it. Save the model with it."
+            f"Expected {folder} to hold modules.json: save the model with sentence-transformers."
         ) from error
     files: list[Path] = []
     for part in parts:

@@ -137,9 +137,8 @@ def load_torch_model(path: Path, *, device: str) -> "SentenceTransformer":
     require_device(device)
     with quiet():
         try:
-            return SentenceTransformer(
-                str(path), device=device, local_files_only=True, model_kwargs={"use_safetensors": True}
-            ).eval()
+            weights = {"use_safetensors": True}
+            return SentenceTransformer(str(path), device=device, local_files_only=True, model_kwargs=weights).eval()
         except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
             raise ConfigError(f"Cannot load the sentence encoder in {path}: {error}.") from error
 

@@ -126,9 +126,7 @@ def _read_npy(path: Path, n_words: int | None) -> tuple[list[str], Singles]:
     words_path = path.with_suffix(".words.txt")
     array = map_array(path)
     if array.ndim != 2 or array.dtype.kind not in "fiu":
-        raise ConfigError(
-            f"Expected {path} to hold numbers of shape (n_words, dim), got {array.dtype} of shape {array.shape}."
-        )
+        raise ConfigError(f"Expected {path} to hold numbers (n_words, dim), got {array.dtype} of shape {array.shape}.")
     if not words_path.exists():
         raise ConfigError(f"Expected the words of {path} in {words_path}, one a line; there is no such file.")
     known: dict[str, int] = {}

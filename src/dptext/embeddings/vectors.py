@@ -114,10 +114,8 @@ def as_vectors(vectors: ArrayLike, name: str) -> Singles:
     """A read-only float32 copy `(n_words, dim)`, finite, else ConfigError, which calls it `name`."""
     given = np.asarray(vectors)
     if given.dtype.kind not in "fiu" or given.ndim != 2 or given.shape[1] < 1:
-        raise ConfigError(
-            f"Expected vectors of {name!r} to be numbers of shape (n_words, dim), "
-            f"got {given.dtype} of shape {given.shape}."
-        )
+        found = f"{given.dtype} of shape {given.shape}"
+        raise ConfigError(f"Expected vectors of {name!r} to be numbers of shape (n_words, dim), got {found}.")
     with np.errstate(over="ignore"):  # what does not fit float32 is refused below
         array = np.array(given, np.float32, order="C", copy=True)
     finite = np.isfinite(array).all(axis=1)

@@ -158,6 +158,5 @@ def _require_supported(config: dict[str, Any], path: Path) -> None:
     from dptext.language.llama import supported  # noqa: PLC0415 (needs an extra)
 
     if not supported(config):
-        raise ConfigError(
-            f"Expected {path} to hold a plain model of the Llama family, found {config.get('model_type')!r}."
-        )
+        kind = config.get("model_type")
+        raise ConfigError(f"Expected {path} to hold a plain model of the Llama family, found {kind!r}.")

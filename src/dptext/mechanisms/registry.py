@@ -107,9 +107,8 @@ def _loaded(points: list[EntryPoint]) -> type[Spec]:
         )
     offered = {**vars(Promise), **vars(Spec)}
     if missing := [name for name in offered if not name.startswith("_") and not hasattr(found, name)]:
-        raise ConfigError(
-            f"Expected {point.value!r} of the package {packages} to be a spec: it has no {', '.join(missing)}."
-        )
+        lacks = ", ".join(missing)
+        raise ConfigError(f"Expected {point.value!r} of the package {packages} to be a spec: it has no {lacks}.")
     return found
 
 

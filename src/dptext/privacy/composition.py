@@ -221,9 +221,8 @@ def _noise_epsilon(noisy: Sequence[Event], delta: float, relation: Relation) -> 
         if not zcdp:
             return mixed_epsilon(mixable, delta, relation)
         rho = curves.sum_up((e.rho, e.count) for e in zcdp)
-        return curves.sum_up(
-            [(mixed_epsilon(mixable, delta / 2, relation), 1), (curves.zcdp_epsilon(rho, delta / 2), 1)]
-        )
+        halves = mixed_epsilon(mixable, delta / 2, relation), curves.zcdp_epsilon(rho, delta / 2)
+        return curves.sum_up((half, 1) for half in halves)
     rho = curves.sum_up((_zcdp_rho(e) or 0.0, e.count) for e in noisy)
     precision = curves.sum_up((inverse_square(e.noise_multiplier), e.count) for e in mixable)
     return _unsampled_epsilon(rho, delta, None if zcdp else precision)

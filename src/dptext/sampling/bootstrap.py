@@ -54,9 +54,8 @@ def _bootstrap(
     alpha = bonferroni(confidence, 2)
     rank = math.floor(alpha * (resamples + 1))
     if rank < 1:
-        raise ConfigError(
-            f"Expected resamples={resamples!r} >= {math.ceil(1 / alpha) - 1} for confidence={confidence!r}."
-        )
+        least = math.ceil(1 / alpha) - 1
+        raise ConfigError(f"Expected resamples={resamples!r} >= {least} for confidence={confidence!r}.")
     n = values.shape[0] if values.ndim else 0
     if n == 0:
         raise ConfigError(f"Expected values of shape {values.shape} to have at least one row.")

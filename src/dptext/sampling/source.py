@@ -85,9 +85,8 @@ class Randomness:
             if 8 * size >= _BUFFER_BYTES:
                 return self._keystream(8 * size)
             if self._left < size:
-                self._buffer = np.concatenate(
-                    [self._buffer[len(self._buffer) - self._left :], self._keystream(_BUFFER_BYTES)]
-                )
+                rest = self._buffer[len(self._buffer) - self._left :]
+                self._buffer = np.concatenate([rest, self._keystream(_BUFFER_BYTES)])
                 self._left = len(self._buffer)
             start = len(self._buffer) - self._left
             self._left -= size

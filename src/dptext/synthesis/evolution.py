@@ -84,12 +84,9 @@ def _votes(
     points = [space.points(each.texts) if each.texts else np.empty((0, space.dim)) for each in people]
     summed = PrivateSum(max(1, int(ends[-1])), spec.noise(share), by_author=spec.unit == "author")
     for read in readings(corpus, space, spec.labels):
-        rows = [i for i, label in enumerate(read.labels.tolist()) if people[label].texts]
-        best = [
-            starts[read.labels[i]] + np.square(points[read.labels[i]] - read.points[i]).sum(axis=1).argmin()
-            for i in rows
-        ]
-        cells = np.array(best, np.int64)[:, None]
+        rows = np.array([i for i, label in enumerate(read.labels.tolist()) if people[label].texts], np.int64)
+        best = [np.square(points[read.labels[i]] - read.points[i]).sum(axis=1).argmin() for i in rows]
+        cells = (starts[read.labels[rows]] + np.array(best, np.int64))[:, None]
         summed.add(cells, np.ones(cells.shape), [read.authors[i] for i in rows])
     noisy = summed.release(randomness)
     return [noisy[start:end] for start, end in zip(starts, ends, strict=True)]

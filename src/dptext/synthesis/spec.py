@@ -146,16 +146,14 @@ class SynthesisSpec:
     @property
     def traits(self) -> Traits:
         """One trusted party sees the corpus; labels are read where there are some."""
-        return Traits(
-            labels=self.labels, reads_labels=bool(self.labels), releases_text=self.writes, trust=Trust.CENTRAL
-        )
+        reads, text = bool(self.labels), self.writes
+        return Traits(labels=self.labels, reads_labels=reads, releases_text=text, trust=Trust.CENTRAL)
 
     def events(self, unit: Unit) -> tuple[Event, ...]:
         """What happens to one unit in the whole run: all sums together are rho-zCDP."""
         if unit is not Unit(self.unit):
-            raise IncomparableError(
-                f"Expected unit {self.unit}, found {unit.value}: set unit={unit.value!r}, which is other noise."
-            )
+            other = f"found {unit.value}: set unit={unit.value!r}, which is other noise"
+            raise IncomparableError(f"Expected unit {self.unit}, {other}.")
         return (ZcdpEvent(self.rho),)
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:

@@ -7,7 +7,7 @@ rounds it is `prediction` with rounds (`evolution.py`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, Self
 
 import numpy as np
@@ -74,9 +74,7 @@ class Votes(SynthesisSpec):
         """By document with labels, and by author without."""
         labels = ("health", "travel", "money", "leisure")
         small = cls(labels=labels, encoder="glove", words=8, dim=8, topics=4, about=200, epsilon=4.0)
-        return small, cls(
-            encoder="glove", words=0, dim=8, topics=4, about=200, epsilon=4.0, unit="author", relation="replace_one"
-        )
+        return small, replace(small, labels=(), words=0, unit="author", relation="replace_one")
 
 
 class FittedVotes(OnPool[Votes]):

@@ -5,7 +5,7 @@ import pytest
 
 import dptext as dp
 from dptext.errors import ConfigError
-from dptext.synthesis.labelling import chosen, class_scores, class_sizes, prior_means, shrunk
+from dptext.synthesis.prototypes import chosen, class_scores, class_sizes, prior_means, shrunk
 from dptext.synthesis.space import fit_space
 from dptext.synthesis.topics import fit_topics
 from dptext.synthesis.votes import apportioned

@@ -201,9 +201,8 @@ class Bert:
         for layer in self.layers:
             yield space.x[:n]
             self._linear(layer.attention, space.x, n, space, space.projected)
-            loops.attend(
-                space.projected, ends, self.heads, space.keys, space.values, space.shares, space.head_tile, space.taken
-            )
+            room = (space.keys, space.values, space.shares, space.head_tile)
+            loops.attend(space.projected, ends, self.heads, *room, space.taken)
             yield space.taken[:n]
             self._linear(layer.mixed, space.taken, n, space, space.more)
             loops.add_and_normalize(space.x, space.more, n, *layer.attention_norm, epsilon)

@@ -105,9 +105,8 @@ class AdeptDpSgd(LatentSpec, OneUnit):
     kind: Literal["adept_dpsgd"] = field(default="adept_dpsgd", init=False)
 
     def __post_init__(self) -> None:
-        _validate.positive(
-            epsilon=self.epsilon, gradient_clip=self.gradient_clip, private_rate=self.private_rate, delta=self.delta
-        )
+        positive = ("epsilon", "gradient_clip", "private_rate", "delta")
+        _validate.positive(**{name: getattr(self, name) for name in positive})
         _validate.probability(delta=self.delta)
         self.check_network()
         if (self.noise == "gaussian") != (self.release_delta > 0):
@@ -183,9 +182,8 @@ class AdeptDpSgd(LatentSpec, OneUnit):
     @property
     def private_schedule(self) -> "private_training.PrivateSchedule":
         """The settings of the training on private text."""
-        return private_training.PrivateSchedule(
-            self.sampling_rate, self.noise_multiplier, self.steps, self.gradient_clip, self.private_rate
-        )
+        how = (self.sampling_rate, self.noise_multiplier, self.steps, self.gradient_clip, self.private_rate)
+        return private_training.PrivateSchedule(*how)
 
     def fit(
         self,

@@ -110,9 +110,8 @@ class PublishedAdept(LatentSpec, NoGuarantee):
             claimed = self.claimed_epsilon or 2 * self.clip_norm / math.sqrt((self.variance or 0.0) / 2)
             return PublishedLaplace(claimed, dim, self.clip_norm)
         classical = 2 * self.clip_norm * math.sqrt(2 * math.log(1.25 / self.delta))
-        return ClassicalGaussian(
-            self.claimed_epsilon or classical / math.sqrt(self.variance or 0.0), self.delta, dim, self.clip_norm
-        )
+        claimed = self.claimed_epsilon or classical / math.sqrt(self.variance or 0.0)
+        return ClassicalGaussian(claimed, self.delta, dim, self.clip_norm)
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> NoReturn:
         """Refused (NoGuaranteeError): no noise makes this mechanism private; see `Adept`."""

@@ -214,9 +214,8 @@ class ErAe(OneUnit):
             while found.guarantee(delta=delta).epsilon > epsilon:
                 found = replace(self, epsilon=found.epsilon * (1 - 1e-9))
             return found
-        return bisected(
-            self, epsilon, low, min(epsilon, LARGEST_HUB_EPSILON), rounds=40, unit=Unit.DOCUMENT, delta=delta
-        )
+        high = min(epsilon, LARGEST_HUB_EPSILON)
+        return bisected(self, epsilon, low, high, rounds=40, unit=Unit.DOCUMENT, delta=delta)
 
     @property
     def _settings(self) -> "neural.ErAeSettings":
@@ -314,10 +313,8 @@ class ErAeMechanism(OnModel[ErAe]):
         """The probability of each text that can be written; ConfigError where there are more than 10,000 ways."""
         size, steps = self.spec.options, self.spec.max_tokens
         if steps * math.log(size) > math.log(_ENUMERABLE):
-            raise ConfigError(
-                f"Expected at most {_ENUMERABLE} ways to write a text, found {size}**{steps}: lower max_words or "
-                "max_tokens."
-            )
+            ways = f"{_ENUMERABLE} ways to write a text, found {size}**{steps}"
+            raise ConfigError(f"Expected at most {ways}: lower max_words or max_tokens.")
         released, chances = np.zeros((1, 0), np.int64), np.ones(1)
         for _ in range(steps):
             chances = (chances[:, None] * self.proposals(record, released)).ravel()

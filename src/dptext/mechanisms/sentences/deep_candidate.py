@@ -113,9 +113,8 @@ class DeepCandidate:
 
     def __post_init__(self) -> None:
         _validate.positive(epsilon=self.epsilon)
-        _validate.count(
-            candidates=self.candidates, min_sentences=self.min_sentences, clusters=self.clusters, epochs=self.epochs
-        )
+        counts = ("candidates", "min_sentences", "clusters", "epochs")
+        _validate.count(**{name: getattr(self, name) for name in counts})
         _validate.within(2, 65_535, candidates=self.candidates)
         _validate.within(0, 65_535, max_sentences=self.max_sentences)
         _validate.within(0, 10_000, projections=self.projections)

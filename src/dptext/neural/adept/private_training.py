@@ -87,9 +87,8 @@ class ClippedGradients:
         self.model = AutoEncoder(model.sizes, lstm=RecordLstm).to(next(model.parameters()).device)
         self.model.load_state_dict({_renamed(name): value for name, value in model.state_dict().items()})
         self.model.train()
-        self._norms = GradSampleModuleFastGradientClipping(
-            self.model, max_grad_norm=clip_norm, use_ghost_clipping=True, loss_reduction="sum"
-        )
+        how = {"max_grad_norm": clip_norm, "use_ghost_clipping": True, "loss_reduction": "sum"}
+        self._norms = GradSampleModuleFastGradientClipping(self.model, **how)
         self.parameters = list(self.model.parameters())
 
     def sum(self, inputs: Tensor, targets: Tensor, *, hidden: Tensor, shifts: Tensor | None = None) -> list[Tensor]:

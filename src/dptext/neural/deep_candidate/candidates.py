@@ -242,9 +242,8 @@ def _scores_of(
     space, points, evidence = None, np.empty((0, 0), np.float32), None
     if settings.utility != "evidence":
         other = found["root"].shape[1]
-        space = CosineSpace(
-            _shaped(found["centre"], dim).astype(np.float64), _shaped(found["root"], dim, other).astype(np.float64)
-        )
+        centre, root = _shaped(found["centre"], dim), _shaped(found["root"], dim, other)
+        space = CosineSpace(centre.astype(np.float64), root.astype(np.float64))
         points = _on_grid(found["points"], m, other)
     if settings.utility in ("evidence", "mixed"):
         weights, reach = found["weights"], float(_shaped(found["reach"], 1).item())

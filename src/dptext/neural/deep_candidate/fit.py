@@ -134,10 +134,8 @@ def fit_likeness(
         low, high = found.low, found.high
     if utility in ("evidence", "mixed"):
         weights, bias = fit_classifier(everything)
-        tried = [
-            LikenessScores(space, points, low, high, Evidence(weights, bias, depth), classes)
-            for depth in _EVIDENCE_DEPTHS
-        ]
+        ways = [Evidence(weights, bias, depth) for depth in _EVIDENCE_DEPTHS]
+        tried = [LikenessScores(space, points, low, high, evidence, classes) for evidence in ways]
         return max(tried, key=gain)
     return found
 
@@ -209,9 +207,7 @@ def fit_candidates(
     if settings.utility in ("evidence", "mixed") and candidates.classes is not None and rest.classes is not None:
         unseen = len(np.setdiff1d(candidates.classes, rest.classes))
         if unseen and pool is not None:
-            raise ConfigError(
-                f"Expected public documents of each label of the pool, found none of {unseen}: give more."
-            )
+            raise ConfigError(f"Expected public documents of each label of the pool, found none of {unseen}: add some.")
     reader: Encoder | DistilledEncoder = encoder
     tuning = every.take(tuned)
     if settings.encoder == "distilled":
