@@ -44,9 +44,7 @@ def files_digest(folder: Path) -> str:
     try:
         parts = [str(module["path"]) for module in json.loads((folder / "modules.json").read_bytes())]
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise ConfigError(
-            f"Expected {folder} to hold modules.json: save the model with sentence-transformers."
-        ) from error
+        raise ConfigError(f"Expected {folder} to hold modules.json: save it with sentence-transformers.") from error
     files: list[Path] = []
     for part in parts:
         found = sorted((folder / part).glob("*.safetensors"))

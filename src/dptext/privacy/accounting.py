@@ -27,19 +27,9 @@ from dptext.privacy.guarantee import RECORD_COUNT, Basis, Guarantee, Relation, T
 from dptext.privacy.names import COMPARED
 
 __all__ = [
-    "Bound",
-    "add",
-    "bounded_metric",
-    "calibrate",
-    "compose",
-    "epsilon",
-    "for_author",
-    "guarantee",
-    "lift",
-    "quick_epsilon",
-    "repeat",
-    "slack",
-]
+    "Bound", "add", "bounded_metric", "calibrate", "compose", "epsilon", "for_author", "guarantee", "lift",
+    "quick_epsilon", "repeat", "slack",
+]  # fmt: skip
 
 
 AnyEvent = TypeVar("AnyEvent", bound=Event)

@@ -49,10 +49,10 @@ def read_bert(weights: Mapping[str, Singles], config: Mapping[str, Any]) -> Bert
     def layer(i: int) -> Layer:
         own = f"encoder.layer.{i}"
         query, key, value = (pair(f"{own}.attention.self.{name}") for name in ("query", "key", "value"))
-        weights, biases = zip(query, key, value, strict=True)
-        together = (np.concatenate([w[0] * root, *w[1:]]) for w in (weights, biases))
+        of_all = (np.concatenate([first * root, *rest]) for first, *rest in zip(query, key, value, strict=True))
+        weights, bias = of_all
         return Layer(
-            Linear.of(*together, "float32"),
+            Linear.of(weights, bias, "float32"),
             Linear.of(*pair(f"{own}.attention.output.dense"), "float32"),
             pair(f"{own}.attention.output.LayerNorm"),
             Linear.of(*pair(f"{own}.intermediate.dense"), "float32"),

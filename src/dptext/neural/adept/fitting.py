@@ -118,7 +118,7 @@ def load_fitted(settings: NetworkSettings, folder: Path, *, trainings: Sequence[
             raise ValueError
         model = AutoEncoder(sizes)
         model.load_state_dict(state)
-    known = {"trained_on": str(described.get("trained_on", "")), "training": str(described["training"])}
+    known: dict[str, Any] = {"trained_on": str(described.get("trained_on", "")), "training": str(described["training"])}
     where: dict[str, Any] = {"device": settings.device, "precision": settings.precision}
     return AnnotatedModel(model.to(settings.device), tokens, reader, **where, **known)
 

@@ -221,7 +221,7 @@ def train_further(
     """A model that was fitted on public records, trained on private ones as `train_privately` does."""
     model, tokens = copy.deepcopy(fitted.model), fitted.tokens
     train_privately(model, fitted.inputs(private), tokens.sequences(private), schedule=schedule, **how)
-    known = {"device": fitted.device, "trained_on": fitted.trained_on, "training": schedule.name}
+    known: dict[str, Any] = {"device": fitted.device, "trained_on": fitted.trained_on, "training": schedule.name}
     return AnnotatedModel(model, tokens, fitted.reader, **known)
 
 
