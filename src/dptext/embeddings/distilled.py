@@ -1,15 +1,12 @@
 """A sentence encoder distilled into one vector a word, which reads a text as a bag of words. It needs no torch.
 
-The pupil is linear in the tf-idf of a text's words (distillation: Hinton, Vinyals and Dean 2015). It needs no training
-loop, and does not see the order of words. There are two ways to its vectors:
+The pupil is linear in the tf-idf of a text's words (distillation: Hinton, Vinyals and Dean 2015); it does not see their
+order. `distil` solves one ridge regression, from tf-idf to what the teacher says of public texts. `distil_with_words`
+also asks the teacher about each word alone (static vectors, as Model2Vec has: Tulkens and van Dongen 2024), so that the
+pupil knows words that no public text has.
 
-* `distil` solves one ridge regression, from tf-idf to what the teacher says of public texts.
-* `distil_with_words` also asks the teacher about each word alone (static vectors, as Model2Vec has: Tulkens
-  and van Dongen 2024). One regression maps the mean of these vectors to the teacher's of the
-  text; another corrects frequent words. So the pupil knows words that no public text has.
-
-Teacher and pupil learn from public text only. A row is computed from its own words alone, by sums in the order of the
-vocabulary. So the other texts of a batch do not change it, not even in the last bit.
+A row is computed from its own words alone, by sums in the order of the vocabulary: the other texts of a batch do not
+change it, not even in the last bit.
 """
 
 import hashlib
@@ -46,12 +43,9 @@ _FILES = "distilled"
 class DistilledEncoder:
     """Texts to unit vectors; an `Embedder`. A text without any known word has the direction of `offset`.
 
-    Attributes:
-        rarity: inverse document frequency of each word, `(len(words),)`.
-        weights: coefficients of the regression, a row for each word, `(len(words), dim)`, float32.
-        offset: the intercept of the regression, `(dim,)`, float32.
-        max_tokens: words of a text that are read at most.
-        teacher: name of the sentence encoder.
+    Words have a `rarity` (inverse document frequency) `(len(words),)` and `weights` `(len(words), dim)`, the
+    coefficients of a regression whose intercept is `offset` `(dim,)`, all in float32; `max_tokens` words of a text are
+    read.
     """
 
     words: tuple[str, ...]

@@ -1,10 +1,8 @@
 """Encoders of texts, loaded by name; and vectors of public texts, kept while mechanisms are fitted to the same texts.
 
 A memory keeps vectors only while `learning` is open, and then everything that is embedded is public. It neither keeps
-nor looks up what a fitted mechanism reads later, which may be private.
-
-Only encoders whose vectors are a function of the text alone are remembered (`BertTexts`). Others may change in the last
-bits with the company of a text, and a memory would change the company.
+nor looks up what a fitted mechanism reads later, which may be private. Only encoders whose vectors are a function of
+the text alone are remembered (`BertTexts`): a memory changes the company of a text.
 """
 
 from collections.abc import Callable, Iterator, Sequence

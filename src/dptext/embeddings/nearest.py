@@ -1,8 +1,7 @@
 """Exact nearest words of a public vocabulary, in batches.
 
-``NearestWords.search`` is meant for vectors that already carry noise (Feyisetan et al. 2020, algorithm 1, line 3). It
-is given the noisy vector, never the word behind it. So it is post-processing: neither its result nor its running time
-tells more than the noisy vectors do.
+`NearestWords.search` is given vectors that carry noise (Feyisetan et al. 2020, algorithm 1, line 3), never the word
+behind them: neither its result nor its running time tells more than the noisy vectors do.
 """
 
 import contextlib
@@ -60,10 +59,8 @@ class NearestWords:
     score could be the best within the worst rounding is compared again in float64. In a large batch the product may
     stop after the first p principal axes of the vocabulary. Then |q_rest| |e_rest| is another coordinate, and scores
     are upper bounds (Cauchy-Schwarz). A few queries of the batch decide p; no result depends on it. With numba and
-    AVX-512, `nearest_kernel` makes the shortlist once so much was searched that loading it pays. No word changes.
-
-    The number of `threads` is None for one a processor that this process may use; ConfigError where it is no whole
-    number of at least 1.
+    AVX-512, `nearest_kernel` makes the shortlist once so much was searched that loading it pays. By default there are
+    as many `threads` as processors; ConfigError where the number is no whole one of at least 1.
     """
 
     vectors: WordVectors

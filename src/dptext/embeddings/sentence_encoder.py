@@ -1,11 +1,9 @@
 """Sentence encoders: all-MiniLM-L6-v2 from its package, and any sentence-transformers model that is on this machine.
 
-Nothing is downloaded or cached. A private embedding is only in the array that the caller asked for.
-
-On a processor, a BERT with mean pooling such as all-MiniLM-L6-v2 is computed by `dptext.embeddings.bert`, whose vectors
-are a function of the text alone; it needs no torch. All else is computed by torch in blocks, whose size may tell in the
-last bits (see `torch_network`). The vectors are rounded to multiples of 2^-10, which hides a difference of 1e-7, usual
-in float32, in all but a few texts of a hundred.
+Nothing is downloaded or cached; a private embedding is only in the caller's array. On a processor, a BERT with mean
+pooling is computed by `dptext.embeddings.bert`, whose vectors are a function of the text alone; it needs no torch. All
+else is computed by torch in blocks, whose size may tell in the last bits (see `torch_network`). Vectors are rounded to
+multiples of 2^-10, which hides a difference of 1e-7, usual in float32, in all but a few of a hundred.
 """
 
 import importlib.resources
@@ -71,10 +69,8 @@ class BertTexts:
 class SentenceEncoder:
     """Texts to unit vectors `(n_texts, dim)`; an `Embedder`.
 
-    Attributes:
-        name: of the model, as in reports.
-        digest: sha256 of the weights; of several files, sha256 over their names and digests.
-        precision: of the matrix products, as they are computed on this machine.
+    The digest is sha256 of the weights, or over names and digests of several files. Products have the `precision` that
+    this machine computes in.
     """
 
     name: str

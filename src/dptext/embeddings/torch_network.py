@@ -34,13 +34,9 @@ _GPU_FACTOR = 32  # more rows a block: a GPU is idle otherwise
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Texts that are computed together.
+    """At most `n_rows` texts, by position, in rows of `length` pieces: no row of a `full` block has padding, else all.
 
-    Attributes:
-        texts: positions of at most `n_rows` texts; the rows after theirs are filled up.
-        length: word pieces of a row.
-        full: whether no row has padding; else each row has some. The libraries drop the attention mask of a block
-            without padding, and then compute in another way.
+    Without padding the libraries drop the attention mask, and then compute in another way.
     """
 
     texts: Positions

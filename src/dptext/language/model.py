@@ -19,12 +19,7 @@ MODEL_IS_PUBLIC: Final = "the language model is public and was trained on none o
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LanguageModel:
-    """A causal language model: a network of the Llama family with its tokenizer.
-
-    Attributes:
-        end: the token that ends a text to it.
-        digest: sha256 of its weights.
-    """
+    """A network of the Llama family with its tokenizer, its token that ends a text, and sha256 of its weights."""
 
     network: Llama
     tokenizer: Tokenizer

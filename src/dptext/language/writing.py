@@ -27,10 +27,8 @@ def options_of(public: Floats, n: int, end: int) -> Integers:
 class Shifted:
     """Draws in proportion to p^(1 / temperature) e^shift among the most likely options. For what holds nothing private.
 
-    A token that a text has already is not made likelier again.
-
-    Attributes:
-        expected: how often each token was expected to be written, in all texts that were not at their end, `(size,)`.
+    A token that a text has is not made likelier again. `expected` `(size,)` adds up how often each token was expected
+    to be written in texts that were not at their end.
     """
 
     __slots__ = ("_end", "_options", "_shift", "_source", "_temperature", "expected")

@@ -31,12 +31,7 @@ Settings = TypeVar("Settings", bound=SynthesisSpec)
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Pool:
-    """Public texts that hold something, each once.
-
-    Attributes:
-        points: of the texts in the space, `(n, dim)`.
-        topics: clusters of the points, where the settings ask for topics.
-    """
+    """Public texts that hold something, each once, their points `(n, dim)`, and clusters where these are asked for."""
 
     texts: tuple[str, ...]
     space: PublicSpace

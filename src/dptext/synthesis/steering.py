@@ -84,11 +84,9 @@ class Steering(WritingSpec):
 
 
 class FittedSteering(OnWriter[Steering]):
-    """`Steering` with its writer and what that writes without private text.
+    """`Steering` with what its writer writes without private text: `tokens` `(vocabulary,)` that can count.
 
-    Attributes:
-        tokens: those that can count, `(vocabulary,)`, most likely ones first.
-        rates: how often a public text of each label has each of them among its marks, `(labels or 1, vocabulary)`.
+    Likely ones stand first; a public text has each among its marks at `rates` `(labels or 1, vocabulary)`.
     """
 
     __slots__ = ("_marked", "_places", "rates", "tokens")

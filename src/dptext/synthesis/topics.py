@@ -20,13 +20,7 @@ _FEWEST: Final = 8.0  # the least share of the pool's that a topic weighs, as a 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TopicMap:
-    """Clusters of a public pool in its space.
-
-    Attributes:
-        centres: `(topics, dim)`.
-        described: each topic's public words and public texts.
-        of_pool: the topic of each pool text, `(n,)`.
-    """
+    """Clusters of a public pool: `centres` `(topics, dim)`, each one's public words and texts, each text's topic."""
 
     centres: Floats
     described: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]

@@ -1,8 +1,7 @@
 """The loops of a BERT, compiled by numba when they are first called, which takes seconds.
 
-The machine code is kept beside this file, or in the user's cache, where either can be written. Every loop over rows
-treats a row alone: its steps depend on its own numbers, on the sizes of the network and, in attention, on the length of
-its own text. Arrays of rows have room for a whole tile after the last row; what stands there is computed and not used.
+The machine code is kept beside this file, or in the user's cache. Every loop over rows treats a row alone, attention a
+text: its steps depend on its own numbers and on public sizes. Rows have room for a whole tile after the last.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,7 @@
 """A BERT with mean pooling, computed on this processor's vectors: packed texts, no padding, a choice of precision.
 
-A text's vector is a function of the text alone. Texts are packed one after the other, without padding. Linear layers,
-norms and activations treat each row alone (see `tiles` and `loops`), attention each text. `require_alone` checks that
-on public texts at every place of a tile when a network is made.
+A text's vector is a function of the text alone. Linear layers, norms and activations treat each row alone (see `tiles`
+and `loops`), attention each text; `require_alone` checks that at every place of a tile when a network is made.
 """
 
 import math
@@ -46,10 +45,9 @@ def room(*shape: int, dtype: type[np.generic] = np.float32) -> np.ndarray[Any, A
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Linear:
-    """A linear layer of weights `(n_out, n_in)`, as trained, and bias `(n_out,)`, as its kernel reads it.
+    """A layer of weights `(n_out, n_in)` and bias `(n_out,)` as its kernel reads it, in `panels` of columns.
 
-    The weights stand in `panels` of columns. Those of int8 have `units`, a scale for each output. An input is
-    multiplied by `smoothing`, `(n_in,)`, before it is quantized.
+    Those of int8 have `units`, a scale for each output, and multiply inputs by `smoothing`, `(n_in,)`.
     """
 
     weights: Singles

@@ -1,8 +1,7 @@
 """Products of a few rows with a panel of columns, in the vectors of this processor.
 
-A tile is `ROWS` rows times `VECTORS` vectors of 16 columns. Its sums stay in registers. Each row of a tile goes through
-the same instructions, one step of the sum after the other. So a row's numbers depend on neither its place in the tile
-nor on the rows beside it.
+A tile is `ROWS` rows times `VECTORS` vectors of 16 columns, whose sums stay in registers. Each row goes through the
+same instructions: its numbers depend on neither its place in the tile nor on the rows beside it.
 """
 
 from collections.abc import Callable

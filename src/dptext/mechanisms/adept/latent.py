@@ -1,7 +1,6 @@
 """Rewriting an utterance through the noisy latent of an auto-encoder: encode, clip, add noise, decode.
 
-The sound mechanisms and the published one share this code. Each has its own noise, its own training text and its own
-guarantee.
+The sound mechanisms and the published one share this; each has its own noise, training text and guarantee.
 """
 
 from __future__ import annotations

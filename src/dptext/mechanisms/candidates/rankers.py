@@ -76,11 +76,8 @@ def _saves_nothing(folder: Path) -> None:
 class Ranker:
     """What compares private texts with the candidates.
 
-    Attributes:
-        read: texts as `Rows`; `points` are the candidates so read.
-        digests: sha256 of what was trained.
-        centre: what is taken off vectors before they are compared; none of words.
-        save: writes what `read` needs, besides candidates and centre, into an existing folder.
+    It can `read` texts as `Rows`, as the candidates' `points` are; `centre` is what is taken off before, none of words.
+    `digests` are of what was trained, and `save` writes what `read` needs besides candidates and centre.
     """
 
     read: Callable[[Sequence[str]], Rows]

@@ -17,11 +17,9 @@ _BLOCK = 64
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """How a latent becomes a sequence.
+    """How a latent becomes a sequence: by the best tokens, or drawn ones at a `temperature` above 0.
 
-    Attributes:
-        constrained: whether a label stands first and nowhere else, and no trigram twice.
-        temperature: 0 takes the best token; else tokens are drawn.
+    Where it is `constrained`, a label stands first and nowhere else, and no trigram twice.
     """
 
     constrained: bool = True

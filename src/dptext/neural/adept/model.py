@@ -71,13 +71,9 @@ def checksum(described: Mapping[str, Any], weights: bytes) -> str:
 class AnnotatedModel(Frozen):
     """An auto-encoder with its vocabulary; immutable once fitted.
 
-    Attributes:
-        tokens: the public vocabulary.
-        digest: sha256 of weights and vocabulary.
-        reader: what reads texts in the place of an LSTM, if anything does.
-        trained_on: `records_digest` of the text that it was trained on.
-        training: how it was trained: `PUBLIC`, or the name that a mechanism gives to its training on private text. Only
-            a spec that names the same training loads the model.
+    A `reader`, if any, stands in the place of an LSTM. The `digest` is of weights and vocabulary, `trained_on` of the
+    training text. Only a spec that names the same `training` loads it: `PUBLIC`, or a mechanism's name of its own on
+    private text.
     """
 
     __slots__ = ("_decoder", "_encoding", "device", "digest", "model", "reader", "tokens", "trained_on", "training")

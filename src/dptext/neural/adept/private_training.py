@@ -1,14 +1,11 @@
 """DP-SGD for the auto-encoder of ADePT (Abadi et al. 2016; Song, Chaudhuri and Sarwate 2013): clipped, noisy gradients.
 
-The caller's `Randomness` draws which records a step takes and the noise on their gradients. opacus's own noise is not
-used: it comes from a predictable generator unless torchcsprng is installed, which does not exist for this torch.
+The caller's `Randomness` draws which records a step takes and the noise on their gradients. opacus's own noise comes
+from a predictable generator unless torchcsprng is installed, which does not exist for this torch. opacus computes the
+gradient norm of each record for linear layers and embeddings ("ghost clipping", Li et al. 2022). Its own `DPLSTM` is
+several times as slow here, so the LSTM is written as two linear layers that see all steps at once (`RecordLstm`).
 
-opacus computes the gradient norm of each record for linear layers and embeddings ("ghost clipping", Li et al. 2022).
-Its own `DPLSTM` stores a gradient for each record at each step and is several times as slow here. So the LSTM is
-written as two linear layers that see all steps at once (`RecordLstm`).
-
-Whoever calls this sees the private texts and must be trusted; `dptext.mechanisms.adept.dpsgd` states what the weights
-guarantee.
+Whoever calls this sees the private texts; `dptext.mechanisms.adept.dpsgd` states what the weights guarantee.
 """
 
 import copy
@@ -41,10 +38,10 @@ _WORD_DROPOUT = 0.25
 
 
 class RecordLstm(nn.Module):
-    """An LSTM whose parameters belong to two linear layers. Each is called once, so that opacus can tell records apart.
+    """An LSTM (`nn.LSTM` of one layer, batch_first) of two linear layers, so that opacus can tell records apart.
 
-    It computes what `nn.LSTM` of one layer and batch_first computes. A first pass without gradients finds the states.
-    The second pass reads them as a constant input of the layer `hh`, whose gradient is then that of the recurrence.
+    A first pass without gradients finds the states. The second reads them as a constant input of the layer `hh`, whose
+    gradient is then that of the recurrence.
     """
 
     def __init__(self, input_size: int, hidden_size: int, *, batch_first: Literal[True] = True) -> None:

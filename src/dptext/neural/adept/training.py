@@ -23,13 +23,9 @@ _ROWS = 256
 class Schedule:
     """How long and how fast.
 
-    Attributes:
-        epochs: the most epochs.
-        patience: training ends after so many epochs without a better loss on the held-out texts.
-        batch_size: texts a step.
-        word_dropout: share of the previous words that are hidden from the decoder in training. Without it a strong
-            decoder ignores the latent and writes the same text for all.
-        held_out: share of the public texts that are used for early stopping only.
+    Training ends after `epochs`, or `patience` of them without a better loss on the `held_out` share of texts, which
+    serves nothing else. The decoder does not see a share `word_dropout` of the previous words: else a strong one
+    ignores the latent and writes the same text for all.
     """
 
     epochs: int = 12
@@ -62,9 +58,9 @@ def train(
 ) -> None:
     """Fit a fresh model in place; the weights of the best epoch on held-out texts are kept.
 
-    Inputs are left-padded tokens or features, `(n, ...)`, targets sequences `(n, length)`. The seed draws the order,
-    the hidden words and the held-out texts. The mechanism's own noise is drawn anew each step, so that the decoder
-    learns what a noisy latent means (denoising); for the gradient it is a constant.
+    Inputs are left-padded tokens or features, `(n, ...)`, targets `(n, length)`. The seed draws order, hidden words and
+    held-out texts. The mechanism's noise, for the gradient a constant, is drawn anew each step, so that the decoder
+    learns what a noisy latent means (denoising).
     """
     source = np.random.default_rng(seed)
     order = source.permutation(len(targets))

@@ -37,12 +37,10 @@ _NARROWEST = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DepthScores:
-    """The depth of candidates among (recoded) sentences on public directions.
+    """The depth of candidates among sentences, recoded if there is a `recoder`, on public directions.
 
-    Attributes:
-        recoder: None keeps embeddings as they are.
-        directions: `(dim, n_directions)`, unit vectors in whole steps of 2^-11.
-        means: the mean of each candidate's (recoded) sentences, `(m, dim)`.
+    These are unit vectors `(dim, n_directions)` in steps of 2^-11; `means` `(m, dim)` are of each candidate's
+    sentences.
     """
 
     recoder: Recoder | None
@@ -71,12 +69,8 @@ def _projected(vectors: Floats, directions: Singles) -> Singles:
 class LikenessScores:
     """Sums over sentences of stretched similarity, of class evidence, or of half of each.
 
-    Attributes:
-        space: in which similarities are measured; None where they do not count.
-        points: the candidates in this space, `(m, other)` on the grid.
-        low, high: the cosines that count 0 and 1.
-        evidence: for classes; None where it does not count.
-        classes: the class of each candidate, `(m,)`.
+    Similarities to `points` `(m, other)` on the grid are measured in `space`, where cosines `low` and `high` count 0
+    and 1. Evidence is for `classes` `(m,)`. What does not count is None.
     """
 
     space: CosineSpace | None
@@ -122,14 +116,9 @@ class CandidateSettings:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FittedCandidates:
-    """Public candidates and their utilities.
+    """Public candidates, their labels if any, what `scores` them, and the embeddings that leave, `(m, dim)` in float32.
 
-    Attributes:
-        texts, labels: of the candidates; each label None without labels.
-        outputs: the embeddings that are released, `(m, dim)` in float32.
-        scores: their utility for documents.
-        encoder: what embeds private sentences.
-        trained_on, pool: digests of the public text, and of the pool; "" where the candidates come from the former.
+    `trained_on` and `pool` are digests of public text; the latter is "" where the candidates come from the former.
     """
 
     settings: CandidateSettings

@@ -65,10 +65,9 @@ class Documents:
 def expected_gain(
     scores: DepthScores | LikenessScores, documents: Documents, pool: Documents, *, epsilon: float
 ) -> float:
-    """How good the choices of the exponential mechanism are on public documents.
+    """How good choices of the exponential mechanism are on public documents.
 
-    It is the expected cosine (centred) between the document's mean and the candidate's, plus the share of documents
-    whose class is kept, where there are classes.
+    That is the expected centred cosine of means, plus the share of documents whose class is kept, if there are any.
     """
     centre = pool.means.mean(axis=0)
     ours, theirs = (_unit(found.means - centre) for found in (documents, pool))

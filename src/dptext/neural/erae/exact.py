@@ -1,7 +1,6 @@
 """ER-AE's network in use, computed so that nothing but a text and its own released words decides a bit of its logits.
 
-All products are tiles (see `dptext.embeddings.bert.tiles`), in which a row goes through the same steps at every place
-and beside any other row. What stands between the products treats a row alone.
+Products are tiles (see `dptext.embeddings.bert.tiles`); what stands between them treats a row alone.
 """
 
 from typing import Final
