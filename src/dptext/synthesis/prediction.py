@@ -14,8 +14,7 @@ from typing import Final, Literal, Self
 import numpy as np
 
 from dptext import _validate
-from dptext.language.model import LanguageModel
-from dptext.language.reading import load_language_model
+from dptext.language.reading import LanguageModel, load_language_model
 from dptext.language.writing import options_of
 from dptext.mechanism import ADDED
 from dptext.sampling.discrete import uniform_below

@@ -16,8 +16,7 @@ from typing import Final, Literal, Self
 import numpy as np
 
 from dptext import _validate
-from dptext.language.model import LanguageModel
-from dptext.language.reading import load_language_model
+from dptext.language.reading import LanguageModel, load_language_model
 from dptext.sampling.source import Randomness, seeded
 from dptext.synthesis.space import Corpus, says_something, units_of
 from dptext.synthesis.spec import Synthetic

@@ -11,8 +11,7 @@ import numpy as np
 from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.frozen import Frozen
-from dptext.language.model import MODEL_IS_PUBLIC, LanguageModel
-from dptext.language.reading import SMOLLM2
+from dptext.language.reading import MODEL_IS_PUBLIC, SMOLLM2, LanguageModel
 from dptext.language.writing import Shifted, by_temperature, write
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.source import Randomness

@@ -14,8 +14,7 @@ import numpy as np
 
 from dptext import _validate
 from dptext.errors import ConfigError
-from dptext.language.model import MODEL_IS_PUBLIC, LanguageModel
-from dptext.language.reading import SMOLLM2, load_language_model
+from dptext.language.reading import MODEL_IS_PUBLIC, SMOLLM2, LanguageModel, load_language_model
 from dptext.language.writing import options_of
 from dptext.mechanism import Learns, Remarks, Traits
 from dptext.mechanisms.bases import FittedMechanism, OneUnit, Untrained, check_choices
