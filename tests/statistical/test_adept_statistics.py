@@ -18,7 +18,7 @@ from dptext.neural.adept.codebook import TextCodebook  # noqa: E402
 from dptext.neural.adept.model import AnnotatedModel  # noqa: E402
 from dptext.neural.adept.network import Architecture, AutoEncoder  # noqa: E402
 from dptext.neural.tokens import Tokens  # noqa: E402
-from dptext.sampling.envelope import EnvelopeResponse  # noqa: E402
+from dptext.sampling.envelope import EnvelopeResponse, top_k_envelope  # noqa: E402
 from dptext.sampling.randomness import secure  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
 from dptext.text.samples import sample_records  # noqa: E402
@@ -167,7 +167,7 @@ def codebook() -> AdeptCodebook:
         model.meanings(RECORDS[:40]),
         tuple(range(40)),
     )
-    return AdeptCodebook(spec, model, book, EnvelopeResponse.top_k(5, 40, epsilon=2.0))
+    return AdeptCodebook(spec, model, book, EnvelopeResponse.of(top_k_envelope(5, 40, epsilon=2.0), epsilon=2.0))
 
 
 @pytest.mark.parametrize("record", [RECORDS[50], Record("0", "zebra", label="zebra")])

@@ -28,7 +28,7 @@ from dptext.neural.adept.model import FORMAT, VERSION, AnnotatedModel, checksum 
 from dptext.neural.adept.model import PUBLIC as ON_PUBLIC  # noqa: E402
 from dptext.runs import specs as config  # noqa: E402
 from dptext.runs.models import load_model, save_model  # noqa: E402
-from dptext.sampling.envelope import EnvelopeResponse  # noqa: E402
+from dptext.sampling.envelope import EnvelopeResponse, top_k_envelope  # noqa: E402
 from dptext.sampling.randomness import seeded  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
 from dptext.text.samples import sample_records  # noqa: E402
@@ -170,7 +170,9 @@ def test_digests_tell_models_apart(fitted) -> None:
     model = fitted[0].model
     words = replace(model.tokens, words=("zebra", *model.tokens.words[1:]))
     assert AnnotatedModel(model.model, words, model.reader, device="cpu").digest != model.digest
-    equal = EnvelopeResponse.top_k(1, len(fitted[0].codebook), epsilon=SMALL.epsilon)
+    equal = EnvelopeResponse.of(
+        top_k_envelope(1, len(fitted[0].codebook), epsilon=SMALL.epsilon), epsilon=SMALL.epsilon
+    )
     other = AdeptCodebook(SMALL, model, fitted[0].codebook, equal)
     assert (other.digests["model"], other.digests["codebook"] == fitted[0].digests["codebook"]) == (model.digest, False)
 

@@ -104,7 +104,7 @@ def _is_whole(text: str, max_tokens: int) -> bool:
 
 
 def best_choice(
-    codebook: TextCodebook,
+    book: TextCodebook,
     model: AnnotatedModel,
     public: Sequence[Record],
     *,
@@ -113,9 +113,9 @@ def best_choice(
     seed: int,
 ) -> EnvelopeResponse:
     """The choice that keeps most of the scores of public records; an utterance does not count for its own record."""
-    most = min(_QUERIES, max(1, _PAIRS // len(codebook)))
+    most = min(_QUERIES, max(1, _PAIRS // len(book)))
     rows = np.random.default_rng(seed).permutation(len(public))[:most]
     asked = [public[i] for i in rows]
-    ranked = scores(codebook, model.meanings(asked), [record.label for record in asked], label_weight=label_weight)
-    own = rows[:, None] == np.asarray(codebook.sources)[None, :]
+    ranked = scores(book, model.meanings(asked), [record.label for record in asked], label_weight=label_weight)
+    own = rows[:, None] == np.asarray(book.sources)[None, :]
     return tuned_response(ranked, own, epsilon=epsilon, seed=seed)

@@ -76,7 +76,19 @@ class AnnotatedModel(Frozen):
     private text.
     """
 
-    __slots__ = ("_decoder", "_encoding", "device", "digest", "model", "reader", "tokens", "trained_on", "training")
+    __slots__ = (
+        "_decoder",
+        "_encoding",
+        "device",
+        "digest",
+        "dim",
+        "meaning_dim",
+        "model",
+        "reader",
+        "tokens",
+        "trained_on",
+        "training",
+    )
 
     def __init__(
         self,
@@ -91,18 +103,14 @@ class AnnotatedModel(Frozen):
     ) -> None:
         self.trained_on, self.training = trained_on, training
         self.tokens, self.reader, self.device = tokens, reader, device
-        self.model = model.eval()
+        self.model, self.dim = model.eval(), model.sizes.latent_dim
+        self.meaning_dim = self.dim if reader is None else reader.dim
         self._encoding = Encoding(self.model)
         self._decoder = Decoder(model, tokens, device=device, dtype=getattr(torch, precision))
         self.digest = network_digest(model, json.dumps([tokens.words, tokens.labels, tokens.max_tokens]))
 
     def __repr__(self) -> str:
         return f"AnnotatedModel(n_tokens={len(self.tokens)}, latent_dim={self.model.sizes.latent_dim})"
-
-    @property
-    def dim(self) -> int:
-        """Coordinates of a latent."""
-        return self.model.sizes.latent_dim
 
     @property
     def digests(self) -> dict[str, str]:
@@ -125,11 +133,6 @@ class AnnotatedModel(Frozen):
             return self.reader.embed([record.text for record in records])
         latents = self.latents(records)
         return np.asarray(latents / np.maximum(np.linalg.norm(latents, axis=1, keepdims=True), 1e-12))
-
-    @property
-    def meaning_dim(self) -> int:
-        """Coordinates of a meaning."""
-        return self.dim if self.reader is None else self.reader.dim
 
     def write(self, latents: Floats, how: Decoding, *, seed: int = 0) -> list[tuple[str | None, str]]:
         """Label and text for each latent `(n, dim)`."""

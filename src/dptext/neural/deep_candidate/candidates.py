@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -91,6 +91,9 @@ class LikenessScores:
         return parts[0] if len(parts) == 1 else (parts[0] + parts[1]) / 2
 
 
+Scores: TypeAlias = DepthScores | LikenessScores
+
+
 @dataclass(frozen=True, slots=True)
 class CandidateSettings:
     """What a spec says about the fit; see `dptext.DeepCandidate`."""
@@ -125,7 +128,7 @@ class FittedCandidates:
     texts: tuple[str, ...]
     labels: tuple[str | None, ...]
     outputs: Singles
-    scores: DepthScores | LikenessScores
+    scores: Scores
     encoder: Encoder | DistilledEncoder
     trained_on: str
     pool: str = ""
@@ -220,7 +223,7 @@ def _on_grid(array: NDArray[np.generic], *shape: int) -> Singles:
 
 def _scores_of(
     settings: CandidateSettings, found: Mapping[str, NDArray[np.generic]], folder: Path, *, dim: int, classes: Integers
-) -> DepthScores | LikenessScores:
+) -> Scores:
     m = len(classes)
     if settings.utility in DEPTHS:
         count = settings.projections or found["directions"].shape[1]

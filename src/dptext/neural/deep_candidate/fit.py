@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from scipy.cluster.vq import kmeans2
 
-from dptext.embeddings.depth import Statistic
 from dptext.embeddings.distilled import DistilledEncoder, common_words, distil_with_words
 from dptext.embeddings.embedder import Embedder
 from dptext.embeddings.encoders import Encoder
@@ -20,6 +19,7 @@ from dptext.neural.deep_candidate.candidates import (
     DepthScores,
     FittedCandidates,
     LikenessScores,
+    Scores,
     Utility,
 )
 from dptext.neural.deep_candidate.recoder import Recoder, RecoderSchedule, fit_recoder
@@ -62,9 +62,7 @@ class Documents:
         return Documents(self.embeddings[picked], tuple(self.sizes[i] for i in chosen), classes)
 
 
-def expected_gain(
-    scores: DepthScores | LikenessScores, documents: Documents, pool: Documents, *, epsilon: float
-) -> float:
+def expected_gain(scores: Scores, documents: Documents, pool: Documents, *, epsilon: float) -> float:
     """How good choices of the exponential mechanism are on public documents.
 
     That is the expected centred cosine of means, plus the share of documents whose class is kept, if there are any.
@@ -91,25 +89,18 @@ def random_directions(dim: int, count: int, seed: int) -> Singles:
 
 
 def fit_depth(
-    pool: Documents,
-    tuning: Documents,
-    *,
-    statistic: Statistic,
-    recoder: Recoder | None,
-    projections: int,
-    epsilon: float,
-    seed: int,
+    settings: CandidateSettings, recoder: Recoder | None, pool: Documents, tuning: Documents, *, seed: int
 ) -> DepthScores:
     """Depth on `projections` directions; 0 takes the number with the largest expected gain on public documents."""
     moved = pool if recoder is None else Documents(recoder(pool.embeddings), pool.sizes, pool.classes)
-    dim = moved.embeddings.shape[1]
+    dim, statistic = moved.embeddings.shape[1], DEPTHS[settings.utility]
     tried = [
         DepthScores(recoder, random_directions(dim, count, seed), moved.means, statistic)
-        for count in ((projections,) if projections else PROJECTIONS)
+        for count in ((settings.projections,) if settings.projections else PROJECTIONS)
     ]
-    if projections:
+    if settings.projections:
         return tried[0]
-    return max(tried, key=lambda scores: expected_gain(scores, tuning, pool, epsilon=epsilon))
+    return max(tried, key=lambda scores: expected_gain(scores, tuning, pool, epsilon=settings.epsilon))
 
 
 def fit_likeness(
@@ -195,11 +186,11 @@ def fit_candidates(
     split = _split([*distinct.values()])
     if pool is None:
         offered = split
-        chosen, tuned = _from_public(settings, split, public, seed=seed)
+        chosen, tuned = _from_public(settings, split, len(public), seed=seed)
     else:
         require_labels(pool, settings.labels, "pool")
         offered = _split(pool)
-        chosen, tuned = _from_pool(settings, split, offered, public, pool, seed=seed)
+        chosen, tuned = _from_pool(settings, split, offered, len(public), len(pool), seed=seed)
     every = _embedded(settings, encoder, split)
     rest = every.take(np.setdiff1d(np.arange(len(every)), tuned))
     candidates = (every if pool is None else _embedded(settings, encoder, offered)).take(chosen)
@@ -228,11 +219,9 @@ def fit_candidates(
     )
 
 
-def _from_public(
-    settings: CandidateSettings, split: _Split, public: Sequence[Record], *, seed: int
-) -> tuple[Integers, Integers]:
+def _from_public(settings: CandidateSettings, split: _Split, n: int, *, seed: int) -> tuple[Integers, Integers]:
     """Positions of the candidates, and of the documents to tune on. No document is both: it is nearest to itself."""
-    long = _long(settings, split, public, "public documents", "public text")
+    long = _long(settings, split, n, "public documents", "public text")
     order = np.random.default_rng(seed).permutation(long)
     most = settings.candidates
     held = min(_TUNING, max(1, len(order) // 5))
@@ -241,16 +230,10 @@ def _from_public(
 
 
 def _from_pool(
-    settings: CandidateSettings,
-    split: _Split,
-    offered: _Split,
-    public: Sequence[Record],
-    pool: Sequence[Record],
-    *,
-    seed: int,
+    settings: CandidateSettings, split: _Split, offered: _Split, n_public: int, n_pool: int, *, seed: int
 ) -> tuple[Integers, Integers]:
     """Positions of the candidates in the pool, and of the public documents to tune on, which are no candidates."""
-    long = _long(settings, offered, pool, "documents of the pool", "it more text")
+    long = _long(settings, offered, n_pool, "documents of the pool", "it more text")
     drawn = np.random.default_rng(seed)
     chosen = np.sort(drawn.permutation(long)[: settings.candidates])
     taken = {offered[i][0].text for i in chosen}
@@ -258,7 +241,7 @@ def _from_pool(
     if len(tuned) < _FEWEST:
         raise ConfigError(
             f"Expected at least {_FEWEST} public documents that are no candidates themselves, found {len(tuned)} "
-            f"of {len(public)}: with a pool, all that ranks is fitted and tuned on these."
+            f"of {n_public}: with a pool, all that ranks is fitted and tuned on these."
         )
     return chosen, tuned[: min(_TUNING, len(tuned) // 2)]
 
@@ -267,12 +250,12 @@ def _split(given: Sequence[Record]) -> _Split:
     return [(record, found) for record in given if (found := sentences(record.text))]
 
 
-def _long(settings: CandidateSettings, split: _Split, given: Sequence[Record], what: str, more: str) -> list[int]:
+def _long(settings: CandidateSettings, split: _Split, given: int, what: str, more: str) -> list[int]:
     long = [i for i, (_, found) in enumerate(split) if len(found) >= settings.min_sentences]
     if len(long) < _FEWEST:
         raise ConfigError(
             f"Expected at least {_FEWEST} {what} with min_sentences={settings.min_sentences} sentences, "
-            f"found {len(long)} of {len(given)}: give {more} or lower min_sentences."
+            f"found {len(long)} of {given}: give {more} or lower min_sentences."
         )
     return long
 
@@ -285,9 +268,7 @@ def _embedded(settings: CandidateSettings, encoder: Embedder, split: _Split) -> 
     )
 
 
-def _fit(
-    settings: CandidateSettings, pool: Documents, rest: Documents, tuning: Documents, *, seed: int
-) -> DepthScores | LikenessScores:
+def _fit(settings: CandidateSettings, pool: Documents, rest: Documents, tuning: Documents, *, seed: int) -> Scores:
     if settings.utility not in DEPTHS:
         return fit_likeness(pool, rest, tuning, utility=settings.utility, epsilon=settings.epsilon)
     recoder = None
@@ -296,7 +277,4 @@ def _fit(
         recoder = fit_recoder_for(
             rest, targets=settings.recoder, clusters=settings.clusters, schedule=schedule, seed=seed
         )
-    statistic, projections, epsilon = DEPTHS[settings.utility], settings.projections, settings.epsilon
-    return fit_depth(
-        pool, tuning, statistic=statistic, recoder=recoder, projections=projections, epsilon=epsilon, seed=seed
-    )
+    return fit_depth(settings, recoder, pool, tuning, seed=seed)
