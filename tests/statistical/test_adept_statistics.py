@@ -39,7 +39,7 @@ def network(dim: int, *, hidden: int = 8, projected: bool = True) -> AnnotatedMo
     sizes = Architecture(len(tokens), tokens.length, dim, hidden, 8, 1.0, projected=projected)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return AnnotatedModel(AutoEncoder(sizes), tokens, None, device="cpu")
+        return AnnotatedModel(AutoEncoder(sizes), tokens, None)
 
 
 def mechanism(noise: str, *, dim: int, epsilon: float, clip_norm: float = 1.5, delta: float = 0.0) -> AdeptNoise:

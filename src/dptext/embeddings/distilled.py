@@ -92,14 +92,8 @@ class DistilledEncoder:
     def save(self, folder: Path) -> None:
         """Write words and weights into an existing folder without these files, for their owner alone to read."""
         half = self.weights.astype(np.float16)
-        described = {
-            "words": self.words,
-            "rarity": self.rarity.tolist(),
-            "offset": self.offset.tolist(),
-            "max_tokens": self.max_tokens,
-            "teacher": self.teacher,
-            "digest": self.digest,
-        }
+        described = {"words": self.words, "rarity": self.rarity.tolist(), "offset": self.offset.tolist()}
+        described |= {"max_tokens": self.max_tokens, "teacher": self.teacher, "digest": self.digest}
         save_pool(folder, _FILES, described, half if (half == self.weights).all() else self.weights)
 
 

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 from dptext import _validate
 from dptext.embeddings.embedder import read_alone
@@ -158,20 +158,11 @@ class SynthesisSpec:
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
         """What the release of the whole synthetic corpus guarantees, at the larger of `delta` and the spec's."""
-        return accounting.guarantee(
-            self.events(unit or Unit(self.unit)),
-            max(delta, self.delta),
-            unit=Unit(self.unit),
-            relation=Relation(self.relation),
-            basis=Basis.CONDITIONAL,
-            trust=Trust.CENTRAL,
-            assumptions=(
-                *self.assumptions,
-                *read_alone(self.encoder, "cpu"),
-                WHOLE_FILES,
-                *([ONE_PERSON] if self.unit == "author" else []),
-            ),
-        )
+        people = (ONE_PERSON,) if self.unit == "author" else ()
+        assumed = (*self.assumptions, *read_alone(self.encoder, "cpu"), WHOLE_FILES, *people)
+        how: dict[str, Any] = {"basis": Basis.CONDITIONAL, "trust": Trust.CENTRAL, "assumptions": assumed}
+        events, own = self.events(unit or Unit(self.unit)), Unit(self.unit)
+        return accounting.guarantee(events, max(delta, self.delta), unit=own, relation=Relation(self.relation), **how)
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Self:
         """The same spec at this epsilon, and at the larger of `delta` and the spec's."""

@@ -97,12 +97,9 @@ class FittedVotes(OnPool[Votes]):
         picked = picked[shuffled(len(picked), randomness)]
         named, found = np.divmod(picked, len(self.pool.texts))
         report = Topics.of(spec.labels, counts, scale, self.topics.described, spec.unit, first.fit)
-        return Synthetic(
-            tuple(self.pool.texts[i] for i in found),
-            tuple(spec.labels[i] if spec.labels else None for i in named),
-            report,
-            report.sentences(),
-        )
+        texts = tuple(self.pool.texts[i] for i in found)
+        labels = tuple(spec.labels[i] if spec.labels else None for i in named)
+        return Synthetic(texts, labels, report, report.sentences())
 
     def _population(self, counts: Floats, scale: float, randomness: Randomness) -> Integers:
         """Pool texts that are voted on, `(n,)`: of each topic by its noisy share."""

@@ -169,7 +169,7 @@ def test_digests_tell_models_apart(fitted) -> None:
     # one word, one weight or the choice alone changes them
     model = fitted[0].model
     words = replace(model.tokens, words=("zebra", *model.tokens.words[1:]))
-    assert AnnotatedModel(model.model, words, model.reader, device="cpu").digest != model.digest
+    assert AnnotatedModel(model.model, words, model.reader).digest != model.digest
     equal = EnvelopeResponse.of(
         top_k_envelope(1, len(fitted[0].codebook), epsilon=SMALL.epsilon), epsilon=SMALL.epsilon
     )

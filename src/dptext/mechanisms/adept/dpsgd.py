@@ -219,14 +219,9 @@ class AdeptDpSgd(LatentSpec, OneUnit):
                 on_progress(FitProgress(done, total, "steps on private text"))
 
         if texts:
-            model = private_training.train_further(
-                model,
-                texts,
-                schedule=self.private_schedule,
-                randomness=private_bits,
-                noise=lambda latents: noisy(latents, private_bits),
-                on_step=step,
-            )
+            how: dict[str, Any] = {"randomness": private_bits, "noise": lambda latents: noisy(latents, private_bits)}
+            schedule = self.private_schedule
+            model = private_training.train_further(model, texts, schedule=schedule, on_step=step, **how)
         return AdeptDpSgdMechanism(self, model)
 
     def load(self, folder: Path) -> "AdeptDpSgdMechanism":

@@ -200,7 +200,8 @@ class Adept(LatentSpec, OneUnit):
         with reading_saved(f"the codebook in {folder}"):
             read, described, points = read_pool(folder, _CODEBOOK_FILES, labels=self.labels, dtype=np.float64)
             sources = tuple(described["sources"])
-            if len(sources) != len(read) or points.shape[1:] != (model.meaning_dim,):
+            dim = model.dim if model.reader is None else model.reader.dim
+            if len(sources) != len(read) or points.shape[1:] != (dim,):
                 raise ValueError
             choice: Choice
             if "least" in described:

@@ -86,7 +86,7 @@ class PiiRedactionMechanism(MaskingMechanism[PiiRedaction]):
 
     __slots__ = ("_analyzer", "_versions")
 
-    def __init__(self, spec: PiiRedaction, analyzer: Any, versions: str) -> None:  # presidio has no types
+    def __init__(self, spec: PiiRedaction, analyzer: Any, versions: str) -> None:
         super().__init__(spec)
         self._analyzer, self._versions = analyzer, versions
 

@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
@@ -179,15 +179,11 @@ class DeepCandidate:
         """What one release of one document guarantees."""
         unit = unit or Unit.SENTENCE
         one = unit is Unit.SENTENCE
-        return accounting.guarantee(
-            self.events(unit),
-            delta,
-            unit=unit,
-            relation=Relation(self.relation) if one else Relation.REPLACE_ONE,
-            basis=Basis.CONDITIONAL,
-            assumptions=(PUBLIC_CANDIDATES, *read_alone(self.encoder, self.device)),
-            reveals=(SENTENCE_COUNT,) if one and self.relation == "replace_one" else (),
-        )
+        relation = Relation(self.relation) if one else Relation.REPLACE_ONE
+        assumed = (PUBLIC_CANDIDATES, *read_alone(self.encoder, self.device))
+        shown = (SENTENCE_COUNT,) if one and self.relation == "replace_one" else ()
+        terms: dict[str, Any] = {"basis": Basis.CONDITIONAL, "assumptions": assumed, "reveals": shown}
+        return accounting.guarantee(self.events(unit), delta, unit=unit, relation=relation, **terms)
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> "DeepCandidate":
         """The spec whose guarantee for the unit costs at most epsilon at delta, with the largest epsilon that does.

@@ -231,12 +231,8 @@ class TruncationMechanism(FittedMechanism[Truncation]):
 
     def save(self, folder: Path) -> None:
         """Write the box into an existing folder, and the distilled encoder beside it where there is one."""
-        described = {
-            "low": self.box.low.tolist(),
-            "high": self.box.high.tolist(),
-            "encoder": self._encoder.digest,
-            "trained_on": self._trained_on,
-        }
+        described = {"low": self.box.low.tolist(), "high": self.box.high.tolist()}
+        described |= {"encoder": self._encoder.digest, "trained_on": self._trained_on}
         write_private(folder / _FILE, json.dumps(described).encode())
         if isinstance(self._encoder, DistilledEncoder):
             self._encoder.save(folder)

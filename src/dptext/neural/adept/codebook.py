@@ -89,12 +89,8 @@ def write_codebook(model: AnnotatedModel, public: Sequence[Record], *, size: int
     chosen = np.sort(source.permutation(likely)[:size])
     good = [utterances[i] for i in chosen]
     origins = [origin for origin, _ in kept.values()]
-    return TextCodebook(
-        tuple(record.text for record in good),
-        tuple(record.label for record in good),
-        model.meanings(good),
-        tuple(origins[i] for i in chosen),
-    )
+    texts, labels = tuple(record.text for record in good), tuple(record.label for record in good)
+    return TextCodebook(texts, labels, model.meanings(good), tuple(origins[i] for i in chosen))
 
 
 def _is_whole(text: str, max_tokens: int) -> bool:
@@ -104,13 +100,7 @@ def _is_whole(text: str, max_tokens: int) -> bool:
 
 
 def best_choice(
-    book: TextCodebook,
-    model: AnnotatedModel,
-    public: Sequence[Record],
-    *,
-    epsilon: float,
-    label_weight: float,
-    seed: int,
+    book: TextCodebook, model: AnnotatedModel, public: Sequence[Record], epsilon: float, label_weight: float, seed: int
 ) -> EnvelopeResponse:
     """The choice that keeps most of the scores of public records; an utterance does not count for its own record."""
     most = min(_QUERIES, max(1, _PAIRS // len(book)))

@@ -33,24 +33,21 @@ class Decoder:
     look-up, one product with the hidden state, and the output layer. Rows that have ended are dropped.
     """
 
-    def __init__(
-        self, model: AutoEncoder, tokens: Tokens, *, device: str = "cpu", dtype: torch.dtype = torch.float32
-    ) -> None:
-        self._tokens = tokens
-        self._device = device
+    def __init__(self, model: AutoEncoder, tokens: Tokens, *, dtype: torch.dtype = torch.float32) -> None:
+        self._tokens, self._device = tokens, model.start.weight.device
         size = model.sizes.embedding
         with torch.no_grad():
-            weights = {name: value.detach().to(device) for name, value in model.writer.named_parameters()}
+            weights = {name: value.detach() for name, value in model.writer.named_parameters()}
             inner, outer = weights["weight_ih_l0"], weights["weight_hh_l0"]
             bias = weights["bias_ih_l0"] + weights["bias_hh_l0"]
-            self._table = (model.write_embedding.weight.detach().to(device) @ inner[:, :size].T + bias).contiguous()
+            self._table = (model.write_embedding.weight.detach() @ inner[:, :size].T + bias).contiguous()
             self._of_latent = inner[:, size:].T.contiguous()
             self._of_state = outer.contiguous()
-            self._start = (model.start.weight.detach().to(device).T, model.start.bias.detach().to(device))
-            self._output = model.choose.weight.detach().to(device, dtype).contiguous()
-            bias = model.choose.bias.detach().to(device)
+            self._start = (model.start.weight.detach().T, model.start.bias.detach())
+            self._output = model.choose.weight.detach().to(dtype).contiguous()
+            bias = model.choose.bias.detach()
         self._dtype = dtype
-        barred = torch.zeros((3, model.sizes.n_tokens), device=device)
+        barred = torch.zeros((3, model.sizes.n_tokens), device=self._device)
         barred[:, [PAD, UNKNOWN, BEGIN]] = -torch.inf
         self._free = bias + barred[0]
         labels = list(tokens.label_ids())

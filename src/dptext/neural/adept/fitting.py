@@ -78,8 +78,8 @@ def fit_model(
         model = AutoEncoder(settings.architecture(tokens, reader.dim if reader else 0)).to(settings.device)
         read, wanted = network_inputs(tokens, reader, public), tokens.sequences(public)
         train(model, read, wanted, schedule=settings.schedule, seed=seed, noise=noise, on_epoch=on_epoch)
-    where: dict[str, Any] = {"device": settings.device, "precision": settings.precision}
-    return AnnotatedModel(model, tokens, reader, **where, trained_on=records_digest(public), training=training)
+    known: dict[str, Any] = {"trained_on": records_digest(public), "training": training}
+    return AnnotatedModel(model, tokens, reader, precision=settings.precision, **known)
 
 
 def _reader(settings: NetworkSettings, public: Sequence[str]) -> Reader | None:
@@ -119,8 +119,7 @@ def load_fitted(settings: NetworkSettings, folder: Path, *, trainings: Sequence[
         model = AutoEncoder(sizes)
         model.load_state_dict(state)
     known: dict[str, Any] = {"trained_on": str(described.get("trained_on", "")), "training": str(described["training"])}
-    where: dict[str, Any] = {"device": settings.device, "precision": settings.precision}
-    return AnnotatedModel(model.to(settings.device), tokens, reader, **where, **known)
+    return AnnotatedModel(model.to(settings.device), tokens, reader, precision=settings.precision, **known)
 
 
 def load_autoencoder(folder: Path, *, device: str) -> AnnotatedModel:

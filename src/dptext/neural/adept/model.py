@@ -76,19 +76,7 @@ class AnnotatedModel(Frozen):
     private text.
     """
 
-    __slots__ = (
-        "_decoder",
-        "_encoding",
-        "device",
-        "digest",
-        "dim",
-        "meaning_dim",
-        "model",
-        "reader",
-        "tokens",
-        "trained_on",
-        "training",
-    )
+    __slots__ = ("_decoder", "_encoding", "digest", "dim", "model", "reader", "tokens", "trained_on", "training")
 
     def __init__(
         self,
@@ -96,17 +84,15 @@ class AnnotatedModel(Frozen):
         tokens: Tokens,
         reader: Reader | None,
         *,
-        device: str,
         precision: TorchPrecision = "float32",
         trained_on: str = "",
         training: str = PUBLIC,
     ) -> None:
         self.trained_on, self.training = trained_on, training
-        self.tokens, self.reader, self.device = tokens, reader, device
+        self.tokens, self.reader = tokens, reader
         self.model, self.dim = model.eval(), model.sizes.latent_dim
-        self.meaning_dim = self.dim if reader is None else reader.dim
         self._encoding = Encoding(self.model)
-        self._decoder = Decoder(model, tokens, device=device, dtype=getattr(torch, precision))
+        self._decoder = Decoder(model, tokens, dtype=getattr(torch, precision))
         self.digest = network_digest(model, json.dumps([tokens.words, tokens.labels, tokens.max_tokens]))
 
     def __repr__(self) -> str:
@@ -149,15 +135,10 @@ class AnnotatedModel(Frozen):
     def save(self, folder: Path) -> None:
         """Write weights and sizes into an existing folder without such files, for their owner alone to read."""
         pupil = self.reader if isinstance(self.reader, DistilledEncoder) else None
-        described: dict[str, Any] = {
-            "format": FORMAT,
-            "version": VERSION,
-            "trained_on": self.trained_on,
-            "training": self.training,
-            "sizes": asdict(self.model.sizes),
-            "tokens": described_tokens(self.tokens),
-            "distilled": None if pupil is None else {"words": pupil.words, "teacher": pupil.teacher},
-        }
+        described: dict[str, Any] = {"format": FORMAT, "version": VERSION, "trained_on": self.trained_on}
+        described |= {"training": self.training, "sizes": asdict(self.model.sizes)}
+        described["tokens"] = described_tokens(self.tokens)
+        described["distilled"] = None if pupil is None else {"words": pupil.words, "teacher": pupil.teacher}
         arrays = {} if pupil is None else {PUPIL + name: torch.from_numpy(getattr(pupil, name)) for name in PUPIL_PARTS}
         weights = save({**weights_of(self.model), **arrays})
         write_private(folder / WEIGHTS_FILE, weights)

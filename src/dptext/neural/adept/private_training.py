@@ -195,12 +195,8 @@ def train_privately(
             places = order[start : start + _ROWS]
             rows = taken[places]
             width = int(lengths[rows].max())
-            of_rows = gradients.sum(
-                read[rows].to(device),
-                wanted[rows, :width].to(device),
-                hidden=hidden[places, :width].to(device),
-                shifts=None if shifts is None else shifts[places],
-            )
+            given, unread = (read[rows].to(device), wanted[rows, :width].to(device)), hidden[places, :width].to(device)
+            of_rows = gradients.sum(*given, hidden=unread, shifts=None if shifts is None else shifts[places])
             total = [before + more for before, more in zip(total, of_rows, strict=True)]
         _add_noise(total, scale, randomness)
         for parameter, gradient in zip(gradients.parameters, total, strict=True):
@@ -218,8 +214,7 @@ def train_further(
     """A model that was fitted on public records, trained on private ones as `train_privately` does."""
     model, tokens = copy.deepcopy(fitted.model), fitted.tokens
     train_privately(model, fitted.inputs(private), tokens.sequences(private), schedule=schedule, **how)
-    known: dict[str, Any] = {"device": fitted.device, "trained_on": fitted.trained_on, "training": schedule.name}
-    return AnnotatedModel(model, tokens, fitted.reader, **known)
+    return AnnotatedModel(model, tokens, fitted.reader, trained_on=fitted.trained_on, training=schedule.name)
 
 
 def hidden_words(n: int, length: int, randomness: Randomness) -> Booleans:

@@ -164,15 +164,9 @@ class FittedCandidates:
 
     def save(self, folder: Path) -> None:
         """Write everything, of encoders only a distilled one, into an existing folder without such files."""
-        described = {
-            "utility": self.settings.utility,
-            "recoder": self.settings.recoder,
-            "encoder": self.encoder.digest,
-            "texts": self.texts,
-            "labels": self.labels,
-            "trained_on": self.trained_on,
-            "pool": self.pool,
-        }
+        described: dict[str, object] = {"utility": self.settings.utility, "recoder": self.settings.recoder}
+        described |= {"encoder": self.encoder.digest, "texts": self.texts, "labels": self.labels}
+        described |= {"trained_on": self.trained_on, "pool": self.pool}
         write_private(folder / TEXTS_FILE, json.dumps(described).encode())
         write_private(folder / ARRAYS_FILE, save(self._arrays()))
         if isinstance(self.scores, DepthScores) and self.scores.recoder is not None:
@@ -241,11 +235,8 @@ def _scores_of(
         weights, reach = found["weights"], float(_shaped(found["reach"], 1).item())
         if not classes.max() < weights.shape[1] <= len(settings.labels) or not reach > _NARROWEST:
             raise ValueError
-        evidence = Evidence(
-            _shaped(weights, dim, weights.shape[1]).astype(np.float64),
-            _shaped(found["bias"], weights.shape[1]).astype(np.float64),
-            reach,
-        )
+        weights, bias = _shaped(weights, dim, weights.shape[1]), _shaped(found["bias"], weights.shape[1])
+        evidence = Evidence(weights.astype(np.float64), bias.astype(np.float64), reach)
     low, high = _shaped(found["stretch"], 2).tolist()
     if not low + _NARROWEST < high or (_shaped(found["classes"], m) != classes).any():
         raise ValueError

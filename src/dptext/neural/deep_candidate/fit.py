@@ -202,21 +202,15 @@ def fit_candidates(
     tuning = every.take(tuned)
     if settings.encoder == "distilled":
         # Guesses are compared with what the teacher said of candidates: that keeps more than guesses with guesses do.
-        texts = [sentence for _, found in split for sentence in found]
-        reader = distil_with_words(encoder, texts, every.embeddings, common=common_words())
+        read = [sentence for _, found in split for sentence in found]
+        reader = distil_with_words(encoder, read, every.embeddings, common=common_words())
         tuning = _embedded(settings, reader, [split[i] for i in tuned])
     scores = _fit(settings, candidates, rest, tuning, seed=seed)
     outputs = scores.means if isinstance(scores, DepthScores) else candidates.means
-    return FittedCandidates(
-        settings,
-        tuple(offered[i][0].text for i in chosen),
-        tuple(offered[i][0].label if settings.labels else None for i in chosen),
-        outputs.astype(np.float32),
-        scores,
-        reader,
-        records_digest(public),
-        "" if pool is None else records_digest(pool),
-    )
+    texts = tuple(offered[i][0].text for i in chosen)
+    labels = tuple(offered[i][0].label if settings.labels else None for i in chosen)
+    digests = records_digest(public), "" if pool is None else records_digest(pool)
+    return FittedCandidates(settings, texts, labels, outputs.astype(np.float32), scores, reader, *digests)
 
 
 def _from_public(settings: CandidateSettings, split: _Split, n: int, *, seed: int) -> tuple[Integers, Integers]:
@@ -261,11 +255,10 @@ def _long(settings: CandidateSettings, split: _Split, given: int, what: str, mor
 
 
 def _embedded(settings: CandidateSettings, encoder: Embedder, split: _Split) -> Documents:
-    return Documents(
-        np.asarray(encoder.embed([sentence for _, found in split for sentence in found]), np.float64),
-        tuple(len(found) for _, found in split),
-        np.array([settings.labels.index(str(record.label)) for record, _ in split]) if settings.labels else None,
-    )
+    labels, sizes = settings.labels, tuple(len(found) for _, found in split)
+    embeddings = np.asarray(encoder.embed([sentence for _, found in split for sentence in found]), np.float64)
+    classes = np.array([labels.index(str(record.label)) for record, _ in split]) if labels else None
+    return Documents(embeddings, sizes, classes)
 
 
 def _fit(settings: CandidateSettings, pool: Documents, rest: Documents, tuning: Documents, *, seed: int) -> Scores:

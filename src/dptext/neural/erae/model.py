@@ -94,13 +94,8 @@ class ErAeModel(Frozen):
 
     def save(self, folder: Path) -> None:
         """Write weights and vocabulary into an existing folder without such files."""
-        described = {
-            "format": FORMAT,
-            "version": VERSION,
-            "trained_on": self._trained_on,
-            "sizes": asdict(self._network.sizes),
-            "words": self._tokens.words,
-        }
+        described = {"format": FORMAT, "version": VERSION, "trained_on": self._trained_on}
+        described |= {"sizes": asdict(self._network.sizes), "words": self._tokens.words}
         write_private(folder / _WEIGHTS, save(weights_of(self._network)))
         write_private(folder / _DESCRIBED, json.dumps(described).encode())
 
@@ -126,15 +121,8 @@ def fit_erae(
         network = ErAeNetwork(settings.sizes(tokens))
         vectors = word_vectors(tokens, settings.vectors)
         network.start_from(vectors)
-        train(
-            network.to(settings.device),
-            targets,
-            vectors,
-            schedule=ErAeSchedule(epochs=settings.epochs, reward=settings.reward, learning_rate=settings.learning_rate),
-            seed=seed,
-            device=settings.device,
-            on_progress=on_progress,
-        )
+        how = ErAeSchedule(epochs=settings.epochs, reward=settings.reward, learning_rate=settings.learning_rate)
+        train(network.to(settings.device), targets, vectors, schedule=how, seed=seed, on_progress=on_progress)
     return ErAeModel(network, tokens, device=settings.device, trained_on=records_digest(public))
 
 

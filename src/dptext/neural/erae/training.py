@@ -129,7 +129,6 @@ def train(
     *,
     schedule: ErAeSchedule,
     seed: int,
-    device: str = "cpu",
     on_progress: OnSteps | None = None,
 ) -> None:
     """Fit the network in place on public texts, as `targets_of` gives them; ConfigError where that diverges.
@@ -138,7 +137,7 @@ def train(
     words. `on_progress` is told some twenty times the steps done, all steps, and the mean reconstruction loss per token
     since.
     """
-    source = np.random.default_rng(seed)
+    source, device = np.random.default_rng(seed), network.words.weight.device
     drawn = torch.Generator(device=device).manual_seed(seed)
     known = torch.from_numpy(vectors).to(device)
     optimizer = torch.optim.Adam(network.parameters(), lr=schedule.learning_rate)
