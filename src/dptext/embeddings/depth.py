@@ -149,10 +149,8 @@ class ProjectedCandidates:
     def depths(self, sentences: Singles, sizes: Sequence[int], statistic: Statistic, *, threads: int = 1) -> Integers:
         """The depth of every candidate in every document, `(n_documents, n_candidates)`, whatever the threads.
 
-        The projections of all `sentences` stand document after document, `(n_sentences, n_directions)`; `sizes` are
-        those of the documents. In a document of fewer than two every depth is 0.
-
-        ConfigError: shapes or sizes do not fit, or a number is not finite.
+        Projections of all `sentences` `(n_sentences, n_directions)` stand document after document, of these `sizes`;
+        below two every depth is 0. ConfigError: shapes or sizes do not fit, or a number is not finite.
         """
         if statistic not in STATISTICS:
             raise ConfigError(f"Expected statistic={statistic!r} to be one of {', '.join(STATISTICS)}.")

@@ -37,10 +37,7 @@ def encoder_folder(name: str) -> Path:
 
 
 def files_digest(folder: Path) -> str:
-    """sha256 of the weights: of the one file, or of lines "digest name" over several.
-
-    ConfigError where the folder is no sentence-transformers model, or a part has no weights in safetensors.
-    """
+    """sha256 of the weights, or of lines "digest name" over several; ConfigError: no model, or none in safetensors."""
     try:
         parts = [str(module["path"]) for module in json.loads((folder / "modules.json").read_bytes())]
     except (OSError, ValueError, TypeError, KeyError) as error:

@@ -72,10 +72,9 @@ Encoder: TypeAlias = SentenceEncoder | WordMean
 
 
 def load_encoder(name: str = MINILM, *, device: str = "cpu", precision: Precision = "auto") -> Encoder:
-    """The encoder of this name, loaded anew unless `PublicVectors.learning` is open.
+    """The encoder of this name, loaded anew unless `PublicVectors.learning` is open; errors as `load_sentence_encoder`.
 
-    It is "glove" for the mean of 50,000 GloVe vectors; "sentence" for all-MiniLM-L6-v2; or what `load_sentence_encoder`
-    takes, with its errors. Device and precision are of a sentence encoder.
+    "glove" is the mean of 50,000 GloVe vectors, "sentence" all-MiniLM-L6-v2; device and precision are of others.
     """
     if name == "glove":
         return WordMean(load_glove())

@@ -106,10 +106,10 @@ class NearestWords:
         fill(self, _mean=mean, _axes=axes, _radius=radius, _cuts=cuts, _table=table)
 
     def search(self, queries: ArrayLike) -> Int32s:
-        """Return the position of the word nearest to each query, int32 of shape (n_queries,); the first of several.
+        """The position of the word nearest to each query, int32 of shape (n_queries,); the first of several.
 
-        Memory beyond the result does not grow with n_queries. ConfigError: the queries are not finite numbers of shape
-        (n_queries, dim), float32 or float64.
+        Memory beyond that does not grow. ConfigError: queries are not finite numbers (n_queries, dim), float32 or
+        float64.
         """
         points = np.asarray(queries)
         if points.dtype.kind not in "fiu" or points.ndim != 2 or points.shape[1] != self.vectors.dim:

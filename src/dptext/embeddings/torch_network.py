@@ -145,10 +145,9 @@ def piece_limit(model: "SentenceTransformer") -> int:
 
 
 def word_pieces(model: "SentenceTransformer", texts: Sequence[str], *, limit: int) -> dict[str, list[list[int]]]:
-    """Word pieces and, where the model has them, their types, as `SentenceTransformer.encode` cuts texts, one at least.
+    """Word pieces and, if any, their types, as `SentenceTransformer.encode` cuts texts (one at least), `limit` at most.
 
-    The model's own prompt, if it has one, stands before each text. Half of a surrogate pair, which UTF-8 cannot hold,
-    is read as "?". At most `limit` pieces of a text are kept.
+    The model's own prompt, if any, stands first. Half of a surrogate pair, which UTF-8 cannot hold, is read as "?".
     """
     prompt = model.prompts.get(model.default_prompt_name or "") or ""
     readable = [(prompt + text).encode("utf-8", "replace").decode("utf-8") for text in texts]

@@ -81,10 +81,10 @@ class WordVectors:
         return np.fromiter(lowered, np.int32, len(tokens))
 
     def diameter_bound(self) -> float:
-        """Return a number at least as large as any Euclidean distance between two of the vectors.
+        """The largest distance of two of the vectors, rounded up by about 1e-5 of itself.
 
-        It is the largest distance, rounded up by about 1e-5 of itself. Only words far from the mean are compared. Where
-        they are more than 60,000, the bound is twice the largest distance from the mean.
+        Only words far from the mean are compared; where these are more than 60,000, it is twice the largest distance
+        from it.
         """
         centred = self.vectors - self.vectors.mean(axis=0, dtype=np.float64)
         norms = np.sqrt(np.einsum("ij,ij->i", centred, centred))
@@ -135,10 +135,9 @@ def word_problem(word: object, known: dict[str, int]) -> str:
 
 
 def relative_error(dim: int) -> float:
-    """Return a bound on the float32 error of a product of dim + 1 coordinates, relative to the sum of absolute terms.
+    """A bound on the float32 error of a product of dim + 1 coordinates, relative to the sum of absolute terms.
 
-    Rounding both factors and summing in any order costs at most (dim + 4) units of 2^-24 (Higham 2002, section 3.1);
-    twice that is taken.
+    Rounding factors and sums costs at most (dim + 4) units of 2^-24 (Higham 2002, section 3.1); twice that is taken.
     """
     return (dim + 4) * _FLOAT32_EPS
 

@@ -132,10 +132,9 @@ class Untrained(Generic[Mechanism_co]):
         """The mechanism."""
 
     def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> Mechanism_co:
-        """The mechanism; public records and a seed are not needed.
+        """The mechanism; neither public records nor a seed are needed.
 
-        ConfigError: a model that the settings name is not here, or does not suit them. MissingExtraError: its package
-        is absent.
+        ConfigError: a model that is named is not here, or does not suit. MissingExtraError: its package is absent.
         """
         return self._fitted()
 

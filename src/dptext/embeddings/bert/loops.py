@@ -177,9 +177,8 @@ def attend(
     """Attention of each text to itself, into `out`: what each piece takes from the values.
 
     `projected` holds queries (already over the root of their dimension), keys and values side by side, `ends` where
-    each text ends; each of the `heads` has a multiple of 32 coordinates. The rest is room: for the `keys` of a head
-    `(n_pieces / 32, dim, 32)`, its `values` `(dim / 32, n_pieces, 32)`, and the `shares` of a tile's rows
-    `(ROWS, n_pieces)`.
+    each text ends; a head has a multiple of 32 coordinates. The rest is room: `keys` `(n_pieces / 32, dim, 32)`,
+    `values` `(dim / 32, n_pieces, 32)` of a head, `shares` `(ROWS, n_pieces)` of a tile.
     """
     width = out.shape[1]
     dim, start = width // heads, 0

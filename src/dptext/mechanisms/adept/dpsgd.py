@@ -167,8 +167,7 @@ class AdeptDpSgd(LatentSpec, OneUnit):
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> "AdeptDpSgd":
         """The spec whose training and release cost at most epsilon together, at delta (the spec's where it is 0).
 
-        The release gets `1 - training_share` of epsilon; noise_multiplier is the least for what is left. ConfigError
-        names the floor where this cannot be reached.
+        The release gets `1 - training_share` of it. ConfigError names the floor where this cannot be reached.
         """
         self.events(unit or Unit.DOCUMENT)
         _validate.positive(epsilon=epsilon)

@@ -55,8 +55,8 @@ WIDTH = 2.0
 def tfidf_of(texts: Sequence[str]) -> Callable[[Sequence[str]], sparse.csr_array]:
     """Texts to rows of norm 1 `(n_texts, n_words)`, zero where no word of the public `texts` is known.
 
-    The count of a word is multiplied by ln((1 + n) / (1 + texts with the word)) + 1 for n public texts, as in
-    scikit-learn, which is an extra. The words stand in the order in which they occur first.
+    A count is multiplied by ln((1 + n) / (1 + texts with the word)) + 1 for n texts, as in scikit-learn, an extra. The
+    words stand in the order in which they occur first.
     """
     having = Counter(word for text in texts for word in dict.fromkeys(_words(text)))
     position = {word: i for i, word in enumerate(having)}

@@ -189,8 +189,7 @@ class Box:
     def truncated(self, embeddings: Floats, steps: int) -> Floats:
         """Whole numbers from -steps / 2 to steps / 2, from one side of the box to the other `(n, dim)`.
 
-        0 is the middle; where the box has no width there is nothing else. An embedding that is not finite is read as
-        zero.
+        0 is the middle, and all where the box has no width. An embedding that is not finite is read as zero.
         """
         width = self.high - self.low
         away = finite(embeddings, len(width)) - (self.low + width / 2)

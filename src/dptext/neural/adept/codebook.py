@@ -60,9 +60,8 @@ def scores(codebook: TextCodebook, meanings: Floats, labels: Sequence[str | None
 def write_codebook(model: AnnotatedModel, public: Sequence[Record], *, size: int, seed: int) -> TextCodebook:
     """Decode the latents of public records, and latents near to them, until there are `size` good sentences.
 
-    A sentence is removed if it is a duplicate, if its label is not that of the record it was written for, if it did not
-    end, or if it has fewer than two words or the same word twice in a row. Of the rest, the tenth that the decoder
-    finds least likely is removed. ConfigError: fewer than two good sentences are written.
+    One is removed if it is a duplicate, has another label than its record, did not end, or has fewer than two words or
+    one twice in a row; then the tenth that the decoder finds least likely. ConfigError: fewer than two are left.
     """
     source = np.random.default_rng(seed)
     latents = model.latents(public)

@@ -126,10 +126,9 @@ def _product(rows: Tensor, weight: Tensor) -> Tensor:
 
 
 def drawn(chances: Tensor, source: torch.Generator) -> Tensor:
-    """A token of each row `(n,)` with its probability in `(n, tokens)`; never one whose probability is 0.
+    """A token of each row `(n,)` by its chance in `(n, tokens)`, never one of chance 0: first a block, then one of it.
 
-    First a block of tokens is drawn, then a token of the block. So a row costs two uniform numbers and a sum, where
-    torch.multinomial draws a number for each token.
+    That takes two uniform numbers a row, where torch.multinomial draws one for each token.
     """
     rows = torch.arange(len(chances), device=chances.device)
     parts = nn.functional.pad(chances, (0, -chances.shape[1] % _BLOCK)).reshape(len(chances), -1, _BLOCK)

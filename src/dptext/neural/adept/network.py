@@ -205,8 +205,7 @@ def _projected(model: AutoEncoder, features: NDArray[np.generic]) -> Floats:
     """What the linear layer makes of features, each row a function of itself alone, bit for bit.
 
     Features are multiples of 2^-10 from -1 to 1 (unit vectors on that grid, and labels), weights are rounded to
-    multiples of 2^-20. So every product is a multiple of 2^-30, and all sums are exact in float64: no order of
-    summation changes them.
+    multiples of 2^-20: sums of products, multiples of 2^-30, are exact in float64 in any order.
     """
     layer = cast("nn.Linear", model.project)
     weights = layer.weight.detach().double().cpu().numpy()

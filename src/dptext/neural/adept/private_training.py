@@ -91,8 +91,8 @@ class ClippedGradients:
     def sum(self, inputs: Tensor, targets: Tensor, *, hidden: Tensor, shifts: Tensor | None = None) -> list[Tensor]:
         """The sum over records, one tensor a parameter; a record whose gradient is not finite counts as zero.
 
-        Inputs are tokens or features `(n, ...)`, n at least 1, targets sequences `(n, steps)`. The decoder does not see
-        the `hidden` words `(n, steps)`; `shifts` are the noise on each latent, `(n, latent_dim)`, if there is any.
+        Inputs `(n, ...)` are of one record at least, targets `(n, steps)`. The decoder does not see `hidden` words `(n,
+        steps)`; `shifts` are the noise on latents, `(n, latent_dim)`, if there is any.
         """
         self._norms.enable_hooks()
         losses = record_losses(self.model, inputs, targets, hidden=hidden, shifts=shifts)

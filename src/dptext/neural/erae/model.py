@@ -105,8 +105,7 @@ def fit_erae(
 ) -> ErAeModel:
     """Vocabulary and weights from these records alone.
 
-    ConfigError: they have fewer different words than the vocabulary is to have. MissingExtraError: the word vectors of
-    the reward are not installed.
+    ConfigError: too few different words. MissingExtraError: the reward's word vectors are not installed.
     """
     require_device(settings.device)
     texts, most = [record.text for record in public], settings.max_words
