@@ -23,8 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dptext.embeddings.embedder import Embedder
-from dptext.embeddings.encoder_files import PACKAGE
+from dptext.embeddings.embedder import PACKAGE, Embedder
 from dptext.embeddings.npy import read_array, save_pool
 from dptext.errors import ConfigError, needing
 from dptext.text.inputs import parse_json, reading_saved

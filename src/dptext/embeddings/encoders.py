@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from dptext.embeddings import sentence_encoder
-from dptext.embeddings.encoder_files import MINILM
+from dptext.embeddings.embedder import MINILM
 from dptext.embeddings.sentence_encoder import BertTexts, Precision, SentenceEncoder
 from dptext.embeddings.vector_files import load_glove
 from dptext.embeddings.vectors import WordVectors

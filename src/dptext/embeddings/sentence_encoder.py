@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, get_
 
 import numpy as np
 
-from dptext.embeddings.encoder_files import MINILM, MINILM_NAMES, PACKAGE, WEIGHTS_SHA256, encoder_folder, files_digest
+from dptext.embeddings.embedder import MINILM, MINILM_NAMES, PACKAGE, WEIGHTS_SHA256, encoder_folder, files_digest
 from dptext.embeddings.processors import threads
 from dptext.embeddings.torch_network import TorchNetwork, load_torch_model, piece_limit, word_pieces
 from dptext.errors import ConfigError, needing

@@ -25,8 +25,7 @@ from dptext.synthesis.prototypes import FittedPrototypes, Prototypes
 from dptext.synthesis.space import Corpus, PublicSpace
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.synthesis.sums import STEPS, PrivateSum
-from dptext.synthesis.topic_report import FittedTopics, TopicReport
-from dptext.synthesis.votes import FittedVotes, Votes
+from dptext.synthesis.votes import FittedTopics, FittedVotes, TopicReport, Votes
 from dptext.text.batches import Batch
 
 DIM: Final = 3

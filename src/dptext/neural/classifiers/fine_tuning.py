@@ -23,7 +23,7 @@ import torch
 
 from dptext import _validate
 from dptext.embeddings.devices import seeded_torch
-from dptext.embeddings.encoder_files import MINILM
+from dptext.embeddings.embedder import MINILM
 from dptext.embeddings.sentence_encoder import SentenceEncoder, model_folder
 from dptext.embeddings.torch_network import TorchNetwork, TorchPrecision, load_torch_model, word_pieces
 from dptext.errors import ConfigError

@@ -15,7 +15,7 @@ a measuring device and no mechanism; nothing of it may be released.
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -125,22 +125,14 @@ class IntentClassifier:
 
 
 def train_intent_classifier(
-    texts: Sequence[str],
-    labels: Sequence[str],
-    *,
-    seed: int,
-    epochs: int = 12,
-    hidden: int = 64,
-    batch_size: int = 64,
-    on_epoch: Callable[[int, float], None] | None = None,
+    texts: Sequence[str], labels: Sequence[str], *, seed: int, epochs: int = 12, hidden: int = 64, batch_size: int = 64
 ) -> IntentClassifier:
     """Train on labelled texts by Adam for a fixed number of epochs, without a validation set.
 
     The same arguments give the same model on the same machine, whatever was drawn before; torch's random state is left
     as it was found. Of each text the first 64 tokens are read, without regard to case. The seed draws the weights, the
     order and the dropout. The LSTM has `hidden` units in each direction. A batch holds texts of one length, so that
-    none is padded. `on_epoch` is called with the number of each epoch, from 1, and the mean loss of its texts in nats.
-    With a single label the classifier is always sure.
+    none is padded. With a single label the classifier is always sure.
 
     ConfigError: no texts, another number of labels, or a setting out of its range.
     """
@@ -159,8 +151,7 @@ def train_intent_classifier(
         encoded, order = EncodedTexts(texts, vocabulary), torch.Generator().manual_seed(seed)
         optimizer = torch.optim.Adam(network.parameters(), lr=_LEARNING_RATE)
         network.train()
-        for epoch in range(1, epochs + 1):
-            total = 0.0
+        for _ in range(epochs):
             for rows in encoded.batches(batch_size, order):
                 logits = network(*encoded.inputs(rows, order))
                 loss = nn.functional.cross_entropy(logits, targets[rows], reduction="sum")
@@ -169,9 +160,6 @@ def train_intent_classifier(
                 (loss / batch_size).backward()  # type: ignore[no-untyped-call]
                 nn.utils.clip_grad_norm_(network.parameters(), _CLIP)
                 optimizer.step()
-                total += loss.item()
-            if on_epoch is not None:
-                on_epoch(epoch, total / len(targets))
     return model
 
 
