@@ -1,4 +1,4 @@
-"""Embedders: their protocol, their files on this machine, what a guarantee assumes of one; distinct texts as vectors."""
+"""Embedders: their protocol, their files on this machine, what guarantees assume of one, distinct texts as vectors."""
 
 import hashlib
 import json
