@@ -113,10 +113,8 @@ class NearestWords:
         """
         points = np.asarray(queries)
         if points.dtype.kind not in "fiu" or points.ndim != 2 or points.shape[1] != self.vectors.dim:
-            raise ConfigError(
-                f"Expected queries to be numbers of shape (n_queries, {self.vectors.dim}), "
-                f"got {points.dtype} of shape {points.shape}."
-            )
+            wanted, found = f"(n_queries, {self.vectors.dim})", f"{points.dtype} of shape {points.shape}"
+            raise ConfigError(f"Expected queries to be numbers of shape {wanted}, got {found}.")
         nearest = np.empty(len(points), np.int32)
         look = self._screen(len(points)) or self._choose_cut(points)
         worth = max(1, len(points) * self._table.size // _WORTH_A_THREAD)

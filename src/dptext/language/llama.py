@@ -167,10 +167,8 @@ def _room(n: int, width: int) -> Singles:
 
 def supported(config: Mapping[str, Any]) -> bool:
     """Whether `Llama` computes a model with this `config`."""
-    dim, wide, heads, kv_heads = (
-        int(config.get(name) or 0)
-        for name in ("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads")
-    )
+    sizes = ("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads")
+    dim, wide, heads, kv_heads = (int(config.get(name) or 0) for name in sizes)
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     return (
         config.get("model_type") == "llama"

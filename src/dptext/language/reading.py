@@ -79,10 +79,8 @@ def load_language_model(name: str = SMOLLM2) -> LanguageModel:
         return _read_gguf(path, None)
     if (path / "config.json").is_file():
         return _read_folder(path)
-    raise ConfigError(
-        f"Expected model={name!r} to be {SMOLLM2!r}, a file *.gguf, or a folder with config.json: nothing is loaded "
-        "from elsewhere."
-    )
+    wanted = f"{SMOLLM2!r}, a file *.gguf, or a folder with config.json"
+    raise ConfigError(f"Expected model={name!r} to be {wanted}: nothing is loaded from elsewhere.")
 
 
 def _packaged() -> Path:

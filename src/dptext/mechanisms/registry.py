@@ -101,10 +101,8 @@ def _loaded(points: list[EntryPoint]) -> type[Spec]:
         ) from error
     kinds = [each.default for each in fields(found) if each.name == "kind"] if is_dataclass(found) else []
     if not isinstance(found, type) or kinds != [point.name]:
-        raise ConfigError(
-            f"Expected {point.value!r} of the package {packages} to be a spec: a dataclass whose field `kind` is "
-            f"{point.name!r}."
-        )
+        wanted = f"to be a spec: a dataclass whose field `kind` is {point.name!r}"
+        raise ConfigError(f"Expected {point.value!r} of the package {packages} {wanted}.")
     offered = {**vars(Promise), **vars(Spec)}
     if missing := [name for name in offered if not name.startswith("_") and not hasattr(found, name)]:
         lacks = ", ".join(missing)

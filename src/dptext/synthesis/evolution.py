@@ -75,10 +75,9 @@ def evolved(
     found = list(kept)
     for place, share in enumerate(spec.shares[1:]):
         sizes = np.maximum(apportioned(mix, most_voted_on(spec, share)), _FEWEST)
-        people = [
-            Kept.alike(each.grown(writer, label, n, randomness, varied=place > 0))
-            for label, (each, n) in enumerate(zip(found, sizes.tolist(), strict=True))
-        ]
+        own = enumerate(zip(found, sizes.tolist(), strict=True))
+        grown = (each.grown(writer, label, n, randomness, varied=place > 0) for label, (each, n) in own)
+        people = [Kept.alike(texts) for texts in grown]
         least = LEAST_VOTES * spec.noise(share).scale
         found = [each.voted(own, least) for each, own in zip(people, votes(people, share), strict=True)]
     return found

@@ -131,14 +131,9 @@ class OnPool(Frozen, Generic[Settings]):
 
     def pool_fit(self, unlike: float, scale: float, counts: Floats, deviation: float) -> PoolFit:
         """How the pool fits, from the noisy last coordinate of a sum with this noise, and noisy numbers of units."""
-        return PoolFit.of(
-            unlike / UNLIKE_PART,
-            scale / UNLIKE_PART,
-            float(counts.sum()),
-            deviation * math.sqrt(counts.size),
-            usual=UNLIKE,
-            compared=self.pool.space.compared,
-        )
+        units, spread = float(counts.sum()), deviation * math.sqrt(counts.size)
+        found, chance = unlike / UNLIKE_PART, scale / UNLIKE_PART
+        return PoolFit.of(found, chance, units, spread, usual=UNLIKE, compared=self.pool.space.compared)
 
 
 def shuffled(n: int, randomness: Randomness) -> Integers:

@@ -128,10 +128,9 @@ class FittedPrediction(OnWriter[Prediction]):
         mix = np.maximum(counts, scale)
         if self.space:
             kept = evolved(self.writer, self.space, spec, kept, mix, corpus, randomness)
-        texts = [
-            kept[label].grown(self.writer, label, n, randomness, varied=bool(spec.rounds))
-            for label, n in enumerate(apportioned(mix, spec.size).tolist())
-        ]
+        sizes, varied = apportioned(mix, spec.size).tolist(), bool(spec.rounds)
+        own = enumerate(zip(kept, sizes, strict=True))
+        texts = [each.grown(self.writer, label, n, randomness, varied=varied) for label, (each, n) in own]
         return spec.released(texts, counts, scale, randomness)
 
     def _seeds(self, counts: Floats, corpus: Corpus, randomness: Randomness) -> list[list[str]]:

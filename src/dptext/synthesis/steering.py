@@ -100,10 +100,8 @@ class FittedSteering(OnWriter[Steering]):
         self.tokens: Integers = np.argsort(-likely, kind="stable")[: min(spec.vocabulary, model.size - 1)]
         self._places = {int(token): i for i, token in enumerate(self.tokens)}
         written = [text for texts, _ in drafts for text in texts]
-        there, marked = (
-            np.bincount([i for text in written for i in places(text)], minlength=len(self.tokens)) + _USUAL
-            for places in (self._known, self._marks)
-        )
+        counts = ([i for text in written for i in places(text)] for places in (self._known, self._marks))
+        there, marked = (np.bincount(found, minlength=len(self.tokens)) + _USUAL for found in counts)
         self._marked: Floats = marked / there  # how often a token that is there is a mark
         self.rates = self._as_rates(expected)
 

@@ -248,11 +248,14 @@ class Bert:
         alone = np.concatenate([self.vectors([own]) for own in public])
         for shift in range(tiles.ROWS):
             moved = [[0] * (shift + 1), *public]  # sorted by length: the first stands before longer ones
-            if not np.array_equal(self.vectors(moved)[1:], alone):
-                raise ConfigError(
-                    "Expected this processor to compute a text's vector alike in every place, found other last bits. "
-                    'Take encoder="glove", which reads words.'
-                )
+            require_alike(self.vectors(moved)[1:], alone, "vector", 'Take encoder="glove", which reads words.')
+
+
+def require_alike(found: Singles, alone: Singles, what: str, remedy: str) -> None:
+    """Raise ConfigError where numbers of public texts, computed at another place, differ in a bit from those alone."""
+    if not np.array_equal(found, alone):
+        places = f"a text's {what} alike in every place, found other last bits"
+        raise ConfigError(f"Expected this processor to compute {places}. {remedy}")
 
 
 def _batches(lengths: Positions) -> Iterator[Positions]:

@@ -110,10 +110,8 @@ class AdeptDpSgd(LatentSpec, OneUnit):
         _validate.probability(delta=self.delta)
         self.check_network()
         if (self.noise == "gaussian") != (self.release_delta > 0):
-            raise ConfigError(
-                f"Expected release_delta={self.release_delta!r} > 0 for noise='gaussian' and 0 for every other, found "
-                f"{self.noise!r}."
-            )
+            found = f"{self.release_delta!r} > 0 for noise='gaussian' and 0 for every other"
+            raise ConfigError(f"Expected release_delta={found}, found {self.noise!r}.")
         if not 0 < self.training_share < 1:
             raise ConfigError(f"Expected training_share={self.training_share!r} between 0 and 1.")
         used = max(self.release_delta, accounting.slack(self.release_events))

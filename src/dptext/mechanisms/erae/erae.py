@@ -286,10 +286,8 @@ class ErAeMechanism(OnModel[ErAe]):
         columns = []
         for _ in range(spec.max_tokens):
             logits = writing.logits()
-            drawn = [
-                choose(chooser, spec.choice, [rows[end - n : end] for rows in logits], source)
-                for (source, n), end in zip(streams, ends, strict=True)
-            ]
+            parts = [(source, slice(end - n, end)) for (source, n), end in zip(streams, ends, strict=True)]
+            drawn = [choose(chooser, spec.choice, [rows[own] for rows in logits], source) for source, own in parts]
             columns.append(np.concatenate(drawn))
             writing.wrote(columns[-1])
         return [self.model.text(row) for row in np.stack(columns, axis=1)]

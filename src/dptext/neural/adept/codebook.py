@@ -78,10 +78,8 @@ def write_codebook(model: AnnotatedModel, public: Sequence[Record], *, size: int
         if len(kept) >= wanted:
             break
     if len(kept) < 2:
-        raise ConfigError(
-            f"Expected a model that writes at least 2 good sentences, found {len(kept)}: give more public text, more "
-            "epochs or a larger hidden."
-        )
+        remedy = "give more public text, more epochs or a larger hidden"
+        raise ConfigError(f"Expected a model that writes at least 2 good sentences, found {len(kept)}: {remedy}.")
     utterances = [Record(str(i), text, label=label) for i, (label, text) in enumerate(kept)]
     losses = model.writing_losses(np.stack([latent for _, latent in kept.values()]), utterances)
     likely = np.argsort(losses, kind="stable")[: max(2, math.floor(len(kept) * (1 - _WORST)))]

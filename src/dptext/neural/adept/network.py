@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from dptext.embeddings.bert import tiles
 from dptext.embeddings.bert.loops import Array, F, compiled, exp_minus
-from dptext.embeddings.bert.network import Linear, product, rows_for
+from dptext.embeddings.bert.network import Linear, product, require_alike, rows_for
 from dptext.embeddings.processors import each
 from dptext.errors import ConfigError
 from dptext.neural.tokens import BEGIN, PAD, UNKNOWN
@@ -58,11 +58,8 @@ class ExactReader:
         public = np.random.default_rng(0).integers(0, len(embedding), (3 * tiles.ROWS, 4))
         alone = np.concatenate([self.read(row[None]) for row in public])
         for shift in range(tiles.ROWS):
-            if not np.array_equal(self.read(public[shift:]), alone[shift:]):
-                raise ConfigError(
-                    "Expected this processor to compute a text's latent alike in every place, found other last bits. "
-                    'Take encoder="distilled", which reads words.'
-                )
+            remedy = 'Take encoder="distilled", which reads words.'
+            require_alike(self.read(public[shift:]), alone[shift:], "latent", remedy)
 
     def read(self, tokens: Integers) -> Floats:
         """A vector of each row of tokens `(n, length)`, float64 of float32 numbers."""

@@ -162,10 +162,8 @@ def fine_tune(
     """
     names = tuple(sorted(set(labels)))
     if not texts or len(texts) != len(labels) or len(names) < 2:
-        raise ConfigError(
-            f"Expected texts and as many labels, at least 2 different ones, found {len(texts)} texts and {len(labels)} "
-            f"labels, {len(names)} of them different."
-        )
+        found = f"{len(texts)} texts and {len(labels)} labels, {len(names)} of them different"
+        raise ConfigError(f"Expected texts and as many labels, at least 2 different ones, found {found}.")
     with model_folder(name) as (_, __, path):
         model = load_torch_model(path, device=device)
     learning = _learning(model, schedule.top_layers)
@@ -177,10 +175,8 @@ def fine_tune(
         model.train()
         source = np.random.default_rng(seed)
         rate = schedule.learning_rate
-        optimizer = torch.optim.AdamW(
-            [{"params": list(learning), "lr": rate}, {"params": list(head.parameters()), "lr": _HEAD_FACTOR * rate}],
-            weight_decay=_WEIGHT_DECAY,
-        )
+        top = {"params": list(head.parameters()), "lr": _HEAD_FACTOR * rate}
+        optimizer = torch.optim.AdamW([{"params": list(learning), "lr": rate}, top], weight_decay=_WEIGHT_DECAY)
         steps = schedule.epochs * math.ceil(len(pieces) / schedule.batch_size)
         warm = max(1, round(_WARM_UP * steps))
         rates = torch.optim.lr_scheduler.LambdaLR(

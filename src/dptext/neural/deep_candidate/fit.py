@@ -94,10 +94,9 @@ def fit_depth(
     """Depth on `projections` directions; 0 takes the number with the largest expected gain on public documents."""
     moved = pool if recoder is None else Documents(recoder(pool.embeddings), pool.sizes, pool.classes)
     dim, statistic = moved.embeddings.shape[1], DEPTHS[settings.utility]
-    tried = [
-        DepthScores(recoder, random_directions(dim, count, seed), moved.means, statistic)
-        for count in ((settings.projections,) if settings.projections else PROJECTIONS)
-    ]
+    counts = (settings.projections,) if settings.projections else PROJECTIONS
+    drawn = (random_directions(dim, count, seed) for count in counts)
+    tried = [DepthScores(recoder, directions, moved.means, statistic) for directions in drawn]
     if settings.projections:
         return tried[0]
     return max(tried, key=lambda scores: expected_gain(scores, tuning, pool, epsilon=settings.epsilon))
