@@ -67,9 +67,8 @@ def compose(events: Iterable[Event]) -> tuple[Event, ...]:
         run = _SETTINGS[type(event)](event)
         first.setdefault(run, event)
         counts[run] = counts.get(run, 0) + event.count
-    return tuple(
-        event if event.count == counts[run] else replace(event, count=counts[run]) for run, event in first.items()
-    )
+    summed = ((event, counts[run]) for run, event in first.items())
+    return tuple(event if event.count == count else replace(event, count=count) for event, count in summed)
 
 
 def repeat(events: Iterable[Event], times: int) -> tuple[Event, ...]:

@@ -138,9 +138,7 @@ class AdeptDpSgd(LatentSpec, OneUnit):
     @property
     def vector_noise(self) -> latent.Noise:
         """The noise on a latent."""
-        return latent.vector_noise(
-            self.noise, epsilon=self.epsilon, delta=self.release_delta, dim=self.latent_dim, clip_norm=self.clip_norm
-        )
+        return latent.vector_noise(self, self.noise, self.epsilon, self.release_delta)
 
     @property
     def release_events(self) -> tuple[Event, ...]:

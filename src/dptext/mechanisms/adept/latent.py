@@ -113,8 +113,9 @@ class LatentSpec:
 Spec_co = TypeVar("Spec_co", bound=LatentSpec, covariant=True)
 
 
-def vector_noise(name: NoiseName, *, epsilon: float, delta: float, dim: int, clip_norm: float) -> Noise:
-    """The noise for latents of `dim` coordinates that are clipped to the norm; delta is read by `gaussian` only."""
+def vector_noise(spec: LatentSpec, name: NoiseName, epsilon: float, delta: float) -> Noise:
+    """The noise for clipped latents of the spec's network; delta is read by `gaussian` only."""
+    dim, clip_norm = spec.latent_dim, spec.clip_norm
     match name:
         case "privunit":
             return PrivUnit(epsilon, dim, clip_norm)

@@ -121,9 +121,8 @@ class Adept(LatentSpec, OneUnit):
         self.check_network()
         _validate.within(2, 1_000_000, codebook_size=self.codebook_size)
         if not (self.delta > 0 if self.noise == "gaussian" else self.delta == 0):
-            raise ConfigError(
-                f"Expected delta={self.delta!r} > 0 for noise='gaussian' and 0 for every other, found {self.noise!r}."
-            )
+            found = f"{self.delta!r} > 0 for noise='gaussian' and 0 for every other"
+            raise ConfigError(f"Expected delta={found}, found {self.noise!r}.")
         _ = self.released
 
     @property
@@ -147,9 +146,7 @@ class Adept(LatentSpec, OneUnit):
         """The noise on a latent; ConfigError for `codebook`, which adds none."""
         if self.noise == "codebook":
             raise ConfigError("Expected a noise on latents: noise='codebook' chooses among public utterances.")
-        return latent.vector_noise(
-            self.noise, epsilon=self.epsilon, delta=self.delta, dim=self.latent_dim, clip_norm=self.clip_norm
-        )
+        return latent.vector_noise(self, self.noise, self.epsilon, self.delta)
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Adept:
         """At this epsilon; for `gaussian` at this delta, if given. ConfigError: a float sampler's slack is above it."""

@@ -37,9 +37,9 @@ from dptext.text.records import Record
 from dptext.types import Floats, Int32s, Integers
 
 if TYPE_CHECKING:
-    from dptext.neural import erae as neural
+    from dptext.neural.erae import model as neural
 else:
-    neural = Extra("dptext.neural.erae", "ER-AE", "neural")
+    neural = Extra("dptext.neural.erae.model", "ER-AE", "neural")
 
 #: The step of logits: `LOGIT_GRID` of `dptext.neural.erae.network`, which needs torch.
 _GRID = 2.0**-8
