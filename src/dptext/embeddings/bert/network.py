@@ -14,7 +14,7 @@ import numpy as np
 
 from dptext.embeddings.bert import loops, tiles
 from dptext.errors import ConfigError
-from dptext.types import Integers, Positions, Singles
+from dptext.types import Floats, Integers, Positions, Singles
 
 Exactness: TypeAlias = Literal["float32", "bfloat16", "int8"]
 Pieces: TypeAlias = Sequence[Sequence[int]]
@@ -251,7 +251,7 @@ class Bert:
             require_alike(self.vectors(moved)[1:], alone, "vector", 'Take encoder="glove", which reads words.')
 
 
-def require_alike(found: Singles, alone: Singles, what: str, remedy: str) -> None:
+def require_alike(found: Floats | Singles, alone: Floats | Singles, what: str, remedy: str) -> None:
     """Raise ConfigError where numbers of public texts, computed at another place, differ in a bit from those alone."""
     if not np.array_equal(found, alone):
         places = f"a text's {what} alike in every place, found other last bits"
