@@ -186,10 +186,7 @@ def _ridge(rows: Floats | sparse.csr_array, wanted: Floats) -> tuple[Floats, Flo
 
 
 def bags(read: Sequence[Sequence[str]], index: Mapping[str, int], weights: Floats | Singles) -> sparse.csr_array:
-    """Rows of length 1 `(n_texts, n_words)` of the words of texts; zero where no word is known.
-
-    `index` is the column of each word that is known; `weights` are of one occurrence of each, `(n_words,)`.
-    """
+    """Unit rows `(n_texts, n_words)`, or zero, of words that have a column in `index`, by `weights` `(n_words,)`."""
     columns = np.fromiter(map(index.get, chain.from_iterable(read), repeat(-1)), np.int64)
     rows = np.repeat(np.arange(len(read)), [len(words) for words in read])
     known = columns >= 0

@@ -187,10 +187,7 @@ def class_sizes(noisy: Floats, deviation: float) -> Floats:
 
 
 def prior_means(pool: Floats, likeness: Floats) -> Floats:
-    """Where label names put classes, `(classes, dim)`: half-way to the mean of the pool texts that are most like each.
-
-    `likeness` of each pool text to the name of each label is `(n, classes)`.
-    """
+    """Where names put classes, `(classes, dim)`: half-way to pool texts whose `likeness` `(n, classes)` is largest."""
     best = likeness.argmax(axis=1)
     middle = pool.mean(axis=0)
     means = [pool[best == c].mean(axis=0) if (best == c).any() else middle for c in range(likeness.shape[1])]
@@ -220,10 +217,7 @@ def fitting_size(scores: Floats, sizes: Floats, most: int) -> int:
 
 
 def chosen(scores: Floats, sizes: Floats, size: int) -> tuple[Integers, Integers]:
-    """`size` texts at most and their classes: of each class, by its share, those that fit it best.
-
-    A text has its best class. What a class has too few texts for goes to the others.
-    """
+    """`size` texts at most, of each class those that fit best, by its share; what a class lacks goes to the others."""
     best = scores.argmax(axis=1)
     order = [
         np.flatnonzero(best == c)[np.argsort(-scores[best == c, c], kind="stable")] for c in range(scores.shape[1])

@@ -130,10 +130,7 @@ def fit_likeness(
 
 
 def fit_classifier(documents: Documents) -> tuple[Floats, Floats]:
-    """Weights `(dim, n_classes)` and bias of a logistic regression on the means of public documents.
-
-    Means are used because a single sentence rarely shows the class of its document.
-    """
+    """Weights `(dim, n_classes)` and bias of a logistic regression on means: a sentence rarely shows the class."""
     if documents.classes is None:
         raise ConfigError("Expected public documents with labels for a classifier, found none.")
     inputs, wanted = torch.from_numpy(documents.means), torch.from_numpy(documents.classes)
