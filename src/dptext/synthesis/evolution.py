@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final, Self, TypeAlias
 
 import numpy as np
 
@@ -43,20 +43,17 @@ class Kept:
         return writer.more(label, self.texts, n, randomness, chances=self.chances, varied=varied)
 
 
-def evolved(
-    writer: Writer,
-    space: PublicSpace,
-    spec: SynthesisSpec,
-    kept: Sequence[Kept],
-    mix: Floats,
-    corpus: Corpus,
-    randomness: Randomness,
-) -> list[Kept]:
+#: Those who vote: where they are points, by which settings, and their texts.
+Voters: TypeAlias = tuple[PublicSpace, SynthesisSpec, Corpus]
+
+
+def evolved(writer: Writer, voters: Voters, kept: Sequence[Kept], mix: Floats, randomness: Randomness) -> list[Kept]:
     """What has votes after all rounds, by label; before each, the writer fills up what is voted on.
 
     The last of `spec.shares` are those of the rounds. As many texts are voted on as can be told from noise; of each
     label in the noisy `mix`.
     """
+    space, spec, corpus = voters
 
     def votes(people: Sequence[Kept], share: float) -> list[Floats]:
         """Noisy votes for the texts of each label: every unit votes among those of its own."""

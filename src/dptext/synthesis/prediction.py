@@ -127,7 +127,7 @@ class FittedPrediction(OnWriter[Prediction]):
         kept = [Kept.alike(texts) for texts in self._seeds(counts, corpus, randomness)]
         mix = np.maximum(counts, scale)
         if self.space:
-            kept = evolved(self.writer, self.space, spec, kept, mix, corpus, randomness)
+            kept = evolved(self.writer, (self.space, spec, corpus), kept, mix, randomness)
         sizes, varied = apportioned(mix, spec.size).tolist(), bool(spec.rounds)
         own = enumerate(zip(kept, sizes, strict=True))
         texts = [each.grown(self.writer, label, n, randomness, varied=varied) for label, (each, n) in own]

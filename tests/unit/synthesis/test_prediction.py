@@ -205,7 +205,7 @@ def test_votes_keep_what_private_texts_are_like() -> None:
     writer = Mock(spec=Writer)
     writer.more.side_effect = lambda label, own, n, source, **how: texts[:2] if label == 0 else texts[2:]
     records = [Record(str(i), texts[0], label="travel" if i < 300 else "money") for i in range(400)]
-    found = evolved(writer, space, spec, [Kept.alike([])] * 2, np.array([300.0, 100.0]), corpus(records), seeded(3))
+    found = evolved(writer, (space, spec, corpus(records)), [Kept.alike([])] * 2, np.array([300.0, 100.0]), seeded(3))
     assert found[0].texts == (texts[0],)
     assert len(found[1].texts) == 1
     assert set(found[1].texts) < set(texts[2:])
