@@ -2,6 +2,7 @@
 
 import json
 import logging
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -102,15 +103,15 @@ def served(folder: Path, location: str | None = None, **settings: Any) -> Iterat
 @contextmanager
 def live(app: FastAPI) -> Iterator[str]:
     """The address of a server over an application that lives already."""
-    running = server(app, "127.0.0.1", 0)
+    running, taken = server(app), socket.create_server(("127.0.0.1", 0))
     running.config.lifespan = "off"
-    thread = threading.Thread(target=running.run, daemon=True)
+    thread = threading.Thread(target=running.run, kwargs={"sockets": [taken]}, daemon=True)
     thread.start()
     while not running.started:
         assert thread.is_alive()
         time.sleep(0.01)
     try:
-        yield f"http://127.0.0.1:{running.servers[0].sockets[0].getsockname()[1]}"
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
     finally:
         running.should_exit = True
         thread.join()

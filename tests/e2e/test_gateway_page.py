@@ -106,7 +106,7 @@ def test_a_visit(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     shown, reloaded, run = page.shown, threading.Event(), worker.privatize_file
     monkeypatch.setattr(worker, "privatize_file", lambda *given, **more: (reloaded.wait(120), run(*given, **more))[1])
     page.sign_in("dptext_000000000000_" + "x" * 43)
-    page.status("with a key that holds")
+    page.status("This key is wrong, has expired or was revoked.")
     assert shown.value("document.getElementById('signed-in').hidden")
     page.sign_in(page.key)
     page.status("Signed in. 2 models")
@@ -167,6 +167,16 @@ def test_a_visit(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     }
     assert "records so far" not in page.text("job-state")  # how many there are is private here
     shown.screenshot(PICTURES / "topics.png")
+
+    # Both are in the list, and an address that is gone back to shows its job.
+    ids = shown.value("[...document.querySelectorAll('#jobs-list a')].map((each) => each.hash.slice(1))")
+    assert len(ids) == 2
+    assert shown.value("location.hash") == f"#{ids[0]}"
+    shown.value("history.back(), 0")
+    page.until("job-state", "The job (labels) is done")
+    page.press(".skip")
+    assert shown.value("location.hash") == f"#{ids[1]}"
+    assert shown.value("document.activeElement.id") == "main"
 
     # What is left pays for two more.
     page.choose("model", "labels")
@@ -353,9 +363,13 @@ def test_an_account_per_author(page: Page) -> None:
     scopes = ("privatize", "jobs", "accounts")
     page.sign_in(page.gate.keys.create("one", account="people", scopes=scopes, models=("labels",)))
     page.status("Signed in")
-    page.until("cost", "costs epsilon 2,")
+    page.until("cost", "costs epsilon 2 per author,")
     page.choose("most", "3")
-    page.until("cost", "costs epsilon 6,")
+    page.until("cost", "costs epsilon 6 per author,")
+    page.choose("most", "")
+    page.until("cost", "Say how many texts one author has at most")
+    page.choose("most", "3")
+    page.until("cost", "costs epsilon 6 per author,")
     page.type("texts", "my secret trip\nanother one")
     page.type("author", "Ann")
     page.press("#texts-form button")
@@ -367,6 +381,57 @@ def test_an_account_per_author(page: Page) -> None:
     page.status("The job is done")
     page.until("job-words", "no author has more than 3 records")
     page.until("budget", "12 of 20 spent")
+
+
+def test_a_key_that_is_revoked_in_the_middle_leads_back_to_the_form(page: Page) -> None:
+    page.sign_in(page.key)
+    page.status("Signed in")
+    page.until("cost", "left 9")
+    page.gate.keys.revoke(page.key.split("_")[1])
+    page.type("texts", "my secret trip")
+    page.press("#texts-form button")
+    page.status("was revoked. Ask your administrator for one.")
+    assert page.seen("sign-in")
+    assert not page.seen("signed-in")
+    page.sign_in(page.gate.keys.create("next", account="reviews", scopes=("privatize",)))
+    page.press("#texts-form button")
+    page.status("Released 1 text")
+
+
+def test_a_reload_before_the_answer_pays_once(page: Page) -> None:
+    """What is kept for it is random: no text and no key."""
+    shown = page.shown
+    page.sign_in(page.key)
+    page.status("Signed in")
+    shown.value("""(() => { const real = window.fetch; window.fetch = async (path, options) => {
+        const found = await real(path, options);
+        return options.method === "POST" ? (window.answered = true, new Promise(() => {})) : found; }; })(), 0""")
+    page.type("texts", "my secret trip")
+    page.press("#texts-form button")
+    shown.until("window.answered")
+    kept = json.loads(str(shown.value("JSON.stringify(sessionStorage)")))
+    assert list(kept) == ["/v1/models/labels/privatize"]
+    assert set(kept["/v1/models/labels/privatize"]) <= set("0123456789abcdef")
+    for spent in ("2", "4"):  # with its answer the key is over
+        shown.reload()
+        shown.until("document.readyState === 'complete' && !document.getElementById('sign-in').hidden")
+        page.sign_in(page.key)
+        page.status("Signed in")
+        page.type("texts", "my secret trip")
+        page.press("#texts-form button")
+        page.status("Released 1 text")
+        page.until("budget", f"{spent} of 9 spent")
+    shown.value("sessionStorage.setItem('/v1/models/labels/privatize', 'used-for-another'), 0")
+    shown.reload()
+    shown.until("document.readyState === 'complete' && !document.getElementById('sign-in').hidden")
+    page.sign_in(page.key)
+    page.status("Signed in")
+    page.gate.answers.attempt(page.gate.keys.find(page.key), "used-for-another", b"another payload")
+    page.type("texts", "my secret trip")
+    page.press("#texts-form button")
+    page.status("Released 1 text")
+    page.until("budget", "6 of 9 spent")
+    shown.console.clear()  # the browser says there that it asked nobody whether to leave
 
 
 LOSING = """(() => { const real = window.fetch; window.keys = []; window.lost = 1e9;
@@ -414,6 +479,10 @@ def test_it_fits_and_can_be_read(page: Page, width: int, scheme: str) -> None:
     page.press("#texts-form button")
     page.status("Released 1 text")
     assert shown.value("document.documentElement.scrollWidth") <= width
+    shown.value("for (const each of document.querySelectorAll('details')) each.open = true")
+    page.until("charges", "released")
+    narrow = "[...document.querySelectorAll('.wide')].filter((each) => each.scrollWidth > each.clientWidth).length"
+    assert shown.value(narrow) == 0
     unnamed = """[...document.querySelectorAll('input, select, textarea, button')].filter((each) => each.offsetParent
         && !each.labels?.length && !each.textContent.trim() && !each.getAttribute('aria-label')).length"""
     assert shown.value(unnamed) == 0

@@ -1,6 +1,7 @@
 """A gateway in a process of its own."""
 
 import os
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -15,5 +16,5 @@ def serve(given: dict[str, Any]) -> None:
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
     paths = {name: Path(given.pop(name)) for name in ("models", "spool", "key_file")}
-    port = given.pop("port")
-    server(create_app(Settings(**paths, **given)), "127.0.0.1", port).run()
+    taken = socket.create_server(("127.0.0.1", given.pop("port")))
+    server(create_app(Settings(**paths, **given))).run(sockets=[taken])

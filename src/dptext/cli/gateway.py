@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import socket
 import sys
 from contextlib import suppress
 from dataclasses import fields
@@ -76,9 +77,19 @@ def serve(
         ctypes.CDLL(None).mallopt(_ARENA_MAX, 2)
     app = create_app(Settings(**named))
     sys.setswitchinterval(0.0005)  # an encoder gives way often, and should not wait long for its turn
-    say(f"Serving {models} at http://{host}:{port}. TLS is a proxy's: put one before it.")
-    with suppress(KeyboardInterrupt):
-        server(app, host, port).run()
+    with _listening(host, port) as taken, suppress(KeyboardInterrupt):
+        app.state.gate.worker.claim()
+        say(f"Serving {models} at http://{host}:{taken.getsockname()[1]}. TLS is a proxy's: put one before it.")
+        server(app).run(sockets=[taken])
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except (OSError, OverflowError) as error:
+        said = f"Expected an address and a port to listen on, found {host} and {port}: {error}."
+        raise ConfigError(f"{said} Give others with --host and --port.") from None
 
 
 KeyFileOption = Annotated[Path | None, options.output_option("--key-file", help="The gateway's secret, as of `serve`.")]
@@ -99,10 +110,16 @@ def _keys(ledger: str, key_file: Path | None) -> Keys:
 def create(
     name: Annotated[str, Argument(metavar="NAME", help="Whose key it is.")],
     ledger: options.LedgerOption,
-    scope: Annotated[list[str], Option(help="privatize, jobs, synthesize, accounts, metrics, admin. Repeatable.")],
+    scope: Annotated[
+        list[str],
+        Option(
+            help="privatize (a few texts), jobs (files), synthesize (corpora), accounts (what was spent), metrics, or "
+            "admin (all accounts and jobs, no releases). Repeatable."
+        ),
+    ],
     account: Annotated[str | None, Option(help="The account that pays for its releases.")] = None,
     model: Annotated[list[str] | None, Option(help="A model that it may use; default: all.")] = None,
-    days: Annotated[float | None, Option(help="After which it expires.")] = None,
+    days: Annotated[float | None, Option(help="After which it expires; default: never.")] = None,
     key_file: KeyFileOption = None,
 ) -> None:
     """Print a new key."""

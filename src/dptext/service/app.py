@@ -7,7 +7,7 @@ from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from fastapi import FastAPI, Query, Request, Response
+from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import PlainTextResponse
@@ -20,13 +20,14 @@ from dptext.mechanism import Mechanism
 from dptext.privacy.guarantee import Guarantee, Relation, Unit, format_epsilon
 from dptext.service import problems
 from dptext.service.answers import Attempt, Stored, usable
-from dptext.service.gateway import Gateway, asking
+from dptext.service.gateway import Gateway, asking, known
 from dptext.service.guarding import Guard
 from dptext.service.job_routes import add_asking, add_jobs
 from dptext.service.keys import SCOPES, Key
 from dptext.service.metrics import span
 from dptext.service.problems import Problem
 from dptext.service.schemas import (
+    FIELDS,
     IDEMPOTENT,
     KEYED,
     NAMED,
@@ -69,6 +70,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     untold: Any = {"tracing": False, "metrics": False, "logs": False}  # they have messages of exceptions, and queries
     app = FastAPI(
+        dependencies=[Depends(known)],
         title="dptext gateway",
         version=__version__,
         lifespan=living,
@@ -77,7 +79,7 @@ def create_app(settings: Settings) -> FastAPI:
         telemetry=untold,
     )
     app.state.gate = gate
-    problems.install(app)
+    problems.install(app, FIELDS)
     _models(app, gate)
     _releases(app, gate)
     add_asking(app, gate)
@@ -214,7 +216,7 @@ def _accounts(app: FastAPI, gate: Gateway) -> None:
         names = [each.name for each in gate.ledger.accounts()]
         return [told(name) for name in names if "admin" in key.scopes or name == key.account]
 
-    @app.get("/v1/accounts/{name}", response_model=Log, responses=NAMED)
+    @app.get("/v1/accounts/{name:path}", response_model=Log, responses=NAMED)
     def account(name: str, key: Annotated[Key, asking("accounts")]) -> dict[str, Any]:
         """One account, with its last charges."""
         limit = gate.ledger.account(own(key, name)).limit
@@ -233,7 +235,9 @@ def _accounts(app: FastAPI, gate: Gateway) -> None:
     @app.get("/v1/events", response_model=list[Noted], responses=KEYED)
     def events(key: Annotated[Key, asking("accounts")], last: Annotated[int, Query(ge=1, le=1000)] = 100) -> Any:
         """The audit log, the newest first."""
-        return gate.store.events(None if "admin" in key.scopes else key.account or "", last)
+        if "admin" in key.scopes:
+            return gate.store.events(None, last)
+        return [each | {"number": None} for each in gate.store.events(key.account or "", last)]
 
     @app.post("/v1/accounts", status_code=201, response_model=Balance, responses=KEYED)
     def open_account(body: Opening, key: Annotated[Key, asking("admin")]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import ssl
 import time
 import uuid
@@ -35,7 +36,8 @@ class GatewayError(DPTextError):
 
     def __init__(self, idempotency_key: str, status: int | None, problem: dict[str, Any]) -> None:
         said = problem.get("detail") or (f"HTTP {status}." if status else "Nobody answered.")
-        super().__init__(f"{said} idempotency_key={idempotency_key!r} asks for the same answer again.")
+        again = f" idempotency_key={idempotency_key!r} asks for the same answer again."
+        super().__init__(said + (again if status is None or status < 400 or status in _AGAIN else ""))
         self.idempotency_key, self.status, self.problem = idempotency_key, status, problem
 
 
@@ -63,22 +65,26 @@ def privatize(
     Raises:
         GatewayError: it was refused, or nobody answered for so long. It holds no record.
     """
-    name, asked = idempotency_key or str(uuid.uuid4()), f"{url}/v1/models/{quote(model, safe='')}/privatize"
-    headers = {"Authorization": f"Bearer {key}", "Idempotency-Key": name}
-    body, end, pause = {"records": list(records), **settings}, time.monotonic() + patience, 1.0
+    name, asked = idempotency_key or str(uuid.uuid4()), f"{url.rstrip('/')}/v1/models/{quote(model, safe='')}/privatize"
+    headers = {"Authorization": f"Bearer {key.strip()}", "Idempotency-Key": name, "Content-Type": "application/json"}
+    body = json.dumps({"records": list(records), **settings})  # in ASCII, so that no error of an encoding quotes it
+    end, pause = time.monotonic() + patience, 1.0
     while True:
-        status, problem, wait = None, {}, pause
+        status, found, wait, hopeless = None, None, pause, False
         try:
-            answer = httpx.post(asked, json=body, headers=headers, timeout=120, verify=_trusted())
-            if answer.is_success:
-                return dict(answer.json())
+            answer = httpx.post(asked, content=body, headers=headers, timeout=120, verify=_trusted())
             status, said = answer.status_code, answer.headers.get("Retry-After", "")
-            if answer.headers.get("Content-Type") == "application/problem+json":
-                problem = answer.json()
             wait = float(said) if said.isdigit() else pause
-        except httpx.TransportError:
-            pass
-        if status not in (None, *_AGAIN) or time.monotonic() + wait > end:
-            raise GatewayError(name, status, problem)
+            found = answer.json()
+        except (httpx.LocalProtocolError, httpx.UnsupportedProtocol, httpx.InvalidURL):  # they quote the key
+            found, hopeless = {"detail": "Expected an address like https://HOST, and keys of visible ASCII."}, True
+        except (httpx.RequestError, ValueError) as error:  # nobody, or a proxy with its way to sign in
+            if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                found, hopeless = {"detail": "The certificate at this address is not trusted."}, True
+        found = found if isinstance(found, dict) else {}
+        if status == 200 and "releases" in found:
+            return found
+        if hopeless or status not in (None, *_AGAIN) or time.monotonic() + wait > end:
+            raise GatewayError(name, status, found)
         time.sleep(wait)
         pause = min(2 * pause, _LONGEST)

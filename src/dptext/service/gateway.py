@@ -12,7 +12,7 @@ from dptext.service.jobs import Jobs
 from dptext.service.keys import Key, Keys
 from dptext.service.limits import Rates, Space
 from dptext.service.metrics import Counts, Turns
-from dptext.service.problems import Problem
+from dptext.service.problems import Problem, parameters
 from dptext.service.settings import Secret, Settings, require_ledger
 from dptext.service.store import Store
 from dptext.service.work import Models
@@ -46,7 +46,8 @@ class Gateway:
         kind, _, given = authorization.decode("latin-1").partition(" ")
         found = self.keys.find(given.strip()) if kind.lower() == "bearer" else None
         if found is None:
-            raise Problem(401, "unauthorized", "Expected the header Authorization: Bearer KEY, with a key that holds.")
+            said = "This key is wrong, has expired or was revoked. Expected the header Authorization: Bearer KEY."
+            raise Problem(401, "unauthorized", said)
         return found
 
     def allowed(self, key: Key, model: str) -> str:
@@ -55,6 +56,14 @@ class Gateway:
             raise Problem(404, "no-model", "There is no such model, or this key may not use it.")
         self.models.path(model)
         return model
+
+
+async def known(request: Request) -> None:
+    """Refuse a parameter that nobody knows: a misspelt one would be paid for."""
+    expected = parameters(request)
+    if request.url.path.startswith("/v1/") and not set(request.query_params) <= expected:
+        named = ", ".join(sorted(expected)) or "none"
+        raise Problem(422, "parameter", f"Expected no other parameters in the address than these: {named}.")
 
 
 def asking(*scopes: str) -> Any:

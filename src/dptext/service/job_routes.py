@@ -19,7 +19,7 @@ from dptext.service.gateway import Gateway, asking
 from dptext.service.jobs import FORMATS, Wish
 from dptext.service.keys import Key
 from dptext.service.problems import Problem
-from dptext.service.schemas import IDEMPOTENT, NAMED, IdempotencyKey, JobTold, Words, file_of, refusals
+from dptext.service.schemas import IDEMPOTENT, KEYED, NAMED, IdempotencyKey, JobTold, Words, file_of, refusals
 from dptext.service.work import in_words
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.files import create_private, sync_folder, to_disk
@@ -123,6 +123,11 @@ def add_asking(app: FastAPI, gate: Gateway) -> None:
 
 def add_jobs(app: FastAPI, gate: Gateway) -> None:
     """Tell of jobs."""
+
+    @app.get("/v1/jobs", response_model=list[JobTold], responses=KEYED)
+    def listed(key: Annotated[Key, asking("jobs", "synthesize")]) -> list[dict[str, Any]]:
+        """Where the last jobs stand that this key may see, the newest first."""
+        return gate.jobs.listed(key)
 
     @app.get("/v1/jobs/{name}", response_model=JobTold, responses=NAMED)
     def one(name: str, key: Annotated[Key, asking("jobs", "synthesize", "admin")]) -> dict[str, Any]:

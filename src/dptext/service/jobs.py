@@ -38,6 +38,7 @@ from dptext.types import Json
 FORMATS: Final = {Format.JSONL: ".jsonl", Format.CSV: ".csv", Format.PARQUET: ".parquet"}
 _EXPIRED: Final = "It has expired."
 _DELETED: Final = "Its files were deleted."
+_LISTED: Final = 100
 _ID: Final = re.compile("[0-9a-f]{32}")
 
 
@@ -147,7 +148,15 @@ class Jobs:
 
     def told(self, name: str, key: Key) -> dict[str, Json]:
         """Where a job stands; a Problem where it is not of this account and no administrator asks."""
-        row = self._own_row(name, key, admin=True)
+        return self._told(self._own_row(name, key, admin=True))
+
+    def listed(self, key: Key) -> list[dict[str, Json]]:
+        """Where the last jobs stand that a key may see, the newest first."""
+        mine = sa.select(JOBS).where(JOBS.c.account == (key.account or "")).order_by(JOBS.c.created.desc())
+        rows = self.store.rows(mine.limit(_LISTED))
+        return [self._told(row) for row in rows if _sees(key, row)]
+
+    def _told(self, row: Any) -> dict[str, Json]:
         state = _state(row)
         return {
             "id": row.id,
@@ -156,6 +165,7 @@ class Jobs:
             "state": state,
             "records_done": row.done,
             "problem": row.problem or (_EXPIRED if state == "expired" else None),
+            "created": row.created,
             "certificate_sha256": row.certificate,
             "expires": None if state in OPEN else row.expires,
         }
@@ -261,8 +271,7 @@ class Jobs:
         row: Any = self.row(name) if _ID.fullmatch(name) else None
         if admin and row is not None and "admin" in key.scopes:
             return row
-        unseen = row is None or row.account != (key.account or "") or (key.models and row.model not in key.models)
-        if unseen or not key.may("synthesize" if row.kind == "synthesize" else "jobs"):
+        if row is None or row.account != (key.account or "") or not _sees(key, row):
             raise Problem(404, "no-job", "There is no such job of this account, or this key may not see it.")
         return row
 
@@ -282,6 +291,12 @@ class Jobs:
 def charge_key(name: str) -> str:
     """Of the charge that pays for a job."""
     return f"gateway job {name}"
+
+
+def _sees(key: Key, row: Any) -> bool:
+    """Whether a key of the account of a job may see it."""
+    modelled = not key.models or row.model in key.models
+    return modelled and key.may("synthesize" if row.kind == "synthesize" else "jobs")
 
 
 def _state(row: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from fastapi import FastAPI, Request
@@ -36,7 +36,10 @@ TITLES: Final = {
 #: What the command line and Python offer and requests do not.
 _WORDS: Final = (
     (re.compile(", or read them as empty texts: --empty-nulls on the command line, empty_nulls=True in Python"), ""),
+    (re.compile(r" \(take such rows out\)"), ""),
     (re.compile(", or skip such records: --on-error skip"), " or take it out"),
+    (re.compile("label=NAME, or --label-field NAME"), "label_field=NAME"),
+    (re.compile(r"\s+Nothing is charged and nothing is released[.]"), ""),  # which is said of each job
     (
         re.compile("--author-field NAME --max-per-author N"),
         "max_per_author, and author in each record (author_field of a file)",
@@ -117,8 +120,13 @@ def failed() -> JSONResponse:
     return response_of(503, "failed", "It failed. Nothing of it is released.", headers={"Retry-After": "5"})
 
 
-def install(app: FastAPI) -> None:
-    """Answer every error as a problem."""
+def parameters(request: Request) -> set[str]:
+    """The names of the parameters of a route, without those of its path."""
+    return {str(each.alias) for each in request.scope["route"].dependant.query_params}
+
+
+def install(app: FastAPI, fields: Collection[str]) -> None:
+    """Answer every error as a problem; bodies have these fields."""
 
     async def problem(_: Request, error: Any) -> JSONResponse:
         return response_to(error)
@@ -129,10 +137,19 @@ def install(app: FastAPI) -> None:
     async def http(_: Request, error: Any) -> JSONResponse:
         return response_of(error.status_code, "http", TITLES.get(error.status_code, "Refused."), headers=error.headers)
 
-    async def invalid(_: Request, error: Any) -> JSONResponse:
-        # Only where and of which kind: the library's own errors quote the input.
-        found: list[Json] = [{"in": str(each["loc"][0]), "kind": str(each["type"])} for each in error.errors()]
-        return response_of(422, "invalid", "The request has not the form that /openapi.json says.", {"errors": found})
+    async def invalid(request: Request, error: Any) -> JSONResponse:
+        # Only where, of which kind, and names that are ours: the library's own errors quote the input.
+        declared, found = parameters(request) | set(fields), list[Json]()
+        said = "The request has not the form that /openapi.json says."
+        for each in error.errors():
+            kind, name = str(each["type"]), str(each["loc"][-1])
+            named = name if name in declared else None
+            found.append({"in": str(each["loc"][0]), "kind": kind, "name": named})
+            if kind in ("json_invalid", "model_attributes_type"):
+                said = "Expected a body of JSON, and the header Content-Type: application/json."
+            elif named:
+                said = f"{named} is missing, or has not the form that /openapi.json says."
+        return response_of(422, "invalid", said, {"errors": found})
 
     async def unexpected(_: Request, __: Any) -> JSONResponse:
         return failed()

@@ -104,6 +104,7 @@ class Words(BaseModel):
 
     words: str
     legal: str
+    legal_page: dict[str, Any] = Field(description="title, sections of heading, lines and table, footer")
 
 
 class Answer(Words):
@@ -146,9 +147,9 @@ class Log(Balance):
 
 
 class Noted(BaseModel):
-    """A line of the audit log."""
+    """A line of the audit log; its number, which counts those of all accounts, is for administrators."""
 
-    number: int
+    number: int | None
     at: float
     who: str
     account: str | None
@@ -167,6 +168,7 @@ class JobTold(BaseModel):
     state: str
     records_done: int
     problem: str | None
+    created: float
     certificate_sha256: str | None
     expires: float | None
 
@@ -179,6 +181,10 @@ class Refusal(BaseModel):
     title: str
     status: int
     detail: str
+
+
+#: Names that bodies have.
+FIELDS: Final = frozenset(name for each in (Records, Row, Question, Opening) for name in each.model_fields)
 
 
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:

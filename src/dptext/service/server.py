@@ -65,12 +65,10 @@ class Patient(H11Protocol):
             self.end()
 
 
-def server(app: FastAPI, host: str, port: int) -> uvicorn.Server:
-    """The server of an application of `create_app`."""
+def server(app: FastAPI) -> uvicorn.Server:
+    """The server of an application of `create_app`, which is run on sockets that listen."""
     config = uvicorn.Config(
         app,
-        host=host,
-        port=port,
         http=Patient,
         ws="none",
         access_log=False,  # a path may hold a name

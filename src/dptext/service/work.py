@@ -258,9 +258,15 @@ def released(
 
 
 def in_words(certificate: Certificate, spec: Promise) -> dict[str, Json]:
-    """A certificate in plain words, and on one page for whoever answers for the release."""
+    """A certificate in plain words, and on one page for whoever answers for the release, as text and in parts."""
     said = "Hold it against the file and the books with `dptext explain`."
-    return {"words": certificate.explain(), "legal": legal_page(Verified(certificate, spec), verified=said).text()}
+    page = legal_page(Verified(certificate, spec), verified=said)
+    sections: list[Json] = [
+        {"heading": each.heading, "lines": list(each.lines), "table": [list(row) for row in each.table]}
+        for each in page.sections
+    ]
+    parts: dict[str, Json] = {"title": page.title, "sections": sections, "footer": page.footer}
+    return {"words": certificate.explain(), "legal": page.text(), "legal_page": parts}
 
 
 def settled(ledger: Ledger, key: Key, stored: Stored) -> None:

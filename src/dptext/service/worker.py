@@ -49,7 +49,7 @@ _SWEEP: Final = 60.0
 _ROWS: Final = 500  # looked for at once
 _STARTS: Final = 3  # that end with the process, and no record further than before
 _LOCK: Final = "lock"
-_LOOK: Final = "Name its fields with text_field, label_field and so on; `dptext check FILE` shows what it has."
+_LOOK: Final = "Name its columns: text_field, label_field and so on; on the page, Column of the text."
 
 
 def _without_names(said: str, wish: Wish) -> str:
@@ -87,17 +87,24 @@ class Worker:
         self._jobs, self._answers = jobs, answers
         self._settings, self._store = jobs.settings, jobs.store
         self._space = Space(jobs.settings, jobs.store)
-        self._lock = contextlib.ExitStack()
+        self._lock, self._claimed = contextlib.ExitStack(), False
         self._stop, self._wake = threading.Event(), threading.Event()
         self._threads = [threading.Thread(target=each, daemon=True) for each in (self._serve, self._tidy)]
         self._turn, self._turns = 0, dict[str, int]()
 
-    def start(self) -> None:
-        """Begin to run jobs, first those that a kill left. ConfigError: another gateway has this spool."""
+    def claim(self) -> None:
+        """Take the spool for this gateway, if it is not taken. ConfigError: another one has it."""
+        if self._claimed:
+            return
         spool = self._settings.spool
         spool.mkdir(mode=0o700, parents=True, exist_ok=True)
         spool.chmod(0o700)
         self._lock.enter_context(held(spool / _LOCK, f"Another gateway uses the spool {spool}: give each its own."))
+        self._claimed = True
+
+    def start(self) -> None:
+        """Begin to run jobs, first those that a kill left. ConfigError: another gateway has this spool."""
+        self.claim()
         self.sweep()
         for each in self._threads:
             each.start()

@@ -1,5 +1,6 @@
 """The client asks again under one key, whatever fails between, and gets one answer for one charge."""
 
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -44,9 +45,9 @@ def refusing(status: int, *, seconds: str | None = None, problem: dict | None = 
 def test_answers_that_are_lost_on_the_way(gateway: Served, monkeypatch: pytest.MonkeyPatch, lost: int) -> None:
     sent: list[str] = []
 
-    def post(url: str, *, json: dict, headers: dict, **more: object) -> httpx.Response:
+    def post(url: str, *, content: str, headers: dict, **more: object) -> httpx.Response:
         sent.append(headers["Idempotency-Key"])
-        found = gateway.client.post(url.removeprefix("http://gateway"), json=json, headers=headers)
+        found = gateway.client.post(url.removeprefix("http://gateway"), content=content, headers=headers)
         if len(sent) <= lost:
             raise httpx.ReadError("the answer was lost")
         return httpx.Response(found.status_code, content=found.content)
@@ -63,8 +64,8 @@ def test_answers_that_are_lost_on_the_way(gateway: Served, monkeypatch: pytest.M
 def test_a_lost_answer_is_asked_for_by_the_key_of_the_error(gateway: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = []
 
-    def post(url: str, *, json: dict, headers: dict, **more: object) -> httpx.Response:
-        found = gateway.client.post(url.removeprefix("http://gateway"), json=json, headers=headers)
+    def post(url: str, *, content: str, headers: dict, **more: object) -> httpx.Response:
+        found = gateway.client.post(url.removeprefix("http://gateway"), content=content, headers=headers)
         answers.append(found.json())
         if len(answers) == 1:
             raise httpx.ReadError("the answer was lost")
@@ -106,9 +107,9 @@ def test_it_waits_for_longer_than_a_lease(gateway: Served, monkeypatch: pytest.M
     ],
 )
 def test_what_passes_is_waited_for(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> None:
-    answers, clock = [httpx.Response(200, json={}), answer(), answer()], Clock(monkeypatch)
+    answers, clock = [httpx.Response(200, json={"releases": ""}), answer(), answer()], Clock(monkeypatch)
     monkeypatch.setattr(client.httpx, "post", lambda *_, **__: answers.pop())
-    assert client.privatize("http://gateway", "key", "labels", FEW) == {}
+    assert client.privatize("http://gateway", "key", "labels", FEW) == {"releases": ""}
     assert clock.slept in ([7, 7], [1, 2])
 
 
@@ -132,3 +133,51 @@ def test_it_gives_up(monkeypatch: pytest.MonkeyPatch, patience: float) -> None:
     with pytest.raises(GatewayError, match="Nobody answered"):
         client.privatize("http://gateway", "key", "labels", FEW, patience=patience)
     assert patience / 2 <= clock.now <= patience
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        httpx.Response(200, text="<h1>Sign in</h1>"),
+        httpx.Response(200, json=[]),
+        httpx.Response(200, json={"status": "ok"}),
+        httpx.Response(200, content=b"\x1f\x8b nothing", headers={"Content-Encoding": "identity"}),
+    ],
+)
+def test_what_is_no_answer_is_none(monkeypatch: pytest.MonkeyPatch, answer: httpx.Response) -> None:
+    """Such as a proxy's way to sign in; whoever asks again pays once."""
+    monkeypatch.setattr(client.httpx, "post", lambda *_, **__: answer)
+    Clock(monkeypatch)
+    with pytest.raises(GatewayError, match=r"HTTP 200.*idempotency_key=.* asks for the same answer again"):
+        client.privatize("http://gateway", "key", "labels", FEW)
+
+
+@pytest.mark.parametrize(
+    ("url", "key", "idempotency_key"),
+    [("{}", "key", None), ("http://{}", "ke\ny", None), ("http://{}", "key", "12345678\n")],
+)
+def test_what_cannot_be_asked_is_not_asked_again(
+    monkeypatch: pytest.MonkeyPatch, url: str, key: str, idempotency_key: str | None
+) -> None:
+    clock = Clock(monkeypatch)
+    with socket.create_server(("127.0.0.1", 0)) as there:
+        address = url.format(f"127.0.0.1:{there.getsockname()[1]}")
+        with pytest.raises(GatewayError, match="Expected an address like https://HOST") as refused:
+            client.privatize(address, key, "labels", FEW, idempotency_key=idempotency_key)
+    assert clock.slept == []
+    assert "secret" not in f"{refused.value!r}"
+    assert refused.value.__cause__ is refused.value.__context__ is None
+
+
+def test_a_text_that_no_encoding_has_is_refused_without_it(gateway: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    def post(url: str, *, content: str, headers: dict, **more: object) -> httpx.Response:
+        return gateway.client.post(url.removeprefix("http://gateway"), content=content, headers=headers)
+
+    monkeypatch.setattr(client.httpx, "post", post)
+    with pytest.raises(GatewayError) as refused:
+        client.privatize(
+            "http://gateway/", f"{gateway.key}\n", "labels", [{"text": "secret \ud800", "label": "travel"}]
+        )
+    assert refused.value.status == 422
+    assert "secret" not in f"{refused.value!r}"
+    assert gateway.charges() == []

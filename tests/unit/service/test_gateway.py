@@ -340,7 +340,7 @@ def test_a_job_is_cancelled(fresh: Served, tmp_path: Path, monkeypatch: pytest.M
 def test_files_of_a_job_that_is_done_can_be_deleted(fresh: Served, tmp_path: Path) -> None:
     """They make room; the charge stays, and the idempotency key draws nothing anew."""
     data = b'{"text": "secret", "label": "travel"}\n'
-    asked = fresh.job(data, key="delete-it-later")
+    asked = fresh.job(data, "delete-it-later")
     name = asked.json()["id"]
     assert fresh.ended(name)["state"] == "done"
     for _ in range(2):
@@ -348,7 +348,7 @@ def test_files_of_a_job_that_is_done_can_be_deleted(fresh: Served, tmp_path: Pat
         assert (found["state"], found["problem"]) == ("expired", "Its files were deleted.")
     assert list((tmp_path / "spool").glob("*-*")) == []
     assert told(fresh.client.get(f"/v1/jobs/{name}/result", headers=fresh.headers()))["type"] == "urn:dptext:not-done"
-    assert fresh.job(data, key="delete-it-later").json()["state"] == "expired"
+    assert fresh.job(data, "delete-it-later").json()["state"] == "expired"
     assert len(fresh.charges()) == 1
     assert [each["event"] for each in fresh.gate.store.events(None, 9)].count("job deleted") == 1
 
@@ -405,6 +405,65 @@ def test_fields_that_nobody_knows_are_refused(gateway: Served) -> None:
     for body in ({**known, "force": True}, {"records": [{**known["records"][0], "secret": "x"}]}):
         found = gateway.client.post("/v1/models/labels/privatize", json=body, headers=gateway.headers())
         assert told(found)["type"] == "urn:dptext:invalid"
+
+
+def test_parameters_that_nobody_knows_are_refused(fresh: Served) -> None:
+    """A misspelt one would be paid for."""
+    refused = told(fresh.job(b'{"text": "secret", "label": "travel"}\n', label_feild="label"))
+    assert refused["type"] == "urn:dptext:parameter"
+    assert "label_field, max_per_author, model" in refused["detail"]
+    for path in ("/v1/models/labels/cost?max_per_autor=5", "/v1/jobs?secret=1", "/v1/synthesize?id_field=id"):
+        method = "POST" if "synth" in path else "GET"
+        found = fresh.client.request(method, path, headers=fresh.headers())
+        assert (found.status_code, told(found)["type"]) == (422, "urn:dptext:parameter")
+        assert "secret" not in found.text
+    assert fresh.client.get("/healthz?from=balancer").status_code == 200
+    assert fresh.charges() == []
+    assert list((fresh.folder / "spool").glob("*-*")) == []
+
+
+def test_what_is_wrong_is_named(gateway: Served) -> None:
+    headers = gateway.headers()
+    missing = told(gateway.client.post("/v1/jobs", content=b"x", headers=headers))
+    assert missing["detail"].startswith("model is missing")
+    form = told(gateway.client.post("/v1/models/labels/privatize", json={"records": [{"text": 5}]}, headers=headers))
+    assert form["detail"].startswith("text is missing, or has not the form")
+    assert form["errors"] == [{"in": "body", "kind": "string_type", "name": "text"}]
+    odd = {**headers, "Content-Type": "application/x-www-form-urlencoded"}
+    for kind, body in ((odd, b'{"records": []}'), ({**headers, "Content-Type": "application/json"}, b"{")):
+        found = told(gateway.client.post("/v1/models/labels/privatize", content=body, headers=kind))
+        assert found["detail"] == "Expected a body of JSON, and the header Content-Type: application/json."
+
+
+def test_jobs_are_listed_for_keys_that_may_see_them(fresh: Served) -> None:
+    found = fresh.job(b'{"text": "secret", "label": "travel"}\n').json()
+    fresh.ended(found["id"])
+
+    def listed(**more: object) -> list[str]:
+        key = fresh.gate.keys.create("one", **{"account": "reviews", "scopes": ("jobs",), **more})
+        return [each["id"] for each in fresh.client.get("/v1/jobs", headers=fresh.headers(key)).json()]
+
+    second = fresh.job(b'{"text": "secret", "label": "travel"}\n', "second-job").json()["id"]
+    assert listed() == listed(models=("labels",)) == [second, found["id"]]
+    assert listed(scopes=("synthesize",)) == listed(models=("topics",)) == listed(account="other") == []
+    fresh.ended(second)
+    state = fresh.client.get("/v1/jobs", headers=fresh.headers()).json()[0]
+    assert (state["state"], state["model"], time.time() - state["created"] < 60) == ("done", "labels", True)
+
+
+def test_numbers_of_events_are_for_administrators(fresh: Served) -> None:
+    """They count what other accounts do, too."""
+    fresh.privatize(FEW)
+    for key, known in ((fresh.key, False), (fresh.admin, True)):
+        events = fresh.client.get("/v1/events", headers=fresh.headers(key)).json()
+        assert events
+        assert all((each["number"] is not None) is known for each in events)
+
+
+def test_an_account_with_a_slash_is_found(fresh: Served) -> None:
+    body = {"name": "a/b", "epsilon": 1.0}
+    assert fresh.client.post("/v1/accounts", json=body, headers=fresh.headers(fresh.admin)).status_code == 201
+    assert fresh.client.get("/v1/accounts/a%2Fb", headers=fresh.headers(fresh.admin)).json()["name"] == "a/b"
 
 
 @pytest.mark.parametrize("scope", SCOPES)

@@ -3,6 +3,7 @@
 import json
 import re
 import secrets
+import socket
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +16,7 @@ from dptext.ledger.database import Database
 from dptext.service.keys import Keys
 from dptext.service.settings import Secret
 from dptext.service.store import Store
+from dptext.text.files import held
 
 
 @pytest.fixture
@@ -118,3 +120,21 @@ def test_a_gateway_needs_models_books_and_a_secret_of_its_own(books: Path, tmp_p
     shown = dptext("serve", "--models", tmp_path / "models", "--ledger", books, "--key-file", secret)
     assert shown.returncode == 2
     assert "0600" in shown.stderr
+
+
+def test_an_address_or_spool_that_is_taken_is_said_before_anything_is_served(books: Path, tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+
+    def refused(*more: object) -> str:
+        found = dptext("serve", "--models", tmp_path / "models", "--ledger", books, *more)
+        assert found.returncode == 2
+        assert "Serving" not in found.stdout + found.stderr
+        assert "Traceback" not in found.stderr
+        return found.stderr
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert "Give others with --host and --port." in refused("--port", taken.getsockname()[1])
+    assert "Give others with --host and --port." in refused("--port", 80_000)
+    (tmp_path / "spool").mkdir()
+    with held(tmp_path / "spool" / "lock", "It is held."):
+        assert "Another gateway uses the spool" in refused("--port", 0, "--spool", tmp_path / "spool")

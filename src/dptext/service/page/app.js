@@ -3,8 +3,12 @@
 
 const AGAIN = [408, 409, 429, 502, 503, 504]; // as the client in Python
 const pending = new Map(); // from what was sent to its idempotency key, until the answer is here
+const orphans = new Map(Object.entries(sessionStorage)); // keys of what a reload cut, by path: random, and nothing else
+const STATES = { queued: "waits", running: "is running", cancelling: "is being cancelled", done: "is done",
+  cancelled: "is cancelled", failed: "has failed", expired: "has expired" };
 let patience = 600; // seconds; an attempt that died blocks the next for one minute
 let key = "", me = {}, models = [], answer = null, watching = "", balance = null, price = null, sending = 0;
+let unsaved = false; // a release is shown that nobody downloaded
 
 function say(text, bad = false) {
   $("status").textContent = text;
@@ -28,43 +32,62 @@ async function ask(path, options = {}) {
   const headers = { ...(key && { Authorization: `Bearer ${key}` }), ...options.headers };
   // A proxy with single sign-on knows its visitor by a cookie. Pages elsewhere release nothing by it: Idempotency-Key,
   // like Authorization, is a header for which a browser asks the gateway first, which lets none.
-  const found = await fetch(path,
-    { ...options, headers, cache: "no-store", credentials: "same-origin", redirect: "manual" });
+  let found;
+  try {
+    found = await fetch(path,
+      { ...options, headers, cache: "no-store", credentials: "same-origin", redirect: "manual" });
+  } catch {
+    throw new Error("The gateway cannot be reached.");
+  }
   if (strange(found)) {
     throw new Error("Your session with the proxy has ended. Open this address in another tab and sign in.");
   }
   if (found.ok) return found;
   const said = await found.json().catch(() => ({}));
-  const numbers = said.asked ? ` Asked ${said.asked}, left ${said.left}, missing ${said.missing}.` : "";
-  throw Object.assign(new Error((said.detail || `It failed (${found.status}).`) + numbers),
+  let detail = said.detail || `It failed (${found.status}).`;
+  if (said.asked) detail += " Take a model that costs less, or ask your administrator for another account.";
+  if (found.status === 401) {
+    $("signed-in").hidden = $("sign-out").hidden = true;
+    $("sign-in").hidden = false;
+    detail = "This key is wrong, has expired or was revoked. Ask your administrator for one.";
+  }
+  throw Object.assign(new Error(detail),
     { status: found.status, kind: said.type, wait: number(found.headers.get("Retry-After")) });
 }
 
 const told = async (path) => (await ask(path)).json();
 
+function fresh() {
+  const random = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(random, (each) => each.toString(16).padStart(2, "0")).join("");
+}
+
 // Whatever fails between, the same thing is asked for again under its own key, and is charged once: by itself for
-// `patience` seconds, and after that whenever the button is pressed again.
+// `patience` seconds, and after that whenever the button is pressed again, after a reload, too.
 async function insist(path, payload, options) {
-  const what = `${path}\n${payload}`;
-  if (!pending.has(what)) {
-    const random = crypto.getRandomValues(new Uint8Array(16));
-    pending.set(what, Array.from(random, (each) => each.toString(16).padStart(2, "0")).join(""));
-  }
-  const headers = { ...options.headers, "Idempotency-Key": pending.get(what) };
+  const what = `${path}\n${payload}`, place = path.split("?")[0];
+  if (!pending.has(what)) pending.set(what, orphans.get(place) || fresh());
+  orphans.delete(place);
   const end = Date.now() + 1000 * patience;
   sending++;
   try {
     for (let pause = 1; ; pause = Math.min(2 * pause, 30)) {
+      sessionStorage.setItem(place, pending.get(what));
+      const headers = { ...options.headers, "Idempotency-Key": pending.get(what) };
       try {
         const found = await (await ask(path, { ...options, method: "POST", headers })).json();
         pending.delete(what);
+        sessionStorage.removeItem(place);
         return found;
       } catch (error) {
-        if (error.kind === "urn:dptext:idempotency-key-reused") pending.delete(what); // another file of this name
+        if (error.kind === "urn:dptext:idempotency-key-reused") {
+          pending.set(what, fresh()); // the key was of something else, before a reload or in a changed file
+          continue;
+        }
         if (error.status && !AGAIN.includes(error.status)) throw error;
         const wait = error.wait || pause;
         if (Date.now() + 1000 * wait > end) {
-          throw new Error(`${error.message} Press the button again, without a reload: it is charged once.`);
+          throw new Error(`${error.message} Press the button again: it is charged once.`);
         }
         say(`${error.message} It is asked for again.`, true);
         await sleep(wait);
@@ -75,14 +98,15 @@ async function insist(path, payload, options) {
   }
 }
 
-window.addEventListener("beforeunload", (event) => { if (sending) event.preventDefault(); });
+window.addEventListener("beforeunload", (event) => { if (sending || unsaved) event.preventDefault(); });
 
 function drawBudget() {
   const whole = balance.epsilon, spent = number(balance.spent) / whole;
   const next = price && balance.name === me.account ? number(price.epsilon) / whole : 0;
   const text = document.createElement("p");
   text.textContent = `Account ${balance.name}, per ${balance.unit}: epsilon ${balance.spent} of ${whole} spent, ` +
-    `${balance.left} left, in ${balance.charges} charge${balance.charges === 1 ? "" : "s"}.`;
+    `${balance.left} left, in ${balance.charges} charge${balance.charges === 1 ? "" : "s"}.` +
+    (next ? " The light part is one release more." : "");
   const label = `Spent ${balance.spent} of ${whole}` + (next ? `; one release more costs ${price.epsilon}` : "");
   $("budget").replaceChildren(bar(label, [[0, spent, "spent"], [spent, next, "next"]]), text);
 }
@@ -111,6 +135,22 @@ async function showBudget() {
   }));
 }
 
+// The jobs of the account that are still known, the newest first: nobody has to keep their address.
+async function showJobs() {
+  if (!may("jobs", "synthesize")) return;
+  const found = await told("/v1/jobs");
+  $("jobs").hidden = !found.length;
+  $("jobs-list").replaceChildren(...found.map((each) => {
+    const row = document.createElement("tr"), link = document.createElement("a");
+    link.href = `#${each.id}`;
+    link.textContent = `${new Date(1000 * each.created).toISOString().slice(0, 16).replace("T", " ")} UTC`;
+    cell(row, "").append(link);
+    cell(row, each.model);
+    cell(row, STATES[each.state]);
+    return row;
+  }));
+}
+
 async function showModel() {
   const found = chosen();
   $("use").hidden = !found;
@@ -119,16 +159,24 @@ async function showModel() {
   $("sentence").textContent = found.sentence;
   $("words").textContent = found.words.join("\n\n");
   $("few").hidden = corpus || !may("privatize");
-  $("whole").hidden = !may(corpus ? "synthesize" : "jobs");
+  $("whole").hidden = !may(corpus ? "synthesize" : "jobs") ||
+    (corpus && !found.guarantees.some((each) => each.unit === me.unit));
   $("label-box").hidden = !found.labels.length;
   $("label").replaceChildren(...found.labels.map((each) => new Option(each, each)));
   $("most-box").hidden = corpus || !author;
   $("author-box").hidden = $("author-field-box").hidden = !author;
   $("author").required = $("author-field").required = author;
+  $("label-field").required = found.reads_labels;
+  $("label-field").placeholder = found.reads_labels ? "label" : "none";
   price = null;
+  if (author && !corpus && !$("most").checkValidity()) {
+    $("cost").textContent = "Say how many texts one author has at most: a whole number from 1.";
+    return;
+  }
   try {
     price = await told(`/v1/models/${encodeURIComponent(found.name)}/cost?${new URLSearchParams(most(found))}`);
-    $("cost").textContent = `A release costs epsilon ${price.epsilon}, however many texts it has. ${price.left}`;
+    $("cost").textContent =
+      `A release costs epsilon ${price.epsilon} per ${me.unit}, however many texts it has. ${price.left}`;
   } catch (error) {
     $("cost").textContent = error.message;
   }
@@ -147,16 +195,33 @@ async function signIn() {
   models = models.filter((each) => each.answers === "a corpus" ? may("synthesize") : may("privatize", "jobs"));
   $("key").value = "";
   $("sign-in").hidden = true;
-  $("signed-in").hidden = $("sign-out").hidden = false;
+  $("signed-in").hidden = false;
+  $("sign-out").hidden = !key; // a proxy's visitor would be signed in again at once
   $("who").textContent = `${me.name}: ${me.scopes.join(", ")}`;
-  $("model").replaceChildren(...models.map((each) => new Option(`${each.name} (answers ${each.answers})`, each.name)));
+  $("model").replaceChildren(...models.map((each) => {
+    const what = each.answers === "a corpus" ? "a new corpus for a file" : "for each text";
+    return new Option(`${each.name} (${what})`, each.name);
+  }));
   say(`Signed in. ${models.length} model${models.length === 1 ? "" : "s"} can be used.`);
   await showModel();
   (models.length ? $("model") : $("sign-out")).focus();
-  const before = location.hash.slice(1);
-  if (before && may("jobs", "synthesize")) follow(before).catch((error) => say(error.message, true));
+  followAddress();
   await showBudget();
+  await showJobs();
 }
+
+// The job that the address names.
+function followAddress() {
+  const id = location.hash.slice(1);
+  if (/^[0-9a-f]{32}$/.test(id) && id !== watching && me.scopes && may("jobs", "synthesize")) {
+    follow(id).catch((error) => say(error.message, true));
+  }
+}
+window.addEventListener("hashchange", followAddress);
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the address keeps the job
+  $("main").focus();
+});
 
 $("sign-in").addEventListener("submit", acting((event) => {
   event.preventDefault();
@@ -194,17 +259,26 @@ $("texts-form").addEventListener("submit", acting(async (event) => {
     return row;
   }));
   $("certificate").textContent = `${answer.sentence}\n\n${answer.words}`;
-  $("legal").textContent = answer.legal;
+  drawLegal($("legal"), answer.legal_page);
   $("result").hidden = false;
+  unsaved = true;
   say(`Released ${rows.length} text${rows.length === 1 ? "" : "s"}. ${answer.left}`);
   await showBudget();
   await showModel();
 }));
 
-$("save-releases").addEventListener("click", () => save("releases.jsonl", new Blob([answer.releases])));
+$("save-releases").addEventListener("click", () => {
+  unsaved = false;
+  save("releases.jsonl", new Blob([answer.releases]));
+});
 $("save-certificate").addEventListener("click", () =>
   save("releases.jsonl.guarantee.json", new Blob([answer.certificate])));
 
+for (const name of ["dragover", "drop"]) { // beside the form a file would take the place of the page
+  document.addEventListener(name, (event) => {
+    if (event.dataTransfer.types.includes("Files")) event.preventDefault();
+  });
+}
 for (const name of ["dragover", "dragleave", "drop"]) {
   $("file-form").addEventListener(name, (event) => {
     event.preventDefault();
@@ -225,35 +299,44 @@ $("file-form").addEventListener("submit", acting(async (event) => {
   try {
     const path = model.answers === "a corpus" ? "/v1/synthesize" : "/v1/jobs";
     const payload = `${file.name}\n${file.size}\n${file.lastModified}`;
-    location.hash = (await insist(`${path}?${query}`, payload, { body: file })).id;
+    const { id } = await insist(`${path}?${query}`, payload, { body: file });
+    say(`${file.name} is there, and its job is in the list.`);
+    location.hash = id; // and so it is followed
   } finally {
     button.disabled = false;
   }
-  await follow(location.hash.slice(1));
+  await showJobs();
 }));
 
 async function follow(id) {
+  let wait = 0.7, failed = false;
   watching = id;
   $("job").hidden = false;
   $("job-done").hidden = $("job-told").hidden = $("topics").hidden = true;
-  for (; watching === id; await sleep(0.7)) {
+  for (; watching === id; await sleep(wait), wait = Math.min(1.2 * wait, 5)) {
     let job;
     try {
-      job = await told(`/v1/jobs/${encodeURIComponent(id)}`);
+      job = await told(`/v1/jobs/${id}`);
     } catch (error) {
       if (error.status && !AGAIN.includes(error.status)) throw error;
       say(error.message, true);
+      failed = true;
+      wait = Math.max(wait, error.wait || 0);
       continue;
     }
+    if (watching !== id) return;
+    if (failed) say("");
+    failed = false;
     const open = ["queued", "running", "cancelling"].includes(job.state);
     const done = job.kind === "synthesize" ? "" : `: ${job.records_done.toLocaleString("en")} records so far`;
-    $("job-state").textContent = `The job (${job.model}) is ${job.state}${open ? done : ""}. ${job.problem || ""}`;
+    $("job-state").textContent = `The job (${job.model}) ${STATES[job.state]}${open ? done : ""}. ${job.problem || ""}`;
     $("job-progress").hidden = $("job-cancel").hidden = !open;
     if (open) continue;
     if (job.state === "done") await finished(job);
     await showBudget();
     await showModel();
-    say(`The job is ${job.state}.`, job.state !== "done");
+    await showJobs();
+    say(`The job ${STATES[job.state]}.`, job.state !== "done");
     return;
   }
 }
@@ -264,7 +347,7 @@ async function finished(job) {
   try {
     const said = await told(`/v1/jobs/${job.id}/words`);
     $("job-words").textContent = said.words;
-    $("job-legal").textContent = said.legal;
+    drawLegal($("job-legal"), said.legal_page);
     $("job-told").hidden = false;
   } catch (error) { // its model is gone, say: what was paid for can be had all the same
     $("job-state").textContent += ` There is no certificate in words: ${error.message}`;

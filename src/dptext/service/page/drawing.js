@@ -7,6 +7,7 @@ function cell(row, text, kind = "td") {
   const made = document.createElement(kind);
   made.textContent = text;
   row.append(made);
+  return made;
 }
 
 // Parts of a whole as [from, width, class]; a margin is drawn thin.
@@ -40,6 +41,24 @@ function drawShares(where, names, counts, margin) {
     cell(row, share, "span");
     return row;
   }));
+}
+
+// The page for whoever answers for the release: sections of sentences, and tables whose first row is their head.
+function drawLegal(where, page) {
+  where.replaceChildren();
+  cell(where, page.title, "p");
+  for (const { heading, lines, table } of page.sections) {
+    cell(where, heading, "h4");
+    const list = cell(where, "", "ul");
+    for (const line of lines) cell(list, line, "li");
+    const rows = table.length ? cell(cell(where, "", "div"), "", "table") : null;
+    table.forEach((each, i) => {
+      const row = cell(rows, "", "tr");
+      for (const text of each) cell(row, text, i ? "td" : "th");
+    });
+    if (rows) rows.parentElement.className = "wide";
+  }
+  cell(where, page.footer, "p");
 }
 
 function save(name, blob) {
