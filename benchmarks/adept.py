@@ -115,7 +115,7 @@ def main() -> int:
     assert isinstance(mechanism, AdeptNoise)
     halved = AdeptNoise(
         replace(spec, precision="bfloat16"),
-        AnnotatedModel(mechanism.model.model, mechanism.model.tokens, None, device="cpu", precision="bfloat16"),
+        AnnotatedModel(mechanism.model.model, mechanism.model.tokens, None, precision="bfloat16"),
     )
     book = replace(spec, noise="codebook", codebook_size=CODEBOOK).fit(public=public, seed=0)
     light = Adept(epsilon=10.0, labels=labels, encoder="distilled", codebook_size=CODEBOOK).fit(public=public, seed=0)

@@ -382,7 +382,7 @@ def noise_cases() -> tuple[dict[str, Any], list[Case]]:
 @contextmanager
 def encoder_cases() -> Iterator[tuple[dict[str, Any], list[Case]]]:
     """Embeddings."""
-    from dptext.embeddings.encoder_files import PACKAGE
+    from dptext.embeddings.embedder import PACKAGE
     from dptext.embeddings.sentence_encoder import load_sentence_encoder
 
     ours, texts, few = load_sentence_encoder(), utterances()[:256], 32

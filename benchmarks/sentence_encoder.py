@@ -32,7 +32,7 @@ from sentence_transformers import SentenceTransformer
 from _timing import seconds
 from dptext import sample_records
 from dptext.embeddings.bert import network
-from dptext.embeddings.encoder_files import PACKAGE
+from dptext.embeddings.embedder import PACKAGE
 from dptext.embeddings.sentence_encoder import SentenceEncoder, load_sentence_encoder
 from dptext.embeddings.torch_network import TorchNetwork
 from dptext.text.tokens import sentences

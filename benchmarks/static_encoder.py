@@ -26,7 +26,7 @@ from sentence_transformers import SentenceTransformer
 
 from dptext import sample_records
 from dptext.embeddings.distilled import DistilledEncoder, common_words, distil_with_words
-from dptext.embeddings.encoder_files import PACKAGE
+from dptext.embeddings.embedder import PACKAGE
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.text.tokens import sentences
 

@@ -44,11 +44,10 @@ from dptext.embeddings.tfidf import fit_tfidf_svd
 from dptext.privacy.guarantee import Relation
 from dptext.sampling.source import seeded
 from dptext.synthesis import space
+from dptext.synthesis.pool import fit_topics
 from dptext.synthesis.prototypes import Prototypes
 from dptext.synthesis.sums import Noise
-from dptext.synthesis.topic_report import TopicReport
-from dptext.synthesis.topics import fit_topics
-from dptext.synthesis.votes import Votes
+from dptext.synthesis.votes import TopicReport, Votes
 from dptext.text.batches import Batch
 from dptext.utility.classification import best_zero_shot, learnt
 from synthesis_splits import SPLITS, Row

@@ -41,8 +41,7 @@ from dptext.synthesis.prototypes import FittedPrototypes, Prototypes
 from dptext.synthesis.space import PublicSpace, Reading
 from dptext.synthesis.spec import Synthetic
 from dptext.synthesis.sums import STEPS, Noise, PrivateSum, clipped
-from dptext.synthesis.topic_report import FittedTopics, TopicReport
-from dptext.synthesis.votes import FittedVotes, Votes
+from dptext.synthesis.votes import FittedTopics, FittedVotes, TopicReport, Votes
 from dptext.text.records import Fields
 
 AUTHORED, STUFFED, STOCK = 5, 50, 1 << 18

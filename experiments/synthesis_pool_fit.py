@@ -18,7 +18,7 @@ import numpy as np
 
 from dptext.sampling.source import seeded
 from dptext.synthesis.pool import UNLIKE_PART
-from dptext.synthesis.topic_report import TopicReport
+from dptext.synthesis.votes import TopicReport
 from synthesis import SEED, as_records, kept
 from synthesis_splits import SPLITS
 

@@ -35,9 +35,8 @@ from dptext.sampling.discrete import uniform_below
 from dptext.sampling.source import Randomness, seeded
 from dptext.synthesis import space
 from dptext.synthesis.evolution import Kept, evolved
-from dptext.synthesis.labelling import class_sizes
 from dptext.synthesis.pool import Pool
-from dptext.synthesis.prototypes import Prototypes
+from dptext.synthesis.prototypes import Prototypes, class_sizes
 from dptext.synthesis.sums import Noise
 from dptext.synthesis.votes import LEAST_VOTES, FittedVotes, Votes, apportioned
 from dptext.text.batches import Batch
@@ -143,7 +142,7 @@ class Case:
         own = [Kept.alike([t for t, c in zip(made.texts, made.labels, strict=True) if c == name]) for name in labels]
         mix = np.maximum(np.array(made.report.by_label[0]), 1.0)
         source = seeded(SEED + self.seed + SEEDS)
-        voted = evolved(Given(fitted.pool), fitted.pool.space, fitted.spec, own, mix, self.corpus, source)
+        voted = evolved(Given(fitted.pool), (fitted.pool.space, fitted.spec, self.corpus), own, mix, source)
         points = dict(zip(fitted.pool.texts, fitted.pool.points, strict=True))
         texts, names, weights = list[str](), list[str](), list[float]()
         for name, before, after, number in zip(labels, own, voted, mix.tolist(), strict=True):
@@ -172,7 +171,7 @@ class Case:
             rows = rng.choice(len(weights), int((weights > 0).sum()), replace=False, p=weights / weights.sum())
             start.append(Kept.alike([pool.texts[i] for i in rows]))
         made = writer(pool)
-        voted = evolved(made, pool.space, spec, start, mix, self.corpus, source)
+        voted = evolved(made, (pool.space, spec, self.corpus), start, mix, source)
         texts, names = list[str](), list[str]()
         sizes = apportioned(mix, spec.size_of(pool.texts)).tolist()
         for label, (each, n) in enumerate(zip(voted, sizes, strict=True)):

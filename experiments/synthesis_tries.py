@@ -38,8 +38,15 @@ import numpy as np
 from dptext.embeddings import sentence_encoder
 from dptext.privacy.guarantee import Relation
 from dptext.sampling.source import seeded
-from dptext.synthesis.labelling import chosen, class_scores, class_sizes, fitting_size, shrunk
-from dptext.synthesis.prototypes import FittedPrototypes, Prototypes
+from dptext.synthesis.prototypes import (
+    FittedPrototypes,
+    Prototypes,
+    chosen,
+    class_scores,
+    class_sizes,
+    fitting_size,
+    shrunk,
+)
 from dptext.synthesis.space import readings
 from dptext.synthesis.sums import Noise, PrivateSum
 from dptext.text.batches import Batch

@@ -31,7 +31,7 @@ def tokenizer() -> Any:
 def model() -> Any:
     """The model, alike at every call."""
     from dptext.language.llama import read_llama
-    from dptext.language.model import LanguageModel
+    from dptext.language.reading import LanguageModel
 
     rng = np.random.default_rng(7)
     dim, wide = CONFIG["hidden_size"], CONFIG["intermediate_size"]

@@ -114,9 +114,7 @@ def plainly_trained(public: AdeptDpSgdMechanism, members: Sequence[Record], roun
     )
     return AdeptDpSgdMechanism(
         public.spec,
-        AnnotatedModel(
-            model, fitted.tokens, None, device=public.spec.device, training="private text, without protection"
-        ),
+        AnnotatedModel(model, fitted.tokens, None, training="private text, without protection"),
     )
 
 

@@ -153,8 +153,6 @@ class Protocol:
                 records,
                 noise=None,
                 seed=self.settings.seed,
-                device=spec.device,
-                precision="float32",
                 on_epoch=lambda done: (
                     losses.append({"train": done.loss, "held out": done.held_out}),
                     self._log(f"{folder.name} epoch {done.epoch}/{done.epochs} {done.loss:.3f} {done.held_out:.3f}"),

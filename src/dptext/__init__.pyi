@@ -62,7 +62,7 @@ from .sampling import selection as selection
 from .synthesis.prediction import Prediction as Prediction
 from .synthesis.prototypes import Prototypes as Prototypes
 from .synthesis.steering import Steering as Steering
-from .synthesis.topic_report import TopicReport as TopicReport
+from .synthesis.votes import TopicReport as TopicReport
 from .synthesis.votes import Votes as Votes
 from .text.reading import as_records as as_records
 from .text.reading import read_records as read_records

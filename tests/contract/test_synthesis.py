@@ -25,8 +25,7 @@ from dptext.synthesis.registry import SYNTHESES
 from dptext.synthesis.space import Corpus
 from dptext.synthesis.spec import Fitted, Synthetic
 from dptext.synthesis.sums import STEPS, Noise, PrivateSum
-from dptext.synthesis.topic_report import TopicReport
-from dptext.synthesis.votes import Votes
+from dptext.synthesis.votes import TopicReport, Votes
 from dptext.testing import CORPUS_CHECKS, ContractError, check_synthesis
 from dptext.text.reading import OnError, read_batches
 

@@ -18,7 +18,7 @@ from dptext.neural.adept.codebook import TextCodebook  # noqa: E402
 from dptext.neural.adept.model import AnnotatedModel  # noqa: E402
 from dptext.neural.adept.network import Architecture, AutoEncoder  # noqa: E402
 from dptext.neural.tokens import Tokens  # noqa: E402
-from dptext.sampling.envelope import EnvelopeResponse  # noqa: E402
+from dptext.sampling.envelope import EnvelopeResponse, top_k_envelope  # noqa: E402
 from dptext.sampling.randomness import secure  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
 from dptext.text.samples import sample_records  # noqa: E402
@@ -39,7 +39,7 @@ def network(dim: int, *, hidden: int = 8, projected: bool = True) -> AnnotatedMo
     sizes = Architecture(len(tokens), tokens.length, dim, hidden, 8, 1.0, projected=projected)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return AnnotatedModel(AutoEncoder(sizes), tokens, None, device="cpu")
+        return AnnotatedModel(AutoEncoder(sizes), tokens, None)
 
 
 def mechanism(noise: str, *, dim: int, epsilon: float, clip_norm: float = 1.5, delta: float = 0.0) -> AdeptNoise:
@@ -167,7 +167,7 @@ def codebook() -> AdeptCodebook:
         model.meanings(RECORDS[:40]),
         tuple(range(40)),
     )
-    return AdeptCodebook(spec, model, book, EnvelopeResponse.top_k(5, 40, epsilon=2.0))
+    return AdeptCodebook(spec, model, book, EnvelopeResponse.of(top_k_envelope(5, 40, epsilon=2.0), epsilon=2.0))
 
 
 @pytest.mark.parametrize("record", [RECORDS[50], Record("0", "zebra", label="zebra")])

@@ -24,7 +24,7 @@ from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, PureEvent
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES, Basis, Relation, Unit
 from dptext.runs.specs import spec_from_settings
-from dptext.sampling.envelope import EnvelopeResponse
+from dptext.sampling.envelope import EnvelopeResponse, top_k_envelope
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.selection import TopKRandomizedResponse
 from dptext.testing import CHECKS, check_mechanism
@@ -643,7 +643,7 @@ def test_a_budget_that_is_spent_twice_is_caught(selection):
     records = [Record("0", text, label=label) for text in ("one", "other") for label in (*LABELS, None)]
 
     def largest(each):
-        made = EnvelopeResponse.top_k(1, 9, epsilon=each.text_epsilon)
+        made = EnvelopeResponse.of(top_k_envelope(1, 9, epsilon=each.text_epsilon), epsilon=each.text_epsilon)
         pool = Pool(tuple("abcdefghi"), ("money",) * 9, least=tuple(made.least.tolist()), total=made.total)
         return largest_log_ratio(CandidatesMechanism(each, pool, ranker), records)
 

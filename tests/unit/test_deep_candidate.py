@@ -721,7 +721,8 @@ def test_clusters_are_those_that_were_planted() -> None:
 def test_the_number_of_directions_is_tuned(seed: int) -> None:
     documents = planted(160, size=12)
     pool, tuning = documents.take(np.arange(60)), documents.take(np.arange(60, 160))
-    found = fit_depth(pool, tuning, statistic="mean", recoder=None, projections=0, epsilon=20.0, seed=seed)
+    settings = DeepCandidate(epsilon=20.0, utility="mean_depth")._settings
+    found = fit_depth(settings, None, pool, tuning, seed=seed)
     gains = {
         count: expected_gain(
             DepthScores(None, random_directions(6, count, seed), pool.means, "mean"), tuning, pool, epsilon=20.0

@@ -17,7 +17,14 @@ from dptext.audits.trials.density import SIGNIFICANT, distribution_p_value
 from dptext.errors import ConfigError, PrivacyError
 from dptext.privacy.events import PureEvent
 from dptext.sampling import envelope as module
-from dptext.sampling.envelope import EnvelopeResponse, best_envelope, expected_utility, limit, tuned_response
+from dptext.sampling.envelope import (
+    EnvelopeResponse,
+    best_envelope,
+    expected_utility,
+    limit,
+    top_k_envelope,
+    tuned_response,
+)
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.selection import TopKRandomizedResponse
 
@@ -207,7 +214,7 @@ def test_whole_scores_of_any_type_give_the_same(dtype):
 @pytest.mark.parametrize(("k", "size"), [(1, 2), (1, 9), (4, 9), (8, 9), (20, 5000)])
 def test_equal_least_weights_are_top_k_randomized_response(epsilon, k, size):
     scores = np.random.default_rng(0).integers(-50, 50, (3, size)).astype(np.int16)
-    found = EnvelopeResponse.top_k(k, size, epsilon=epsilon).distribution(scores)
+    found = EnvelopeResponse.of(top_k_envelope(k, size, epsilon=epsilon), epsilon=epsilon).distribution(scores)
     known = TopKRandomizedResponse(epsilon, k, size).distribution(scores)
     np.testing.assert_allclose(found, known, rtol=1e-9, atol=1e-8)  # what is over goes to the next option
 
@@ -253,7 +260,7 @@ def test_how_many_are_in_play():
     assert EnvelopeResponse(1.0, np.array([0, 1, 0]), 2).in_play() == 1
     assert EnvelopeResponse(1.0, np.array([99, 1, 0]), 200).in_play() == 1
     assert EnvelopeResponse(1.0, np.array([98, 1, 1]), 200).in_play() == 2
-    assert EnvelopeResponse.top_k(3, 1000, epsilon=1.0).in_play() == pytest.approx(990, abs=1)
+    assert EnvelopeResponse.of(top_k_envelope(3, 1000, epsilon=1.0), epsilon=1.0).in_play() == pytest.approx(990, abs=1)
 
 
 # --------------------------------------------------------------------------------------------- planted faults

@@ -69,15 +69,6 @@ def test_one_label_is_always_sure() -> None:
     assert (model.probabilities(["anything", ""]) == 1.0).all()
 
 
-def test_progress_shows_a_falling_loss() -> None:
-    told: list[tuple[int, float]] = []
-    train_intent_classifier(
-        TEXTS, LABELS, seed=0, epochs=3, hidden=8, batch_size=8, on_epoch=lambda epoch, loss: told.append((epoch, loss))
-    )
-    assert [epoch for epoch, _ in told] == [1, 2, 3]
-    assert told[2][1] < told[0][1] < 1.0
-
-
 def test_nothing_is_shown_and_nothing_impossible_is_trained(model) -> None:
     assert "rain" not in repr(model)
     with pytest.raises(ConfigError, match="found 60 and 59"):

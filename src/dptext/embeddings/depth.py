@@ -52,14 +52,10 @@ def _depths(
 ) -> None:
     """Write the depths into `found` `(n_documents, m)`, of projections of all `sentences`, document after document.
 
-    Args:
-        sentences: `(n_sentences, directions)`.
-        ends: where each document begins, and the end of the last, `(n_documents + 1,)`.
-        order: projections of the candidates, sorted on each direction, `(directions, blocks, block width)`.
-        ranks: how many candidates lie below each candidate, `(directions, m)`.
-        which: place of the statistic in `dptext.embeddings.depth.STATISTICS`.
-        counts: memory to count in, `(2, candidates at once)`, wide enough for half the sentences of a document.
-        found: the result.
+    Sentences are `(n_sentences, directions)`; `ends` `(n_documents + 1,)` has 0 and where each document ends; `order`
+    the candidates, sorted on each direction, `(directions, blocks, block width)`; `ranks` `(directions, m)` how many
+    lie below each; `which` a place in `STATISTICS`; `counts` `(2, candidates at once)` holds half the sentences of a
+    document.
     """
     directions, m = ranks.shape
     _, blocks, wide = order.shape
@@ -138,10 +134,8 @@ class ProjectedCandidates:
     def __post_init__(self) -> None:
         values = np.asarray(self.projections, np.float32)
         if values.ndim != 2 or not 0 < len(values) <= _MOST or values.shape[1] < 1 or not np.isfinite(values).all():
-            raise ConfigError(
-                f"Expected finite projections of 1 to {_MOST} candidates on 1 direction or more, found shape "
-                f"{values.shape}."
-            )
+            wanted = f"1 to {_MOST} candidates on 1 direction or more"
+            raise ConfigError(f"Expected finite projections of {wanted}, found shape {values.shape}.")
         m, directions = values.shape
         order = np.sort(values, axis=0).T
         ranks = np.stack([np.searchsorted(row, column) for row, column in zip(order, values.T, strict=True)])
@@ -155,10 +149,8 @@ class ProjectedCandidates:
     def depths(self, sentences: Singles, sizes: Sequence[int], statistic: Statistic, *, threads: int = 1) -> Integers:
         """The depth of every candidate in every document, `(n_documents, n_candidates)`, whatever the threads.
 
-        The projections of all `sentences` stand document after document, `(n_sentences, n_directions)`; `sizes` are
-        those of the documents. In a document of fewer than two every depth is 0.
-
-        ConfigError: shapes or sizes do not fit, or a number is not finite.
+        Projections of all `sentences` `(n_sentences, n_directions)` stand document after document, of these `sizes`;
+        below two every depth is 0. ConfigError: shapes or sizes do not fit, or a number is not finite.
         """
         if statistic not in STATISTICS:
             raise ConfigError(f"Expected statistic={statistic!r} to be one of {', '.join(STATISTICS)}.")

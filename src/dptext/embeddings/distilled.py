@@ -1,15 +1,12 @@
 """A sentence encoder distilled into one vector a word, which reads a text as a bag of words. It needs no torch.
 
-The pupil is linear in the tf-idf of a text's words (distillation: Hinton, Vinyals and Dean 2015). It needs no training
-loop, and does not see the order of words. There are two ways to its vectors:
+The pupil is linear in the tf-idf of a text's words (distillation: Hinton, Vinyals and Dean 2015); it does not see their
+order. `distil` solves one ridge regression, from tf-idf to what the teacher says of public texts. `distil_with_words`
+also asks the teacher about each word alone (static vectors, as Model2Vec has: Tulkens and van Dongen 2024), so that the
+pupil knows words that no public text has.
 
-* `distil` solves one ridge regression, from tf-idf to what the teacher says of public texts.
-* `distil_with_words` also asks the teacher about each word alone (static vectors, as Model2Vec has: Tulkens
-  and van Dongen 2024). One regression maps the mean of these vectors to the teacher's of the
-  text; another corrects frequent words. So the pupil knows words that no public text has.
-
-Teacher and pupil learn from public text only. A row is computed from its own words alone, by sums in the order of the
-vocabulary. So the other texts of a batch do not change it, not even in the last bit.
+A row is computed from its own words alone, by sums in the order of the vocabulary: the other texts of a batch do not
+change it, not even in the last bit.
 """
 
 import hashlib
@@ -26,8 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dptext.embeddings.embedder import Embedder
-from dptext.embeddings.encoder_files import PACKAGE
+from dptext.embeddings.embedder import PACKAGE, Embedder
 from dptext.embeddings.npy import read_array, save_pool
 from dptext.errors import ConfigError, needing
 from dptext.text.inputs import parse_json, reading_saved
@@ -46,12 +42,9 @@ _FILES = "distilled"
 class DistilledEncoder:
     """Texts to unit vectors; an `Embedder`. A text without any known word has the direction of `offset`.
 
-    Attributes:
-        rarity: inverse document frequency of each word, `(len(words),)`.
-        weights: coefficients of the regression, a row for each word, `(len(words), dim)`, float32.
-        offset: the intercept of the regression, `(dim,)`, float32.
-        max_tokens: words of a text that are read at most.
-        teacher: name of the sentence encoder.
+    Words have a `rarity` (inverse document frequency) `(len(words),)` and `weights` `(len(words), dim)`, the
+    coefficients of a regression whose intercept is `offset` `(dim,)`, all in float32; `max_tokens` words of a text are
+    read.
     """
 
     words: tuple[str, ...]
@@ -98,14 +91,8 @@ class DistilledEncoder:
     def save(self, folder: Path) -> None:
         """Write words and weights into an existing folder without these files, for their owner alone to read."""
         half = self.weights.astype(np.float16)
-        described = {
-            "words": self.words,
-            "rarity": self.rarity.tolist(),
-            "offset": self.offset.tolist(),
-            "max_tokens": self.max_tokens,
-            "teacher": self.teacher,
-            "digest": self.digest,
-        }
+        described = {"words": self.words, "rarity": self.rarity.tolist(), "offset": self.offset.tolist()}
+        described |= {"max_tokens": self.max_tokens, "teacher": self.teacher, "digest": self.digest}
         save_pool(folder, _FILES, described, half if (half == self.weights).all() else self.weights)
 
 
@@ -138,12 +125,11 @@ def distil(teacher: Embedder, texts: Sequence[str], *, max_tokens: int, min_coun
 def distil_with_words(
     teacher: Embedder, texts: Sequence[str], wanted: Floats | None = None, *, common: Iterable[str] = ()
 ) -> DistilledEncoder:
-    """The pupil of the teacher on these public texts, on each word of theirs alone, and on common words.
+    """The pupil of the teacher on these public texts, on each word of theirs alone, and on `common` words.
 
-    What the teacher says of words, weighed by their rarity, is mapped to `wanted` by a regression: unit vectors of the
-    texts `(n_texts, dim)`, by default the teacher's. The `MAX_WORDS` most frequent words are then corrected by what
-    that leaves. The weights are rounded to float16, as they are saved. The words of `common` are known although no text
-    may have them. ConfigError where there are no texts.
+    What the teacher says of words, weighed by their rarity, is mapped by a regression to `wanted`, unit vectors
+    `(n_texts, dim)`, by default the teacher's. The `MAX_WORDS` most frequent words are then corrected by what that
+    leaves. Weights are rounded to float16, as they are saved. ConfigError where there are no texts.
     """
     counts = _texts_with(texts, _MAX_TOKENS)
     words = tuple(dict.fromkeys([*_ranked(counts), *common]))
@@ -200,10 +186,7 @@ def _ridge(rows: Floats | sparse.csr_array, wanted: Floats) -> tuple[Floats, Flo
 
 
 def bags(read: Sequence[Sequence[str]], index: Mapping[str, int], weights: Floats | Singles) -> sparse.csr_array:
-    """Rows of length 1 `(n_texts, n_words)` of the words of texts; zero where no word is known.
-
-    `index` is the column of each word that is known; `weights` are of one occurrence of each, `(n_words,)`.
-    """
+    """Unit rows `(n_texts, n_words)`, or zero, of words that have a column in `index`, by `weights` `(n_words,)`."""
     columns = np.fromiter(map(index.get, chain.from_iterable(read), repeat(-1)), np.int64)
     rows = np.repeat(np.arange(len(read)), [len(words) for words in read])
     known = columns >= 0

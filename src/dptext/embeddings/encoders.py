@@ -1,10 +1,8 @@
 """Encoders of texts, loaded by name; and vectors of public texts, kept while mechanisms are fitted to the same texts.
 
 A memory keeps vectors only while `learning` is open, and then everything that is embedded is public. It neither keeps
-nor looks up what a fitted mechanism reads later, which may be private.
-
-Only encoders whose vectors are a function of the text alone are remembered (`BertTexts`). Others may change in the last
-bits with the company of a text, and a memory would change the company.
+nor looks up what a fitted mechanism reads later, which may be private. Only encoders whose vectors are a function of
+the text alone are remembered (`BertTexts`): a memory changes the company of a text.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +14,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from dptext.embeddings import sentence_encoder
-from dptext.embeddings.encoder_files import MINILM
+from dptext.embeddings.embedder import MINILM
 from dptext.embeddings.sentence_encoder import BertTexts, Precision, SentenceEncoder
 from dptext.embeddings.vector_files import load_glove
 from dptext.embeddings.vectors import WordVectors
@@ -74,10 +72,9 @@ Encoder: TypeAlias = SentenceEncoder | WordMean
 
 
 def load_encoder(name: str = MINILM, *, device: str = "cpu", precision: Precision = "auto") -> Encoder:
-    """The encoder of this name, loaded anew unless `PublicVectors.learning` is open.
+    """The encoder of this name, loaded anew unless `PublicVectors.learning` is open; errors as `load_sentence_encoder`.
 
-    It is "glove" for the mean of 50,000 GloVe vectors; "sentence" for all-MiniLM-L6-v2; or what `load_sentence_encoder`
-    takes, with its errors. Device and precision are of a sentence encoder.
+    "glove" is the mean of 50,000 GloVe vectors, "sentence" all-MiniLM-L6-v2; device and precision are of others.
     """
     if name == "glove":
         return WordMean(load_glove())

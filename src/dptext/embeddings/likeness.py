@@ -24,10 +24,7 @@ _SENTENCES_AT_ONCE = 512
 
 
 def in_blocks(rows: Floats, work: Callable[[Floats], Floats]) -> Floats:
-    """Apply `work` to blocks of one public shape, filled up with zeros: no row's result depends on how many there are.
-
-    The rows are `(n, dim)`; `work` turns `(256, dim)` into `(256, other)`, row by row.
-    """
+    """Apply `work` to blocks `(256, dim)`, filled up with zeros: no row's result depends on how many rows there are."""
     padded = np.zeros((_ROWS, rows.shape[1]))
     parts = []
     for start in range(0, max(len(rows), 1), _ROWS):

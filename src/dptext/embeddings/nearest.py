@@ -1,8 +1,7 @@
 """Exact nearest words of a public vocabulary, in batches.
 
-``NearestWords.search`` is meant for vectors that already carry noise (Feyisetan et al. 2020, algorithm 1, line 3). It
-is given the noisy vector, never the word behind it. So it is post-processing: neither its result nor its running time
-tells more than the noisy vectors do.
+`NearestWords.search` is given vectors that carry noise (Feyisetan et al. 2020, algorithm 1, line 3), never the word
+behind them: neither its result nor its running time tells more than the noisy vectors do.
 """
 
 import contextlib
@@ -60,10 +59,8 @@ class NearestWords:
     score could be the best within the worst rounding is compared again in float64. In a large batch the product may
     stop after the first p principal axes of the vocabulary. Then |q_rest| |e_rest| is another coordinate, and scores
     are upper bounds (Cauchy-Schwarz). A few queries of the batch decide p; no result depends on it. With numba and
-    AVX-512, `nearest_kernel` makes the shortlist once so much was searched that loading it pays. No word changes.
-
-    The number of `threads` is None for one a processor that this process may use; ConfigError where it is no whole
-    number of at least 1.
+    AVX-512, `nearest_kernel` makes the shortlist once so much was searched that loading it pays. By default there are
+    as many `threads` as processors; ConfigError where the number is no whole one of at least 1.
     """
 
     vectors: WordVectors
@@ -109,17 +106,15 @@ class NearestWords:
         fill(self, _mean=mean, _axes=axes, _radius=radius, _cuts=cuts, _table=table)
 
     def search(self, queries: ArrayLike) -> Int32s:
-        """Return the position of the word nearest to each query, int32 of shape (n_queries,); the first of several.
+        """The position of the word nearest to each query, int32 of shape (n_queries,); the first of several.
 
-        Memory beyond the result does not grow with n_queries. ConfigError: the queries are not finite numbers of shape
-        (n_queries, dim), float32 or float64.
+        Memory beyond that does not grow. ConfigError: queries are not finite numbers (n_queries, dim), float32 or
+        float64.
         """
         points = np.asarray(queries)
         if points.dtype.kind not in "fiu" or points.ndim != 2 or points.shape[1] != self.vectors.dim:
-            raise ConfigError(
-                f"Expected queries to be numbers of shape (n_queries, {self.vectors.dim}), "
-                f"got {points.dtype} of shape {points.shape}."
-            )
+            wanted, found = f"(n_queries, {self.vectors.dim})", f"{points.dtype} of shape {points.shape}"
+            raise ConfigError(f"Expected queries to be numbers of shape {wanted}, got {found}.")
         nearest = np.empty(len(points), np.int32)
         look = self._screen(len(points)) or self._choose_cut(points)
         worth = max(1, len(points) * self._table.size // _WORTH_A_THREAD)

@@ -73,8 +73,8 @@ def read_pool(
 ) -> tuple[TextPool, dict[str, Any], NDArray[Any]]:
     """The texts that `save_pool` wrote, all of its JSON, and the vectors, one a text; `(n, 0)` without vectors.
 
-    The `labels` are the public set, empty where texts have none. OSError: a file cannot be read. ValueError, TypeError,
-    LookupError: texts, labels, the number k of the nearest or the vectors do not belong together.
+    The `labels` are the public set, or empty. OSError: a file cannot be read. ValueError, TypeError, LookupError:
+    texts, labels, the number k of the nearest or the vectors do not belong together.
     """
     described = json.loads((folder / f"{name}.json").read_bytes())
     found = TextPool(tuple(described["texts"]), tuple(described["labels"]))

@@ -1,11 +1,9 @@
 """Sentence encoders: all-MiniLM-L6-v2 from its package, and any sentence-transformers model that is on this machine.
 
-Nothing is downloaded or cached. A private embedding is only in the array that the caller asked for.
-
-On a processor, a BERT with mean pooling such as all-MiniLM-L6-v2 is computed by `dptext.embeddings.bert`, whose vectors
-are a function of the text alone; it needs no torch. All else is computed by torch in blocks, whose size may tell in the
-last bits (see `torch_network`). The vectors are rounded to multiples of 2^-10, which hides a difference of 1e-7, usual
-in float32, in all but a few texts of a hundred.
+Nothing is downloaded or cached; a private embedding is only in the caller's array. On a processor, a BERT with mean
+pooling is computed by `dptext.embeddings.bert`, whose vectors are a function of the text alone; it needs no torch. All
+else is computed by torch in blocks, whose size may tell in the last bits (see `torch_network`). Vectors are rounded to
+multiples of 2^-10, which hides a difference of 1e-7, usual in float32, in all but a few of a hundred.
 """
 
 import importlib.resources
@@ -17,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, get_
 
 import numpy as np
 
-from dptext.embeddings.encoder_files import MINILM, MINILM_NAMES, PACKAGE, WEIGHTS_SHA256, encoder_folder, files_digest
+from dptext.embeddings.embedder import MINILM, MINILM_NAMES, PACKAGE, WEIGHTS_SHA256, encoder_folder, files_digest
 from dptext.embeddings.processors import threads
 from dptext.embeddings.torch_network import TorchNetwork, load_torch_model, piece_limit, word_pieces
 from dptext.errors import ConfigError, needing
@@ -71,10 +69,8 @@ class BertTexts:
 class SentenceEncoder:
     """Texts to unit vectors `(n_texts, dim)`; an `Embedder`.
 
-    Attributes:
-        name: of the model, as in reports.
-        digest: sha256 of the weights; of several files, sha256 over their names and digests.
-        precision: of the matrix products, as they are computed on this machine.
+    The digest is sha256 of the weights, or over names and digests of several files. Products have the `precision` that
+    this machine computes in.
     """
 
     name: str
@@ -89,10 +85,8 @@ class SentenceEncoder:
     def embed(self, texts: Sequence[str], *, on_progress: Callable[[int], None] | None = None) -> Floats:
         """Unit vectors `(n_texts, dim)`, float64 on a grid of 2^-10; each distinct text is encoded once.
 
-        Args:
-            texts: beyond the model's own maximum (256 word pieces for all-MiniLM-L6-v2) they are cut. Half of a
-                surrogate pair, which UTF-8 cannot hold, is read as "?".
-            on_progress: called with the number of distinct texts done.
+        Beyond the model's own maximum (256 word pieces for all-MiniLM-L6-v2) texts are cut. Half of a surrogate pair,
+        which UTF-8 cannot hold, is read as "?". `on_progress` is told how many distinct texts are done.
         """
         distinct = sorted(set(texts), key=lambda text: (len(text), text))  # one order, whatever the hash seed
         position = {text: i for i, text in enumerate(distinct)}
@@ -111,20 +105,16 @@ def _after(start: int, on_progress: Callable[[int], None]) -> Callable[[int], No
 def load_sentence_encoder(name: str = MINILM, *, device: str = "cpu", precision: Precision = "auto") -> SentenceEncoder:
     """A sentence encoder that is on this machine; the network is never asked.
 
-    Args:
-        name: all-MiniLM-L6-v2 (Reimers and Gurevych 2019; Wang et al. 2020), which comes as a package and whose weights
-            are checked by sha256; or a folder that sentence-transformers saved; or the name of a model that it has
-            downloaded before, such as "all-mpnet-base-v2".
-        device: where it computes.
-        precision: of the matrix products. "auto" takes bfloat16 where the processor multiplies it (least cosine to
-            float32 above .999 on public sentences), else float32. "int8" is faster and less exact (mean cosine .998). A
-            processor that cannot multiply bfloat16 or int8 computes in float32; `SentenceEncoder.precision` says so.
+    The name is all-MiniLM-L6-v2 (Reimers and Gurevych 2019; Wang et al. 2020), which comes as a package and whose
+    weights are checked by sha256; or a folder that sentence-transformers saved; or a model that it has downloaded
+    before, such as "all-mpnet-base-v2". Of the matrix products, "auto" takes bfloat16 where the processor multiplies it
+    (least cosine to float32 above .999 on public sentences), else float32. "int8" is faster and less exact (mean cosine
+    .998). A processor that cannot multiply bfloat16 or int8 computes in float32; `SentenceEncoder.precision` says so.
 
-    Raises:
-        MissingExtraError: sentence-transformers, or the package with the weights, is not installed.
-        ConfigError: the model is not here, has other weights than it should or none in safetensors, needs code of its
-            own, or answers some fixed public sentences (in this precision, on this device) with too small a cosine to
-            what sentence-transformers computes; the device is not here; the model knows no int8.
+    MissingExtraError: sentence-transformers, or the package with the weights, is not installed. ConfigError: the model
+    is not here, has other weights than it should or none in safetensors, needs code of its own, or answers some fixed
+    public sentences (in this precision, on this device) with too small a cosine to what sentence-transformers computes;
+    the device is not here; the model knows no int8.
     """
     if precision not in get_args(Precision):
         raise ConfigError(f"Expected precision={precision!r} to be auto, float32, bfloat16 or int8.")

@@ -44,8 +44,7 @@ def has_word(texts: Iterable[str]) -> bool:
 def words_tfidf(**settings: Any) -> "TfidfVectorizer":
     """TF-IDF of words without regard to case, where a term counts with 1 + ln of how often it occurs.
 
-    A word is any run of letters, digits and underscores, of one character too. Other settings, such as `ngram_range`,
-    are those of scikit-learn's `TfidfVectorizer`.
+    A word is any run of letters, digits and underscores; settings such as `ngram_range` are those of `TfidfVectorizer`.
     """
     vectorizer = load_sklearn().feature_extraction.text.TfidfVectorizer
     return vectorizer(token_pattern=_WORD.pattern, sublinear_tf=True, **settings)
@@ -88,9 +87,9 @@ class TfidfSvd:
 
 
 def fit_tfidf_svd(public: Sequence[str], *, dim: int = TFIDF_DIM, seed: int = 0) -> TfidfSvd:
-    """TF-IDF of the words of public text, cut by a randomised singular value decomposition to `dim` at most.
+    """TF-IDF of public words, cut by a randomised singular value decomposition to `dim` at most.
 
-    ConfigError where there are fewer than 10 texts, or fewer than 3 words in at least two of them.
+    ConfigError: fewer than 10 texts, or fewer than 3 words in at least two of them.
     """
     _validate.count(dim=dim)
     if len(public) < _LEAST_TEXTS:

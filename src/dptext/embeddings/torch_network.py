@@ -34,13 +34,9 @@ _GPU_FACTOR = 32  # more rows a block: a GPU is idle otherwise
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Texts that are computed together.
+    """At most `n_rows` texts, by position, in rows of `length` pieces: no row of a `full` block has padding, else all.
 
-    Attributes:
-        texts: positions of at most `n_rows` texts; the rows after theirs are filled up.
-        length: word pieces of a row.
-        full: whether no row has padding; else each row has some. The libraries drop the attention mask of a block
-            without padding, and then compute in another way.
+    Without padding the libraries drop the attention mask, and then compute in another way.
     """
 
     texts: Positions
@@ -137,9 +133,8 @@ def load_torch_model(path: Path, *, device: str) -> "SentenceTransformer":
     require_device(device)
     with quiet():
         try:
-            return SentenceTransformer(
-                str(path), device=device, local_files_only=True, model_kwargs={"use_safetensors": True}
-            ).eval()
+            weights = {"use_safetensors": True}
+            return SentenceTransformer(str(path), device=device, local_files_only=True, model_kwargs=weights).eval()
         except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
             raise ConfigError(f"Cannot load the sentence encoder in {path}: {error}.") from error
 
@@ -150,10 +145,9 @@ def piece_limit(model: "SentenceTransformer") -> int:
 
 
 def word_pieces(model: "SentenceTransformer", texts: Sequence[str], *, limit: int) -> dict[str, list[list[int]]]:
-    """Word pieces and, where the model has them, their types, as `SentenceTransformer.encode` cuts texts, one at least.
+    """Word pieces and, if any, their types, as `SentenceTransformer.encode` cuts texts (one at least), `limit` at most.
 
-    The model's own prompt, if it has one, stands before each text. Half of a surrogate pair, which UTF-8 cannot hold,
-    is read as "?". At most `limit` pieces of a text are kept.
+    The model's own prompt, if any, stands first. Half of a surrogate pair, which UTF-8 cannot hold, is read as "?".
     """
     prompt = model.prompts.get(model.default_prompt_name or "") or ""
     readable = [(prompt + text).encode("utf-8", "replace").decode("utf-8") for text in texts]

@@ -67,10 +67,7 @@ def load_vectors(path: str | os.PathLike[str], n_words: int | None = None) -> Wo
 
 
 def load_word_vectors(source: str, n_words: int) -> WordVectors:
-    """The first words of "glove" (the package of the extra `[glove]`) or of a vector file.
-
-    ConfigError: If the file cannot be used. MissingExtraError: If the package is absent.
-    """
+    """The first words of "glove", else MissingExtraError, or of a vector file, else ConfigError."""
     return load_glove(n_words) if source == "glove" else load_vectors(source, n_words)
 
 
@@ -129,9 +126,7 @@ def _read_npy(path: Path, n_words: int | None) -> tuple[list[str], Singles]:
     words_path = path.with_suffix(".words.txt")
     array = map_array(path)
     if array.ndim != 2 or array.dtype.kind not in "fiu":
-        raise ConfigError(
-            f"Expected {path} to hold numbers of shape (n_words, dim), got {array.dtype} of shape {array.shape}."
-        )
+        raise ConfigError(f"Expected {path} to hold numbers (n_words, dim), got {array.dtype} of shape {array.shape}.")
     if not words_path.exists():
         raise ConfigError(f"Expected the words of {path} in {words_path}, one a line; there is no such file.")
     known: dict[str, int] = {}
@@ -154,10 +149,7 @@ def save_word_vectors(vectors: WordVectors, folder: Path) -> None:
 
 
 def load_saved_word_vectors(folder: Path, n_words: int) -> WordVectors:
-    """Read what ``save_word_vectors`` wrote; nothing else is needed.
-
-    ConfigError: a file is absent, truncated or edited, or the number of words is another.
-    """
+    """What `save_word_vectors` wrote; ConfigError: a file is absent or edited, or the number of words is another."""
     path = folder / _WORDS_FILE
     with reading_saved(f"the words {path}"):
         head = parse_json(path.read_bytes())

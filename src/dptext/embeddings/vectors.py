@@ -81,10 +81,10 @@ class WordVectors:
         return np.fromiter(lowered, np.int32, len(tokens))
 
     def diameter_bound(self) -> float:
-        """Return a number at least as large as any Euclidean distance between two of the vectors.
+        """The largest distance of two of the vectors, rounded up by about 1e-5 of itself.
 
-        It is the largest distance, rounded up by about 1e-5 of itself. Only words far from the mean are compared. Where
-        they are more than 60,000, the bound is twice the largest distance from the mean.
+        Only words far from the mean are compared; where these are more than 60,000, it is twice the largest distance
+        from it.
         """
         centred = self.vectors - self.vectors.mean(axis=0, dtype=np.float64)
         norms = np.sqrt(np.einsum("ij,ij->i", centred, centred))
@@ -111,16 +111,11 @@ class WordVectors:
 
 
 def as_vectors(vectors: ArrayLike, name: str) -> Singles:
-    """A read-only float32 copy of a matrix of shape (n_words, dim); `name` is for errors.
-
-    ConfigError: it has another shape or kind, or a number is not finite in float32.
-    """
+    """A read-only float32 copy `(n_words, dim)`, finite, else ConfigError, which calls it `name`."""
     given = np.asarray(vectors)
     if given.dtype.kind not in "fiu" or given.ndim != 2 or given.shape[1] < 1:
-        raise ConfigError(
-            f"Expected vectors of {name!r} to be numbers of shape (n_words, dim), "
-            f"got {given.dtype} of shape {given.shape}."
-        )
+        found = f"{given.dtype} of shape {given.shape}"
+        raise ConfigError(f"Expected vectors of {name!r} to be numbers of shape (n_words, dim), got {found}.")
     with np.errstate(over="ignore"):  # what does not fit float32 is refused below
         array = np.array(given, np.float32, order="C", copy=True)
     finite = np.isfinite(array).all(axis=1)
@@ -140,10 +135,9 @@ def word_problem(word: object, known: dict[str, int]) -> str:
 
 
 def relative_error(dim: int) -> float:
-    """Return a bound on the float32 error of a product of dim + 1 coordinates, relative to the sum of absolute terms.
+    """A bound on the float32 error of a product of dim + 1 coordinates, relative to the sum of absolute terms.
 
-    Rounding both factors and summing in any order costs at most (dim + 4) units of 2^-24 (Higham 2002, section 3.1);
-    twice that is taken.
+    Rounding factors and sums costs at most (dim + 4) units of 2^-24 (Higham 2002, section 3.1); twice that is taken.
     """
     return (dim + 4) * _FLOAT32_EPS
 

@@ -1,8 +1,7 @@
 """A Llama computed on this processor's vectors: no padding, and a text's logits are a function of the text alone.
 
-Linear layers, norms and activations treat each row alone, attention each text (see `dptext.embeddings.bert`). So what
-is read beside a text moves no bit of its logits, and neither does reading it in parts: prompts that begin alike are
-read once.
+Rows and texts are treated alone (see `dptext.embeddings.bert`). So what is read beside a text moves no bit of its
+logits, nor does reading it in parts: prompts that begin alike are read once.
 """
 
 from __future__ import annotations
@@ -38,15 +37,10 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Llama:
-    """A network of the Llama family.
+    """A network of the Llama family, which reads `longest` tokens at most.
 
-    Attributes:
-        words: vectors of the tokens, `(vocabulary, dim)`.
-        gain: of the last norm.
-        head: from the last layer to logits.
-        kv_heads: heads of keys and values, which the `heads` of queries share.
-        theta: base of the rotations.
-        longest: tokens of a text at most.
+    Its tokens have vectors `words` `(vocabulary, dim)`; the last norm has a `gain`, and `head` leads to logits. The
+    `heads` of queries share `kv_heads` of keys and values; `theta` is the base of the rotations.
     """
 
     words: Singles
@@ -173,10 +167,8 @@ def _room(n: int, width: int) -> Singles:
 
 def supported(config: Mapping[str, Any]) -> bool:
     """Whether `Llama` computes a model with this `config`."""
-    dim, wide, heads, kv_heads = (
-        int(config.get(name) or 0)
-        for name in ("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads")
-    )
+    sizes = ("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads")
+    dim, wide, heads, kv_heads = (int(config.get(name) or 0) for name in sizes)
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     return (
         config.get("model_type") == "llama"

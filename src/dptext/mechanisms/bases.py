@@ -132,10 +132,9 @@ class Untrained(Generic[Mechanism_co]):
         """The mechanism."""
 
     def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> Mechanism_co:
-        """The mechanism; public records and a seed are not needed.
+        """The mechanism; neither public records nor a seed are needed.
 
-        ConfigError: a model that the settings name is not here, or does not suit them. MissingExtraError: its package
-        is absent.
+        ConfigError: a model that is named is not here, or does not suit. MissingExtraError: its package is absent.
         """
         return self._fitted()
 
@@ -258,10 +257,7 @@ def texts_in_play(choice: object, of: int) -> Remarks:
     found = choice.in_play() if isinstance(choice, EnvelopeResponse) else of
     said = f"In play: {found:,} of {of:,} public texts carry 99% of what is chosen whatever a record says."
     if found == 1:
-        said += (
-            " That is the same text for nearly every record. Raise epsilon; where the label is all you need, take "
-            "label_only."
-        )
+        said += " That is the same text for nearly every record. Raise epsilon; for a label alone take label_only."
     return Remarks(said, {"texts_in_play": found})
 
 

@@ -50,10 +50,7 @@ class Registry(Mapping[str, type[Spec]]):
         self.loaded: dict[str, type[Spec]] = {}
 
     def __getitem__(self, kind: str) -> type[Spec]:
-        """The class of the spec; KeyError where no mechanism of this kind is installed.
-
-        ConfigError names the packages where two bring this kind, or the one that does cannot be used.
-        """
+        """The class of the spec, else KeyError; ConfigError: two packages bring it, or its package is unusable."""
         if kind not in self.loaded:
             if kind in OURS:
                 self.loaded[kind] = EntryPoint(kind, f"{GROUP}.{OURS[kind]}", GROUP).load()
@@ -71,10 +68,7 @@ class Registry(Mapping[str, type[Spec]]):
         return kind in OURS or kind in self._theirs
 
     def usable(self, say: Callable[[str], None] = lambda _: None) -> dict[str, type[Spec]]:
-        """All specs that can be used. One broken package is left out, and does not hide the mechanisms of others.
-
-        For each kind that is left out, `say` is told what is wrong with its package.
-        """
+        """All specs that can be used; `say` is told what is wrong with the package of each kind that is left out."""
         found = {}
         for kind in self:
             try:
@@ -107,15 +101,12 @@ def _loaded(points: list[EntryPoint]) -> type[Spec]:
         ) from error
     kinds = [each.default for each in fields(found) if each.name == "kind"] if is_dataclass(found) else []
     if not isinstance(found, type) or kinds != [point.name]:
-        raise ConfigError(
-            f"Expected {point.value!r} of the package {packages} to be a spec: a dataclass whose field `kind` is "
-            f"{point.name!r}."
-        )
+        wanted = f"to be a spec: a dataclass whose field `kind` is {point.name!r}"
+        raise ConfigError(f"Expected {point.value!r} of the package {packages} {wanted}.")
     offered = {**vars(Promise), **vars(Spec)}
     if missing := [name for name in offered if not name.startswith("_") and not hasattr(found, name)]:
-        raise ConfigError(
-            f"Expected {point.value!r} of the package {packages} to be a spec: it has no {', '.join(missing)}."
-        )
+        lacks = ", ".join(missing)
+        raise ConfigError(f"Expected {point.value!r} of the package {packages} to be a spec: it has no {lacks}.")
     return found
 
 

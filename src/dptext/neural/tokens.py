@@ -21,10 +21,7 @@ _SPECIAL = 4
 
 
 def batches(rows: Integers, lengths: Integers, size: int, source: np.random.Generator) -> list[Integers]:
-    """Batches of these rows in random order, each of like `lengths`, which are of all rows.
-
-    They are sorted within windows of 16 batches: there is little padding, and a text has other neighbours each time.
-    """
+    """Batches of rows in random order, each of like `lengths` (of all rows): sorted within windows of 16 batches."""
     shuffled = source.permutation(rows)
     shuffled = shuffled[np.lexsort((lengths[shuffled], np.arange(len(shuffled)) // (16 * size)))]
     found = [shuffled[start : start + size] for start in range(0, len(shuffled), size)]
@@ -39,10 +36,7 @@ def require_converging(loss: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """A public vocabulary: four special tokens, one token for each label (the `@Label` of the paper), then words.
-
-    The words stand most frequent first, `max_tokens` of a text are written or read at most.
-    """
+    """Four special tokens, one for each label (the paper's `@Label`), then words, frequent ones first, all public."""
 
     words: tuple[str, ...]
     labels: tuple[str, ...]
@@ -76,10 +70,7 @@ class Tokens:
         return np.asarray([-1 if label is None else index.get(label, -1) for label in labels], np.int64)
 
     def sequences(self, records: Sequence[Record]) -> Integers:
-        """What a decoder is trained to write, `(n, length)`: label, words, end, padding.
-
-        A missing label, an unknown label and an unknown word all have the token UNKNOWN.
-        """
+        """What a decoder writes, `(n, length)`: label, words (UNKNOWN for a missing or unknown one), end, padding."""
         found = np.full((len(records), self.length), PAD, np.int64)
         offset = int(bool(self.labels))
         if self.labels:

@@ -27,19 +27,9 @@ from dptext.privacy.guarantee import RECORD_COUNT, Basis, Guarantee, Relation, T
 from dptext.privacy.names import COMPARED
 
 __all__ = [
-    "Bound",
-    "add",
-    "bounded_metric",
-    "calibrate",
-    "compose",
-    "epsilon",
-    "for_author",
-    "guarantee",
-    "lift",
-    "quick_epsilon",
-    "repeat",
-    "slack",
-]
+    "Bound", "add", "bounded_metric", "calibrate", "compose", "epsilon", "for_author", "guarantee", "lift",
+    "quick_epsilon", "repeat", "slack",
+]  # fmt: skip
 
 
 AnyEvent = TypeVar("AnyEvent", bound=Event)
@@ -97,9 +87,7 @@ def calibrate(
     while cost(high) <= epsilon:
         low, high = high, high * 2
         if high > 2.0**60:
-            raise ConfigError(
-                f"Expected epsilon={epsilon!r} to bind: {type(event).__name__} costs less at any strength."
-            )
+            raise ConfigError(f"Expected epsilon={epsilon!r} to bind: {type(event).__name__} always costs less.")
     if costly:
         from scipy.optimize import brentq  # noqa: PLC0415 (slow to load)
 
@@ -162,11 +150,8 @@ def for_author(document: Guarantee, *, max_per_author: int) -> Guarantee:
     # Authors may have different numbers of records, and nothing here hides the total.
     enforced = f"no author has more than {max_per_author} records (enforced; names are {COMPARED})"
     author = replace(document.revealing(RECORD_COUNT), unit=Unit.AUTHOR, assumptions=(*document.assumptions, enforced))
-    return restated(
-        author,
-        epsilon=sum_up([(document.epsilon, max_per_author)]),
-        delta=min(1.0, sum_up([(document.delta, max_per_author)])),
-    )
+    whole, left = (sum_up([(part, max_per_author)]) for part in (document.epsilon, document.delta))
+    return restated(author, epsilon=whole, delta=min(1.0, left))
 
 
 def _group(event: Event, parts: int) -> Event:

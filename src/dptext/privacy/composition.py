@@ -67,9 +67,8 @@ def compose(events: Iterable[Event]) -> tuple[Event, ...]:
         run = _SETTINGS[type(event)](event)
         first.setdefault(run, event)
         counts[run] = counts.get(run, 0) + event.count
-    return tuple(
-        event if event.count == counts[run] else replace(event, count=counts[run]) for run, event in first.items()
-    )
+    summed = ((event, counts[run]) for run, event in first.items())
+    return tuple(event if event.count == count else replace(event, count=count) for event, count in summed)
 
 
 def repeat(events: Iterable[Event], times: int) -> tuple[Event, ...]:
@@ -221,9 +220,8 @@ def _noise_epsilon(noisy: Sequence[Event], delta: float, relation: Relation) -> 
         if not zcdp:
             return mixed_epsilon(mixable, delta, relation)
         rho = curves.sum_up((e.rho, e.count) for e in zcdp)
-        return curves.sum_up(
-            [(mixed_epsilon(mixable, delta / 2, relation), 1), (curves.zcdp_epsilon(rho, delta / 2), 1)]
-        )
+        halves = mixed_epsilon(mixable, delta / 2, relation), curves.zcdp_epsilon(rho, delta / 2)
+        return curves.sum_up((half, 1) for half in halves)
     rho = curves.sum_up((_zcdp_rho(e) or 0.0, e.count) for e in noisy)
     precision = curves.sum_up((inverse_square(e.noise_multiplier), e.count) for e in mixable)
     return _unsampled_epsilon(rho, delta, None if zcdp else precision)

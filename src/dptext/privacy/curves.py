@@ -163,10 +163,7 @@ def top_k_probabilities(event: TopKEvent) -> tuple[float, float, float]:
 
 @dataclass(frozen=True, slots=True)
 class _NetLosses:
-    """The distribution of (runs with loss +epsilon) - (runs with loss -epsilon), from the `lowest` number on.
-
-    `missing` is at least the probability of all that `mass` leaves out.
-    """
+    """(Runs with loss +epsilon) - (runs with loss -epsilon), from `lowest` on; `missing` bounds what `mass` lacks."""
 
     lowest: int
     mass: Floats

@@ -171,18 +171,12 @@ class Guarantee:
     def from_dict(cls, data: Mapping[str, Json]) -> "Guarantee":
         """The guarantee that `to_dict` wrote; ConfigError where a field is missing, unknown or out of range."""
         try:
-            return cls(
-                epsilon=math.inf if data["epsilon"] == "inf" else _number(data["epsilon"]),
-                delta=_number(data["delta"]),
-                unit=Unit(_text(data["unit"])),
-                relation=Relation(_text(data["relation"])),
-                metric=None if data["metric"] is None else _text(data["metric"]),
-                trust=Trust(_text(data["trust"])),
-                basis=Basis(_text(data["basis"])),
-                assumptions=_texts(data["assumptions"]),
-                reveals=_texts(data["reveals"]),
-                reason=_text(data["reason"]),
-            )
+            epsilon = math.inf if data["epsilon"] == "inf" else _number(data["epsilon"])
+            unit, relation = Unit(_text(data["unit"])), Relation(_text(data["relation"]))
+            metric = None if data["metric"] is None else _text(data["metric"])
+            trust, basis = Trust(_text(data["trust"])), Basis(_text(data["basis"]))
+            terms = _texts(data["assumptions"]), _texts(data["reveals"]), _text(data["reason"])
+            return cls(epsilon, _number(data["delta"]), unit, relation, metric, trust, basis, *terms)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             if isinstance(error, ConfigError):
                 raise

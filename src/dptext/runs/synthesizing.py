@@ -28,8 +28,7 @@ from dptext.runs.results import IN_MEMORY
 from dptext.runs.specs import synthesis_from_settings
 from dptext.runs.streaming import BATCH_SIZE, guarantees, split
 from dptext.sampling.source import Randomness, secure
-from dptext.synthesis.page import topics_page
-from dptext.synthesis.report import Topics
+from dptext.synthesis.report import Topics, topics_page
 from dptext.synthesis.space import Corpus
 from dptext.synthesis.spec import Fitted, SynthesisSpec
 from dptext.text.batches import Batch

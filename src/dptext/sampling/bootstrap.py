@@ -43,29 +43,24 @@ def bootstrap_mean(values: Floats, *, seed: int, confidence: float = 0.95) -> Es
 
 
 def _bootstrap(
-    values: NDArray[T],
-    statistics: Callable[[NDArray[T]], ArrayLike],
-    source: Randomness,
-    resamples: int,
-    confidence: float,
+    values: NDArray[T], found: Callable[[NDArray[T]], ArrayLike], source: Randomness, resamples: int, confidence: float
 ) -> Estimate:
     """`bootstrap` for a statistic of many samples at once: of `(samples, n, ...)` comes `(samples,)`."""
     _validate.count(resamples=resamples)
     alpha = bonferroni(confidence, 2)
     rank = math.floor(alpha * (resamples + 1))
     if rank < 1:
-        raise ConfigError(
-            f"Expected resamples={resamples!r} >= {math.ceil(1 / alpha) - 1} for confidence={confidence!r}."
-        )
+        least = math.ceil(1 / alpha) - 1
+        raise ConfigError(f"Expected resamples={resamples!r} >= {least} for confidence={confidence!r}.")
     n = values.shape[0] if values.ndim else 0
     if n == 0:
         raise ConfigError(f"Expected values of shape {values.shape} to have at least one row.")
-    value = float(np.asarray(statistics(values[None]))[0])
+    value = float(np.asarray(found(values[None]))[0])
     drawn = np.empty(resamples)
     together = max(1, _TOGETHER // n)  # all at once, resamples x n row numbers would not fit in memory
     for start in range(0, resamples, together):
         part = drawn[start : start + together]
-        part[:] = statistics(values[uniform_below(n, part.size * n, source).reshape(part.size, n)])
+        part[:] = found(values[uniform_below(n, part.size * n, source).reshape(part.size, n)])
     if math.isnan(value) or np.isnan(drawn).any():
         raise ConfigError("Expected the statistic to be a number for every resample, found NaN.")
     drawn.sort()

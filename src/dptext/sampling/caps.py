@@ -128,8 +128,8 @@ def angles(half: Floats, w: Floats, inside: Booleans, cap: Cap, dim: int) -> tup
 def _beta_quantile(a: float, b: float, share: Floats) -> Floats:
     """The x with I_x(a, b) = share, as accurate as the forward function.
 
-    scipy's inverse is off by up to 1e-8 of the share for some shapes of thousands, and grossly for a few. So it is
-    only the start of Newton steps. What these do not settle is bisected.
+    scipy's inverse, off by up to 1e-8 of the share for shapes of thousands and grossly for a few, only starts Newton
+    steps. What these do not settle is bisected.
     """
     x = np.clip(np.nan_to_num(betaincinv(a, b, share), nan=0.5), 1e-300, 1.0)
     constant = float(betaln(a, b))

@@ -36,10 +36,7 @@ def finite(vectors: Vectors, dim: int) -> Floats:
 
 
 def clip(vectors: Vectors, clip_norm: float, *, norm: Norm = Norm.L2) -> Floats:
-    """Each row scaled down to norm `clip_norm` where it is longer; rows that are not finite become zero.
-
-    The result's norm never exceeds `clip_norm`, float rounding included.
-    """
+    """Rows scaled down to norm `clip_norm` at most, rounding included; rows that are not finite become zero."""
     _validate.within(1e-100, 1e100, clip_norm=clip_norm)
     values = finite(vectors, vectors.shape[-1])
     with np.errstate(over="ignore"):  # an infinite length clips to zero

@@ -69,11 +69,6 @@ class EnvelopeResponse:
         total = min(max(math.floor(scale), sum(least.tolist())), sum(within.tolist()))
         return cls(epsilon, least, total)
 
-    @classmethod
-    def top_k(cls, k: int, size: int, *, epsilon: float) -> Self:
-        """Top-k randomized response (MATHS 1.4): equal least weights, of which k are raised."""
-        return cls.of(_of_top_k(k, size, epsilon), epsilon=epsilon)
-
     @staticmethod
     def _most(least: Integers, epsilon: float, total: int) -> Integers:
         # Less 2^-48: more than a float's rounding of the weight, of e^epsilon and of their product.
@@ -152,11 +147,12 @@ def tuned_response(scores: Int16s, own: Booleans, *, epsilon: float, seed: int) 
 
 def _mixtures(gains: Floats, own: Booleans, scores: Int16s, epsilon: float, rounds: int) -> list[Floats]:
     k, size = best_number(scores.copy(), gains.copy(), own, epsilon), gains.shape[1]
-    best, equal = best_envelope(gains, epsilon=epsilon, rounds=rounds), _of_top_k(k, size, epsilon)
+    best, equal = best_envelope(gains, epsilon=epsilon, rounds=rounds), top_k_envelope(k, size, epsilon=epsilon)
     return [(1 - share) * best + share * equal for share in _MIXTURES]
 
 
-def _of_top_k(k: int, size: int, epsilon: float) -> Floats:
+def top_k_envelope(k: int, size: int, *, epsilon: float) -> Floats:
+    """Of top-k randomized response (MATHS 1.4): equal least chances `(size,)`, of which k are raised."""
     return np.full(size, 1 / (k * _ratio(epsilon) + size - k))
 
 

@@ -37,26 +37,7 @@ from dptext.sampling.float_noise import (
 from dptext.sampling.grid_noise import GridGaussian, GridLaplace, coordinate_laplace
 
 __all__ = [
-    "ETA",
-    "Gaussian",
-    "GridGaussian",
-    "GridLaplace",
-    "L2Laplace",
-    "MetricNoise",
-    "Norm",
-    "Vectors",
-    "analytic_multiplier",
-    "clip",
-    "coordinate_laplace",
-    "directions",
-    "finite",
-    "gaussian_log_density",
-    "normals",
-    "paired",
-    "radial_laplace",
-    "radial_log_density",
-    "rounded",
-    "sensitivity",
-    "slack",
-    "unit",
-]
+    "ETA", "Gaussian", "GridGaussian", "GridLaplace", "L2Laplace", "MetricNoise", "Norm", "Vectors",
+    "analytic_multiplier", "clip", "coordinate_laplace", "directions", "finite", "gaussian_log_density", "normals",
+    "paired", "radial_laplace", "radial_log_density", "rounded", "sensitivity", "slack", "unit",
+]  # fmt: skip

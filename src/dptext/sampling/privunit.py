@@ -111,9 +111,8 @@ class PrivUnit(_OnSphere):
         for start in range(0, len(points), step):
             rows = slice(start, start + step)
             heights, weights, width = heights_of(points[rows], self.grid)
-            share = share_inside(
-                points[rows], inner[rows], self.cap, grid=self.grid, lift=last[rows], heights=heights, width=width
-            )
+            seen = (points[rows], inner[rows], self.cap)
+            share = share_inside(*seen, grid=self.grid, lift=last[rows], heights=heights, width=width)
             result[rows] = log_density_given((weights * share).sum(axis=1), self.cap)
         return result
 

@@ -16,18 +16,6 @@ from dptext.sampling.discrete import (
 from dptext.sampling.source import Randomness, secure, seeded
 
 __all__ = [
-    "LIMBS",
-    "LIMB_BITS",
-    "Randomness",
-    "bernoulli_exp",
-    "bernoulli_exp_minus",
-    "discrete_gaussian",
-    "discrete_laplace",
-    "secure",
-    "seeded",
-    "uniform_below",
-    "uniform_open",
-    "weighted_choice",
-    "wide_bernoulli",
-    "wide_choice",
-]
+    "LIMBS", "LIMB_BITS", "Randomness", "bernoulli_exp", "bernoulli_exp_minus", "discrete_gaussian", "discrete_laplace",
+    "secure", "seeded", "uniform_below", "uniform_open", "weighted_choice", "wide_bernoulli", "wide_choice",
+]  # fmt: skip

@@ -31,13 +31,6 @@ from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.sampling.weights import ROUNDING_LOSS, require_finite
 
 __all__ = [
-    "LEAST_DISTANCE",
-    "ROUNDING_LOSS",
-    "ClippedExponential",
-    "Exponential",
-    "PermuteAndFlip",
-    "TopKRandomizedResponse",
-    "TruncatedExponential",
-    "TwoSet",
-    "require_finite",
-]
+    "LEAST_DISTANCE", "ROUNDING_LOSS", "ClippedExponential", "Exponential", "PermuteAndFlip", "TopKRandomizedResponse",
+    "TruncatedExponential", "TwoSet", "require_finite",
+]  # fmt: skip

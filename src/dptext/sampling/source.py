@@ -85,9 +85,8 @@ class Randomness:
             if 8 * size >= _BUFFER_BYTES:
                 return self._keystream(8 * size)
             if self._left < size:
-                self._buffer = np.concatenate(
-                    [self._buffer[len(self._buffer) - self._left :], self._keystream(_BUFFER_BYTES)]
-                )
+                rest = self._buffer[len(self._buffer) - self._left :]
+                self._buffer = np.concatenate([rest, self._keystream(_BUFFER_BYTES)])
                 self._left = len(self._buffer)
             start = len(self._buffer) - self._left
             self._left -= size
@@ -108,10 +107,7 @@ class Randomness:
         return np.concatenate([draw(s, int(n)) for s, n in zip(streams, sizes, strict=True)] or [draw(self, 0)])
 
     def each(self, first: int, n: int) -> list[tuple[Randomness, int]]:
-        """Streams of `n` records of a batch from the `first` on, and how many of them each serves, in order.
-
-        Secure: one for all. Seeded: one a record.
-        """
+        """Streams of `n` records from the `first` on, each with how many it serves: all if secure, one if seeded."""
         return [(self, n)] if self._seed is None else [(self._record(i), 1) for i in range(first, first + n)]
 
     def blocks(self, sizes: Sequence[int], limit: int) -> Iterator[tuple[Randomness, int]]:

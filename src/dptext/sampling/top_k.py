@@ -111,8 +111,8 @@ def agreement(pool: Sequence[str | None], labels: Sequence[str | None]) -> Boole
 def best_number(scores: Int16s, gains: Floats, own: Booleans, epsilon: float) -> int:
     """The k of top-k randomized response that gains most on public texts.
 
-    The k nearest of each text are chosen by the scores `(n, m)`, which are overwritten where `own`: members of the pool
-    that do not count for a text. `gains` `(n, m)` is what each member is worth to each text.
+    The nearest are chosen by scores `(n, m)`; members of the pool that are a text's `own` do not count, and are
+    overwritten. `gains` `(n, m)` is what each is worth to each text.
     """
     size = int(scores.shape[1])
     scores[own], gains[own] = np.iinfo(np.int16).min, 0.0

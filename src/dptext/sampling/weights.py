@@ -27,10 +27,7 @@ _OPTIONS_AT_ONCE = 1 << 17  # bounds the memory of the wide integers, some 900 b
 
 
 def checked(scores: Rankable, size: int | None = None) -> Floats:
-    """The scores in float64, of any size that floats can weigh.
-
-    ConfigError unless they are `(rows, options)`, for `size` options. PrivacyError for NaN or infinity.
-    """
+    """Scores `(rows, options)` in float64, for `size` options, else ConfigError; PrivacyError for NaN or infinity."""
     if scores.ndim != 2 or scores.shape[1] < 1:
         raise ConfigError(f"Expected scores of shape (rows, options), found {scores.shape}.")
     if size is not None and scores.shape[1] != size:

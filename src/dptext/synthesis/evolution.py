@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final, Self, TypeAlias
 
 import numpy as np
 
@@ -43,53 +43,38 @@ class Kept:
         return writer.more(label, self.texts, n, randomness, chances=self.chances, varied=varied)
 
 
-def evolved(
-    writer: Writer,
-    space: PublicSpace,
-    spec: SynthesisSpec,
-    kept: Sequence[Kept],
-    mix: Floats,
-    corpus: Corpus,
-    randomness: Randomness,
-) -> list[Kept]:
+#: Those who vote: where they are points, by which settings, and their texts.
+Voters: TypeAlias = tuple[PublicSpace, SynthesisSpec, Corpus]
+
+
+def evolved(writer: Writer, voters: Voters, kept: Sequence[Kept], mix: Floats, randomness: Randomness) -> list[Kept]:
     """What has votes after all rounds, by label; before each, the writer fills up what is voted on.
 
     The last of `spec.shares` are those of the rounds. As many texts are voted on as can be told from noise; of each
     label in the noisy `mix`.
     """
+    space, spec, corpus = voters
+
+    def votes(people: Sequence[Kept], share: float) -> list[Floats]:
+        """Noisy votes for the texts of each label: every unit votes among those of its own."""
+        ends = np.cumsum([len(each.texts) for each in people])
+        starts = np.concatenate([[0], ends[:-1]])
+        points = [space.points(each.texts) if each.texts else np.empty((0, space.dim)) for each in people]
+        summed = PrivateSum(max(1, int(ends[-1])), spec.noise(share), by_author=spec.unit == "author")
+        for read in readings(corpus, space, spec.labels):
+            rows = np.array([i for i, label in enumerate(read.labels.tolist()) if people[label].texts], np.int64)
+            best = [np.square(points[read.labels[i]] - read.points[i]).sum(axis=1).argmin() for i in rows]
+            cells = (starts[read.labels[rows]] + np.array(best, np.int64))[:, None]
+            summed.add(cells, np.ones(cells.shape), [read.authors[i] for i in rows])
+        noisy = summed.release(randomness)
+        return [noisy[start:end] for start, end in zip(starts, ends, strict=True)]
+
     found = list(kept)
     for place, share in enumerate(spec.shares[1:]):
         sizes = np.maximum(apportioned(mix, most_voted_on(spec, share)), _FEWEST)
-        people = [
-            Kept.alike(each.grown(writer, label, n, randomness, varied=place > 0))
-            for label, (each, n) in enumerate(zip(found, sizes.tolist(), strict=True))
-        ]
-        votes = _votes(people, space, spec, share, corpus, randomness)
+        own = enumerate(zip(found, sizes.tolist(), strict=True))
+        grown = (each.grown(writer, label, n, randomness, varied=place > 0) for label, (each, n) in own)
+        people = [Kept.alike(texts) for texts in grown]
         least = LEAST_VOTES * spec.noise(share).scale
-        found = [each.voted(own, least) for each, own in zip(people, votes, strict=True)]
+        found = [each.voted(own, least) for each, own in zip(people, votes(people, share), strict=True)]
     return found
-
-
-def _votes(
-    people: Sequence[Kept],
-    space: PublicSpace,
-    spec: SynthesisSpec,
-    share: float,
-    corpus: Corpus,
-    randomness: Randomness,
-) -> list[Floats]:
-    """Noisy votes for the texts of each label: every unit votes among those of its own."""
-    ends = np.cumsum([len(each.texts) for each in people])
-    starts = np.concatenate([[0], ends[:-1]])
-    points = [space.points(each.texts) if each.texts else np.empty((0, space.dim)) for each in people]
-    summed = PrivateSum(max(1, int(ends[-1])), spec.noise(share), by_author=spec.unit == "author")
-    for read in readings(corpus, space, spec.labels):
-        rows = [i for i, label in enumerate(read.labels.tolist()) if people[label].texts]
-        best = [
-            starts[read.labels[i]] + np.square(points[read.labels[i]] - read.points[i]).sum(axis=1).argmin()
-            for i in rows
-        ]
-        cells = np.array(best, np.int64)[:, None]
-        summed.add(cells, np.ones(cells.shape), [read.authors[i] for i in rows])
-    noisy = summed.release(randomness)
-    return [noisy[start:end] for start, end in zip(starts, ends, strict=True)]

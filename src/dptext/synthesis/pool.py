@@ -1,14 +1,16 @@
-"""The pool of public texts that every way of synthesis reads, and what is fitted on one."""
+"""The pool of public texts that every way of synthesis reads, its topics, and what is fitted on it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 import numpy as np
 
+from dptext.embeddings.tfidf import load_sklearn, words_tfidf
+from dptext.errors import ConfigError
 from dptext.frozen import Frozen
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.source import Randomness
@@ -16,7 +18,6 @@ from dptext.synthesis.report import PoolFit
 from dptext.synthesis.space import UNLIKE, Corpus, PublicSpace, fit_space, readings, says_something
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.synthesis.sums import PrivateSum, in_steps
-from dptext.synthesis.topics import TopicMap, fit_topics
 from dptext.text.reading import as_records
 from dptext.text.records import Record, records_digest
 from dptext.types import Floats, Integers
@@ -25,18 +26,40 @@ from dptext.types import Floats, Integers
 FIT_SHARE: Final = 0.01
 UNLIKE_PART: Final = in_steps(math.sqrt(FIT_SHARE))
 TOPIC_PART: Final = in_steps(math.sqrt(1 - FIT_SHARE))
+_WORDS: Final = 6  # that describe a topic
+_EXAMPLES: Final = 3
+_SHOWN: Final = 160  # characters of a public text in a report
+_FEWEST: Final = 8.0  # the least share of the pool's that a topic weighs, as a part of one
 
 Settings = TypeVar("Settings", bound=SynthesisSpec)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Pool:
-    """Public texts that hold something, each once.
+class TopicMap:
+    """Clusters of a public pool: `centres` `(topics, dim)`, each one's public words and texts, each text's topic."""
 
-    Attributes:
-        points: of the texts in the space, `(n, dim)`.
-        topics: clusters of the points, where the settings ask for topics.
-    """
+    centres: Floats
+    described: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
+    of_pool: Integers
+
+    def nearest(self, points: Floats) -> Integers:
+        """The topic of each point, `(n,)`; sums of a point's own squares alone, so that no batch changes it."""
+        found = [np.square(points - centre).sum(axis=1) for centre in self.centres]
+        return np.asarray(np.argmin(np.stack(found), axis=0), np.int64)
+
+    def weights(self, counts: Floats, deviation: float) -> Floats:
+        """ln of how much more of a pool text's topic the corpus has than the pool, `(n,)`; noise counts as little."""
+        there = np.bincount(self.of_pool, minlength=len(counts)) / len(self.of_pool)
+        kept = np.where(counts > 2 * deviation, counts, 0.0)
+        if not kept.sum():
+            return np.zeros(len(self.of_pool))
+        ratio = kept / kept.sum() / np.maximum(there, 1e-12)
+        return np.asarray(np.log(np.maximum(ratio, 1 / _FEWEST))[self.of_pool])
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Pool:
+    """Public texts that hold something, each once, their points `(n, dim)`, and clusters where these are asked for."""
 
     texts: tuple[str, ...]
     space: PublicSpace
@@ -108,16 +131,35 @@ class OnPool(Frozen, Generic[Settings]):
 
     def pool_fit(self, unlike: float, scale: float, counts: Floats, deviation: float) -> PoolFit:
         """How the pool fits, from the noisy last coordinate of a sum with this noise, and noisy numbers of units."""
-        return PoolFit.of(
-            unlike / UNLIKE_PART,
-            scale / UNLIKE_PART,
-            float(counts.sum()),
-            deviation * math.sqrt(counts.size),
-            usual=UNLIKE,
-            compared=self.pool.space.compared,
-        )
+        units, spread = float(counts.sum()), deviation * math.sqrt(counts.size)
+        found, chance = unlike / UNLIKE_PART, scale / UNLIKE_PART
+        return PoolFit.of(found, chance, units, spread, usual=UNLIKE, compared=self.pool.space.compared)
 
 
 def shuffled(n: int, randomness: Randomness) -> Integers:
     """A random order of n things."""
     return np.argsort(uniform_below(1 << 63, n, randomness), kind="stable")
+
+
+def fit_topics(texts: Sequence[str], points: Floats, topics: int, *, seed: int) -> TopicMap:
+    """Clusters of the pool by k-means. ConfigError: the pool is too small."""
+    if len(texts) < 2 * topics:
+        raise ConfigError(f"Expected a pool of at least {2 * topics} different texts for {topics} topics.")
+    load_sklearn()
+    from sklearn.cluster import KMeans  # noqa: PLC0415 (an extra)
+
+    centres = np.asarray(KMeans(topics, n_init=1, random_state=seed).fit(points).cluster_centers_, np.float64)
+    mapped = TopicMap(centres, (), np.zeros(0, np.int64))
+    of_pool = mapped.nearest(points)
+    counter = words_tfidf(stop_words="english", max_features=20_000)
+    weights = counter.fit_transform(texts)
+    names = counter.get_feature_names_out()
+    described = []
+    for topic in range(topics):
+        rows = np.flatnonzero(of_pool == topic)
+        apart = np.square(points[rows] - centres[topic]).sum(axis=1)
+        near = rows[np.argsort(apart, kind="stable")[:_EXAMPLES]]
+        mean = np.asarray(weights[rows].mean(axis=0)).ravel() if rows.size else np.zeros(len(names))
+        best = np.argsort(-mean, kind="stable")[:_WORDS]
+        described.append((tuple(str(names[i]) for i in best), tuple(" ".join(texts[i].split())[:_SHOWN] for i in near)))
+    return TopicMap(centres, tuple(described), of_pool)

@@ -14,23 +14,21 @@ from typing import Final, Literal, Self
 import numpy as np
 
 from dptext import _validate
-from dptext.frozen import Frozen
-from dptext.language.model import LanguageModel
-from dptext.language.reading import load_language_model
+from dptext.language.reading import LanguageModel, load_language_model
 from dptext.language.writing import options_of
 from dptext.mechanism import ADDED
+from dptext.sampling.discrete import uniform_below
 from dptext.sampling.hub import Nudged, reach_of
 from dptext.sampling.source import Randomness
-from dptext.synthesis import groups_of_units
 from dptext.synthesis.evolution import MOST_ROUNDS, Kept, evolved
 from dptext.synthesis.pool import pool_texts
-from dptext.synthesis.space import Corpus, PublicSpace, fit_space, says_something
+from dptext.synthesis.space import Corpus, PublicSpace, fit_space, says_something, units_of
 from dptext.synthesis.spec import Synthetic
 from dptext.synthesis.sums import PrivateSum
 from dptext.synthesis.votes import apportioned
-from dptext.synthesis.writer import Writer, WritingSpec
+from dptext.synthesis.writer import OnWriter, WritingSpec
 from dptext.text.reading import as_records
-from dptext.text.records import Record, records_digest
+from dptext.text.records import Record
 from dptext.types import Floats, Integers
 
 _ROWS_AT_ONCE: Final = 96  # about so many texts are read at once, of some 2 MB each
@@ -101,40 +99,26 @@ class Prediction(WritingSpec):
     def tiny(cls) -> tuple[Self, ...]:
         """By document with labels, by author without, then both with votes."""
         small = cls(labels=("travel", "money"), about=60, tokens=4, per_text=3, size=6, options=16, examples=2)
-        author = cls(
-            about=60, tokens=4, per_text=2, size=6, options=16, examples=0, unit="author", relation="replace_one"
-        )
+        author = replace(small, labels=(), names=(), per_text=2, examples=0, unit="author", relation="replace_one")
         voted = replace(small, rounds=2, encoder="glove", epsilon=8.0)
         return small, author, voted, replace(author, rounds=1, per_text=0, encoder="glove")
 
 
-class FittedPrediction(Frozen):
+class FittedPrediction(OnWriter[Prediction]):
     """`Prediction` with its writer, public examples, and a space where there are votes."""
 
-    __slots__ = ("examples", "space", "spec", "writer")
-
-    spec: Prediction
+    __slots__ = ("space",)
 
     def __init__(
-        self,
-        spec: Prediction,
-        model: LanguageModel,
-        examples: tuple[Record, ...],
-        space: PublicSpace | None = None,
+        self, spec: Prediction, model: LanguageModel, examples: tuple[Record, ...], space: PublicSpace | None = None
     ) -> None:
-        self.spec = spec
-        self.examples = examples
+        super().__init__(spec, model, examples)
         self.space = space
-        self.writer = Writer.of(model, spec, examples)
-
-    def __repr__(self) -> str:
-        return f"FittedPrediction({self.spec!r})"
 
     @property
     def digests(self) -> Mapping[str, str]:
         """Digests of the examples, the model's weights, and the space where there is one."""
-        found = {"public": records_digest(self.examples), "model": self.writer.model.digest}
-        return found | ({"space": self.space.digest} if self.space else {})
+        return {**super().digests, **({"space": self.space.digest} if self.space else {})}
 
     def synthesize(self, corpus: Corpus, randomness: Randomness) -> Synthetic:
         """The numbers of units; then their groups, which write; rounds of votes; more texts by what is left."""
@@ -143,11 +127,10 @@ class FittedPrediction(Frozen):
         kept = [Kept.alike(texts) for texts in self._seeds(counts, corpus, randomness)]
         mix = np.maximum(counts, scale)
         if self.space:
-            kept = evolved(self.writer, self.space, spec, kept, mix, corpus, randomness)
-        texts = [
-            kept[label].grown(self.writer, label, n, randomness, varied=bool(spec.rounds))
-            for label, n in enumerate(apportioned(mix, spec.size).tolist())
-        ]
+            kept = evolved(self.writer, (self.space, spec, corpus), kept, mix, randomness)
+        sizes, varied = apportioned(mix, spec.size).tolist(), bool(spec.rounds)
+        own = enumerate(zip(kept, sizes, strict=True))
+        texts = [each.grown(self.writer, label, n, randomness, varied=varied) for label, (each, n) in own]
         return spec.released(texts, counts, scale, randomness)
 
     def _seeds(self, counts: Floats, corpus: Corpus, randomness: Randomness) -> list[list[str]]:
@@ -162,26 +145,23 @@ class FittedPrediction(Frozen):
         """Noisy numbers of units by label, `(labels or 1,)`."""
         spec = self.spec
         summed = PrivateSum(max(1, len(spec.labels)), spec.noise(spec.count_share), by_author=spec.unit == "author")
-        for label, _, authors in self.spec.read_units(corpus):
+        for label, _, authors in units_of(corpus, self.spec.labels):
             summed.add(label[:, None], np.ones((len(label), 1)), authors)
         return summed.release(randomness)
 
     def _units(self, corpus: Corpus, randomness: Randomness) -> list[tuple[int, str]]:
         """Label and text of each unit; of an author, of one text that is drawn from theirs."""
         if self.spec.unit == "document":
-            return [
-                (int(c), text)
-                for label, texts, _ in self.spec.read_units(corpus)
-                for c, text in zip(label, texts, strict=True)
-            ]
+            read = units_of(corpus, self.spec.labels)
+            return [(int(c), text) for own, texts, _ in read for c, text in zip(own, texts, strict=True)]
         seen: dict[str, int] = {}
         drawn: dict[str, tuple[int, str]] = {}
-        for label, texts, authors in self.spec.read_units(corpus):
+        for label, texts, authors in units_of(corpus, self.spec.labels):
             for c, text, author in zip(label.tolist(), texts, authors, strict=True):
                 if author:
                     seen[author] = seen.get(author, 0) + 1
                     before = drawn[author][1] if author in drawn else ""
-                    if groups_of_units.takes(seen[author], before, text, randomness):
+                    if takes(seen[author], before, text, randomness):
                         drawn[author] = c, text
         return list(drawn.values())
 
@@ -192,15 +172,14 @@ class FittedPrediction(Frozen):
         labels = np.repeat(np.arange(len(groups)), groups)
         first = np.cumsum(groups) - groups
         members: list[list[str]] = [[] for _ in labels]
-        for place, (label, text) in zip(groups_of_units.drawn_groups(units, groups, randomness), units, strict=True):
+        for place, (label, text) in zip(drawn_groups(units, groups, randomness), units, strict=True):
             members[first[label] + place].append(text)
         found: list[tuple[int, list[int]]] = []
         at_once = max(1, _ROWS_AT_ONCE // (1 + self.spec.per_text))  # public, as all that is not a token
         for start in range(0, len(labels), at_once):
             block = slice(start, start + at_once)
-            found += zip(
-                labels[block].tolist(), self._block(members[block], labels[block].tolist(), randomness), strict=True
-            )
+            own = labels[block].tolist()
+            found += zip(own, self._block(members[block], own, randomness), strict=True)
         return found
 
     def _block(
@@ -210,10 +189,8 @@ class FittedPrediction(Frozen):
         spec, choice = self.spec, self.spec.choice()
         owners = np.array([g for g, texts in enumerate(members) for _ in texts], np.int64)
         public = [self.writer.prompt(label) for label in labels]
-        private = [
-            self.writer.prompt(labels[g], text)
-            for g, text in zip(owners, [t for own in members for t in own], strict=True)
-        ]
+        texts = [text for own in members for text in own]
+        private = [self.writer.prompt(labels[g], text) for g, text in zip(owners, texts, strict=True)]
         contexts = self.writer.model.contexts([*public, *private], more=spec.tokens)
         n, written = len(members), [list[int]() for _ in members]
         for _ in range(spec.tokens):
@@ -228,3 +205,18 @@ class FittedPrediction(Frozen):
                 tokens.append(token)
             contexts.append(np.concatenate([chosen, chosen[owners]]))
         return [tokens[: tokens.index(self.writer.end)] if self.writer.end in tokens else tokens for tokens in written]
+
+
+def drawn_groups(units: Sequence[tuple[int, str]], groups: Integers, randomness: Randomness) -> list[int]:
+    """The group that each unit draws among those of its label, by bits that nobody knows."""
+    found = np.empty(len(units), np.int64)
+    labels = np.array([label for label, _ in units], np.int64)
+    for label, n in enumerate(groups.tolist()):
+        own = labels == label
+        found[own] = uniform_below(n, int(own.sum()), randomness)
+    return found.tolist()
+
+
+def takes(n: int, _before: str, _text: str, randomness: Randomness) -> bool:
+    """Whether the n-th text of an author takes the place of the one before: each is drawn with the same chance."""
+    return bool(uniform_below(n, 1, randomness)[0] == 0)

@@ -1,10 +1,13 @@
-"""Prototypes: an unlabelled public pool, labelled and weighed by noisy class means of a private corpus."""
+"""Prototypes: an unlabelled public pool, labelled and weighed by noisy class means of a private corpus.
+
+The classifier is made of noisy sums and public text, and costs nothing more.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final, Literal, Self
 
 import numpy as np
@@ -13,14 +16,13 @@ from dptext import _validate
 from dptext.embeddings.encoders import load_encoder
 from dptext.errors import ConfigError
 from dptext.sampling.source import Randomness
-from dptext.synthesis.labelling import chosen, class_scores, class_sizes, fitting_size, prior_means, shrunk
 from dptext.synthesis.pool import FIT_SHARE, UNLIKE_PART, OnPool, Pool, fit_pool, pool_texts, shuffled
 from dptext.synthesis.report import Topics
 from dptext.synthesis.space import Corpus, readings
 from dptext.synthesis.spec import SynthesisSpec, Synthetic
 from dptext.synthesis.sums import PrivateSum, in_steps
 from dptext.text.records import Record
-from dptext.types import Floats
+from dptext.types import Floats, Integers
 
 _DIMS: Final = (64, 128, 256)
 # The most squared noise of a class mean, all directions together, that more directions than the fewest may have: for
@@ -28,6 +30,11 @@ _DIMS: Final = (64, 128, 256)
 _NOISY: Final = 6.5e-4
 _TEXTS_A_DIRECTION: Final = 8  # of the pool, at least: its covariance must be known
 _COUNT: Final = 0.5  # weight of a unit's count beside its point
+_SMOOTHED: Final = 9  # neighbouring directions whose signal is estimated together
+_STEPS: Final = 3
+_MIX: Final = 0.1
+_RIDGE: Final = 0.3  # of the mean variance: the pool's last directions are its own, and its texts stood out in them
+_PRIOR: Final = 0.5  # how far a class mean is drawn from the middle of all to where its name puts it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,9 +105,7 @@ class Prototypes(SynthesisSpec):
         """By document with topics, and by author without, on the labels of `dptext.sample_records`."""
         labels = ("health", "travel", "money", "leisure")
         small = cls(labels=labels, encoder="glove", words=8, dim=8, about=200, topics=4)
-        return small, cls(
-            labels=labels, encoder="glove", words=0, dim=8, about=200, unit="author", relation="replace_one"
-        )
+        return small, replace(small, words=0, topics=0, unit="author", relation="replace_one")
 
 
 class FittedPrototypes(OnPool[Prototypes]):
@@ -153,9 +158,79 @@ class FittedPrototypes(OnPool[Prototypes]):
         size = spec.size or fitting_size(scores, sizes, spec.size_of(self.pool.texts))
         rows, label = chosen(scores, sizes, size)
         order = shuffled(len(rows), randomness)
-        return Synthetic(
-            tuple(self.pool.texts[i] for i in rows[order]),
-            tuple(spec.labels[i] for i in label[order]),
-            report,
-            report.sentences(),
-        )
+        texts, labels = (self.pool.texts[i] for i in rows[order]), (spec.labels[i] for i in label[order])
+        return Synthetic(tuple(texts), tuple(labels), report, report.sentences())
+
+
+def shrunk(noisy: Floats, centre: Floats, variance: Floats) -> Floats:
+    """Noisy rows `(n, dim)` drawn towards their centres, in each column by the part that noise has in its variance.
+
+    `variance` of the noise is `(n, 1)` or `(n, dim)`. The part is estimated from the rows themselves (empirical Bayes;
+    Efron and Morris 1973), over neighbouring columns together. A row counts the less in this, the more noise it has.
+    """
+    apart = noisy - centre
+    half = _SMOOTHED // 2
+    signal = np.zeros(noisy.shape[1])
+    for _ in range(_STEPS):
+        weights = 1 / np.maximum(signal + variance, 1e-12) ** 2  # of a square whose mean is signal + variance
+        signal = np.maximum(((apart**2 - variance) * weights).sum(axis=0) / weights.sum(axis=0), 0.0)
+        if len(signal) >= _SMOOTHED:
+            signal = np.convolve(np.pad(signal, half, mode="edge"), np.full(_SMOOTHED, 1 / _SMOOTHED), "valid")
+    kept = signal / np.maximum(signal + variance, 1e-300)
+    return np.asarray(centre + np.where(variance > 0, kept, 1.0) * apart)
+
+
+def class_sizes(noisy: Floats, deviation: float) -> Floats:
+    """Noisy numbers of units `(n,)`, drawn towards their mean by what is noise in them; at least 1."""
+    numbers = noisy[:, None]
+    return np.maximum(shrunk(numbers, numbers.mean(axis=0), np.full(numbers.shape, deviation**2))[:, 0], 1)
+
+
+def prior_means(pool: Floats, likeness: Floats) -> Floats:
+    """Where names put classes, `(classes, dim)`: half-way to pool texts whose `likeness` `(n, classes)` is largest."""
+    best = likeness.argmax(axis=1)
+    middle = pool.mean(axis=0)
+    means = [pool[best == c].mean(axis=0) if (best == c).any() else middle for c in range(likeness.shape[1])]
+    return np.asarray(middle + _PRIOR * (np.stack(means) - middle))
+
+
+def class_scores(pool: Floats, means: Floats, sizes: Floats) -> Floats:
+    """ln of the chance of each class for each pool text `(n, classes)`, by linear discriminants.
+
+    The covariance is that of the pool, whose class is not known: measured better than one without the spread of means.
+    """
+    covariance = np.cov(pool.T)
+    covariance += _RIDGE * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
+    weights = np.linalg.solve(covariance, means.T)
+    scores = pool @ weights - 0.5 * np.sum(means.T * weights, axis=0) + np.log(sizes / sizes.sum())
+    return np.asarray(scores - np.logaddexp.reduce(scores, axis=1)[:, None])
+
+
+def fitting_size(scores: Floats, sizes: Floats, most: int) -> int:
+    """As many texts, up to `most`, as the pool has in the mix of the classes: shares within a tenth of it in all."""
+    shares = sizes / sizes.sum()
+    for size in range(most, most // 5, -max(1, most // 20)):
+        found = np.bincount(chosen(scores, sizes, size)[1], minlength=len(sizes))
+        if np.abs(found / found.sum() - shares).sum() <= _MIX:
+            return size
+    return max(1, most // 5)
+
+
+def chosen(scores: Floats, sizes: Floats, size: int) -> tuple[Integers, Integers]:
+    """`size` texts at most, of each class those that fit best, by its share; what a class lacks goes to the others."""
+    best = scores.argmax(axis=1)
+    order = [
+        np.flatnonzero(best == c)[np.argsort(-scores[best == c, c], kind="stable")] for c in range(scores.shape[1])
+    ]
+    there = np.array([len(each) for each in order])
+    quota = np.zeros(len(there), np.int64)
+    open_ = there > 0
+    while (left := size - quota.sum()) > 0 and open_.any():
+        more = np.maximum(1, np.floor(left * sizes / sizes[open_].sum())).astype(np.int64) * open_
+        if more.sum() > left:  # one each of the largest
+            more = np.zeros_like(more)
+            more[np.argsort(-np.where(open_, sizes, -1.0), kind="stable")[:left]] = 1
+        quota = np.minimum(quota + more * open_, there)
+        open_ = quota < there
+    rows = np.concatenate([each[:n] for each, n in zip(order, quota, strict=True)])
+    return rows, best[rows]

@@ -8,8 +8,7 @@ from dptext.synthesis.prediction import Prediction
 from dptext.synthesis.prototypes import Prototypes
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.synthesis.steering import Steering
-from dptext.synthesis.topic_report import TopicReport
-from dptext.synthesis.votes import Votes
+from dptext.synthesis.votes import TopicReport, Votes
 
 SYNTHESES: Final[dict[str, type[SynthesisSpec]]] = {
     "prototypes": Prototypes,

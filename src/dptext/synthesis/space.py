@@ -110,9 +110,9 @@ def nearest(features: Floats, anchors: Floats) -> Floats:
 
 
 def fit_space(texts: Sequence[str], *, encoder: str, words: int, dim: int, seed: int = 0) -> tuple[PublicSpace, Floats]:
-    """The space of a pool of public texts, and the points of the pool `(n, dim)`.
+    """The space of public texts, and their points `(n, dim)`.
 
-    ConfigError: there are too few texts, or they have no words in common. MissingExtraError: what reads is absent.
+    ConfigError: too few texts, or no words in common. MissingExtraError: what reads is absent.
     """
     if len(texts) < LEAST_TEXTS:
         raise ConfigError(f"Expected a pool of at least {LEAST_TEXTS} public texts, found {len(texts)}: give more.")
@@ -159,24 +159,25 @@ class ReadsItself(Protocol):
 
 
 def readings(corpus: Corpus, space: PublicSpace, labels: Sequence[str]) -> Iterator[Reading]:
-    """The private records that add something, in batches.
-
-    A record without text, or without one of the labels, is left out. A corpus that reads itself, by other processes,
-    has `readings` of its own, in any order.
-    """
+    """The private records that add something, in batches; a corpus that `ReadsItself` gives them in any order."""
     if isinstance(corpus, ReadsItself):
         yield from corpus.readings(space, labels)
         return
+    for known, texts, authors in units_of(corpus, labels):
+        features = space.features(texts)
+        yield Reading(known, space.placed(features), space.unlike(features), authors)
+
+
+def units_of(corpus: Corpus, labels: Sequence[str]) -> Iterator[tuple[Integers, list[str], list[str | None]]]:
+    """Place of the label (0 without labels), text and author of private records, in batches.
+
+    A record without text, or without one of the labels, adds nothing and is left out.
+    """
     number = {label: i for i, label in enumerate(labels)}
     with closing(corpus()) as batches:
         for batch in batches:
             known = [number.get(name or "", -1) if number else 0 for name in batch.labels]
             rows = [i for i, text in enumerate(batch.texts) if known[i] >= 0 and says_something(text)]
             if rows:
-                features = space.features([batch.texts[i] for i in rows])
-                yield Reading(
-                    np.array([known[i] for i in rows], np.int64),
-                    space.placed(features),
-                    space.unlike(features),
-                    [batch.authors[i] for i in rows],
-                )
+                places = np.array([known[i] for i in rows], np.int64)
+                yield places, [batch.texts[i] for i in rows], [batch.authors[i] for i in rows]

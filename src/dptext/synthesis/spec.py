@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 from dptext import _validate
 from dptext.embeddings.embedder import read_alone
@@ -146,34 +146,23 @@ class SynthesisSpec:
     @property
     def traits(self) -> Traits:
         """One trusted party sees the corpus; labels are read where there are some."""
-        return Traits(
-            labels=self.labels, reads_labels=bool(self.labels), releases_text=self.writes, trust=Trust.CENTRAL
-        )
+        reads, text = bool(self.labels), self.writes
+        return Traits(labels=self.labels, reads_labels=reads, releases_text=text, trust=Trust.CENTRAL)
 
     def events(self, unit: Unit) -> tuple[Event, ...]:
         """What happens to one unit in the whole run: all sums together are rho-zCDP."""
         if unit is not Unit(self.unit):
-            raise IncomparableError(
-                f"Expected unit {self.unit}, found {unit.value}: set unit={unit.value!r}, which is other noise."
-            )
+            other = f"found {unit.value}: set unit={unit.value!r}, which is other noise"
+            raise IncomparableError(f"Expected unit {self.unit}, {other}.")
         return (ZcdpEvent(self.rho),)
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
         """What the release of the whole synthetic corpus guarantees, at the larger of `delta` and the spec's."""
-        return accounting.guarantee(
-            self.events(unit or Unit(self.unit)),
-            max(delta, self.delta),
-            unit=Unit(self.unit),
-            relation=Relation(self.relation),
-            basis=Basis.CONDITIONAL,
-            trust=Trust.CENTRAL,
-            assumptions=(
-                *self.assumptions,
-                *read_alone(self.encoder, "cpu"),
-                WHOLE_FILES,
-                *([ONE_PERSON] if self.unit == "author" else []),
-            ),
-        )
+        people = (ONE_PERSON,) if self.unit == "author" else ()
+        assumed = (*self.assumptions, *read_alone(self.encoder, "cpu"), WHOLE_FILES, *people)
+        how: dict[str, Any] = {"basis": Basis.CONDITIONAL, "trust": Trust.CENTRAL, "assumptions": assumed}
+        events, own = self.events(unit or Unit(self.unit)), Unit(self.unit)
+        return accounting.guarantee(events, max(delta, self.delta), unit=own, relation=Relation(self.relation), **how)
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Self:
         """The same spec at this epsilon, and at the larger of `delta` and the spec's."""

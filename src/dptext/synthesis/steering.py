@@ -16,17 +16,15 @@ from typing import Final, Literal, Self
 import numpy as np
 
 from dptext import _validate
-from dptext.frozen import Frozen
-from dptext.language.model import LanguageModel
-from dptext.language.reading import load_language_model
+from dptext.language.reading import LanguageModel, load_language_model
 from dptext.sampling.source import Randomness, seeded
-from dptext.synthesis.space import Corpus, says_something
+from dptext.synthesis.space import Corpus, says_something, units_of
 from dptext.synthesis.spec import Synthetic
 from dptext.synthesis.sums import PrivateSum, in_steps
 from dptext.synthesis.votes import apportioned
-from dptext.synthesis.writer import Writer, WritingSpec
+from dptext.synthesis.writer import OnWriter, WritingSpec
 from dptext.text.reading import as_records
-from dptext.text.records import Record, records_digest
+from dptext.text.records import Record
 from dptext.types import Floats, Integers
 
 _GRID: Final = np.linspace(-6.0, 8.0, 141)  # shifts that a token's rate can have
@@ -84,21 +82,16 @@ class Steering(WritingSpec):
         return small, replace(small, labels=(), names=(), unit="author", relation="replace_one")
 
 
-class FittedSteering(Frozen):
-    """`Steering` with its writer and what that writes without private text.
+class FittedSteering(OnWriter[Steering]):
+    """`Steering` with what its writer writes without private text: `tokens` `(vocabulary,)` that can count.
 
-    Attributes:
-        tokens: those that can count, `(vocabulary,)`, most likely ones first.
-        rates: how often a public text of each label has each of them among its marks, `(labels or 1, vocabulary)`.
+    Likely ones stand first; a public text has each among its marks at `rates` `(labels or 1, vocabulary)`.
     """
 
-    __slots__ = ("_marked", "_places", "examples", "rates", "spec", "tokens", "writer")
-
-    spec: Steering
+    __slots__ = ("_marked", "_places", "rates", "tokens")
 
     def __init__(self, spec: Steering, model: LanguageModel, examples: tuple[Record, ...], seed: int) -> None:
-        self.spec, self.examples = spec, examples
-        self.writer = Writer.of(model, spec, examples)
+        super().__init__(spec, model, examples)
         none, source = np.zeros(model.size), seeded(seed)
         drafts = [self.writer.shifted(label, spec.drafts, none, source) for label in range(len(spec.names))]
         expected = np.array([each for _, each in drafts])
@@ -107,22 +100,16 @@ class FittedSteering(Frozen):
         self.tokens: Integers = np.argsort(-likely, kind="stable")[: min(spec.vocabulary, model.size - 1)]
         self._places = {int(token): i for i, token in enumerate(self.tokens)}
         written = [text for texts, _ in drafts for text in texts]
-        there, marked = (
-            np.bincount([i for text in written for i in places(text)], minlength=len(self.tokens)) + _USUAL
-            for places in (self._known, self._marks)
-        )
+        counts = ([i for text in written for i in places(text)] for places in (self._known, self._marks))
+        there, marked = (np.bincount(found, minlength=len(self.tokens)) + _USUAL for found in counts)
         self._marked: Floats = marked / there  # how often a token that is there is a mark
         self.rates = self._as_rates(expected)
-
-    def __repr__(self) -> str:
-        return f"FittedSteering({self.spec!r})"
 
     @property
     def digests(self) -> Mapping[str, str]:
         """Digests of the examples, the model's weights, and public rates."""
         rates = hashlib.sha256(self.tokens.tobytes() + self.rates.tobytes() + self._marked.tobytes())
-        model = self.writer.model.digest
-        return {"public": records_digest(self.examples), "model": model, "rates": rates.hexdigest()}
+        return {**super().digests, "rates": rates.hexdigest()}
 
     def _known(self, tokens: Sequence[int]) -> list[int]:
         return [self._places[token] for token in tokens if token in self._places]
@@ -141,10 +128,8 @@ class FittedSteering(Frozen):
         counts, numbers, scale, deviation = self._numbers(corpus, randomness)
         units = np.maximum(counts, scale)
         rates = self._believed(numbers, units, deviation)
-        texts = [
-            self._written(label, n, rates[label], randomness)
-            for label, n in enumerate(apportioned(units, spec.size).tolist())
-        ]
+        sizes = enumerate(apportioned(units, spec.size).tolist())
+        texts = [self._written(label, n, rates[label], randomness) for label, n in sizes]
         return spec.released(texts, counts, scale, randomness, *self._sentences(rates))
 
     def _numbers(self, corpus: Corpus, randomness: Randomness) -> tuple[Floats, Floats, float, float]:
@@ -155,7 +140,7 @@ class FittedSteering(Frozen):
         mark = in_steps(math.sqrt((1 - spec.count_share) / spec.marks))
         spare = labels * (width + 1)  # cells where marks that a text lacks stand as 0
         summed = PrivateSum(spare + spec.marks, noise, by_author=spec.unit == "author")
-        for label, texts, authors in spec.read_units(corpus):
+        for label, texts, authors in units_of(corpus, spec.labels):
             cells = np.tile(np.arange(spare - 1, spare + spec.marks), (len(texts), 1))
             values = np.zeros(cells.shape)
             cells[:, 0], values[:, 0] = labels * width + label, counted

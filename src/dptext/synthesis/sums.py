@@ -54,9 +54,8 @@ class Noise:
             raise ConfigError("Expected relation='add_or_remove_one' or 'replace_one'.")
         if self.sigma > _MOST_SIGMA:
             least = (self._sensitivity / _MOST_SIGMA) ** 2 / 2
-            raise ConfigError(
-                f"Expected rho={self.rho:.2g} >= {least:.2g}: so much noise cannot be drawn. Choose a larger epsilon."
-            )
+            remedy = "so much noise cannot be drawn. Choose a larger epsilon"
+            raise ConfigError(f"Expected rho={self.rho:.2g} >= {least:.2g}: {remedy}.")
 
     @property
     def _sensitivity(self) -> float:

@@ -1,18 +1,19 @@
 """Votes: every unit votes for what is most like it, first among clusters of a public pool, then among texts.
 
-Private evolution (Xie et al. 2024) over a pool that stays as it is. With a generator of variations between
-rounds it is `prediction` with rounds (`evolution.py`).
+Private evolution (Xie et al. 2024) over a pool that stays as it is; `evolution` has a generator of variations between
+rounds. A topic report is the first round alone: noisy numbers of units, and no text that is not public.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Final, Literal, Self
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Final, Literal, Self
 
 import numpy as np
 
 from dptext import _validate
+from dptext.errors import ConfigError
 from dptext.sampling.source import Randomness
 from dptext.synthesis.pool import OnPool, TopicCounts, fit_pool, pool_texts, shuffled
 from dptext.synthesis.report import Topics
@@ -74,9 +75,7 @@ class Votes(SynthesisSpec):
         """By document with labels, and by author without."""
         labels = ("health", "travel", "money", "leisure")
         small = cls(labels=labels, encoder="glove", words=8, dim=8, topics=4, about=200, epsilon=4.0)
-        return small, cls(
-            encoder="glove", words=0, dim=8, topics=4, about=200, epsilon=4.0, unit="author", relation="replace_one"
-        )
+        return small, replace(small, labels=(), words=0, unit="author", relation="replace_one")
 
 
 class FittedVotes(OnPool[Votes]):
@@ -99,12 +98,9 @@ class FittedVotes(OnPool[Votes]):
         picked = picked[shuffled(len(picked), randomness)]
         named, found = np.divmod(picked, len(self.pool.texts))
         report = Topics.of(spec.labels, counts, scale, self.topics.described, spec.unit, first.fit)
-        return Synthetic(
-            tuple(self.pool.texts[i] for i in found),
-            tuple(spec.labels[i] if spec.labels else None for i in named),
-            report,
-            report.sentences(),
-        )
+        texts = tuple(self.pool.texts[i] for i in found)
+        labels = tuple(spec.labels[i] if spec.labels else None for i in named)
+        return Synthetic(texts, labels, report, report.sentences())
 
     def _population(self, counts: Floats, scale: float, randomness: Randomness) -> Integers:
         """Pool texts that are voted on, `(n,)`: of each topic by its noisy share."""
@@ -144,6 +140,56 @@ class FittedVotes(OnPool[Votes]):
             cells = (read.labels * len(rows) + best)[:, None]
             summed.add(cells, np.ones(cells.shape), read.authors)
         return summed.release(randomness).reshape(labels, len(rows))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicReport(SynthesisSpec):
+    """Settings of a report on labels and topics, without a synthetic corpus.
+
+    Use:
+        Take it where numbers are all that is asked for: what people write about, by label, and how much.
+        Set first: topics, epsilon, labels where there are some.
+
+    Guarantee:
+        Every unit adds a vector of length at most 1: one number in the cell of its label and of the topic that it is
+        nearest to, and a tenth where it is unlike the pool. An author's vectors are added up and clipped. The sum has
+        discrete Gaussian noise. Words and examples are public.
+    """
+
+    writes: ClassVar[bool] = False
+
+    topics: int = 64
+    dim: int = 64
+    kind: Literal["topics"] = field(default="topics", init=False)
+
+    def __post_init__(self) -> None:
+        SynthesisSpec.__post_init__(self)
+        if self.topics < 2:
+            raise ConfigError(f"Expected topics={self.topics} to be at least 2.")
+
+    def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedTopics:
+        """Read the pool and cluster it; labels of the pool are not looked at."""
+        return FittedTopics(self, fit_pool(pool_texts(public), self, dim=self.dim, seed=seed))
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """By document with labels, and by author without."""
+        labels = ("health", "travel", "money", "leisure")
+        small = cls(labels=labels, encoder="glove", words=8, dim=8, topics=4)
+        return small, cls(encoder="glove", words=0, dim=8, topics=4, unit="author", relation="replace_one")
+
+
+class FittedTopics(OnPool[TopicReport]):
+    """A `TopicReport` with a pool."""
+
+    __slots__ = ()
+
+    def synthesize(self, corpus: Corpus, randomness: Randomness) -> Synthetic:
+        """One pass, noise once; no text leaves."""
+        found = self.topic_counts(corpus, 1.0, randomness)
+        spec = self.spec
+        report = Topics.of(spec.labels, found.counts, found.deviation, self.topics.described, spec.unit, found.fit)
+        return Synthetic((), (), report, report.sentences())
 
 
 def most_voted_on(spec: SynthesisSpec, share: float) -> int:

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 
 from dptext import _validate
 from dptext.errors import ConfigError
-from dptext.language.model import MODEL_IS_PUBLIC, LanguageModel
-from dptext.language.reading import SMOLLM2
+from dptext.frozen import Frozen
+from dptext.language.reading import MODEL_IS_PUBLIC, SMOLLM2, LanguageModel
 from dptext.language.writing import Shifted, by_temperature, write
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.source import Randomness
 from dptext.sampling.weights import draw_by_weight
 from dptext.synthesis.pool import shuffled
 from dptext.synthesis.report import Topics
-from dptext.synthesis.space import Corpus, says_something
 from dptext.synthesis.spec import SynthesisSpec, Synthetic
-from dptext.text.records import Record
-from dptext.types import Floats, Integers
+from dptext.text.records import Record, records_digest
+from dptext.types import Floats
 
 _SHOWN: Final = 4  # texts in a prompt for more like them
 _DRAFTS: Final = 3  # times that more are written, where texts are the same or not readable
@@ -60,9 +58,8 @@ class WritingSpec(SynthesisSpec):
         SynthesisSpec.__post_init__(self)
         object.__setattr__(self, "names", self.names or self.labels or ("text",))
         if len(self.names) != max(1, len(self.labels)):
-            raise ConfigError(
-                f"Expected {max(1, len(self.labels))} names, found {len(self.names)}: one for each label."
-            )
+            wanted, found = max(1, len(self.labels)), len(self.names)
+            raise ConfigError(f"Expected {wanted} names, found {found}: one for each label.")
         _validate.count(tokens=self.tokens, size=self.size)
         _validate.positive(temperature=self.temperature)
         _validate.within(2, 4096, options=self.options)
@@ -80,20 +77,6 @@ class WritingSpec(SynthesisSpec):
         turns = [own[i] for i in range(self.examples) for own in groups if i < len(own)]
         return tuple(turns[: self.examples])
 
-    def read_units(self, corpus: Corpus) -> Iterator[tuple[Integers, list[str], list[str | None]]]:
-        """Label, text and author of the private records that say something, in batches."""
-        number = {label: i for i, label in enumerate(self.labels)}
-        with closing(corpus()) as batches:
-            for batch in batches:
-                known = [number.get(name or "", -1) if number else 0 for name in batch.labels]
-                rows = [i for i, text in enumerate(batch.texts) if known[i] >= 0 and says_something(text)]
-                if rows:
-                    yield (
-                        np.array([known[i] for i in rows], np.int64),
-                        [batch.texts[i] for i in rows],
-                        [batch.authors[i] for i in rows],
-                    )
-
     def released(
         self, texts: Sequence[Sequence[str]], counts: Floats, scale: float, source: Randomness, *more: str
     ) -> Synthetic:
@@ -103,6 +86,29 @@ class WritingSpec(SynthesisSpec):
         report = Topics.of(self.labels, counts[:, None], scale, (), self.unit, None)
         sentences = (*report.sentences(), *more)
         return Synthetic(tuple(text for text, _ in flat), tuple(label for _, label in flat), report, sentences)
+
+
+Settings = TypeVar("Settings", bound=WritingSpec)
+
+
+class OnWriter(Frozen, Generic[Settings]):
+    """A base of a synthesis with its writer and public examples."""
+
+    __slots__ = ("examples", "spec", "writer")
+
+    spec: Settings
+
+    def __init__(self, spec: Settings, model: LanguageModel, examples: tuple[Record, ...]) -> None:
+        self.spec, self.examples = spec, examples
+        self.writer = Writer.of(model, spec, examples)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.spec!r})"
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """Digests of the examples, of the model's weights, and of what else is fitted."""
+        return {"public": records_digest(self.examples), "model": self.writer.model.digest}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -34,7 +34,7 @@ from dptext.runs.synthesizing import Private
 from dptext.sampling.hub import STEPS as UNIT_STEPS
 from dptext.sampling.hub import Nudged
 from dptext.sampling.source import Randomness, secure, seeded
-from dptext.synthesis import groups_of_units
+from dptext.synthesis import prediction
 from dptext.synthesis.space import Corpus
 from dptext.synthesis.spec import Fitted, SynthesisSpec, Synthetic
 from dptext.synthesis.sums import STEPS, Noise, PrivateSum
@@ -123,8 +123,8 @@ class CorpusCase:
         with (
             mock.patch.object(PrivateSum, "release", watched),
             mock.patch.object(Nudged, "choose", chosen),
-            mock.patch.object(groups_of_units, "drawn_groups", _by_text),
-            mock.patch.object(groups_of_units, "takes", _first_by_text),
+            mock.patch.object(prediction, "drawn_groups", _by_text),
+            mock.patch.object(prediction, "takes", _first_by_text),
             listening() as told,
             _writes() as written,
         ):

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import dptext as dp
-from dptext.language.model import LanguageModel
-from dptext.language.reading import SMOLLM2_SHA256, load_language_model
+from dptext.language.reading import SMOLLM2_SHA256, LanguageModel, load_language_model
 from dptext.language.writing import by_temperature, write
 from dptext.sampling.source import seeded
 from dptext.synthesis.steering import Steering

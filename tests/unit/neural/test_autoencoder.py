@@ -109,7 +109,7 @@ def test_a_latent_is_the_same_alone_and_among_others(model: AutoEncoder, size: i
 
 def test_no_latent_depends_on_the_lengths_of_its_neighbours(model: AutoEncoder) -> None:
     tokens = Tokens(TOKENS.words, LABELS, TOKENS.max_tokens)
-    wrapped = AnnotatedModel(model, tokens, None, device="cpu")
+    wrapped = AnnotatedModel(model, tokens, None)
     record, short, long = RECORDS[0], Record("s", ""), Record("l", RECORDS[1].text * 50)
     alone = wrapped.latents([Record("0", "Send money")])
     for others in ([short] * 70, [long] * 70, [short, long, record]):
@@ -227,7 +227,7 @@ def test_what_a_decoder_sees_is_shifted_by_one() -> None:
 
 
 def test_no_loss_depends_on_padding_or_on_neighbours(model: AutoEncoder) -> None:
-    wrapped = AnnotatedModel(model, TOKENS, None, device="cpu")
+    wrapped = AnnotatedModel(model, TOKENS, None)
     alone = np.concatenate([wrapped.losses([record]) for record in RECORDS[:10]])
     assert np.allclose(wrapped.losses(RECORDS)[:10], alone, rtol=1e-5)
     latents = wrapped.latents(RECORDS)
@@ -238,5 +238,5 @@ def test_no_loss_depends_on_padding_or_on_neighbours(model: AutoEncoder) -> None
 
 
 def test_the_representation_shows_sizes_only(model: AutoEncoder) -> None:
-    shown = repr(AnnotatedModel(model, TOKENS, None, device="cpu"))
+    shown = repr(AnnotatedModel(model, TOKENS, None))
     assert shown == f"AnnotatedModel(n_tokens={len(TOKENS)}, latent_dim=6)"

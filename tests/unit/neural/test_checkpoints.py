@@ -28,7 +28,7 @@ from dptext.neural.adept.model import FORMAT, VERSION, AnnotatedModel, checksum 
 from dptext.neural.adept.model import PUBLIC as ON_PUBLIC  # noqa: E402
 from dptext.runs import specs as config  # noqa: E402
 from dptext.runs.models import load_model, save_model  # noqa: E402
-from dptext.sampling.envelope import EnvelopeResponse  # noqa: E402
+from dptext.sampling.envelope import EnvelopeResponse, top_k_envelope  # noqa: E402
 from dptext.sampling.randomness import seeded  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
 from dptext.text.samples import sample_records  # noqa: E402
@@ -169,8 +169,10 @@ def test_digests_tell_models_apart(fitted) -> None:
     # one word, one weight or the choice alone changes them
     model = fitted[0].model
     words = replace(model.tokens, words=("zebra", *model.tokens.words[1:]))
-    assert AnnotatedModel(model.model, words, model.reader, device="cpu").digest != model.digest
-    equal = EnvelopeResponse.top_k(1, len(fitted[0].codebook), epsilon=SMALL.epsilon)
+    assert AnnotatedModel(model.model, words, model.reader).digest != model.digest
+    equal = EnvelopeResponse.of(
+        top_k_envelope(1, len(fitted[0].codebook), epsilon=SMALL.epsilon), epsilon=SMALL.epsilon
+    )
     other = AdeptCodebook(SMALL, model, fitted[0].codebook, equal)
     assert (other.digests["model"], other.digests["codebook"] == fitted[0].digests["codebook"]) == (model.digest, False)
 
@@ -304,7 +306,7 @@ def test_a_privately_trained_model_is_not_made_public_by_one_word(tmp_path: Path
     readers = (
         lambda path: load_autoencoder(path, device="cpu"),
         lambda path: load_ranker("adept", texts, path, max_sentences=1, device="cpu", centred=True),
-        lambda path: load_fitted(SPECS[2].model_settings, path, device="cpu", precision="float32"),
+        lambda path: load_fitted(SPECS[2].model_settings, path),
     )
     for load in readers:
         refused(tmp_path, match="trained in another way", load=load)
@@ -415,7 +417,7 @@ def test_a_published_model_is_no_sound_one(fitted, tmp_path: Path) -> None:
     fitted[2].save(tmp_path)
     twin = replace(SMALL, noise="privunit", latent_dim=16, hidden=8, embedding=8, max_tokens=8)
     refused(tmp_path, twin, match="cut short or edited, or is of other settings. Fit and save")
-    loaded = load_fitted(SPECS[2].model_settings, tmp_path, device="cpu", precision="float32")
+    loaded = load_fitted(SPECS[2].model_settings, tmp_path)
     assert loaded.write(np.zeros((1, 16)), Decoding())
 
 

@@ -15,7 +15,7 @@ from dptext.neural.adept import AnnotatedModel, NetworkSettings, fit_model  # no
 from dptext.neural.adept.codebook import TextCodebook, best_choice, scores, write_codebook  # noqa: E402
 from dptext.neural.adept.training import Schedule  # noqa: E402
 from dptext.neural.tokens import Tokens  # noqa: E402
-from dptext.sampling.envelope import EnvelopeResponse  # noqa: E402
+from dptext.sampling.envelope import EnvelopeResponse, top_k_envelope  # noqa: E402
 from dptext.sampling.top_k import agreement  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
 
@@ -44,7 +44,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 @pytest.fixture(scope="module")
 def model() -> AnnotatedModel:
-    return fit_model(SETTINGS, PUBLIC, noise=None, seed=0, device="cpu", precision="float32")
+    return fit_model(SETTINGS, PUBLIC, noise=None, seed=0)
 
 
 @pytest.fixture(scope="module")
@@ -212,7 +212,10 @@ def gain_of(book: TextCodebook, model: AnnotatedModel, public: Sequence[Record],
 def test_the_choice_gains_more_than_any_top_k(model: AnnotatedModel, book: TextCodebook, epsilon: float) -> None:
     found = best_choice(book, model, PUBLIC, epsilon=epsilon, label_weight=1.0, seed=0)
     assert found.epsilon == epsilon
-    others = [EnvelopeResponse.top_k(k, len(book), epsilon=epsilon) for k in range(1, len(book), 3)]
+    others = [
+        EnvelopeResponse.of(top_k_envelope(k, len(book), epsilon=epsilon), epsilon=epsilon)
+        for k in range(1, len(book), 3)
+    ]
     best = max(gain_of(book, model, PUBLIC, other) for other in others)
     assert gain_of(book, model, PUBLIC, found) > best - 0.005
 

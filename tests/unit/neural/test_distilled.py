@@ -130,7 +130,7 @@ def test_a_saved_pupil_needs_its_teacher_no_more(teacher: Teacher, tmp_path: Pat
     one, two = (m.privatize(private, seeded(1)) for m in (mechanism, loaded))
     assert [(r.label, r.output) for r in one] == [(r.label, r.output) for r in two]
     assert loaded.digests == mechanism.digests
-    assert loaded.model.sentence_digest == mechanism.model.sentence_digest != teacher.digest
+    assert loaded.model.reader.digest == mechanism.model.reader.digest != teacher.digest
     assert load_autoencoder(tmp_path, device="cpu").digests == loaded.model.digests
     assert teacher.asked == asked
     for other in ("sentence", "lstm"):
@@ -168,5 +168,5 @@ def test_training_on_private_text_leaves_the_pupil_as_it_is(teacher: Teacher) ->
     public, private = RECORDS[:60], RECORDS[60:90]
     one, two = small.fit(public=public, seed=0), small.fit(public=public, private=private, seed=0)
     assert teacher.asked == 2 * len(public)
-    assert one.model.sentence_digest == two.model.sentence_digest
+    assert one.model.reader.digest == two.model.reader.digest
     assert one.digests["model"] != two.digests["model"]

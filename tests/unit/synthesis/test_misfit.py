@@ -18,7 +18,7 @@ from dptext.synthesis.registry import SYNTHESES
 from dptext.synthesis.report import PoolFit, Topics
 from dptext.synthesis.spec import Fitted
 from dptext.synthesis.sums import STEPS, Noise, PrivateSum
-from dptext.synthesis.topic_report import TopicReport
+from dptext.synthesis.votes import TopicReport
 from dptext.text.batches import Batch
 
 POOL = dp.sample_records(300, seed=2)

@@ -4,8 +4,7 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 
-from dptext.synthesis.page import topics_page
-from dptext.synthesis.report import Topics
+from dptext.synthesis.report import Topics, topics_page
 
 COUNTS = np.array([[10.0, 500.0, -4.0], [20.0, 7.0, 300.4]])
 TOPICS = tuple(((word, "and", "more", "words"), (f"<b>{word}</b> & so on",)) for word in ("pay", "pain", "trip"))

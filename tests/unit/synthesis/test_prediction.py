@@ -23,7 +23,7 @@ from dptext.privacy import accounting
 from dptext.privacy.events import ZcdpEvent
 from dptext.privacy.guarantee import Unit
 from dptext.sampling.source import secure, seeded
-from dptext.synthesis import groups_of_units
+from dptext.synthesis import prediction
 from dptext.synthesis.evolution import Kept, evolved
 from dptext.synthesis.prediction import FittedPrediction, Prediction
 from dptext.synthesis.space import Corpus, fit_space
@@ -125,11 +125,11 @@ def test_what_is_charged_is_for_all_tokens_and_the_numbers() -> None:
 
 def test_groups_are_drawn_uniformly_whatever_a_unit_says() -> None:
     units = [(i % 2, "same" if i % 3 else f"text {i}") for i in range(6_000)]
-    found = np.array(groups_of_units.drawn_groups(units, np.array([4, 5]), secure()))
+    found = np.array(prediction.drawn_groups(units, np.array([4, 5]), secure()))
     for label, n in ((0, 4), (1, 5)):
         own = found[[unit[0] == label for unit in units]]
         assert chisquare(np.bincount(own, minlength=n)).pvalue > 1e-5
-    again = groups_of_units.drawn_groups(units, np.array([4, 5]), secure())
+    again = prediction.drawn_groups(units, np.array([4, 5]), secure())
     assert found.tolist() != again
     same = [place for place, unit in zip(found, units, strict=True) if unit == (1, "same")]
     assert len(set(same)) == 5
@@ -140,7 +140,7 @@ def test_an_author_says_one_text_each_alike_often() -> None:
     for _ in range(4_000):
         kept = 0
         for n in range(1, 5):
-            if groups_of_units.takes(n, "", "", source):
+            if prediction.takes(n, "", "", source):
                 kept = n - 1
         counts[kept] += 1
     assert chisquare(counts).pvalue > 1e-5
@@ -205,7 +205,7 @@ def test_votes_keep_what_private_texts_are_like() -> None:
     writer = Mock(spec=Writer)
     writer.more.side_effect = lambda label, own, n, source, **how: texts[:2] if label == 0 else texts[2:]
     records = [Record(str(i), texts[0], label="travel" if i < 300 else "money") for i in range(400)]
-    found = evolved(writer, space, spec, [Kept.alike([])] * 2, np.array([300.0, 100.0]), corpus(records), seeded(3))
+    found = evolved(writer, (space, spec, corpus(records)), [Kept.alike([])] * 2, np.array([300.0, 100.0]), seeded(3))
     assert found[0].texts == (texts[0],)
     assert len(found[1].texts) == 1
     assert set(found[1].texts) < set(texts[2:])

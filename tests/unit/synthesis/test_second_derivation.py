@@ -20,14 +20,12 @@ import dptext as dp
 from dptext.privacy.guarantee import Relation
 from dptext.sampling.source import Randomness, seeded
 from dptext.synthesis import sums
-from dptext.synthesis.pool import OnPool, Pool
+from dptext.synthesis.pool import OnPool, Pool, TopicMap
 from dptext.synthesis.prototypes import FittedPrototypes, Prototypes
 from dptext.synthesis.space import Corpus, PublicSpace
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.synthesis.sums import STEPS, PrivateSum
-from dptext.synthesis.topic_report import FittedTopics, TopicReport
-from dptext.synthesis.topics import TopicMap
-from dptext.synthesis.votes import FittedVotes, Votes
+from dptext.synthesis.votes import FittedTopics, FittedVotes, TopicReport, Votes
 from dptext.text.batches import Batch
 
 DIM: Final = 3

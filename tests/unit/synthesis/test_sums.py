@@ -16,7 +16,7 @@ from dptext.privacy.guarantee import Relation
 from dptext.sampling.source import secure, seeded
 from dptext.synthesis.prototypes import Prototypes
 from dptext.synthesis.sums import STEPS, Noise, PrivateSum, clipped
-from dptext.synthesis.topic_report import TopicReport
+from dptext.synthesis.votes import TopicReport
 
 ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
 NONE = Noise(math.inf, ADD, signed=True)

@@ -30,7 +30,7 @@ from dptext.privacy.guarantee import ONE_PERSON, ONE_SPELLING, WHOLE_FILES
 from dptext.runs.certificate import certificate_path
 from dptext.runs.specs import spec_from_settings, synthesis_from_settings
 from dptext.runs.synthesizing import Private, run
-from dptext.synthesis.page import topics_page
+from dptext.synthesis.report import topics_page
 from dptext.synthesis.spec import Fitted
 from dptext.text.files import Target
 from dptext.text.records import Fields

@@ -1,8 +1,7 @@
 """The loops of a BERT, compiled by numba when they are first called, which takes seconds.
 
-The machine code is kept beside this file, or in the user's cache, where either can be written. Every loop over rows
-treats a row alone: its steps depend on its own numbers, on the sizes of the network and, in attention, on the length of
-its own text. Arrays of rows have room for a whole tile after the last row; what stands there is computed and not used.
+The machine code is kept beside this file, or in the user's cache. Every loop over rows treats a row alone, attention a
+text: its steps depend on its own numbers and on public sizes. Rows have room for a whole tile after the last.
 """
 
 from collections.abc import Callable
@@ -178,9 +177,8 @@ def attend(
     """Attention of each text to itself, into `out`: what each piece takes from the values.
 
     `projected` holds queries (already over the root of their dimension), keys and values side by side, `ends` where
-    each text ends; each of the `heads` has a multiple of 32 coordinates. The rest is room: for the `keys` of a head
-    `(n_pieces / 32, dim, 32)`, its `values` `(dim / 32, n_pieces, 32)`, and the `shares` of a tile's rows
-    `(ROWS, n_pieces)`.
+    each text ends; a head has a multiple of 32 coordinates. The rest is room: `keys` `(n_pieces / 32, dim, 32)`,
+    `values` `(dim / 32, n_pieces, 32)` of a head, `shares` `(ROWS, n_pieces)` of a tile.
     """
     width = out.shape[1]
     dim, start = width // heads, 0

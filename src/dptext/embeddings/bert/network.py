@@ -1,8 +1,7 @@
 """A BERT with mean pooling, computed on this processor's vectors: packed texts, no padding, a choice of precision.
 
-A text's vector is a function of the text alone. Texts are packed one after the other, without padding. Linear layers,
-norms and activations treat each row alone (see `tiles` and `loops`), attention each text. `require_alone` checks that
-on public texts at every place of a tile when a network is made.
+A text's vector is a function of the text alone. Linear layers, norms and activations treat each row alone (see `tiles`
+and `loops`), attention each text; `require_alone` checks that at every place of a tile when a network is made.
 """
 
 import math
@@ -15,7 +14,7 @@ import numpy as np
 
 from dptext.embeddings.bert import loops, tiles
 from dptext.errors import ConfigError
-from dptext.types import Integers, Positions, Singles
+from dptext.types import Floats, Integers, Positions, Singles
 
 Exactness: TypeAlias = Literal["float32", "bfloat16", "int8"]
 Pieces: TypeAlias = Sequence[Sequence[int]]
@@ -46,10 +45,9 @@ def room(*shape: int, dtype: type[np.generic] = np.float32) -> np.ndarray[Any, A
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Linear:
-    """A linear layer of weights `(n_out, n_in)`, as trained, and bias `(n_out,)`, as its kernel reads it.
+    """A layer of weights `(n_out, n_in)` and bias `(n_out,)` as its kernel reads it, in `panels` of columns.
 
-    The weights stand in `panels` of columns. Those of int8 have `units`, a scale for each output. An input is
-    multiplied by `smoothing`, `(n_in,)`, before it is quantized.
+    Those of int8 have `units`, a scale for each output, and multiply inputs by `smoothing`, `(n_in,)`.
     """
 
     weights: Singles
@@ -162,8 +160,7 @@ class Bert:
     def vectors(self, pieces: Pieces, *, threads: int = 1, on_done: Callable[[int], None] | None = None) -> Singles:
         """Unit vectors `(n_texts, dim)` of texts of one piece at least; none depends on `threads`.
 
-        `on_done` is told how many texts are done. ConfigError: there is no vector for a piece, or for a place of a
-        text.
+        `on_done` is told how many texts are done. ConfigError: a piece, or a place of a text, has no vector.
         """
         found = np.empty((len(pieces), self.dim), np.float32)
         lengths = np.array([len(own) for own in pieces], np.intp)
@@ -202,9 +199,8 @@ class Bert:
         for layer in self.layers:
             yield space.x[:n]
             self._linear(layer.attention, space.x, n, space, space.projected)
-            loops.attend(
-                space.projected, ends, self.heads, space.keys, space.values, space.shares, space.head_tile, space.taken
-            )
+            room = (space.keys, space.values, space.shares, space.head_tile)
+            loops.attend(space.projected, ends, self.heads, *room, space.taken)
             yield space.taken[:n]
             self._linear(layer.mixed, space.taken, n, space, space.more)
             loops.add_and_normalize(space.x, space.more, n, *layer.attention_norm, epsilon)
@@ -248,18 +244,18 @@ class Bert:
         return replace(self, layers=tuple(layers), exactness=exactness)
 
     def require_alone(self, public: Pieces) -> None:
-        """Raise ConfigError unless vectors are bit for bit the same at every place of a tile and beside any other text.
-
-        The `public` texts should have several lengths.
-        """
+        """ConfigError unless vectors of `public` texts have the same bits at every place and beside any other text."""
         alone = np.concatenate([self.vectors([own]) for own in public])
         for shift in range(tiles.ROWS):
             moved = [[0] * (shift + 1), *public]  # sorted by length: the first stands before longer ones
-            if not np.array_equal(self.vectors(moved)[1:], alone):
-                raise ConfigError(
-                    "Expected this processor to compute a text's vector alike in every place, found other last bits. "
-                    'Take encoder="glove", which reads words.'
-                )
+            require_alike(self.vectors(moved)[1:], alone, "vector", 'Take encoder="glove", which reads words.')
+
+
+def require_alike(found: Floats | Singles, alone: Floats | Singles, what: str, remedy: str) -> None:
+    """Raise ConfigError where numbers of public texts, computed at another place, differ in a bit from those alone."""
+    if not np.array_equal(found, alone):
+        places = f"a text's {what} alike in every place, found other last bits"
+        raise ConfigError(f"Expected this processor to compute {places}. {remedy}")
 
 
 def _batches(lengths: Positions) -> Iterator[Positions]:

@@ -18,9 +18,8 @@ def supported(config: Mapping[str, Any], folder: Path) -> bool:
     modules = read_json(folder / "modules.json")
     pooling = read_json(folder / modules[1]["path"] / "config.json") if len(modules) > 1 else {}
     names = [str(module.get("type", "")).rpartition(".")[2] for module in modules]
-    dim, wide, heads = (
-        int(config.get(name, 0)) for name in ("hidden_size", "intermediate_size", "num_attention_heads")
-    )
+    sizes = ("hidden_size", "intermediate_size", "num_attention_heads")
+    dim, wide, heads = (int(config.get(name, 0)) for name in sizes)
     modes = {name for name, on in pooling.items() if name.startswith("pooling_mode_") and on is True}
     return (
         config.get("model_type") == "bert"
@@ -50,12 +49,10 @@ def read_bert(weights: Mapping[str, Singles], config: Mapping[str, Any]) -> Bert
     def layer(i: int) -> Layer:
         own = f"encoder.layer.{i}"
         query, key, value = (pair(f"{own}.attention.self.{name}") for name in ("query", "key", "value"))
-        together = (
-            np.concatenate([query[0] * root, key[0], value[0]]),
-            np.concatenate([query[1] * root, key[1], value[1]]),
-        )
+        of_all = (np.concatenate([first * root, *rest]) for first, *rest in zip(query, key, value, strict=True))
+        weights, bias = of_all
         return Layer(
-            Linear.of(*together, "float32"),
+            Linear.of(weights, bias, "float32"),
             Linear.of(*pair(f"{own}.attention.output.dense"), "float32"),
             pair(f"{own}.attention.output.LayerNorm"),
             Linear.of(*pair(f"{own}.intermediate.dense"), "float32"),

@@ -1,8 +1,7 @@
 """Products of a few rows with a panel of columns, in the vectors of this processor.
 
-A tile is `ROWS` rows times `VECTORS` vectors of 16 columns. Its sums stay in registers. Each row of a tile goes through
-the same instructions, one step of the sum after the other. So a row's numbers depend on neither its place in the tile
-nor on the rows beside it.
+A tile is `ROWS` rows times `VECTORS` vectors of 16 columns, whose sums stay in registers. Each row goes through the
+same instructions: its numbers depend on neither its place in the tile nor on the rows beside it.
 """
 
 from collections.abc import Callable
@@ -109,9 +108,9 @@ _KINDS = {
 def _tile(vectors: int, *, largest: bool = False) -> Callable[..., None]:
     """A function for compiled code that computes one tile; `largest` keeps what stands in its place where that is more.
 
-    It takes the array of the rows (for its dtype), the address of the first of `ROWS` rows, the bytes from a row to the
-    next, the address of a panel (aligned to 64 bytes; 16 `vectors` numbers of 4 bytes for each step), the address where
-    the sums go (aligned, row by row), and the number of steps, at least 1. A step reads 4 bytes of each row.
+    It takes the array of the rows (for its dtype), addresses of the first of `ROWS` rows, of a panel (16 `vectors`
+    numbers of 4 bytes a step) and of where the sums go row by row, both aligned to 64 bytes, the bytes from a row to
+    the next, and the number of steps, at least 1. A step reads 4 bytes of each row.
     """
 
     @_intrinsic

@@ -105,16 +105,13 @@ class AdeptDpSgd(LatentSpec, OneUnit):
     kind: Literal["adept_dpsgd"] = field(default="adept_dpsgd", init=False)
 
     def __post_init__(self) -> None:
-        _validate.positive(
-            epsilon=self.epsilon, gradient_clip=self.gradient_clip, private_rate=self.private_rate, delta=self.delta
-        )
+        positive = ("epsilon", "gradient_clip", "private_rate", "delta")
+        _validate.positive(**{name: getattr(self, name) for name in positive})
         _validate.probability(delta=self.delta)
         self.check_network()
         if (self.noise == "gaussian") != (self.release_delta > 0):
-            raise ConfigError(
-                f"Expected release_delta={self.release_delta!r} > 0 for noise='gaussian' and 0 for every other, found "
-                f"{self.noise!r}."
-            )
+            found = f"{self.release_delta!r} > 0 for noise='gaussian' and 0 for every other"
+            raise ConfigError(f"Expected release_delta={found}, found {self.noise!r}.")
         if not 0 < self.training_share < 1:
             raise ConfigError(f"Expected training_share={self.training_share!r} between 0 and 1.")
         used = max(self.release_delta, accounting.slack(self.release_events))
@@ -141,9 +138,7 @@ class AdeptDpSgd(LatentSpec, OneUnit):
     @property
     def vector_noise(self) -> latent.Noise:
         """The noise on a latent."""
-        return latent.vector_noise(
-            self.noise, epsilon=self.epsilon, delta=self.release_delta, dim=self.latent_dim, clip_norm=self.clip_norm
-        )
+        return latent.vector_noise(self, self.noise, self.epsilon, self.release_delta)
 
     @property
     def release_events(self) -> tuple[Event, ...]:
@@ -168,8 +163,7 @@ class AdeptDpSgd(LatentSpec, OneUnit):
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> "AdeptDpSgd":
         """The spec whose training and release cost at most epsilon together, at delta (the spec's where it is 0).
 
-        The release gets `1 - training_share` of epsilon; noise_multiplier is the least for what is left. ConfigError
-        names the floor where this cannot be reached.
+        The release gets `1 - training_share` of it. ConfigError names the floor where this cannot be reached.
         """
         self.events(unit or Unit.DOCUMENT)
         _validate.positive(epsilon=epsilon)
@@ -183,9 +177,8 @@ class AdeptDpSgd(LatentSpec, OneUnit):
     @property
     def private_schedule(self) -> "private_training.PrivateSchedule":
         """The settings of the training on private text."""
-        return private_training.PrivateSchedule(
-            self.sampling_rate, self.noise_multiplier, self.steps, self.gradient_clip, self.private_rate
-        )
+        how = (self.sampling_rate, self.noise_multiplier, self.steps, self.gradient_clip, self.private_rate)
+        return private_training.PrivateSchedule(*how)
 
     def fit(
         self,
@@ -197,17 +190,12 @@ class AdeptDpSgd(LatentSpec, OneUnit):
     ) -> "AdeptDpSgdMechanism":
         """Train on public records, then with DP-SGD on private ones.
 
-        Args:
-            public: at least two records, each with one of the labels where there are labels; they give the vocabulary.
-            private: may be none. A label that is missing or unknown is read as no label.
-            seed: of the training on public records; drawn at random where it is None. What is drawn for the private
-                records is always fresh, so that they are trained on in another way each time.
-            on_progress: called after each epoch on public records, and each step of the training on private ones,
-                whose loss it is not told.
-
-        Raises:
-            ConfigError: too few public records, or one without a known label.
-            MissingExtraError: torch, opacus or the sentence encoder is not installed.
+        Public are two records at least, each with one of the labels where there are labels, else ConfigError; they give
+        the vocabulary. Private may be none; a label that is missing or unknown is read as no label. The seed is of the
+        training on public records, and drawn where it is None. What is drawn for private records is always fresh: they
+        are trained on in another way each time. `on_progress` is called after each epoch on public records, and each
+        step on private ones, whose loss it is not told. MissingExtraError: torch, opacus or the sentence encoder is not
+        installed.
         """
         seed = secrets.randbits(32) if seed is None else seed
         known, texts = as_records(public), as_records(private)
@@ -226,14 +214,9 @@ class AdeptDpSgd(LatentSpec, OneUnit):
                 on_progress(FitProgress(done, total, "steps on private text"))
 
         if texts:
-            model = private_training.train_further(
-                model,
-                texts,
-                schedule=self.private_schedule,
-                randomness=private_bits,
-                noise=lambda latents: noisy(latents, private_bits),
-                on_step=step,
-            )
+            how: dict[str, Any] = {"randomness": private_bits, "noise": lambda latents: noisy(latents, private_bits)}
+            schedule = self.private_schedule
+            model = private_training.train_further(model, texts, schedule=schedule, on_step=step, **how)
         return AdeptDpSgdMechanism(self, model)
 
     def load(self, folder: Path) -> "AdeptDpSgdMechanism":

@@ -1,7 +1,6 @@
 """Rewriting an utterance through the noisy latent of an auto-encoder: encode, clip, add noise, decode.
 
-The sound mechanisms and the published one share this code. Each has its own noise, its own training text and its own
-guarantee.
+The sound mechanisms and the published one share this; each has its own noise, training text and guarantee.
 """
 
 from __future__ import annotations
@@ -104,19 +103,19 @@ class LatentSpec:
 
     def trained(self, texts: Sequence[Record], **how: Any) -> adept.AnnotatedModel:
         """The network, trained as `neural.adept.fit_model` says."""
-        return adept.fit_model(self.model_settings, texts, device=self.device, precision=self.precision, **how)
+        return adept.fit_model(self.model_settings, texts, **how)
 
     def loaded(self, folder: Path, **trainings: Any) -> adept.AnnotatedModel:
         """The network that was saved into the folder, if it was trained as `neural.adept.load_fitted` asks."""
-        where: dict[str, Any] = {"device": self.device, "precision": self.precision}
-        return adept.load_fitted(self.model_settings, folder, **where, **trainings)
+        return adept.load_fitted(self.model_settings, folder, **trainings)
 
 
 Spec_co = TypeVar("Spec_co", bound=LatentSpec, covariant=True)
 
 
-def vector_noise(name: NoiseName, *, epsilon: float, delta: float, dim: int, clip_norm: float) -> Noise:
-    """The noise for latents of `dim` coordinates that are clipped to the norm; delta is read by `gaussian` only."""
+def vector_noise(spec: LatentSpec, name: NoiseName, epsilon: float, delta: float) -> Noise:
+    """The noise for clipped latents of the spec's network; delta is read by `gaussian` only."""
+    dim, clip_norm = spec.latent_dim, spec.clip_norm
     match name:
         case "privunit":
             return PrivUnit(epsilon, dim, clip_norm)

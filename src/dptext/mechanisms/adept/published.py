@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal, NoReturn, Self
+from typing import Any, ClassVar, Literal, NoReturn, Self
 
 from dptext import _validate
 from dptext.errors import ConfigError, NoGuaranteeError
@@ -110,9 +110,8 @@ class PublishedAdept(LatentSpec, NoGuarantee):
             claimed = self.claimed_epsilon or 2 * self.clip_norm / math.sqrt((self.variance or 0.0) / 2)
             return PublishedLaplace(claimed, dim, self.clip_norm)
         classical = 2 * self.clip_norm * math.sqrt(2 * math.log(1.25 / self.delta))
-        return ClassicalGaussian(
-            self.claimed_epsilon or classical / math.sqrt(self.variance or 0.0), self.delta, dim, self.clip_norm
-        )
+        claimed = self.claimed_epsilon or classical / math.sqrt(self.variance or 0.0)
+        return ClassicalGaussian(claimed, self.delta, dim, self.clip_norm)
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> NoReturn:
         """Refused (NoGuaranteeError): no noise makes this mechanism private; see `Adept`."""
@@ -133,14 +132,9 @@ class PublishedAdept(LatentSpec, NoGuarantee):
         texts, others = as_records(private), as_records(public)
         if texts and others:
             raise ConfigError("Expected private=... or public=..., not both: the paper trains on what it rewrites.")
-        model = self.trained(
-            texts or others,
-            noise=None,
-            seed=secrets.randbits(32) if seed is None else seed,
-            training=_PRIVATE if texts else "public text",
-            on_epoch=latent.told(on_progress, losses=not texts),
-        )
-        return PublishedAdeptMechanism(self, model)
+        seed, told = secrets.randbits(32) if seed is None else seed, latent.told(on_progress, losses=not texts)
+        how: dict[str, Any] = {"noise": None, "training": _PRIVATE if texts else "public text"}
+        return PublishedAdeptMechanism(self, self.trained(texts or others, seed=seed, on_epoch=told, **how))
 
     def load(self, folder: Path) -> "PublishedAdeptMechanism":
         """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""

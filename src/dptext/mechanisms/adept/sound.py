@@ -121,9 +121,8 @@ class Adept(LatentSpec, OneUnit):
         self.check_network()
         _validate.within(2, 1_000_000, codebook_size=self.codebook_size)
         if not (self.delta > 0 if self.noise == "gaussian" else self.delta == 0):
-            raise ConfigError(
-                f"Expected delta={self.delta!r} > 0 for noise='gaussian' and 0 for every other, found {self.noise!r}."
-            )
+            found = f"{self.delta!r} > 0 for noise='gaussian' and 0 for every other"
+            raise ConfigError(f"Expected delta={found}, found {self.noise!r}.")
         _ = self.released
 
     @property
@@ -147,15 +146,10 @@ class Adept(LatentSpec, OneUnit):
         """The noise on a latent; ConfigError for `codebook`, which adds none."""
         if self.noise == "codebook":
             raise ConfigError("Expected a noise on latents: noise='codebook' chooses among public utterances.")
-        return latent.vector_noise(
-            self.noise, epsilon=self.epsilon, delta=self.delta, dim=self.latent_dim, clip_norm=self.clip_norm
-        )
+        return latent.vector_noise(self, self.noise, self.epsilon, self.delta)
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Adept:
-        """The spec at this epsilon; for `gaussian` also at this delta, where one is given.
-
-        ConfigError: the slack of a float sampler is more than delta.
-        """
+        """At this epsilon; for `gaussian` at this delta, if given. ConfigError: a float sampler's slack is above it."""
         self.events(unit or Unit.DOCUMENT)
         found = replace(self, epsilon=epsilon, delta=delta or self.delta if self.noise == "gaussian" else 0.0)
         slack = accounting.slack(found.released)
@@ -168,14 +162,9 @@ class Adept(LatentSpec, OneUnit):
     ) -> AdeptNoise | AdeptCodebook:
         """Train on public records, with the very noise of the mechanism on the latents; or write the codebook.
 
-        Args:
-            public: at least two records, each with one of the labels where there are labels.
-            seed: of the training; drawn at random where it is None. It is no secret.
-            on_progress: called after each epoch.
-
-        Raises:
-            ConfigError: too few records, or one without a known label.
-            MissingExtraError: torch or the sentence encoder is not installed.
+        There are two records at least, each with one of the labels where there are labels, else ConfigError. The seed
+        is no secret, and drawn where it is None. `on_progress` is called after each epoch. MissingExtraError: torch or
+        the sentence encoder is not installed.
         """
         seed = secrets.randbits(32) if seed is None else seed
         texts = as_records(public)
@@ -208,7 +197,8 @@ class Adept(LatentSpec, OneUnit):
         with reading_saved(f"the codebook in {folder}"):
             read, described, points = read_pool(folder, _CODEBOOK_FILES, labels=self.labels, dtype=np.float64)
             sources = tuple(described["sources"])
-            if len(sources) != len(read) or points.shape[1:] != (model.meaning_dim,):
+            dim = model.dim if model.reader is None else model.reader.dim
+            if len(sources) != len(read) or points.shape[1:] != (dim,):
                 raise ValueError
             choice: Choice
             if "least" in described:

@@ -206,20 +206,13 @@ class Candidates(OneEpsilon):
     ) -> "CandidatesMechanism":
         """Choose the candidates, and tune on public records what the choice needs.
 
-        A text that occurs twice with one label is one candidate. A blank text is not a candidate.
+        The candidates come from the public records, or from a `pool`, such as the codebook of an ADePT; k or the range
+        of scores is then tuned on public records, if there are any. All have one of the labels where there are labels.
+        A text that occurs twice with one label is one candidate, a blank text none. The seed chooses candidates; it is
+        no secret, and drawn where it is None. `on_progress` is called as the sentence encoder reads the candidates.
 
-        Args:
-            public: records, each with one of the labels where there are labels; the candidates come from them.
-            pool: public records from which the candidates come instead, such as the codebook of an ADePT, labelled as
-                `public`: on `public`, if there is any, only k or the range of scores is then tuned.
-            seed: of the choice of candidates; drawn at random where None. It is no secret.
-            on_progress: called as the sentence encoder reads the candidates.
-
-        Raises:
-            ConfigError: too few records for k, or one without a known label; the folder of `adept` holds no
-                auto-encoder.
-            DataError: a text cannot be written as UTF-8.
-            MissingExtraError: what the ranker needs is not installed.
+        ConfigError: too few records for k, or one without a known label; the folder of `adept` holds no auto-encoder.
+        DataError: a text cannot be written as UTF-8. MissingExtraError: what the ranker needs is not installed.
         """
         seed = secrets.randbits(32) if seed is None else seed
         known, given = as_records(public), None if pool is None else as_records(pool)

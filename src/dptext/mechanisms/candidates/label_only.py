@@ -172,10 +172,8 @@ class LabelOnlyMechanism(FittedMechanism[LabelOnly]):
             labels[here] = self._response.choose(given[here], source)
             texts[here] = self._draw_texts(labels[here], source)
         drawn, names, public = labels.tolist(), self.spec.labels, self._texts
-        return batch.released(
-            [public[label][text] for label, text in zip(drawn, texts.tolist(), strict=True)],
-            labels=[names[label] for label in drawn],
-        )
+        found = [public[label][text] for label, text in zip(drawn, texts.tolist(), strict=True)]
+        return batch.released(found, labels=[names[label] for label in drawn])
 
     def _draw_texts(self, labels: Integers, source: Randomness) -> Integers:
         """The place of a uniformly drawn text among those of each label `(rows,)`."""

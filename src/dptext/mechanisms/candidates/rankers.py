@@ -55,8 +55,8 @@ WIDTH = 2.0
 def tfidf_of(texts: Sequence[str]) -> Callable[[Sequence[str]], sparse.csr_array]:
     """Texts to rows of norm 1 `(n_texts, n_words)`, zero where no word of the public `texts` is known.
 
-    The count of a word is multiplied by ln((1 + n) / (1 + texts with the word)) + 1 for n public texts, as in
-    scikit-learn, which is an extra. The words stand in the order in which they occur first.
+    A count is multiplied by ln((1 + n) / (1 + texts with the word)) + 1 for n texts, as in scikit-learn, an extra. The
+    words stand in the order in which they occur first.
     """
     having = Counter(word for text in texts for word in dict.fromkeys(_words(text)))
     position = {word: i for i, word in enumerate(having)}
@@ -76,11 +76,8 @@ def _saves_nothing(folder: Path) -> None:
 class Ranker:
     """What compares private texts with the candidates.
 
-    Attributes:
-        read: texts as `Rows`; `points` are the candidates so read.
-        digests: sha256 of what was trained.
-        centre: what is taken off vectors before they are compared; none of words.
-        save: writes what `read` needs, besides candidates and centre, into an existing folder.
+    It can `read` texts as `Rows`, as the candidates' `points` are; `centre` is what is taken off before, none of words.
+    `digests` are of what was trained, and `save` writes what `read` needs besides candidates and centre.
     """
 
     read: Callable[[Sequence[str]], Rows]
@@ -121,19 +118,15 @@ def load_ranker(
 ) -> Ranker:
     """What compares texts with these candidates; where `centred` the candidates' mean is taken off, but for words.
 
-    * `text`: the embedding of the text as one, of its first 256 pieces of words.
-    * `sentence`: means of the embeddings of the first sentences.
-    * `distilled`: these means as a pupil of the sentence encoder guesses them; the candidates' are the encoder's. The
-      pupil is fitted on the candidates, and reads a text from its own words alone. To compare what it guesses with what
-      the encoder said of each candidate keeps more than to compare guesses with guesses. A text without a known word is
-      read as the intercept says.
-    * `adept`: clipped latents of an auto-encoder of ADePT, whose decoder is not used. A text is read without a label,
-      also where the auto-encoder was trained with labels. So a latent tells nothing of the label, and `label_weight`
-      alone says what a label counts.
+    `Candidates` says what each ranker reads. The pupil of `distilled` reads a text from its own words alone, one
+    without a known word as the intercept says. To compare what it guesses with what the encoder said of each candidate
+    keeps more than to compare guesses with guesses. A latent of `adept` is of the text without a label, also where the
+    auto-encoder was trained with labels: it tells nothing of the label, and `label_weight` alone says what a label
+    counts.
 
     The `folder` is where the pupil was saved, if it was; for `adept` where `dptext fit --mechanism adept` saved a
-    model. At most `max_sentences` of a text are read, with `distilled` only of a candidate. Points and centre that were
-    computed before are `saved`. Before that `on_progress` is told how many candidates a sentence encoder has read.
+    model. Points and centre that were computed before are `saved`; else `on_progress` is told how many candidates a
+    sentence encoder has read.
 
     ConfigError: the folder holds no auto-encoder of public text; or what was saved is cut short, edited, or of another
     encoder. MissingExtraError: what the ranker needs is not installed. Only the fitting of `distilled` needs an

@@ -37,9 +37,9 @@ from dptext.text.records import Record
 from dptext.types import Floats, Int32s, Integers
 
 if TYPE_CHECKING:
-    from dptext.neural import erae as neural
+    from dptext.neural.erae import model as neural
 else:
-    neural = Extra("dptext.neural.erae", "ER-AE", "neural")
+    neural = Extra("dptext.neural.erae.model", "ER-AE", "neural")
 
 #: The step of logits: `LOGIT_GRID` of `dptext.neural.erae.network`, which needs torch.
 _GRID = 2.0**-8
@@ -214,9 +214,8 @@ class ErAe(OneUnit):
             while found.guarantee(delta=delta).epsilon > epsilon:
                 found = replace(self, epsilon=found.epsilon * (1 - 1e-9))
             return found
-        return bisected(
-            self, epsilon, low, min(epsilon, LARGEST_HUB_EPSILON), rounds=40, unit=Unit.DOCUMENT, delta=delta
-        )
+        high = min(epsilon, LARGEST_HUB_EPSILON)
+        return bisected(self, epsilon, low, high, rounds=40, unit=Unit.DOCUMENT, delta=delta)
 
     @property
     def _settings(self) -> "neural.ErAeSettings":
@@ -225,16 +224,10 @@ class ErAe(OneUnit):
     def fit(
         self, *, public: Iterable[Record] = (), seed: int | None = None, on_progress: OnProgress | None = None
     ) -> "ErAeMechanism":
-        """Train the network on public texts.
+        """Train the network on public texts, of each the first `max_tokens` words.
 
-        Args:
-            public: texts; of each the first `max_tokens` words are read.
-            seed: of the training; drawn at random where it is None. It is no secret.
-            on_progress: called some twenty times.
-
-        Raises:
-            ConfigError: the public texts have fewer than `max_words` different words.
-            MissingExtraError: torch is not installed.
+        The seed is no secret, and drawn where it is None. `on_progress` is called some twenty times. ConfigError: the
+        texts have fewer than `max_words` different words. MissingExtraError: torch is not installed.
         """
         seed = secrets.randbits(32) if seed is None else seed
 
@@ -293,10 +286,8 @@ class ErAeMechanism(OnModel[ErAe]):
         columns = []
         for _ in range(spec.max_tokens):
             logits = writing.logits()
-            drawn = [
-                choose(chooser, spec.choice, [rows[end - n : end] for rows in logits], source)
-                for (source, n), end in zip(streams, ends, strict=True)
-            ]
+            parts = [(source, slice(end - n, end)) for (source, n), end in zip(streams, ends, strict=True)]
+            drawn = [choose(chooser, spec.choice, [rows[own] for rows in logits], source) for source, own in parts]
             columns.append(np.concatenate(drawn))
             writing.wrote(columns[-1])
         return [self.model.text(row) for row in np.stack(columns, axis=1)]
@@ -320,10 +311,8 @@ class ErAeMechanism(OnModel[ErAe]):
         """The probability of each text that can be written; ConfigError where there are more than 10,000 ways."""
         size, steps = self.spec.options, self.spec.max_tokens
         if steps * math.log(size) > math.log(_ENUMERABLE):
-            raise ConfigError(
-                f"Expected at most {_ENUMERABLE} ways to write a text, found {size}**{steps}: lower max_words or "
-                "max_tokens."
-            )
+            ways = f"{_ENUMERABLE} ways to write a text, found {size}**{steps}"
+            raise ConfigError(f"Expected at most {ways}: lower max_words or max_tokens.")
         released, chances = np.zeros((1, 0), np.int64), np.ones(1)
         for _ in range(steps):
             chances = (chances[:, None] * self.proposals(record, released)).ravel()

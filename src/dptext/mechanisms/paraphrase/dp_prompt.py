@@ -14,8 +14,7 @@ import numpy as np
 
 from dptext import _validate
 from dptext.errors import ConfigError
-from dptext.language.model import MODEL_IS_PUBLIC, LanguageModel
-from dptext.language.reading import SMOLLM2, load_language_model
+from dptext.language.reading import MODEL_IS_PUBLIC, SMOLLM2, LanguageModel, load_language_model
 from dptext.language.writing import options_of
 from dptext.mechanism import Learns, Remarks, Traits
 from dptext.mechanisms.bases import FittedMechanism, OneUnit, Untrained, check_choices
@@ -123,10 +122,8 @@ class DpPrompt(Untrained["DpPromptMechanism"], OneUnit):
     def remarks(self) -> Remarks:
         """What the epsilon of a text is made of."""
         share = format_epsilon(self.guarantee().epsilon / self.max_tokens)
-        useful = 12 if self.choice == "hub" else 25
-        each = (
-            f"Each of {self.max_tokens} tokens costs {share}. Texts that say what was said need some {useful} a token."
-        )
+        need = f"Texts that say what was said need some {12 if self.choice == 'hub' else 25} a token."
+        each = f"Each of {self.max_tokens} tokens costs {share}. {need}"
         chooser = self.chooser
         if isinstance(chooser, Hub):
             return Remarks(each)
@@ -226,9 +223,8 @@ class DpPromptMechanism(FittedMechanism[DpPrompt]):
         """The probability of each text that can be written; ConfigError where there are more than 10,000 ways."""
         size, steps = self._chooser.size, self.spec.max_tokens
         if steps * math.log(size) > math.log(_ENUMERABLE):
-            raise ConfigError(
-                f"Expected at most {_ENUMERABLE} ways to write a text, found {size}**{steps}: lower max_tokens."
-            )
+            ways = f"{_ENUMERABLE} ways to write a text, found {size}**{steps}"
+            raise ConfigError(f"Expected at most {ways}: lower max_tokens.")
         begun, chances = np.empty((1, 0), np.int64), np.ones(1)
         for _ in range(steps):
             contexts = self._contexts([record.text] * len(begun), begun, more=0)

@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Final, Literal, TypeVar
 
 from dptext.errors import ConfigError
-from dptext.mechanisms.bases import FittedMechanism
+from dptext.mechanisms.bases import FittedMechanism, OneUnitSpec
 from dptext.sampling.source import Randomness
 from dptext.text import tokens as text
 from dptext.text.batches import Batch, Releases
@@ -80,13 +80,18 @@ def masked(records: Sequence[Record], documents: Sequence[Lines], hidden: Iterab
     return Batch.of(records).released([mask.written(lines, turns) for lines in documents])
 
 
-class Masking:
+class Masking(OneUnitSpec):
     """A spec of redaction."""
 
     __slots__ = ()
 
     mask: str
     runs: Runs
+
+    @property
+    def reveals(self) -> tuple[str, ...]:
+        """Words that are not masked, and the shape of the text."""
+        return (*((KEPT_WORDS,) if self.traits.keeps_words else ()), text.TOKEN_COUNT, text.LINE_STRUCTURE)
 
 
 Spec_co = TypeVar("Spec_co", bound=Masking, covariant=True)

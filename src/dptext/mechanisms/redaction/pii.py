@@ -8,15 +8,14 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
-from typing import ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Self
 
 from dptext import _validate
 from dptext.errors import ConfigError, needing
 from dptext.mechanism import Learns, Traits
 from dptext.mechanisms.bases import NoGuarantee, Untrained
-from dptext.mechanisms.redaction.masking import KEPT_WORDS, Lines, Mask, Masking, MaskingMechanism, Runs, flat
+from dptext.mechanisms.redaction.masking import Lines, Mask, Masking, MaskingMechanism, Runs, flat
 from dptext.sampling.source import Randomness
-from dptext.text import tokens as text
 from dptext.text.records import Record
 
 _LANGUAGE = "en"
@@ -46,7 +45,6 @@ class PiiRedaction(Untrained["PiiRedactionMechanism"], Masking, NoGuarantee):
 
     traits: ClassVar[Traits] = Traits(learns=Learns.NOTHING, keeps_words=True)
     reason: ClassVar[str] = "a tagger decides from the text what is masked, and what it overlooks leaves verbatim"
-    reveals: ClassVar[tuple[str, ...]] = (KEPT_WORDS, text.TOKEN_COUNT, text.LINE_STRUCTURE)
 
     model: str = "en_core_web_lg"
     entities: tuple[str, ...] = ()
@@ -83,29 +81,12 @@ class PiiRedaction(Untrained["PiiRedactionMechanism"], Masking, NoGuarantee):
         return (cls(model="en_core_web_sm"),)
 
 
-class Found(Protocol):
-    """A piece of a text: presidio's `RecognizerResult`."""
-
-    start: int
-    end: int
-
-
-class Analyzer(Protocol):
-    """What is used of presidio's `AnalyzerEngine`."""
-
-    def analyze(
-        self, text: str, language: str, entities: list[str] | None = None, *, score_threshold: float | None = None
-    ) -> Sequence[Found]:
-        """The pieces of the text that are taken for personal data."""
-        ...
-
-
 class PiiRedactionMechanism(MaskingMechanism[PiiRedaction]):
     """A `PiiRedaction` with its tagger, without any randomness. Every token of which a part was found is masked."""
 
     __slots__ = ("_analyzer", "_versions")
 
-    def __init__(self, spec: PiiRedaction, analyzer: Analyzer, versions: str) -> None:
+    def __init__(self, spec: PiiRedaction, analyzer: Any, versions: str) -> None:
         super().__init__(spec)
         self._analyzer, self._versions = analyzer, versions
 
@@ -118,16 +99,18 @@ class PiiRedactionMechanism(MaskingMechanism[PiiRedaction]):
         for record, lines in zip(records, documents, strict=True):
             yield from _overlaps(flat(lines), record.text, self._found(record.text))
 
-    def _found(self, document: str) -> Sequence[Found]:
+    def _found(self, document: str) -> Sequence[Any]:
+        """The pieces that are taken for personal data, from `start` to `end`."""
         if not document.strip():
             return ()
         # Half a surrogate pair cannot be tagged, and the error would hold the text; the offsets stay.
         shown = document.encode("utf-8", "replace").decode()
         wanted = list(self.spec.entities) or None
-        return self._analyzer.analyze(shown, _LANGUAGE, wanted, score_threshold=self.spec.threshold)
+        found: Sequence[Any] = self._analyzer.analyze(shown, _LANGUAGE, wanted, score_threshold=self.spec.threshold)
+        return found
 
 
-def _overlaps(tokens: Sequence[str], document: str, pieces: Iterable[Found]) -> list[bool]:
+def _overlaps(tokens: Sequence[str], document: str, pieces: Iterable[Any]) -> list[bool]:
     inside = bytearray(len(document))
     for piece in pieces:
         start, end = max(0, piece.start), min(len(document), piece.end)

@@ -19,7 +19,7 @@ from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.mechanism import Learns, Traits
 from dptext.mechanisms.bases import NoGuarantee, OneUnit, Untrained, check_choices
-from dptext.mechanisms.redaction.masking import KEPT_WORDS, Lines, Mask, Masking, MaskingMechanism, Runs, flat, share
+from dptext.mechanisms.redaction.masking import Lines, Mask, Masking, MaskingMechanism, Runs, flat, share
 from dptext.privacy.curves import sum_up
 from dptext.privacy.events import ApproximateEvent
 from dptext.privacy.guarantee import Basis, Unit
@@ -90,10 +90,7 @@ class RandomRedaction(Untrained["RandomRedactionMechanism"], Masking, OneUnit):
         return (ApproximateEvent(0.0, sum_up([(1.0, 1), (-float(self.level), 1)])),)
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> "RandomRedaction":
-        """The spec with the smallest level that guarantees this delta, 1 - delta; epsilon is 0 at any level.
-
-        ConfigError: epsilon is below 0, or delta is outside [0, 1].
-        """
+        """At the least level with this delta; epsilon is 0 at any. ConfigError: epsilon < 0, or delta not in [0, 1]."""
         _validate.not_negative(epsilon=epsilon)
         _validate.probability(delta=delta)
         self.events(unit or Unit.TOKEN)
@@ -180,11 +177,6 @@ class CountRedaction(Untrained["CountRedactionMechanism"], Masking, NoGuarantee)
     def reason(self) -> str:
         """Words leave, and the number of masks is exact."""
         return _REASONS[self.of]
-
-    @property
-    def reveals(self) -> tuple[str, ...]:
-        """Words that are not masked, and the shape of the text."""
-        return (*((KEPT_WORDS,) if self.traits.keeps_words else ()), text.TOKEN_COUNT, text.LINE_STRUCTURE)
 
     def _fitted(self) -> "CountRedactionMechanism":
         return CountRedactionMechanism(self)

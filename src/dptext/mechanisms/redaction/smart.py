@@ -17,17 +17,7 @@ from dptext.embeddings.tfidf import load_sklearn
 from dptext.errors import ConfigError
 from dptext.mechanism import Traits
 from dptext.mechanisms.bases import NoGuarantee
-from dptext.mechanisms.redaction.masking import (
-    KEPT_WORDS,
-    Lines,
-    Mask,
-    Masking,
-    MaskingMechanism,
-    Runs,
-    flat,
-    largest,
-    share,
-)
+from dptext.mechanisms.redaction.masking import Lines, Mask, Masking, MaskingMechanism, Runs, flat, largest, share
 from dptext.sampling.source import Randomness
 from dptext.text import tokens as text
 from dptext.text.files import write_private
@@ -84,11 +74,6 @@ class SmartRedaction(Masking, NoGuarantee):
     def traits(self) -> Traits:
         """It learns from public texts and their labels, and keeps words."""
         return Traits(learns_labels=True, keeps_words=self.level < 1)
-
-    @property
-    def reveals(self) -> tuple[str, ...]:
-        """Words that are not masked, and the shape of the text."""
-        return (*((KEPT_WORDS,) if self.traits.keeps_words else ()), text.TOKEN_COUNT, text.LINE_STRUCTURE)
 
     def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> "SmartRedactionMechanism":
         """Learn the weights of words from public texts of both kinds; nothing is drawn, so a seed is not needed.
@@ -176,12 +161,8 @@ class SmartRedactionMechanism(MaskingMechanism[SmartRedaction]):
 
     def save(self, folder: Path) -> None:
         """Write words and weights into an existing folder."""
-        described = {
-            "sensitive": self.spec.sensitive,
-            "n_words": self.spec.n_words,
-            "trained_on": self._trained_on,
-            "weights": self._weights,
-        }
+        described = {"sensitive": self.spec.sensitive, "n_words": self.spec.n_words}
+        described |= {"trained_on": self._trained_on, "weights": self._weights}
         write_private(folder / _FILE, json.dumps(described).encode())
 
     def _hidden(self, records: Sequence[Record], documents: Sequence[Lines], randomness: Randomness) -> list[bool]:

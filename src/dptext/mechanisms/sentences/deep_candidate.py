@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
@@ -113,9 +113,8 @@ class DeepCandidate:
 
     def __post_init__(self) -> None:
         _validate.positive(epsilon=self.epsilon)
-        _validate.count(
-            candidates=self.candidates, min_sentences=self.min_sentences, clusters=self.clusters, epochs=self.epochs
-        )
+        counts = ("candidates", "min_sentences", "clusters", "epochs")
+        _validate.count(**{name: getattr(self, name) for name in counts})
         _validate.within(2, 65_535, candidates=self.candidates)
         _validate.within(0, 65_535, max_sentences=self.max_sentences)
         _validate.within(0, 10_000, projections=self.projections)
@@ -180,15 +179,11 @@ class DeepCandidate:
         """What one release of one document guarantees."""
         unit = unit or Unit.SENTENCE
         one = unit is Unit.SENTENCE
-        return accounting.guarantee(
-            self.events(unit),
-            delta,
-            unit=unit,
-            relation=Relation(self.relation) if one else Relation.REPLACE_ONE,
-            basis=Basis.CONDITIONAL,
-            assumptions=(PUBLIC_CANDIDATES, *read_alone(self.encoder, self.device)),
-            reveals=(SENTENCE_COUNT,) if one and self.relation == "replace_one" else (),
-        )
+        relation = Relation(self.relation) if one else Relation.REPLACE_ONE
+        assumed = (PUBLIC_CANDIDATES, *read_alone(self.encoder, self.device))
+        shown = (SENTENCE_COUNT,) if one and self.relation == "replace_one" else ()
+        terms: dict[str, Any] = {"basis": Basis.CONDITIONAL, "assumptions": assumed, "reveals": shown}
+        return accounting.guarantee(self.events(unit), delta, unit=unit, relation=relation, **terms)
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> "DeepCandidate":
         """The spec whose guarantee for the unit costs at most epsilon at delta, with the largest epsilon that does.
@@ -210,17 +205,14 @@ class DeepCandidate:
     ) -> "DeepCandidateMechanism":
         """Choose the candidates from public documents, fit what ranks them, tune it for this epsilon.
 
-        Args:
-            public: documents, each with one of the labels where there are labels.
-            pool: public documents of which alone the candidates come, labelled as `public`, on which recoder, space,
-                evidence and tuning then rest. `min_sentences` holds for the pool alone: a pool of utterances, such as
-                the codebook of an ADePT, needs min_sentences=1 and is refused with the default of 8.
-            seed: of the choice of candidates, of directions and trainings; drawn at random where None. No secret.
+        With a `pool` of public documents, candidates come of these alone, while recoder, space, evidence and tuning
+        rest on `public`. All have one of the labels where there are labels. `min_sentences` holds for the pool alone: a
+        pool of utterances, such as the codebook of an ADePT, needs min_sentences=1 and is refused with the default of
+        8. The seed draws candidates, directions and trainings; it is no secret, and drawn where it is None.
 
-        Raises:
-            ConfigError: fewer than 20 documents (of the pool, if there is one) have `min_sentences`, fewer than 20
-                public ones can be tuned on beside a pool, or one has no known label.
-            MissingExtraError: torch, numba or the sentence encoder is not installed.
+        ConfigError: fewer than 20 documents (of the pool, if there is one) have `min_sentences`, fewer than 20 public
+        ones can be tuned on beside a pool, or one has no known label. MissingExtraError: torch, numba or the sentence
+        encoder is absent.
         """
         seed = secrets.randbits(32) if seed is None else seed
         offered = None if pool is None else as_records(pool)

@@ -189,8 +189,7 @@ class Box:
     def truncated(self, embeddings: Floats, steps: int) -> Floats:
         """Whole numbers from -steps / 2 to steps / 2, from one side of the box to the other `(n, dim)`.
 
-        0 is the middle; where the box has no width there is nothing else. An embedding that is not finite is read as
-        zero.
+        0 is the middle, and all where the box has no width. An embedding that is not finite is read as zero.
         """
         width = self.high - self.low
         away = finite(embeddings, len(width)) - (self.low + width / 2)
@@ -231,12 +230,8 @@ class TruncationMechanism(FittedMechanism[Truncation]):
 
     def save(self, folder: Path) -> None:
         """Write the box into an existing folder, and the distilled encoder beside it where there is one."""
-        described = {
-            "low": self.box.low.tolist(),
-            "high": self.box.high.tolist(),
-            "encoder": self._encoder.digest,
-            "trained_on": self._trained_on,
-        }
+        described = {"low": self.box.low.tolist(), "high": self.box.high.tolist()}
+        described |= {"encoder": self._encoder.digest, "trained_on": self._trained_on}
         write_private(folder / _FILE, json.dumps(described).encode())
         if isinstance(self._encoder, DistilledEncoder):
             self._encoder.save(folder)

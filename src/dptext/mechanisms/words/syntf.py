@@ -159,8 +159,7 @@ class SynTfMechanism(OnWords[SynTf]):
     def _similarities(self, terms: Integers) -> Floats:
         """Similarities of terms to every word `(n, n_words)`, in [0, 1]: the range that the guarantee rests on.
 
-        They are steps of 2^-12. Their products are whole numbers below 2^24 and so exact: neither the other terms of a
-        batch nor the order of summation changes a bit of them.
+        Products in steps of 2^-12 are exact: neither other terms of a batch nor an order of summation changes a bit.
         """
         distinct, rows = np.unique(terms, return_inverse=True)
         found = self._directions[distinct] @ self._directions.T

@@ -68,10 +68,9 @@ class WordPoints:
         return Batch.of(records).released(texts)
 
     def distance(self, first: Record, second: Record, *, least: float = 0.0) -> float:
-        """The sum over tokens of the Euclidean distance of their points, rounded up by 2^-40 of itself.
+        """Summed over tokens, the Euclidean distance of their points, rounded up by 2^-40 of itself.
 
-        The distance of different points counts `least` at least. ConfigError: the records differ in their lines or in a
-        line's number of tokens.
+        That of different points is `least` at least. ConfigError: the lines, or their numbers of tokens, differ.
         """
         one, two = self.lines([first, second])
         if list(map(len, one)) != list(map(len, two)):
@@ -172,10 +171,7 @@ class WordDraws:
         return result
 
     def chances_of_own(self, words: Integers) -> Floats:
-        """The probability that each word comes back, for measurements.
-
-        From float32 distances: too low where words lie far closer to each other than to the mean of all.
-        """
+        """How likely each word comes back; too low for words far closer to each other than to the mean (float32)."""
         chances = np.empty(len(words))
         for block in self._blocks(len(words)):
             least = self._least_distances(words[block])

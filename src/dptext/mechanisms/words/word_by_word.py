@@ -108,10 +108,7 @@ class WordNoiseMechanism(WordByWord[Spec_co]):
         return released.reshape(latents.shape)
 
     def log_density(self, released: Floats, latents: Floats) -> Floats:
-        """Log density `(rows,)` of released latents given the latents, up to a term that `released` determines.
-
-        ConfigError: the shapes differ, or are not those of latents.
-        """
+        """Log density `(rows,)` given latents of that shape, else ConfigError; up to a term of `released` alone."""
         if released.shape != latents.shape:
             raise ConfigError(f"Expected released latents of shape {latents.shape}, found {released.shape}.")
         tokens = self._noise.log_density(self._tokens(released), self._tokens(latents))

@@ -178,10 +178,8 @@ class WordMetric(FromWords["WordMetricMechanism"]):
         largest = float(np.sqrt(np.einsum("ij,ij->i", points, points).max()))
         largest_dim, largest_norm = self.largest_vectors
         if points.shape[1] > largest_dim or largest > largest_norm:
-            raise ConfigError(
-                f"Expected vectors of at most {largest_dim} dimensions and norm {largest_norm:g}, found "
-                f"{points.shape[1]} and {largest:.4g}: scale them down."
-            )
+            most, found = f"{largest_dim} dimensions and norm {largest_norm:g}", f"{points.shape[1]} and {largest:.4g}"
+            raise ConfigError(f"Expected vectors of at most {most}, found {found}: scale them down.")
         if self.diameter is not None:
             if root is None:
                 needed = vectors.diameter_bound()

@@ -60,9 +60,8 @@ def scores(codebook: TextCodebook, meanings: Floats, labels: Sequence[str | None
 def write_codebook(model: AnnotatedModel, public: Sequence[Record], *, size: int, seed: int) -> TextCodebook:
     """Decode the latents of public records, and latents near to them, until there are `size` good sentences.
 
-    A sentence is removed if it is a duplicate, if its label is not that of the record it was written for, if it did not
-    end, or if it has fewer than two words or the same word twice in a row. Of the rest, the tenth that the decoder
-    finds least likely is removed. ConfigError: fewer than two good sentences are written.
+    One is removed if it is a duplicate, has another label than its record, did not end, or has fewer than two words or
+    one twice in a row; then the tenth that the decoder finds least likely. ConfigError: fewer than two are left.
     """
     source = np.random.default_rng(seed)
     latents = model.latents(public)
@@ -79,22 +78,16 @@ def write_codebook(model: AnnotatedModel, public: Sequence[Record], *, size: int
         if len(kept) >= wanted:
             break
     if len(kept) < 2:
-        raise ConfigError(
-            f"Expected a model that writes at least 2 good sentences, found {len(kept)}: give more public text, more "
-            "epochs or a larger hidden."
-        )
+        remedy = "give more public text, more epochs or a larger hidden"
+        raise ConfigError(f"Expected a model that writes at least 2 good sentences, found {len(kept)}: {remedy}.")
     utterances = [Record(str(i), text, label=label) for i, (label, text) in enumerate(kept)]
     losses = model.writing_losses(np.stack([latent for _, latent in kept.values()]), utterances)
     likely = np.argsort(losses, kind="stable")[: max(2, math.floor(len(kept) * (1 - _WORST)))]
     chosen = np.sort(source.permutation(likely)[:size])
     good = [utterances[i] for i in chosen]
     origins = [origin for origin, _ in kept.values()]
-    return TextCodebook(
-        tuple(record.text for record in good),
-        tuple(record.label for record in good),
-        model.meanings(good),
-        tuple(origins[i] for i in chosen),
-    )
+    texts, labels = tuple(record.text for record in good), tuple(record.label for record in good)
+    return TextCodebook(texts, labels, model.meanings(good), tuple(origins[i] for i in chosen))
 
 
 def _is_whole(text: str, max_tokens: int) -> bool:
@@ -104,21 +97,12 @@ def _is_whole(text: str, max_tokens: int) -> bool:
 
 
 def best_choice(
-    codebook: TextCodebook,
-    model: AnnotatedModel,
-    public: Sequence[Record],
-    *,
-    epsilon: float,
-    label_weight: float,
-    seed: int,
+    book: TextCodebook, model: AnnotatedModel, public: Sequence[Record], epsilon: float, label_weight: float, seed: int
 ) -> EnvelopeResponse:
-    """The choice among the utterances that keeps most of the scores of public records.
-
-    An utterance that was written from a record does not count for that record.
-    """
-    most = min(_QUERIES, max(1, _PAIRS // len(codebook)))
+    """The choice that keeps most of the scores of public records; an utterance does not count for its own record."""
+    most = min(_QUERIES, max(1, _PAIRS // len(book)))
     rows = np.random.default_rng(seed).permutation(len(public))[:most]
     asked = [public[i] for i in rows]
-    ranked = scores(codebook, model.meanings(asked), [record.label for record in asked], label_weight=label_weight)
-    own = rows[:, None] == np.asarray(codebook.sources)[None, :]
+    ranked = scores(book, model.meanings(asked), [record.label for record in asked], label_weight=label_weight)
+    own = rows[:, None] == np.asarray(book.sources)[None, :]
     return tuned_response(ranked, own, epsilon=epsilon, seed=seed)

@@ -17,11 +17,9 @@ _BLOCK = 64
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """How a latent becomes a sequence.
+    """How a latent becomes a sequence: by the best tokens, or drawn ones at a `temperature` above 0.
 
-    Attributes:
-        constrained: whether a label stands first and nowhere else, and no trigram twice.
-        temperature: 0 takes the best token; else tokens are drawn.
+    Where it is `constrained`, a label stands first and nowhere else, and no trigram twice.
     """
 
     constrained: bool = True
@@ -35,24 +33,21 @@ class Decoder:
     look-up, one product with the hidden state, and the output layer. Rows that have ended are dropped.
     """
 
-    def __init__(
-        self, model: AutoEncoder, tokens: Tokens, *, device: str = "cpu", dtype: torch.dtype = torch.float32
-    ) -> None:
-        self._tokens = tokens
-        self._device = device
+    def __init__(self, model: AutoEncoder, tokens: Tokens, *, dtype: torch.dtype = torch.float32) -> None:
+        self._tokens, self._device = tokens, model.start.weight.device
         size = model.sizes.embedding
         with torch.no_grad():
-            weights = {name: value.detach().to(device) for name, value in model.writer.named_parameters()}
+            weights = {name: value.detach() for name, value in model.writer.named_parameters()}
             inner, outer = weights["weight_ih_l0"], weights["weight_hh_l0"]
             bias = weights["bias_ih_l0"] + weights["bias_hh_l0"]
-            self._table = (model.write_embedding.weight.detach().to(device) @ inner[:, :size].T + bias).contiguous()
+            self._table = (model.write_embedding.weight.detach() @ inner[:, :size].T + bias).contiguous()
             self._of_latent = inner[:, size:].T.contiguous()
             self._of_state = outer.contiguous()
-            self._start = (model.start.weight.detach().to(device).T, model.start.bias.detach().to(device))
-            self._output = model.choose.weight.detach().to(device, dtype).contiguous()
-            bias = model.choose.bias.detach().to(device)
+            self._start = (model.start.weight.detach().T, model.start.bias.detach())
+            self._output = model.choose.weight.detach().to(dtype).contiguous()
+            bias = model.choose.bias.detach()
         self._dtype = dtype
-        barred = torch.zeros((3, model.sizes.n_tokens), device=device)
+        barred = torch.zeros((3, model.sizes.n_tokens), device=self._device)
         barred[:, [PAD, UNKNOWN, BEGIN]] = -torch.inf
         self._free = bias + barred[0]
         labels = list(tokens.label_ids())
@@ -131,10 +126,9 @@ def _product(rows: Tensor, weight: Tensor) -> Tensor:
 
 
 def drawn(chances: Tensor, source: torch.Generator) -> Tensor:
-    """A token of each row `(n,)` with its probability in `(n, tokens)`; never one whose probability is 0.
+    """A token of each row `(n,)` by its chance in `(n, tokens)`, never one of chance 0: first a block, then one of it.
 
-    First a block of tokens is drawn, then a token of the block. So a row costs two uniform numbers and a sum, where
-    torch.multinomial draws a number for each token.
+    That takes two uniform numbers a row, where torch.multinomial draws one for each token.
     """
     rows = torch.arange(len(chances), device=chances.device)
     parts = nn.functional.pad(chances, (0, -chances.shape[1] % _BLOCK)).reshape(len(chances), -1, _BLOCK)

@@ -47,6 +47,8 @@ class NetworkSettings:
     max_words: int
     projected: bool
     schedule: Schedule
+    device: str = "cpu"
+    precision: TorchPrecision = "float32"
 
     def architecture(self, tokens: Tokens, read_dim: int) -> Architecture:
         """Sizes of the network; `read_dim` coordinates read texts in the place of an LSTM, 0 where an LSTM does."""
@@ -61,62 +63,42 @@ def fit_model(
     *,
     noise: LatentNoise | None,
     seed: int | None,
-    device: str,
-    precision: TorchPrecision,
     training: str = PUBLIC,
     on_epoch: Callable[[EpochProgress], None] | None = None,
 ) -> AnnotatedModel:
     """Vocabulary and weights from these records alone, two at least, else ConfigError."""
-    require_device(device)
+    require_device(settings.device)
     if len(public) < 2:
         raise ConfigError(f"Expected at least 2 public records to fit on, found {len(public)}: give public=...")
     seed, texts = secrets.randbits(32) if seed is None else seed, [record.text for record in public]
     counts = {"min_count": settings.min_count, "max_words": settings.max_words}
     tokens = Tokens.from_public(texts, labels=settings.labels, max_tokens=settings.max_tokens, **counts)
-    reader = _reader(settings, texts, device=device)
+    reader = _reader(settings, texts)
     with seeded_torch(seed):
-        model = AutoEncoder(settings.architecture(tokens, reader.dim if reader else 0)).to(device)
-        train(
-            model,
-            network_inputs(tokens, reader, public),
-            tokens.sequences(public),
-            schedule=settings.schedule,
-            seed=seed,
-            noise=noise,
-            device=device,
-            on_epoch=on_epoch,
-        )
-    return AnnotatedModel(
-        model, tokens, reader, device=device, precision=precision, trained_on=records_digest(public), training=training
-    )
+        model = AutoEncoder(settings.architecture(tokens, reader.dim if reader else 0)).to(settings.device)
+        read, wanted = network_inputs(tokens, reader, public), tokens.sequences(public)
+        train(model, read, wanted, schedule=settings.schedule, seed=seed, noise=noise, on_epoch=on_epoch)
+    known: dict[str, Any] = {"trained_on": records_digest(public), "training": training}
+    return AnnotatedModel(model, tokens, reader, precision=settings.precision, **known)
 
 
-def _reader(settings: NetworkSettings, public: Sequence[str], *, device: str) -> Reader | None:
-    match settings.encoder:
-        case "lstm":
-            return None
-        case "sentence":
-            return load_encoder("sentence", device=device)
-        case "distilled":
-            teacher = load_encoder("sentence", device=device)
-            return distil(teacher, public, max_tokens=settings.max_tokens, min_count=settings.min_count)
+def _reader(settings: NetworkSettings, public: Sequence[str]) -> Reader | None:
+    if settings.encoder == "lstm":
+        return None
+    encoder = load_encoder("sentence", device=settings.device)
+    if settings.encoder == "sentence":
+        return encoder
+    return distil(encoder, public, max_tokens=settings.max_tokens, min_count=settings.min_count)
 
 
-def load_fitted(
-    settings: NetworkSettings,
-    folder: Path,
-    *,
-    device: str,
-    precision: TorchPrecision,
-    trainings: Sequence[str] = (PUBLIC,),
-) -> AnnotatedModel:
+def load_fitted(settings: NetworkSettings, folder: Path, *, trainings: Sequence[str] = (PUBLIC,)) -> AnnotatedModel:
     """The model that `AnnotatedModel.save` wrote under the same settings, if it was trained in one of these ways.
 
     ConfigError: a file is absent, truncated, edited, of another version, no such model, or does not fit the settings.
     """
-    require_device(device)
+    require_device(settings.device)
     described, weights = read_files(folder)
-    reader: Reader | None = load_encoder("sentence", device=device) if settings.encoder == "sentence" else None
+    reader = _reader(settings, ()) if settings.encoder == "sentence" else None
     with reading_saved(f"the auto-encoder in {folder}"):
         words, state = described["tokens"]["words"], read_weights(weights)
         if not all(isinstance(word, str) for word in words) or any(v.dtype != torch.float32 for v in state.values()):
@@ -136,22 +118,12 @@ def load_fitted(
             raise ValueError
         model = AutoEncoder(sizes)
         model.load_state_dict(state)
-    return AnnotatedModel(
-        model.to(device),
-        tokens,
-        reader,
-        device=device,
-        precision=precision,
-        trained_on=str(described.get("trained_on", "")),
-        training=str(described["training"]),
-    )
+    known: dict[str, Any] = {"trained_on": str(described.get("trained_on", "")), "training": str(described["training"])}
+    return AnnotatedModel(model.to(settings.device), tokens, reader, precision=settings.precision, **known)
 
 
 def load_autoencoder(folder: Path, *, device: str) -> AnnotatedModel:
-    """The model in a folder under the settings that it names itself, if it was trained on public text alone.
-
-    Errors as `load_fitted`.
-    """
+    """The model in a folder by its own settings, if trained on public text alone; errors as `load_fitted`."""
     described, _ = read_files(folder)
     with reading_saved(f"the auto-encoder in {folder}"):
         sizes, tokens = Architecture(**described["sizes"]), described["tokens"]
@@ -173,8 +145,9 @@ def load_autoencoder(folder: Path, *, device: str) -> AnnotatedModel:
             max_words=len(tokens["words"]),
             projected=sizes.projected,
             schedule=Schedule(),
+            device=device,
         )
-    return load_fitted(settings, folder, device=device, precision="float32")
+    return load_fitted(settings, folder)
 
 
 def _saved_pupil(described: Mapping[str, Any], state: dict[str, Tensor], max_tokens: int) -> DistilledEncoder:

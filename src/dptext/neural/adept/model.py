@@ -45,10 +45,7 @@ PUPIL, PUPIL_PARTS = "distilled.", ("rarity", "weights", "offset")
 
 
 def read_files(folder: Path) -> tuple[dict[str, Any], bytes]:
-    """The JSON without its checksum, and the bytes of the weights.
-
-    ConfigError: a file is absent, cut short, edited, of another version, or no such file.
-    """
+    """The JSON without its checksum, and the weights; ConfigError: absent, edited, or of another version or kind."""
     path = folder / SIZES_FILE
     with reading_saved(f"the auto-encoder {path}"):
         described = json.loads(path.read_bytes())
@@ -74,16 +71,12 @@ def checksum(described: Mapping[str, Any], weights: bytes) -> str:
 class AnnotatedModel(Frozen):
     """An auto-encoder with its vocabulary; immutable once fitted.
 
-    Attributes:
-        tokens: the public vocabulary.
-        digest: sha256 of weights and vocabulary.
-        reader: what reads texts in the place of an LSTM, if anything does.
-        trained_on: `records_digest` of the text that it was trained on.
-        training: how it was trained: `PUBLIC`, or the name that a mechanism gives to its training on private text. Only
-            a spec that names the same training loads the model.
+    A `reader`, if any, stands in the place of an LSTM. The `digest` is of weights and vocabulary, `trained_on` of the
+    training text. Only a spec that names the same `training` loads it: `PUBLIC`, or a mechanism's name of its own on
+    private text.
     """
 
-    __slots__ = ("_decoder", "_encoding", "device", "digest", "model", "reader", "tokens", "trained_on", "training")
+    __slots__ = ("_decoder", "_encoding", "digest", "dim", "model", "reader", "tokens", "trained_on", "training")
 
     def __init__(
         self,
@@ -91,35 +84,25 @@ class AnnotatedModel(Frozen):
         tokens: Tokens,
         reader: Reader | None,
         *,
-        device: str,
         precision: TorchPrecision = "float32",
         trained_on: str = "",
         training: str = PUBLIC,
     ) -> None:
         self.trained_on, self.training = trained_on, training
-        self.tokens, self.reader, self.device = tokens, reader, device
-        self.model = model.eval()
+        self.tokens, self.reader = tokens, reader
+        self.model, self.dim = model.eval(), model.sizes.latent_dim
         self._encoding = Encoding(self.model)
-        self._decoder = Decoder(model, tokens, device=device, dtype=getattr(torch, precision))
+        self._decoder = Decoder(model, tokens, dtype=getattr(torch, precision))
         self.digest = network_digest(model, json.dumps([tokens.words, tokens.labels, tokens.max_tokens]))
 
     def __repr__(self) -> str:
         return f"AnnotatedModel(n_tokens={len(self.tokens)}, latent_dim={self.model.sizes.latent_dim})"
 
     @property
-    def dim(self) -> int:
-        """Coordinates of a latent."""
-        return self.model.sizes.latent_dim
-
-    @property
-    def sentence_digest(self) -> str | None:
-        """sha256 of the sentence encoder's weights, where there is one."""
-        return None if self.reader is None else self.reader.digest
-
-    @property
     def digests(self) -> dict[str, str]:
         """sha256 digests: of the network, of the text that it was trained on, of the sentence encoder."""
-        found = {"model": self.digest, "training text": self.trained_on, "sentence encoder": self.sentence_digest or ""}
+        reader = "" if self.reader is None else self.reader.digest
+        found = {"model": self.digest, "training text": self.trained_on, "sentence encoder": reader}
         return {name: digest for name, digest in found.items() if digest}
 
     def inputs(self, records: Sequence[Record]) -> NDArray[np.generic]:
@@ -137,36 +120,25 @@ class AnnotatedModel(Frozen):
         latents = self.latents(records)
         return np.asarray(latents / np.maximum(np.linalg.norm(latents, axis=1, keepdims=True), 1e-12))
 
-    @property
-    def meaning_dim(self) -> int:
-        """Coordinates of a meaning."""
-        return self.dim if self.reader is None else self.reader.dim
-
     def write(self, latents: Floats, how: Decoding, *, seed: int = 0) -> list[tuple[str | None, str]]:
         """Label and text for each latent `(n, dim)`."""
         return self._decoder.decode(latents, how, seed=seed)
 
     def losses(self, records: Sequence[Record]) -> Floats:
         """Reconstruction loss per token of each record, `(n,)`."""
-        sequences = self.tokens.sequences(records)
-        return reconstruction_losses(self.model, self.inputs(records), sequences, device=self.device)
+        return reconstruction_losses(self.model, self.inputs(records), self.tokens.sequences(records))
 
     def writing_losses(self, latents: Floats, records: Sequence[Record]) -> Floats:
         """Loss per token of writing each record from the latent in the same row, `(n,)`."""
-        return writing_losses(self.model, latents, self.tokens.sequences(records), device=self.device)
+        return writing_losses(self.model, latents, self.tokens.sequences(records))
 
     def save(self, folder: Path) -> None:
         """Write weights and sizes into an existing folder without such files, for their owner alone to read."""
         pupil = self.reader if isinstance(self.reader, DistilledEncoder) else None
-        described: dict[str, Any] = {
-            "format": FORMAT,
-            "version": VERSION,
-            "trained_on": self.trained_on,
-            "training": self.training,
-            "sizes": asdict(self.model.sizes),
-            "tokens": described_tokens(self.tokens),
-            "distilled": None if pupil is None else {"words": pupil.words, "teacher": pupil.teacher},
-        }
+        described: dict[str, Any] = {"format": FORMAT, "version": VERSION, "trained_on": self.trained_on}
+        described |= {"training": self.training, "sizes": asdict(self.model.sizes)}
+        described["tokens"] = described_tokens(self.tokens)
+        described["distilled"] = None if pupil is None else {"words": pupil.words, "teacher": pupil.teacher}
         arrays = {} if pupil is None else {PUPIL + name: torch.from_numpy(getattr(pupil, name)) for name in PUPIL_PARTS}
         weights = save({**weights_of(self.model), **arrays})
         write_private(folder / WEIGHTS_FILE, weights)
@@ -175,10 +147,7 @@ class AnnotatedModel(Frozen):
 
 
 def network_inputs(tokens: Tokens, reader: Reader | None, records: Sequence[Record]) -> NDArray[np.generic]:
-    """What the network reads, `(n, ...)`: left-padded tokens, or the reader's vector and the label side by side.
-
-    A missing or unknown label is a row of zeros.
-    """
+    """What is read, `(n, ...)`: left-padded tokens, or the reader's vector and the label, zeros where it is unknown."""
     if reader is None:
         return tokens.inputs(tokens.sequences(records))
     rows = tokens.label_rows([record.label for record in records])

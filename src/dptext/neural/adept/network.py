@@ -1,9 +1,8 @@
 """The LSTM auto-encoder of ADePT: text to latent, latent to text.
 
-Krishna, Gupta and Dupuy 2021 do not say which sizes they used, nor where the latent enters. Here the decoder sees it at
-each step. Every shape is public: texts are padded to `max_tokens` on the left, so that the encoder reads a fixed number
-of tokens and ends at the last word. So no running time depends on the length of a private text. (The decoder stops
-early, but it sees noisy latents only.)
+Krishna, Gupta and Dupuy 2021 say neither sizes nor where the latent enters; here the decoder sees it at each step.
+Every shape is public: texts are padded to `max_tokens` on the left, and the encoder reads a fixed number of tokens. So
+no running time depends on the length of a private text. (The decoder stops early, but it sees noisy latents only.)
 """
 
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 
 from dptext.embeddings.bert import tiles
 from dptext.embeddings.bert.loops import Array, F, compiled, exp_minus
-from dptext.embeddings.bert.network import Linear, product, rows_for
+from dptext.embeddings.bert.network import Linear, product, require_alike, rows_for
 from dptext.embeddings.processors import each
 from dptext.errors import ConfigError
 from dptext.neural.tokens import BEGIN, PAD, UNKNOWN
@@ -46,11 +45,9 @@ def _step(gates: Array, of_tokens: Array, tokens: Array, n: int, h: Array, c: Ar
 class ExactReader:
     """An embedding, an LSTM and perhaps a linear layer after its last state (h, c): left-padded tokens to vectors.
 
-    All products are tiles (see `dptext.embeddings.bert.tiles`), in which a row goes through the same steps at every
-    place and beside any other row. What stands between treats a row alone: a vector is of its own tokens, bit for bit.
-
-    Weights and biases are those of torch's layers, `inner` `(4 units, embedding)`, `outer` `(4 units, units)`. Raises
-    ConfigError where this processor gives a row other last bits at another place.
+    Products are tiles (see `dptext.embeddings.bert.tiles`), and what stands between treats a row alone: a vector is of
+    its own tokens, bit for bit. Weights and biases are those of torch's layers, `inner` `(4 units, embedding)`, `outer`
+    `(4 units, units)`. ConfigError where this processor gives a row other last bits at another place.
     """
 
     def __init__(self, embedding: Singles, inner: Weights, outer: Weights, last: Weights | None) -> None:
@@ -61,11 +58,8 @@ class ExactReader:
         public = np.random.default_rng(0).integers(0, len(embedding), (3 * tiles.ROWS, 4))
         alone = np.concatenate([self.read(row[None]) for row in public])
         for shift in range(tiles.ROWS):
-            if not np.array_equal(self.read(public[shift:]), alone[shift:]):
-                raise ConfigError(
-                    "Expected this processor to compute a text's latent alike in every place, found other last bits. "
-                    'Take encoder="distilled", which reads words.'
-                )
+            remedy = 'Take encoder="distilled", which reads words.'
+            require_alike(self.read(public[shift:]), alone[shift:], "latent", remedy)
 
     def read(self, tokens: Integers) -> Floats:
         """A vector of each row of tokens `(n, length)`, float64 of float32 numbers."""
@@ -97,14 +91,9 @@ _MOST_WEIGHT = 2.0**22  # of a row's absolute sum: sums of multiples of 2^-30 st
 class Architecture:
     """Public sizes. A large encoder whose state is projected has half as many units as the decoder: reading is easier.
 
-    Attributes:
-        n_tokens: size of the vocabulary, special tokens and labels included.
-        length: positions of a sequence.
-        hidden: units of encoder and decoder.
-        embedding: coordinates of a token.
-        clip_norm: latents are clipped to this L2 norm, in training too.
-        features: 0 for the LSTM encoder; else coordinates of the public features that take its place.
-        projected: whether a linear layer makes the latent; else it is the LSTM's final state (h, c), of 2 * hidden.
+    Of the vocabulary there are `n_tokens`, special ones and labels included, of a sequence `length` positions. Latents
+    are clipped to `clip_norm`, in training too. Public `features` may take the LSTM encoder's place, 0 for none. Where
+    nothing is `projected`, the latent is the LSTM's final state (h, c), of 2 * hidden.
     """
 
     n_tokens: int
@@ -186,8 +175,7 @@ def unseen(previous: Tensor, hidden: Tensor) -> Tensor:
 class Encoding:
     """The encoder in use: latents `(n, latent_dim)` in float64, on a grid of 2^-14, each of its own row alone.
 
-    Those of features are exact sums (see `_projected`). The LSTM is computed by `exact`, on the processor.
-    Later changes of the model's weights are not seen.
+    Those of features are exact sums (see `_projected`). Later changes of the model's weights are not seen.
     """
 
     def __init__(self, model: AutoEncoder) -> None:
@@ -214,8 +202,7 @@ def _projected(model: AutoEncoder, features: NDArray[np.generic]) -> Floats:
     """What the linear layer makes of features, each row a function of itself alone, bit for bit.
 
     Features are multiples of 2^-10 from -1 to 1 (unit vectors on that grid, and labels), weights are rounded to
-    multiples of 2^-20. So every product is a multiple of 2^-30, and all sums are exact in float64: no order of
-    summation changes them.
+    multiples of 2^-20: sums of products, multiples of 2^-30, are exact in float64 in any order.
     """
     layer = cast("nn.Linear", model.project)
     weights = layer.weight.detach().double().cpu().numpy()

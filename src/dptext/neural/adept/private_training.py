@@ -1,21 +1,18 @@
 """DP-SGD for the auto-encoder of ADePT (Abadi et al. 2016; Song, Chaudhuri and Sarwate 2013): clipped, noisy gradients.
 
-The caller's `Randomness` draws which records a step takes and the noise on their gradients. opacus's own noise is not
-used: it comes from a predictable generator unless torchcsprng is installed, which does not exist for this torch.
+The caller's `Randomness` draws which records a step takes and the noise on their gradients. opacus's own noise comes
+from a predictable generator unless torchcsprng is installed, which does not exist for this torch. opacus computes the
+gradient norm of each record for linear layers and embeddings ("ghost clipping", Li et al. 2022). Its own `DPLSTM` is
+several times as slow here, so the LSTM is written as two linear layers that see all steps at once (`RecordLstm`).
 
-opacus computes the gradient norm of each record for linear layers and embeddings ("ghost clipping", Li et al. 2022).
-Its own `DPLSTM` stores a gradient for each record at each step and is several times as slow here. So the LSTM is
-written as two linear layers that see all steps at once (`RecordLstm`).
-
-Whoever calls this sees the private texts and must be trusted; `dptext.mechanisms.adept.dpsgd` states what the weights
-guarantee.
+Whoever calls this sees the private texts; `dptext.mechanisms.adept.dpsgd` states what the weights guarantee.
 """
 
 import copy
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -41,10 +38,10 @@ _WORD_DROPOUT = 0.25
 
 
 class RecordLstm(nn.Module):
-    """An LSTM whose parameters belong to two linear layers. Each is called once, so that opacus can tell records apart.
+    """An LSTM (`nn.LSTM` of one layer, batch_first) of two linear layers, so that opacus can tell records apart.
 
-    It computes what `nn.LSTM` of one layer and batch_first computes. A first pass without gradients finds the states.
-    The second pass reads them as a constant input of the layer `hh`, whose gradient is then that of the recurrence.
+    A first pass without gradients finds the states. The second reads them as a constant input of the layer `hh`, whose
+    gradient is then that of the recurrence.
     """
 
     def __init__(self, input_size: int, hidden_size: int, *, batch_first: Literal[True] = True) -> None:
@@ -87,16 +84,15 @@ class ClippedGradients:
         self.model = AutoEncoder(model.sizes, lstm=RecordLstm).to(next(model.parameters()).device)
         self.model.load_state_dict({_renamed(name): value for name, value in model.state_dict().items()})
         self.model.train()
-        self._norms = GradSampleModuleFastGradientClipping(
-            self.model, max_grad_norm=clip_norm, use_ghost_clipping=True, loss_reduction="sum"
-        )
+        how = {"max_grad_norm": clip_norm, "use_ghost_clipping": True, "loss_reduction": "sum"}
+        self._norms = GradSampleModuleFastGradientClipping(self.model, **how)
         self.parameters = list(self.model.parameters())
 
     def sum(self, inputs: Tensor, targets: Tensor, *, hidden: Tensor, shifts: Tensor | None = None) -> list[Tensor]:
         """The sum over records, one tensor a parameter; a record whose gradient is not finite counts as zero.
 
-        Inputs are tokens or features `(n, ...)`, n at least 1, targets sequences `(n, steps)`. The decoder does not see
-        the `hidden` words `(n, steps)`; `shifts` are the noise on each latent, `(n, latent_dim)`, if there is any.
+        Inputs `(n, ...)` are of one record at least, targets `(n, steps)`. The decoder does not see `hidden` words `(n,
+        steps)`; `shifts` are the noise on latents, `(n, latent_dim)`, if there is any.
         """
         self._norms.enable_hooks()
         losses = record_losses(self.model, inputs, targets, hidden=hidden, shifts=shifts)
@@ -168,7 +164,6 @@ def train_privately(
     schedule: PrivateSchedule,
     randomness: Randomness,
     noise: LatentNoise | None = None,
-    device: str = "cpu",
     on_step: Callable[[int, int], None] | None = None,
 ) -> None:
     """DP-SGD in place. The number of records is used as it is, since replacing a record does not change it.
@@ -183,7 +178,7 @@ def train_privately(
     real texts. The mechanism's own noise on latents, as in `training.train`, costs and protects nothing here. `on_step`
     is told the steps done and all steps, and not the loss, which would be private.
     """
-    gradients = ClippedGradients(model, schedule.gradient_clip)
+    gradients, device = ClippedGradients(model, schedule.gradient_clip), model.start.weight.device
     optimizer = torch.optim.Adam(gradients.parameters, lr=schedule.learning_rate)
     scale = schedule.noise_multiplier * schedule.gradient_clip
     expected = schedule.sampling_rate * len(targets)
@@ -200,12 +195,8 @@ def train_privately(
             places = order[start : start + _ROWS]
             rows = taken[places]
             width = int(lengths[rows].max())
-            of_rows = gradients.sum(
-                read[rows].to(device),
-                wanted[rows, :width].to(device),
-                hidden=hidden[places, :width].to(device),
-                shifts=None if shifts is None else shifts[places],
-            )
+            given, unread = (read[rows].to(device), wanted[rows, :width].to(device)), hidden[places, :width].to(device)
+            of_rows = gradients.sum(*given, hidden=unread, shifts=None if shifts is None else shifts[places])
             total = [before + more for before, more in zip(total, of_rows, strict=True)]
         _add_noise(total, scale, randomness)
         for parameter, gradient in zip(gradients.parameters, total, strict=True):
@@ -218,29 +209,12 @@ def train_privately(
 
 
 def train_further(
-    fitted: AnnotatedModel,
-    private: Sequence[Record],
-    *,
-    schedule: PrivateSchedule,
-    randomness: Randomness,
-    noise: LatentNoise | None = None,
-    on_step: Callable[[int, int], None] | None = None,
+    fitted: AnnotatedModel, private: Sequence[Record], *, schedule: PrivateSchedule, **how: Any
 ) -> AnnotatedModel:
-    """A model that was fitted on public records, trained on private ones by `train_privately`."""
-    model = copy.deepcopy(fitted.model)
-    train_privately(
-        model,
-        fitted.inputs(private),
-        fitted.tokens.sequences(private),
-        schedule=schedule,
-        randomness=randomness,
-        noise=noise,
-        device=fitted.device,
-        on_step=on_step,
-    )
-    return AnnotatedModel(
-        model, fitted.tokens, fitted.reader, device=fitted.device, trained_on=fitted.trained_on, training=schedule.name
-    )
+    """A model that was fitted on public records, trained on private ones as `train_privately` does."""
+    model, tokens = copy.deepcopy(fitted.model), fitted.tokens
+    train_privately(model, fitted.inputs(private), tokens.sequences(private), schedule=schedule, **how)
+    return AnnotatedModel(model, tokens, fitted.reader, trained_on=fitted.trained_on, training=schedule.name)
 
 
 def hidden_words(n: int, length: int, randomness: Randomness) -> Booleans:

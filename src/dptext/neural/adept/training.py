@@ -23,13 +23,9 @@ _ROWS = 256
 class Schedule:
     """How long and how fast.
 
-    Attributes:
-        epochs: the most epochs.
-        patience: training ends after so many epochs without a better loss on the held-out texts.
-        batch_size: texts a step.
-        word_dropout: share of the previous words that are hidden from the decoder in training. Without it a strong
-            decoder ignores the latent and writes the same text for all.
-        held_out: share of the public texts that are used for early stopping only.
+    Training ends after `epochs`, or `patience` of them without a better loss on the `held_out` share of texts, which
+    serves nothing else. The decoder does not see a share `word_dropout` of the previous words: else a strong one
+    ignores the latent and writes the same text for all.
     """
 
     epochs: int = 12
@@ -58,14 +54,13 @@ def train(
     schedule: Schedule,
     seed: int,
     noise: LatentNoise | None = None,
-    device: str = "cpu",
     on_epoch: Callable[[EpochProgress], None] | None = None,
 ) -> None:
     """Fit a fresh model in place; the weights of the best epoch on held-out texts are kept.
 
-    Inputs are left-padded tokens or features, `(n, ...)`, targets sequences `(n, length)`. The seed draws the order,
-    the hidden words and the held-out texts. The mechanism's own noise is drawn anew each step, so that the decoder
-    learns what a noisy latent means (denoising); for the gradient it is a constant.
+    Inputs are left-padded tokens or features, `(n, ...)`, targets `(n, length)`. The seed draws order, hidden words and
+    held-out texts. The mechanism's noise, for the gradient a constant, is drawn anew each step, so that the decoder
+    learns what a noisy latent means (denoising).
     """
     source = np.random.default_rng(seed)
     order = source.permutation(len(targets))
@@ -78,7 +73,7 @@ def train(
         model.train()
         total = 0.0
         for rows in batches(used, lengths, schedule.batch_size, source):
-            read, wanted = _tensors(model, inputs[rows], targets[rows], device)
+            read, wanted = _tensors(model, inputs[rows], targets[rows])
             latents = noisy(model.latent(read), noise)
             previous = _dropped(shifted(wanted), schedule.word_dropout, source)
             loss = model.losses(latents, wanted, previous).mean()
@@ -90,7 +85,7 @@ def train(
         model.eval()
         mean = total
         if n_held:
-            mean = float(reconstruction_losses(model, inputs[held], targets[held], noise=noise, device=device).mean())
+            mean = float(reconstruction_losses(model, inputs[held], targets[held], noise=noise).mean())
         require_converging(mean)
         if on_epoch is not None:
             on_epoch(EpochProgress(epoch, schedule.epochs, total / len(used), mean))
@@ -114,29 +109,21 @@ def noisy(latents: Tensor, noise: LatentNoise | None) -> Tensor:
 
 
 def reconstruction_losses(
-    model: AutoEncoder,
-    inputs: NDArray[np.generic],
-    targets: Integers,
-    *,
-    noise: LatentNoise | None = None,
-    device: str = "cpu",
-    rows: int = 256,
+    model: AutoEncoder, inputs: NDArray[np.generic], targets: Integers, *, noise: LatentNoise | None = None
 ) -> Floats:
     """Mean cross-entropy per token of each text, `(n,)`, with teacher forcing: an auto-encoder's membership score."""
     found = np.empty(len(targets))
     encode = Encoding(model)
-    for start in range(0, len(targets), rows):
-        latents = encode(inputs[start : start + rows])
-        if noise is not None:
-            latents = noise(latents)
-        wanted = targets[start : start + rows]
-        found[start : start + rows] = writing_losses(model, latents, wanted, device=device)
+    for start in range(0, len(targets), _ROWS):
+        rows = slice(start, start + _ROWS)
+        latents = encode(inputs[rows])
+        found[rows] = writing_losses(model, latents if noise is None else noise(latents), targets[rows])
     return found
 
 
-def writing_losses(model: AutoEncoder, latents: Floats, targets: Integers, *, device: str = "cpu") -> Floats:
+def writing_losses(model: AutoEncoder, latents: Floats, targets: Integers) -> Floats:
     """Mean cross-entropy per token of writing each text from the latent in the same row, `(n,)`."""
-    found = np.empty(len(targets))
+    found, device = np.empty(len(targets)), model.start.weight.device
     lengths = (targets != PAD).sum(axis=1)
     order = np.argsort(lengths, kind="stable")  # a block ends with its longest text
     with torch.inference_mode():
@@ -148,14 +135,12 @@ def writing_losses(model: AutoEncoder, latents: Floats, targets: Integers, *, de
     return found
 
 
-def _tensors(model: AutoEncoder, inputs: NDArray[np.generic], targets: Integers, device: str) -> tuple[Tensor, Tensor]:
+def _tensors(model: AutoEncoder, inputs: NDArray[np.generic], targets: Integers) -> tuple[Tensor, Tensor]:
     # The encoder always reads the whole public length with its padding. The decoder may stop at the longest target.
     width = int((targets != PAD).sum(axis=1).max())
-    dtype = torch.float32 if model.sizes.features else torch.int64
-    return (
-        torch.from_numpy(np.ascontiguousarray(inputs)).to(dtype).to(device),
-        torch.from_numpy(np.ascontiguousarray(targets[:, :width])).to(device),
-    )
+    read, wanted = torch.from_numpy(np.ascontiguousarray(inputs)), torch.from_numpy(targets[:, :width].copy())
+    device = model.start.weight.device
+    return read.to(torch.float32 if model.sizes.features else torch.int64).to(device), wanted.to(device)
 
 
 def _dropped(previous: Tensor, share: float, source: np.random.Generator) -> Tensor:

@@ -23,7 +23,7 @@ import torch
 
 from dptext import _validate
 from dptext.embeddings.devices import seeded_torch
-from dptext.embeddings.encoder_files import MINILM
+from dptext.embeddings.embedder import MINILM
 from dptext.embeddings.sentence_encoder import SentenceEncoder, model_folder
 from dptext.embeddings.torch_network import TorchNetwork, TorchPrecision, load_torch_model, word_pieces
 from dptext.errors import ConfigError
@@ -83,10 +83,7 @@ class FineTuning:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FineTuned:
-    """A fine-tuned classifier: the encoder with a layer on top. Its `repr` shows nothing of the texts.
-
-    The labels are those of the training texts, sorted: the columns of its scores.
-    """
+    """The encoder with a layer on top. Columns of scores are the sorted labels. Its `repr` shows nothing of texts."""
 
     labels: tuple[str, ...]
     schedule: FineTuning
@@ -154,29 +151,19 @@ def fine_tune(
 ) -> FineTuned:
     """Train a public sentence encoder to tell labelled texts apart, without a validation set.
 
-    The same arguments give the same model on the same machine with as many threads, whatever was drawn before; the
-    random state of torch is left as it was found.
+    The same arguments give the same model on the same machine with as many threads, whatever was drawn before; torch's
+    random state is left as it was found. Of each text the first `max_tokens` word pieces are read; each has one label,
+    of two different ones at least. The seed draws the layer on top, the order and the dropout. The `name` is of an
+    encoder, as `load_sentence_encoder` finds it; the network is never asked.
 
-    Args:
-        texts: texts of any length; of each the first `max_tokens` word pieces are read.
-        labels: one for each text, at least two different ones.
-        schedule: how long, how fast, and how much of the encoder.
-        seed: it draws the layer on top, the order and the dropout.
-        name: of the encoder, as `load_sentence_encoder` finds it; the network is never asked.
-        device: where torch computes, such as "cpu" or "cuda".
-        on_epoch: told of progress.
-
-    Raises:
-        ConfigError: no texts, another number of labels, a single one, more top layers than there are, an encoder that
-            is not here, or a training that diverged.
-        MissingExtraError: sentence-transformers, or the package with the weights, is not installed.
+    ConfigError: no texts, another number of labels, a single one, more top layers than there are, an encoder that is
+    not here, or a training that diverged. MissingExtraError: sentence-transformers, or the package with the weights, is
+    absent.
     """
     names = tuple(sorted(set(labels)))
     if not texts or len(texts) != len(labels) or len(names) < 2:
-        raise ConfigError(
-            f"Expected texts and as many labels, at least 2 different ones, found {len(texts)} texts and {len(labels)} "
-            f"labels, {len(names)} of them different."
-        )
+        found = f"{len(texts)} texts and {len(labels)} labels, {len(names)} of them different"
+        raise ConfigError(f"Expected texts and as many labels, at least 2 different ones, found {found}.")
     with model_folder(name) as (_, __, path):
         model = load_torch_model(path, device=device)
     learning = _learning(model, schedule.top_layers)
@@ -188,10 +175,8 @@ def fine_tune(
         model.train()
         source = np.random.default_rng(seed)
         rate = schedule.learning_rate
-        optimizer = torch.optim.AdamW(
-            [{"params": list(learning), "lr": rate}, {"params": list(head.parameters()), "lr": _HEAD_FACTOR * rate}],
-            weight_decay=_WEIGHT_DECAY,
-        )
+        top = {"params": list(head.parameters()), "lr": _HEAD_FACTOR * rate}
+        optimizer = torch.optim.AdamW([{"params": list(learning), "lr": rate}, top], weight_decay=_WEIGHT_DECAY)
         steps = schedule.epochs * math.ceil(len(pieces) / schedule.batch_size)
         warm = max(1, round(_WARM_UP * steps))
         rates = torch.optim.lr_scheduler.LambdaLR(

@@ -15,7 +15,7 @@ a measuring device and no mechanism; nothing of it may be released.
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -93,10 +93,7 @@ class EncodedTexts:
             yield found[place]
 
     def inputs(self, rows: Sequence[int], hide: torch.Generator | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Distinct words of a batch `(d,)`, their characters `(d, 20)`, and where they stand `(batch, length)`.
-
-        The generator `hide` replaces half of the rare words by the unknown one.
-        """
+        """Words of a batch `(d,)` (`hide` takes half of the rare), characters `(d, 20)`, places `(batch, length)`."""
         distinct, places = torch.unique(torch.tensor([self._texts[row] for row in rows]), return_inverse=True)
         hidden = torch.zeros(len(distinct), dtype=torch.bool)
         if hide is not None:
@@ -113,10 +110,7 @@ class IntentClassifier:
         self.labels, self._vocabulary, self._network = labels, vocabulary, network
 
     def probabilities(self, texts: Sequence[str]) -> Floats:
-        """Softmax scores `(n_texts, n_labels)`; each row sums to 1, and depends on its own text only.
-
-        An empty text counts as one unknown word; what follows the 64th token is not read.
-        """
+        """Softmax scores `(n_texts, n_labels)`, a row of its own text: its first 64 tokens, or one unknown word."""
         scores = np.ones((len(texts), len(self.labels)))
         if len(self.labels) == 1:
             return scores
@@ -131,34 +125,16 @@ class IntentClassifier:
 
 
 def train_intent_classifier(
-    texts: Sequence[str],
-    labels: Sequence[str],
-    *,
-    seed: int,
-    epochs: int = 12,
-    hidden: int = 64,
-    batch_size: int = 64,
-    on_epoch: Callable[[int, float], None] | None = None,
+    texts: Sequence[str], labels: Sequence[str], *, seed: int, epochs: int = 12, hidden: int = 64, batch_size: int = 64
 ) -> IntentClassifier:
     """Train on labelled texts by Adam for a fixed number of epochs, without a validation set.
 
-    The same arguments give the same model on the same machine, whatever was drawn before; the random state of torch
-    is left as it was found.
+    The same arguments give the same model on the same machine, whatever was drawn before; torch's random state is left
+    as it was found. Of each text the first 64 tokens are read, without regard to case. The seed draws the weights, the
+    order and the dropout. The LSTM has `hidden` units in each direction. A batch holds texts of one length, so that
+    none is padded. With a single label the classifier is always sure.
 
-    Args:
-        texts: texts of any length; the first 64 tokens are read, without regard to case.
-        labels: one for each text.
-        seed: it draws the weights, the order and the dropout.
-        epochs: passes over the texts.
-        hidden: size of the LSTM in each direction.
-        batch_size: texts a step; a batch holds texts of one length, so that none is padded.
-        on_epoch: called after each epoch with its number, from 1, and the mean loss of its texts in nats.
-
-    Returns:
-        The classifier; for a single label one that is always sure.
-
-    Raises:
-        ConfigError: no texts, another number of labels, or a setting out of its range.
+    ConfigError: no texts, another number of labels, or a setting out of its range.
     """
     _validate.count(epochs=epochs, hidden=hidden, batch_size=batch_size)
     if not texts or len(texts) != len(labels):
@@ -175,8 +151,7 @@ def train_intent_classifier(
         encoded, order = EncodedTexts(texts, vocabulary), torch.Generator().manual_seed(seed)
         optimizer = torch.optim.Adam(network.parameters(), lr=_LEARNING_RATE)
         network.train()
-        for epoch in range(1, epochs + 1):
-            total = 0.0
+        for _ in range(epochs):
             for rows in encoded.batches(batch_size, order):
                 logits = network(*encoded.inputs(rows, order))
                 loss = nn.functional.cross_entropy(logits, targets[rows], reduction="sum")
@@ -185,9 +160,6 @@ def train_intent_classifier(
                 (loss / batch_size).backward()  # type: ignore[no-untyped-call]
                 nn.utils.clip_grad_norm_(network.parameters(), _CLIP)
                 optimizer.step()
-                total += loss.item()
-            if on_epoch is not None:
-                on_epoch(epoch, total / len(targets))
     return model
 
 

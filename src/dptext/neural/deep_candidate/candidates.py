@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -37,12 +37,10 @@ _NARROWEST = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DepthScores:
-    """The depth of candidates among (recoded) sentences on public directions.
+    """The depth of candidates among sentences, recoded if there is a `recoder`, on public directions.
 
-    Attributes:
-        recoder: None keeps embeddings as they are.
-        directions: `(dim, n_directions)`, unit vectors in whole steps of 2^-11.
-        means: the mean of each candidate's (recoded) sentences, `(m, dim)`.
+    These are unit vectors `(dim, n_directions)` in steps of 2^-11; `means` `(m, dim)` are of each candidate's
+    sentences.
     """
 
     recoder: Recoder | None
@@ -71,12 +69,8 @@ def _projected(vectors: Floats, directions: Singles) -> Singles:
 class LikenessScores:
     """Sums over sentences of stretched similarity, of class evidence, or of half of each.
 
-    Attributes:
-        space: in which similarities are measured; None where they do not count.
-        points: the candidates in this space, `(m, other)` on the grid.
-        low, high: the cosines that count 0 and 1.
-        evidence: for classes; None where it does not count.
-        classes: the class of each candidate, `(m,)`.
+    Similarities to `points` `(m, other)` on the grid are measured in `space`, where cosines `low` and `high` count 0
+    and 1. Evidence is for `classes` `(m,)`. What does not count is None.
     """
 
     space: CosineSpace | None
@@ -95,6 +89,9 @@ class LikenessScores:
         if self.evidence is not None:
             parts.append(np.asarray(sums_by_document(self.evidence(embeddings), sizes)[:, self.classes]) / STEPS)
         return parts[0] if len(parts) == 1 else (parts[0] + parts[1]) / 2
+
+
+Scores: TypeAlias = DepthScores | LikenessScores
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,21 +119,16 @@ class CandidateSettings:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FittedCandidates:
-    """Public candidates and their utilities.
+    """Public candidates, their labels if any, what `scores` them, and the embeddings that leave, `(m, dim)` in float32.
 
-    Attributes:
-        texts, labels: of the candidates; each label None without labels.
-        outputs: the embeddings that are released, `(m, dim)` in float32.
-        scores: their utility for documents.
-        encoder: what embeds private sentences.
-        trained_on, pool: digests of the public text, and of the pool; "" where the candidates come from the former.
+    `trained_on` and `pool` are digests of public text; the latter is "" where the candidates come from the former.
     """
 
     settings: CandidateSettings
     texts: tuple[str, ...]
     labels: tuple[str | None, ...]
     outputs: Singles
-    scores: DepthScores | LikenessScores
+    scores: Scores
     encoder: Encoder | DistilledEncoder
     trained_on: str
     pool: str = ""
@@ -172,15 +164,9 @@ class FittedCandidates:
 
     def save(self, folder: Path) -> None:
         """Write everything, of encoders only a distilled one, into an existing folder without such files."""
-        described = {
-            "utility": self.settings.utility,
-            "recoder": self.settings.recoder,
-            "encoder": self.encoder.digest,
-            "texts": self.texts,
-            "labels": self.labels,
-            "trained_on": self.trained_on,
-            "pool": self.pool,
-        }
+        described: dict[str, object] = {"utility": self.settings.utility, "recoder": self.settings.recoder}
+        described |= {"encoder": self.encoder.digest, "texts": self.texts, "labels": self.labels}
+        described |= {"trained_on": self.trained_on, "pool": self.pool}
         write_private(folder / TEXTS_FILE, json.dumps(described).encode())
         write_private(folder / ARRAYS_FILE, save(self._arrays()))
         if isinstance(self.scores, DepthScores) and self.scores.recoder is not None:
@@ -231,7 +217,7 @@ def _on_grid(array: NDArray[np.generic], *shape: int) -> Singles:
 
 def _scores_of(
     settings: CandidateSettings, found: Mapping[str, NDArray[np.generic]], folder: Path, *, dim: int, classes: Integers
-) -> DepthScores | LikenessScores:
+) -> Scores:
     m = len(classes)
     if settings.utility in DEPTHS:
         count = settings.projections or found["directions"].shape[1]
@@ -242,19 +228,15 @@ def _scores_of(
     space, points, evidence = None, np.empty((0, 0), np.float32), None
     if settings.utility != "evidence":
         other = found["root"].shape[1]
-        space = CosineSpace(
-            _shaped(found["centre"], dim).astype(np.float64), _shaped(found["root"], dim, other).astype(np.float64)
-        )
+        centre, root = _shaped(found["centre"], dim), _shaped(found["root"], dim, other)
+        space = CosineSpace(centre.astype(np.float64), root.astype(np.float64))
         points = _on_grid(found["points"], m, other)
     if settings.utility in ("evidence", "mixed"):
         weights, reach = found["weights"], float(_shaped(found["reach"], 1).item())
         if not classes.max() < weights.shape[1] <= len(settings.labels) or not reach > _NARROWEST:
             raise ValueError
-        evidence = Evidence(
-            _shaped(weights, dim, weights.shape[1]).astype(np.float64),
-            _shaped(found["bias"], weights.shape[1]).astype(np.float64),
-            reach,
-        )
+        weights, bias = _shaped(weights, dim, weights.shape[1]), _shaped(found["bias"], weights.shape[1])
+        evidence = Evidence(weights.astype(np.float64), bias.astype(np.float64), reach)
     low, high = _shaped(found["stretch"], 2).tolist()
     if not low + _NARROWEST < high or (_shaped(found["classes"], m) != classes).any():
         raise ValueError

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from scipy.cluster.vq import kmeans2
 
-from dptext.embeddings.depth import Statistic
 from dptext.embeddings.distilled import DistilledEncoder, common_words, distil_with_words
 from dptext.embeddings.embedder import Embedder
 from dptext.embeddings.encoders import Encoder
@@ -20,6 +19,7 @@ from dptext.neural.deep_candidate.candidates import (
     DepthScores,
     FittedCandidates,
     LikenessScores,
+    Scores,
     Utility,
 )
 from dptext.neural.deep_candidate.recoder import Recoder, RecoderSchedule, fit_recoder
@@ -40,10 +40,7 @@ _Split: TypeAlias = list[tuple[Record, list[str]]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Documents:
-    """Public documents by the embeddings of their sentences, `(n_sentences, dim)`, document after document.
-
-    The class of each counts from 0; None without labels.
-    """
+    """Public documents by embeddings of all sentences `(n_sentences, dim)`, and their classes from 0, if any."""
 
     embeddings: Floats
     sizes: tuple[int, ...]
@@ -65,13 +62,10 @@ class Documents:
         return Documents(self.embeddings[picked], tuple(self.sizes[i] for i in chosen), classes)
 
 
-def expected_gain(
-    scores: DepthScores | LikenessScores, documents: Documents, pool: Documents, *, epsilon: float
-) -> float:
-    """How good the choices of the exponential mechanism are on public documents.
+def expected_gain(scores: Scores, documents: Documents, pool: Documents, *, epsilon: float) -> float:
+    """How good choices of the exponential mechanism are on public documents.
 
-    It is the expected cosine (centred) between the document's mean and the candidate's, plus the share of documents
-    whose class is kept, where there are classes.
+    That is the expected centred cosine of means, plus the share of documents whose class is kept, if there are any.
     """
     centre = pool.means.mean(axis=0)
     ours, theirs = (_unit(found.means - centre) for found in (documents, pool))
@@ -95,25 +89,17 @@ def random_directions(dim: int, count: int, seed: int) -> Singles:
 
 
 def fit_depth(
-    pool: Documents,
-    tuning: Documents,
-    *,
-    statistic: Statistic,
-    recoder: Recoder | None,
-    projections: int,
-    epsilon: float,
-    seed: int,
+    settings: CandidateSettings, recoder: Recoder | None, pool: Documents, tuning: Documents, *, seed: int
 ) -> DepthScores:
     """Depth on `projections` directions; 0 takes the number with the largest expected gain on public documents."""
     moved = pool if recoder is None else Documents(recoder(pool.embeddings), pool.sizes, pool.classes)
-    dim = moved.embeddings.shape[1]
-    tried = [
-        DepthScores(recoder, random_directions(dim, count, seed), moved.means, statistic)
-        for count in ((projections,) if projections else PROJECTIONS)
-    ]
-    if projections:
+    dim, statistic = moved.embeddings.shape[1], DEPTHS[settings.utility]
+    counts = (settings.projections,) if settings.projections else PROJECTIONS
+    drawn = (random_directions(dim, count, seed) for count in counts)
+    tried = [DepthScores(recoder, directions, moved.means, statistic) for directions in drawn]
+    if settings.projections:
         return tried[0]
-    return max(tried, key=lambda scores: expected_gain(scores, tuning, pool, epsilon=epsilon))
+    return max(tried, key=lambda scores: expected_gain(scores, tuning, pool, epsilon=settings.epsilon))
 
 
 def fit_likeness(
@@ -137,19 +123,14 @@ def fit_likeness(
         low, high = found.low, found.high
     if utility in ("evidence", "mixed"):
         weights, bias = fit_classifier(everything)
-        tried = [
-            LikenessScores(space, points, low, high, Evidence(weights, bias, depth), classes)
-            for depth in _EVIDENCE_DEPTHS
-        ]
+        ways = [Evidence(weights, bias, depth) for depth in _EVIDENCE_DEPTHS]
+        tried = [LikenessScores(space, points, low, high, evidence, classes) for evidence in ways]
         return max(tried, key=gain)
     return found
 
 
 def fit_classifier(documents: Documents) -> tuple[Floats, Floats]:
-    """Weights `(dim, n_classes)` and bias of a logistic regression on the means of public documents.
-
-    Means are used because a single sentence rarely shows the class of its document.
-    """
+    """Weights `(dim, n_classes)` and bias of a logistic regression on means: a sentence rarely shows the class."""
     if documents.classes is None:
         raise ConfigError("Expected public documents with labels for a classifier, found none.")
     inputs, wanted = torch.from_numpy(documents.means), torch.from_numpy(documents.classes)
@@ -188,10 +169,9 @@ def fit_recoder_for(
 def fit_candidates(
     settings: CandidateSettings, public: Sequence[Record], pool: Sequence[Record] | None = None, *, seed: int
 ) -> FittedCandidates:
-    """Choose, fit and tune on public text only.
+    """Choose, fit and tune on public text only; with a pool, all candidates come from it, and nothing else.
 
-    With a pool, all candidates come from it, and everything else is fitted and tuned on `public`. ConfigError: fewer
-    than 20 documents have enough sentences, or one has no known label.
+    ConfigError: fewer than 20 documents have enough sentences, or one has no known label.
     """
     require_labels(public, settings.labels, "public")
     encoder = settings.load_encoder()
@@ -202,46 +182,36 @@ def fit_candidates(
     split = _split([*distinct.values()])
     if pool is None:
         offered = split
-        chosen, tuned = _from_public(settings, split, public, seed=seed)
+        chosen, tuned = _from_public(settings, split, len(public), seed=seed)
     else:
         require_labels(pool, settings.labels, "pool")
         offered = _split(pool)
-        chosen, tuned = _from_pool(settings, split, offered, public, pool, seed=seed)
+        chosen, tuned = _from_pool(settings, split, offered, len(public), len(pool), seed=seed)
     every = _embedded(settings, encoder, split)
     rest = every.take(np.setdiff1d(np.arange(len(every)), tuned))
     candidates = (every if pool is None else _embedded(settings, encoder, offered)).take(chosen)
     if settings.utility in ("evidence", "mixed") and candidates.classes is not None and rest.classes is not None:
         unseen = len(np.setdiff1d(candidates.classes, rest.classes))
         if unseen and pool is not None:
-            raise ConfigError(
-                f"Expected public documents of each label of the pool, found none of {unseen}: give more."
-            )
+            raise ConfigError(f"Expected public documents of each label of the pool, found none of {unseen}: add some.")
     reader: Encoder | DistilledEncoder = encoder
     tuning = every.take(tuned)
     if settings.encoder == "distilled":
         # Guesses are compared with what the teacher said of candidates: that keeps more than guesses with guesses do.
-        texts = [sentence for _, found in split for sentence in found]
-        reader = distil_with_words(encoder, texts, every.embeddings, common=common_words())
+        read = [sentence for _, found in split for sentence in found]
+        reader = distil_with_words(encoder, read, every.embeddings, common=common_words())
         tuning = _embedded(settings, reader, [split[i] for i in tuned])
     scores = _fit(settings, candidates, rest, tuning, seed=seed)
     outputs = scores.means if isinstance(scores, DepthScores) else candidates.means
-    return FittedCandidates(
-        settings,
-        tuple(offered[i][0].text for i in chosen),
-        tuple(offered[i][0].label if settings.labels else None for i in chosen),
-        outputs.astype(np.float32),
-        scores,
-        reader,
-        records_digest(public),
-        "" if pool is None else records_digest(pool),
-    )
+    texts = tuple(offered[i][0].text for i in chosen)
+    labels = tuple(offered[i][0].label if settings.labels else None for i in chosen)
+    digests = records_digest(public), "" if pool is None else records_digest(pool)
+    return FittedCandidates(settings, texts, labels, outputs.astype(np.float32), scores, reader, *digests)
 
 
-def _from_public(
-    settings: CandidateSettings, split: _Split, public: Sequence[Record], *, seed: int
-) -> tuple[Integers, Integers]:
+def _from_public(settings: CandidateSettings, split: _Split, n: int, *, seed: int) -> tuple[Integers, Integers]:
     """Positions of the candidates, and of the documents to tune on. No document is both: it is nearest to itself."""
-    long = _long(settings, split, public, "public documents", "public text")
+    long = _long(settings, split, n, "public documents", "public text")
     order = np.random.default_rng(seed).permutation(long)
     most = settings.candidates
     held = min(_TUNING, max(1, len(order) // 5))
@@ -250,16 +220,10 @@ def _from_public(
 
 
 def _from_pool(
-    settings: CandidateSettings,
-    split: _Split,
-    offered: _Split,
-    public: Sequence[Record],
-    pool: Sequence[Record],
-    *,
-    seed: int,
+    settings: CandidateSettings, split: _Split, offered: _Split, n_public: int, n_pool: int, *, seed: int
 ) -> tuple[Integers, Integers]:
     """Positions of the candidates in the pool, and of the public documents to tune on, which are no candidates."""
-    long = _long(settings, offered, pool, "documents of the pool", "it more text")
+    long = _long(settings, offered, n_pool, "documents of the pool", "it more text")
     drawn = np.random.default_rng(seed)
     chosen = np.sort(drawn.permutation(long)[: settings.candidates])
     taken = {offered[i][0].text for i in chosen}
@@ -267,7 +231,7 @@ def _from_pool(
     if len(tuned) < _FEWEST:
         raise ConfigError(
             f"Expected at least {_FEWEST} public documents that are no candidates themselves, found {len(tuned)} "
-            f"of {len(public)}: with a pool, all that ranks is fitted and tuned on these."
+            f"of {n_public}: with a pool, all that ranks is fitted and tuned on these."
         )
     return chosen, tuned[: min(_TUNING, len(tuned) // 2)]
 
@@ -276,27 +240,24 @@ def _split(given: Sequence[Record]) -> _Split:
     return [(record, found) for record in given if (found := sentences(record.text))]
 
 
-def _long(settings: CandidateSettings, split: _Split, given: Sequence[Record], what: str, more: str) -> list[int]:
+def _long(settings: CandidateSettings, split: _Split, given: int, what: str, more: str) -> list[int]:
     long = [i for i, (_, found) in enumerate(split) if len(found) >= settings.min_sentences]
     if len(long) < _FEWEST:
         raise ConfigError(
             f"Expected at least {_FEWEST} {what} with min_sentences={settings.min_sentences} sentences, "
-            f"found {len(long)} of {len(given)}: give {more} or lower min_sentences."
+            f"found {len(long)} of {given}: give {more} or lower min_sentences."
         )
     return long
 
 
 def _embedded(settings: CandidateSettings, encoder: Embedder, split: _Split) -> Documents:
-    return Documents(
-        np.asarray(encoder.embed([sentence for _, found in split for sentence in found]), np.float64),
-        tuple(len(found) for _, found in split),
-        np.array([settings.labels.index(str(record.label)) for record, _ in split]) if settings.labels else None,
-    )
+    labels, sizes = settings.labels, tuple(len(found) for _, found in split)
+    embeddings = np.asarray(encoder.embed([sentence for _, found in split for sentence in found]), np.float64)
+    classes = np.array([labels.index(str(record.label)) for record, _ in split]) if labels else None
+    return Documents(embeddings, sizes, classes)
 
 
-def _fit(
-    settings: CandidateSettings, pool: Documents, rest: Documents, tuning: Documents, *, seed: int
-) -> DepthScores | LikenessScores:
+def _fit(settings: CandidateSettings, pool: Documents, rest: Documents, tuning: Documents, *, seed: int) -> Scores:
     if settings.utility not in DEPTHS:
         return fit_likeness(pool, rest, tuning, utility=settings.utility, epsilon=settings.epsilon)
     recoder = None
@@ -305,7 +266,4 @@ def _fit(
         recoder = fit_recoder_for(
             rest, targets=settings.recoder, clusters=settings.clusters, schedule=schedule, seed=seed
         )
-    statistic, projections, epsilon = DEPTHS[settings.utility], settings.projections, settings.epsilon
-    return fit_depth(
-        pool, tuning, statistic=statistic, recoder=recoder, projections=projections, epsilon=epsilon, seed=seed
-    )
+    return fit_depth(settings, recoder, pool, tuning, seed=seed)

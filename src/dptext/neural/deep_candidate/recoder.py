@@ -1,8 +1,8 @@
 """The recoder of DeepCandidate: sentence embeddings moved so that documents of one cluster, or class, lie together.
 
 Meehan, Mrini and Chaudhuri 2022, section 4.3 and appendix A.3. The encoder is frozen. A 4-layer perceptron H recodes
-each sentence, and a linear layer predicts the cluster of the document from the mean of its recoded sentences. The paper
-does not give the widths; here every layer is as wide as the embedding. All of it is trained on public text.
+each sentence, as wide as the embedding (the paper gives no widths), and a linear layer predicts the cluster of the
+document from the mean of its recoded sentences. All of it is trained on public text.
 """
 
 from collections.abc import Sequence
@@ -37,11 +37,7 @@ class RecoderSchedule:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Recoder:
-    """A trained perceptron H. Immutable; public.
-
-    Its outputs are divided by a public norm and clipped to length 1. So they fit the grid on which their projections
-    are exact.
-    """
+    """A trained perceptron H, public. Outputs over a public norm are cut to length 1: their projections are exact."""
 
     _model: nn.Module
     dim: int
@@ -96,11 +92,9 @@ def load_recoder(folder: Path, dim: int) -> Recoder:
 def fit_recoder(
     embeddings: Floats, sizes: Sequence[int], targets: Integers, *, schedule: RecoderSchedule, seed: int
 ) -> Recoder:
-    """Train H and the linear layer on public documents.
+    """Train H and the linear layer on public documents, each with a size of 1 at least and a target from 0.
 
-    The embeddings are those of all sentences, document after document, `(n_sentences, dim)`; each document has a size
-    of 1 at least, and a target, its cluster or class from 0. The seed, no secret, draws the weights, the held-out
-    documents and the order.
+    Embeddings `(n_sentences, dim)` stand document after document. The seed draws weights, held-out documents and order.
     """
     order = np.random.default_rng(seed).permutation(len(sizes))
     held, kept = np.split(order, [max(1, round(_HELD_OUT * len(order)))])

@@ -1,7 +1,6 @@
 """ER-AE's network in use, computed so that nothing but a text and its own released words decides a bit of its logits.
 
-All products are tiles (see `dptext.embeddings.bert.tiles`), in which a row goes through the same steps at every place
-and beside any other row. What stands between the products treats a row alone.
+Products are tiles (see `dptext.embeddings.bert.tiles`); what stands between them treats a row alone.
 """
 
 from typing import Final
@@ -10,9 +9,8 @@ import numpy as np
 
 from dptext.embeddings.bert import tiles
 from dptext.embeddings.bert.loops import Array, F, compiled, exp_minus
-from dptext.embeddings.bert.network import Linear, product, rows_for
+from dptext.embeddings.bert.network import Linear, product, require_alike, rows_for
 from dptext.embeddings.processors import each
-from dptext.errors import ConfigError
 from dptext.neural.erae.network import FIRST_OPTION, LARGEST_LOGIT, LOGIT_GRID, ErAeNetwork
 from dptext.neural.tokens import BEGIN
 from dptext.types import Int32s, Integers, Singles
@@ -70,10 +68,7 @@ def _on_grid(scores: Array, n: int, out: Array) -> None:
 
 
 class ExactNetwork:
-    """A network's weights as tiles read them; later changes of the network are not seen.
-
-    Raises ConfigError where this processor gives a row other last bits at another place.
-    """
+    """Weights as tiles read them; ConfigError where this processor gives a row other last bits at another place."""
 
     def __init__(self, network: ErAeNetwork) -> None:
         weights = {name: values.detach().float().cpu().numpy() for name, values in network.named_parameters()}
@@ -130,11 +125,9 @@ class ExactNetwork:
         single = [found(slice(i, i + 1)) for i in range(len(public))]
         alone = [np.concatenate(parts) for parts in zip(*single, strict=True)]
         for shift in range(tiles.ROWS):
-            if not all(np.array_equal(a, b[shift:]) for a, b in zip(found(slice(shift, None)), alone, strict=True)):
-                raise ConfigError(
-                    "Expected this processor to compute a text's logits alike in every place, found other last bits. "
-                    "Take another mechanism: this one's guarantee would not hold here."
-                )
+            for a, b in zip(found(slice(shift, None)), alone, strict=True):
+                remedy = "Take another mechanism: this one's guarantee would not hold here."
+                require_alike(a, b[shift:], "logits", remedy)
 
 
 class ExactWriting:

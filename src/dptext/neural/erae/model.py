@@ -50,10 +50,7 @@ class ErAeSettings:
 
 
 class ErAeModel(Frozen):
-    """Network and vocabulary; immutable once fitted.
-
-    On a processor nothing but a text and its own released words decides a bit of its logits: `exact` computes them.
-    """
+    """Network and vocabulary; immutable. On a processor `exact` computes logits of a text and its own words alone."""
 
     __slots__ = ("_device", "_exact", "_network", "_tokens", "_trained_on")
 
@@ -97,13 +94,8 @@ class ErAeModel(Frozen):
 
     def save(self, folder: Path) -> None:
         """Write weights and vocabulary into an existing folder without such files."""
-        described = {
-            "format": FORMAT,
-            "version": VERSION,
-            "trained_on": self._trained_on,
-            "sizes": asdict(self._network.sizes),
-            "words": self._tokens.words,
-        }
+        described = {"format": FORMAT, "version": VERSION, "trained_on": self._trained_on}
+        described |= {"sizes": asdict(self._network.sizes), "words": self._tokens.words}
         write_private(folder / _WEIGHTS, save(weights_of(self._network)))
         write_private(folder / _DESCRIBED, json.dumps(described).encode())
 
@@ -113,8 +105,7 @@ def fit_erae(
 ) -> ErAeModel:
     """Vocabulary and weights from these records alone.
 
-    ConfigError: they have fewer different words than the vocabulary is to have. MissingExtraError: the word vectors of
-    the reward are not installed.
+    ConfigError: too few different words. MissingExtraError: the reward's word vectors are not installed.
     """
     require_device(settings.device)
     texts, most = [record.text for record in public], settings.max_words
@@ -129,15 +120,8 @@ def fit_erae(
         network = ErAeNetwork(settings.sizes(tokens))
         vectors = word_vectors(tokens, settings.vectors)
         network.start_from(vectors)
-        train(
-            network.to(settings.device),
-            targets,
-            vectors,
-            schedule=ErAeSchedule(epochs=settings.epochs, reward=settings.reward, learning_rate=settings.learning_rate),
-            seed=seed,
-            device=settings.device,
-            on_progress=on_progress,
-        )
+        how = ErAeSchedule(epochs=settings.epochs, reward=settings.reward, learning_rate=settings.learning_rate)
+        train(network.to(settings.device), targets, vectors, schedule=how, seed=seed, on_progress=on_progress)
     return ErAeModel(network, tokens, device=settings.device, trained_on=records_digest(public))
 
 

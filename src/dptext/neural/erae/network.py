@@ -1,11 +1,8 @@
 """ER-AE's network: it reads whole texts and proposes a distribution for each position of a new one.
 
 Bo, Ding, Fung and Iqbal 2021; MATHS 1.6. A bidirectional GRU reads, and a GRU writes that sees the latent at every
-step. The writer's input is what it has itself released, never the private text. (The authors' code feeds it the true
-prefix at inference.)
-
-One network is both the writer that depends on the private text and the public language model of hub decoding. For some
-training texts it sees no latent, so that it learns what the previous words alone say of the next.
+step. It reads what it has itself released, never the private text (the authors' code feeds it the true prefix). It is
+also the public language model of hub decoding: for some training texts it sees no latent.
 """
 
 import math
@@ -29,14 +26,9 @@ FIRST_OPTION = END
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Sizes of the network.
+    """Sizes of the network: the reader has half as many units in each direction as the writer, which has `hidden`.
 
-    Attributes:
-        n_tokens: tokens of the vocabulary.
-        length: positions of a text.
-        embedding: coordinates of a word's vector.
-        hidden: units of the writer. The reader has half as many in each direction.
-        latent: whether there is one latent for the "text", as in the paper, or one for each of its "positions".
+    There is one latent for the "text", as in the paper, or one for each of its "positions".
     """
 
     n_tokens: int
@@ -95,10 +87,9 @@ class ErAeNetwork(nn.Module):
         return self.choose(self._narrowed(states, latents)), state
 
     def before_logits(self, previous: Tensor, latents: Tensor, state: Tensor, counted: Tensor) -> Tensor:
-        """What the output layer sees at the counted positions of whole texts, `(counted, embedding)`.
+        """What the output layer sees at `counted` positions `(n, length)` of whole texts, `(counted, embedding)`.
 
-        The words before each position are `previous`, `(n, length)`. The latents and the state are as `latents` and
-        `begin` give them. The writer stops at the last of the counted positions `(n, length)` of each text.
+        Words before each are `previous`, `(n, length)`; the writer stops at the last counted position of a text.
         """
         places = torch.arange(1, counted.shape[1] + 1, device=counted.device)
         lengths = (counted * places).amax(dim=1).clamp(min=1).cpu()
@@ -130,8 +121,7 @@ LARGEST_LOGIT = 1 << 22
 class Writing:
     """A block of texts that torch writes; see `exact` for what a processor computes.
 
-    Of the private texts it holds the latents and nothing else. The public language model is the same network without
-    latents. Its state has seen the released words only.
+    Of the private texts it holds the latents alone; the public language model sees released words and no latents.
     """
 
     def __init__(self, network: ErAeNetwork, targets: Integers, *, device: str, public: bool, rows: int = ROWS) -> None:
@@ -154,10 +144,7 @@ class Writing:
         self._before = torch.full((rows, 1), BEGIN, dtype=torch.int64, device=device)
 
     def logits(self) -> list[Int32s]:
-        """Logits of the options at this position, `(n_texts, options)` each: private, then public if there are any.
-
-        They are in steps of `LOGIT_GRID`.
-        """
+        """Logits `(n_texts, options)` in steps of `LOGIT_GRID`: private, then public if there are any."""
         found = []
         with torch.no_grad():
             for i, latents in enumerate(self._given):

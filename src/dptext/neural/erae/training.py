@@ -33,13 +33,9 @@ class Reward:
     """The embedding reward, as a loss: words near the wanted one gain probability.
 
     A word v costs -log p(v) * cosine(wanted, v), with p and the cosine cut to [1e-5, .85], so that a word above .85
-    gains nothing more. The loss is the mean over the most probable words plus the mean over as many random ones.
-
-    Attributes:
-        vectors: unit vectors of the options, `(options, dim)`, zero where there is none.
-        weight: against the reconstruction.
-        drawn: random words of each position, `(n, words)`. As many of the most probable words are rewarded.
-        read: which positions are rewarded, `(n,)`.
+    gains nothing more. The loss, times `weight`, is the mean over the most probable words plus the mean over as many
+    random ones, which are `drawn` for each position `(n, words)`, at the positions that `read` `(n,)` a latent. The
+    `vectors` of options `(options, dim)` are of length 1, or zero where there is none.
     """
 
     vectors: Tensor
@@ -54,11 +50,7 @@ class Reward:
 
 
 class Losses(NamedTuple):
-    """Losses of some positions: the `total` is minimized and has a gradient.
-
-    The `reconstruction` is the mean cross-entropy of the wanted words, the `reward` the mean loss of the rewarded
-    positions, without its weight; 0 where none is rewarded.
-    """
+    """The `total`, with a gradient, the mean cross-entropy of wanted words, and the reward without its weight."""
 
     total: Tensor
     reconstruction: float
@@ -66,11 +58,7 @@ class Losses(NamedTuple):
 
 
 def losses_of(choose: nn.Linear, hidden: Tensor, wanted: Tensor, reward: Reward | None = None) -> Losses:
-    """Losses of positions `(n,)`.
-
-    The output layer sees `hidden`, `(n, dim)`. The `wanted` are options of the text, `(n,)`. The reward is of the same
-    positions; without it there is the reconstruction alone.
-    """
+    """Losses of positions, by what the output layer sees `(n, dim)`, wanted options `(n,)`, and a reward if any."""
     total, parts = _Losses.apply(hidden, choose.weight, choose.bias, wanted, reward)  # type: ignore[no-untyped-call]
     return Losses(total, *parts.tolist())
 
@@ -126,14 +114,7 @@ def _rewarded(logs: Tensor, reward: Reward, rows: slice, wanted: Tensor) -> tupl
 
 @dataclass(frozen=True, slots=True)
 class ErAeSchedule:
-    """How long and how fast the network is trained, and on what losses.
-
-    Attributes:
-        epochs: passes over the public texts.
-        reward: weight of the embedding reward against the reconstruction: 10 in the authors' code, 0 for none.
-        batch_size: texts a step.
-        learning_rate: the step of Adam.
-    """
+    """How long and how fast the network is trained; the `reward` weighs 10 in the authors' code, 0 for none."""
 
     epochs: int = 1
     reward: float = 10.0
@@ -148,16 +129,15 @@ def train(
     *,
     schedule: ErAeSchedule,
     seed: int,
-    device: str = "cpu",
     on_progress: OnSteps | None = None,
 ) -> None:
-    """Fit the network in place on public texts; ConfigError where that diverges.
+    """Fit the network in place on public texts, as `targets_of` gives them; ConfigError where that diverges.
 
-    The `targets` are what `targets_of` gives. The vectors of the options are public and of length 1, for the reward.
-    The seed draws the order, the hidden words and the random words. `on_progress` is told some twenty
-    times the steps done, all steps, and the mean reconstruction loss per token since.
+    The vectors of the options are public and of length 1, for the reward. The seed draws order, hidden and random
+    words. `on_progress` is told some twenty times the steps done, all steps, and the mean reconstruction loss per token
+    since.
     """
-    source = np.random.default_rng(seed)
+    source, device = np.random.default_rng(seed), network.words.weight.device
     drawn = torch.Generator(device=device).manual_seed(seed)
     known = torch.from_numpy(vectors).to(device)
     optimizer = torch.optim.Adam(network.parameters(), lr=schedule.learning_rate)
