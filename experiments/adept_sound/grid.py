@@ -20,10 +20,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from dptext import Adept, Candidates, LabelOnly, Record, Release, privatize, write_releases
+from dptext import Adept, Candidates, LabelOnly, Record, Release, privatize
 from dptext.embeddings import sentence_encoder
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.adept.sound import AdeptCodebook
+from dptext.text.writers import write_releases
 from dptext.utility.tables import baselines, utility_table
 
 sys.path.append(str(Path(__file__).parents[1]))
