@@ -166,6 +166,23 @@ def test_bodies_without_a_length_are_counted_as_they_come(
         assert list((tmp_path / "spool").glob("*-*")) == []
 
 
+@pytest.mark.parametrize("path", [RELEASE, "/v1/jobs?model=labels&label_field=label"])
+def test_a_body_has_one_length(tmp_path: Path, path: str) -> None:
+    """A proxy that reads the other would take the rest of a body for a request of somebody else."""
+    with reached(tmp_path) as (gateway, url):
+        for more in (
+            ("Content-Length: 4", "Transfer-Encoding: chunked"),
+            ("Transfer-Encoding: Chunked", "Content-Length: 4"),
+        ):
+            sent = head(gateway.key, path, *more) + b"0\r\n\r\n" + head(None, "/healthz", method="GET")
+            with opened(url, sent) as both:
+                found = answered(both)
+                assert found.startswith("HTTP/1.1 400")
+                assert found.count("HTTP/1.1") == 1
+                assert "connection: close" in found
+    assert gateway.charges() == []
+
+
 @pytest.mark.parametrize("chunked", [False, True])
 def test_room_in_the_spool(tmp_path: Path, chunked: bool) -> None:
     """What jobs keep counts until it expires, for the key that asked and for all."""
