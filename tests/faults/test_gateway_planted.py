@@ -275,6 +275,16 @@ FAULTS = {
     "an upload takes room for ever": (
         "limits", "self._uploads[who] -= size", "pass", "test_room_in_the_spool",
     ),
+    "a body has two lengths": (
+        "guarding", ' or b"content-length" in self.headers', "", "test_a_body_has_one_length",
+    ),
+    "a job without labels is charged": (
+        "job_routes", "spec.traits.reads_labels and wish.label_field is None", "False",
+        "test_a_model_that_reads_labels_gets_no_file_without",
+    ),
+    "a sweep deletes what is taken meanwhile": (
+        "worker", " and self._unknown(folder)", "", "test_a_sweep_leaves_what_is_taken_meanwhile",
+    ),
     "every page may ask": (
         "app", "allow_origins=settings.origins", 'allow_origins=["*"]',
         "test_pages_elsewhere_may_ask_where_they_are_named",

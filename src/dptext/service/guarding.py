@@ -128,7 +128,8 @@ class _Body:
         self._seen, self._kept = 0, b""
         self._read = False
         length = headers.get(b"content-length")
-        self._chunked = b"transfer-encoding" in headers
+        self._coding = headers.get(b"transfer-encoding")
+        self._chunked = self._coding is not None
         self._fine = length is None or (length.isdigit() and len(length) < len(str(2**63)))
         self.declared = int(length) if length and self._fine else 0
         self.whole = not (self._chunked or self.declared)
@@ -136,6 +137,9 @@ class _Body:
 
     def check(self) -> None:
         """Refuse what the headers tell already."""
+        # A proxy may read the other of the two (RFC 9112, 6.3).
+        if self._coding is not None and (self._coding.lower() != b"chunked" or b"content-length" in self.headers):
+            raise Problem(400, "length", "Expected Content-Length, or Transfer-Encoding: chunked, and not both.")
         if self.headers.get(b"content-encoding", b"identity").lower() != b"identity":
             raise Problem(415, "encoding", "Expected no Content-Encoding: a packed body could unpack to any size.")
         if not self._fine or self.declared > self._most:

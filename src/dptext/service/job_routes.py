@@ -70,8 +70,11 @@ async def _queued(gate: Gateway, request: Request, key: Key, idempotency_key: st
 def _room(gate: Gateway, key: Key, wish: Wish) -> Path:
     """A folder for a file that may come."""
     gate.allowed(key, wish.model)
-    if isinstance(gate.models.spec(wish.model), SynthesisSpec) != (wish.kind == "synthesize"):
+    spec = gate.models.spec(wish.model)
+    if isinstance(spec, SynthesisSpec) != (wish.kind == "synthesize"):
         raise Problem(422, "synthesis", "A synthesis is asked for by POST /v1/synthesize, all else by /v1/jobs.")
+    if wish.kind != "synthesize" and spec.traits.reads_labels and wish.label_field is None:
+        raise Problem(422, "settings", f"Expected label_field: {spec.kind} reads the label with the text.")
     if wish.format not in FORMATS:
         raise Problem(415, "format", f"Expected a file in {', '.join(FORMATS)}.")
     return gate.jobs.spool()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import secrets
 import shutil
@@ -113,7 +114,9 @@ class Jobs:
         folder, now, row = self._folder(name, payload), time.time(), self.row(name)
         # What ended, or was begun elsewhere, gets no file here.
         waits = row is None or (row.state in OPEN and (self.mine(row) or not row.lease))
-        if waits and not folder.exists():
+        if waits and folder.exists():  # of a gateway that died before the row: no sweep takes it for old
+            os.utime(folder)
+        elif waits:
             uploaded.rename(folder)
             sync_folder(folder.parent)
         new = self.store.insert(
@@ -193,6 +196,8 @@ class Jobs:
             said = Event(key.who, "job deleted", row.account, row.model, None, row.certificate)
             if self.store.change(over.values(state="expired", problem=_DELETED), said):
                 self.delete(row)
+            return
+        if row.state not in OPEN:
             return
         number, charge = self.charge_of(row)
         said = Event(key.who, "job cancelled", row.account, row.model, number)

@@ -91,6 +91,7 @@ class Worker:
         self._stop, self._wake = threading.Event(), threading.Event()
         self._threads = [threading.Thread(target=each, daemon=True) for each in (self._serve, self._tidy)]
         self._turn, self._turns = 0, dict[str, int]()
+        self._told = 0  # records of the job at hand that are done
 
     def claim(self) -> None:
         """Take the spool for this gateway, if it is not taken. ConfigError: another one has it."""
@@ -134,15 +135,29 @@ class Worker:
         self._jobs.expire(now)
         # Seen before the rows are read: what no row knows may be on its way to one, unless nothing came for long.
         folders = [folder for folder in self._settings.spool.iterdir() if folder.is_dir()]
-        quiet = {folder for folder in folders if _touched(folder) < now - 2 * self._settings.seconds}
+
+        def quiet(folder: Path) -> bool:
+            # A slow upload may lie in a buffer for as long as it may take.
+            most = self._settings.seconds if folder.name.startswith("job-") else self._settings.upload_seconds
+            return _touched(folder) < now - 2 * most
+
+        old = {folder for folder in folders if quiet(folder)}
         for first in range(0, len(folders), _ROWS):
             some = folders[first : first + _ROWS]
             names = [folder.name.split("-")[1] for folder in some if folder.name.startswith("job-")]
             rows = self._store.rows(sa.select(JOBS).where(JOBS.c.id.in_(names)))
             wanted = {self._jobs.folder(row): row.state in KEPT and self._jobs.mine(row) for row in rows}
             for folder in some:
-                if not wanted.get(folder, folder not in quiet):
-                    shutil.rmtree(folder, ignore_errors=True)
+                if wanted.get(folder, folder not in old):
+                    continue
+                if folder not in wanted and not (quiet(folder) and self._unknown(folder)):
+                    continue  # it was taken since
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _unknown(self, folder: Path) -> bool:
+        """Whether no row has this folder."""
+        row = self._jobs.row(folder.name.split("-")[1])
+        return row is None or self._jobs.folder(row) != folder
 
     def _tidy(self) -> None:
         while not self._stop.wait(_SWEEP):
@@ -183,7 +198,7 @@ class Worker:
         return sorted(rows, key=lambda row: [self._turns.get(each, 0) for each in _whose(row)])
 
     def _run(self, row: Any) -> None:
-        problem, certificate = None, None
+        problem, certificate, self._told = None, None, row.done
         try:
             with span("job", model=row.model, kind=row.kind):
                 certificate = self._done(row)
@@ -218,7 +233,7 @@ class Worker:
         named = self._store.one(sa.select(KEYS.c.name).where(KEYS.c.prefix == row.prefix))
         who = f"{named.name if named else 'server'} ({row.prefix})"
         said = Event(who, f"job {state}", row.account, row.model, charge, sha256)
-        return self._store.change(mine.values(**self._jobs.ended(state, problem, sha256)), said)
+        return self._store.change(mine.values(**self._jobs.ended(state, problem, sha256), done=self._told), said)
 
     def _said(self, error: DPTextError, row: Any) -> str:
         """An error in words of the API, without what the file names and where it lies."""
@@ -288,13 +303,15 @@ class Worker:
                 raise LedgerError("The gateway is stopping.")
             self._go_on(row)
             self._require_few(done)
+            if row.kind != "synthesize":  # of a corpus nothing is told
+                self._told = max(self._told, done)
             if time.monotonic() > end:
                 raise EndedError(f"The job ran longer than {self._settings.job_seconds:,.0f} seconds.")
             if time.monotonic() - last > _TELL:
                 last = time.monotonic()
                 self._space.measure()
                 self._space.require(row.prefix)
-                if row.kind != "synthesize":  # of a corpus nothing is told
+                if row.kind != "synthesize":
                     further = JOBS.update().where(JOBS.c.id == row.id, JOBS.c.done < done)
                     self._store.write(further.values(done=done, starts=0))
 

@@ -660,12 +660,15 @@ def test_sizes_and_rates(tmp_path: Path) -> None:
                 yield b"x" * 500
 
         unsaid = gateway.client.post(
-            "/v1/jobs", params={"model": "labels"}, content=stream(), headers=gateway.headers(None, "without-length")
+            "/v1/jobs",
+            params={"model": "labels", "label_field": "label"},
+            content=stream(),
+            headers=gateway.headers(None, "without-length"),
         )
         assert told(unsaid)["status"] == 413
         packed = gateway.client.post(
             "/v1/jobs",
-            params={"model": "labels"},
+            params={"model": "labels", "label_field": "label"},
             content=b"x",
             headers=gateway.headers(None, "packed-body", **{"Content-Encoding": "gzip"}),
         )

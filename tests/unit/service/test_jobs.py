@@ -623,3 +623,66 @@ def test_events_end_with_the_key(fresh: Served) -> None:
         fresh.gate.keys.revoke(fresh.key.split("_")[1])
         assert len([each for each, _ in zip(lines, range(8), strict=False) if each]) <= 2  # of one a second
     assert fresh.gate.jobs.row(name).state == "queued"
+
+
+def test_a_model_that_reads_labels_gets_no_file_without(fresh: Served) -> None:
+    key = fresh.headers(None, "no-label-1")
+    for sent in (LINE, b""):
+        answer = fresh.client.post("/v1/jobs", params={"model": "labels"}, content=sent, headers=key)
+        assert (answer.status_code, answer.json()["type"]) == (422, "urn:dptext:settings")
+        assert "label_field" in answer.json()["detail"]
+    assert (fresh.charges(), list((fresh.folder / "spool").glob("*-*"))) == ([], [])
+
+
+def test_a_job_that_has_ended_tells_of_all_its_records(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "_TELL", 1e9)
+    assert fresh.ended(fresh.job(LINE * 3).json()["id"])["records_done"] == 3
+    given = {"path": "/v1/synthesize", "model": "topics"}
+    assert fresh.ended(fresh.job(LINE * 3, "second-job", **given).json()["id"])["records_done"] == 0
+
+
+def test_a_job_that_has_ended_is_not_looked_for_in_the_books(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = fresh.job(LINE, text_field="nothing").json()["id"]
+    assert fresh.ended(name)["state"] == "failed"
+    asked: list[object] = []
+    monkeypatch.setattr(fresh.gate.jobs, "charge_of", lambda row: asked.append(row) or (None, ""))
+    assert fresh.client.delete(f"/v1/jobs/{name}", headers=fresh.headers()).json()["state"] == "failed"
+    assert asked == []
+
+
+def test_a_sweep_leaves_what_is_taken_meanwhile(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gateway died before the row of a job; its client asks again as a sweep has read the rows."""
+    fresh.gate.worker.close()
+    name = fresh.job(LINE).json()["id"]
+    (folder,) = (fresh.folder / "spool").glob("job-*")
+    long_ago = time.time() - 3 * fresh.gate.settings.seconds
+    fresh.gate.store.write(JOBS.delete())
+    os.utime(folder / "input", (long_ago, long_ago))
+    os.utime(folder, (long_ago, long_ago))
+    rows = Store.rows
+
+    def slow(store: Store, query: sa.Select) -> object:
+        found = rows(store, query)
+        if "gateway_jobs.id IN" in str(query):
+            monkeypatch.undo()
+            assert fresh.job(LINE).status_code == 202
+            assert folder.stat().st_mtime > long_ago + 1
+            os.utime(folder, (long_ago, long_ago))  # its row alone is enough
+        return found
+
+    monkeypatch.setattr(Store, "rows", slow)
+    fresh.gate.worker.sweep()
+    assert fresh.gate.jobs.row(name) is not None
+    assert (folder / "input").read_bytes() == LINE
+
+
+def test_a_slow_upload_is_not_swept(fresh: Served) -> None:
+    """Small blocks lie in a buffer: nothing is written for a while."""
+    folder, old = fresh.gate.jobs.spool(), time.time() - 3 * fresh.gate.settings.seconds
+    os.utime(folder, (old, old))
+    fresh.gate.worker.sweep()
+    assert folder.is_dir()
+    old = time.time() - 3 * fresh.gate.settings.upload_seconds
+    os.utime(folder, (old, old))
+    fresh.gate.worker.sweep()
+    assert not folder.is_dir()

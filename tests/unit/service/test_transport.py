@@ -77,7 +77,7 @@ def test_who_has_no_key_holds_nothing(tmp_path: Path) -> None:
         slow = [
             held.enter_context(opened(url, head(key, path, length) + b"5\r\nsecre"))
             for i in range(50)
-            for key, path in ((None, RELEASE), (wrong, "/v1/jobs?model=labels"))
+            for key, path in ((None, RELEASE), (wrong, "/v1/jobs?model=labels&label_field=label"))
             for length in ("Content-Length: 1000" if i % 2 else "Transfer-Encoding: chunked",)
         ]
         headers = gateway.headers()
@@ -107,7 +107,7 @@ def test_headers_have_a_deadline_and_a_key_has_time(tmp_path: Path, monkeypatch:
             assert answered(slow).startswith("HTTP/1.1 202")
 
 
-@pytest.mark.parametrize("path", [RELEASE, "/v1/jobs?model=labels"])
+@pytest.mark.parametrize("path", [RELEASE, "/v1/jobs?model=labels&label_field=label"])
 def test_a_whole_body_has_one_deadline(tmp_path: Path, path: str) -> None:
     """A client that sends a byte now and then, each in time, is let go; nothing of it is logged or kept."""
     with reached(tmp_path, seconds=1.0, upload_seconds=1.0) as (gateway, url), logged() as lines:
@@ -134,7 +134,7 @@ def test_requests_in_flight_of_one_key(tmp_path: Path) -> None:
 
         with (
             opened(url, head(gateway.key, RELEASE, "Content-Length: 9")) as one,
-            opened(url, head(gateway.key, "/v1/jobs?model=labels", "Content-Length: 9")),
+            opened(url, head(gateway.key, "/v1/jobs?model=labels&label_field=label", "Content-Length: 9")),
         ):
             end = time.monotonic() + PATIENT
             while (refused := ask(gateway.key, f"try-{time.monotonic()}")).status_code == 200:
@@ -150,9 +150,9 @@ def test_requests_in_flight_of_one_key(tmp_path: Path) -> None:
     ("settings", "path", "wanted"),
     [
         ({"max_body": 100_000}, RELEASE, "too-large"),
-        ({"max_file": 100_000}, "/v1/jobs?model=labels", "too-large"),
+        ({"max_file": 100_000}, "/v1/jobs?model=labels&label_field=label", "too-large"),
         ({"bytes_a_minute": 50_000}, RELEASE, "rate"),
-        ({"bytes_a_minute": 50_000}, "/v1/jobs?model=labels", "rate"),
+        ({"bytes_a_minute": 50_000}, "/v1/jobs?model=labels&label_field=label", "rate"),
     ],
 )
 def test_bodies_without_a_length_are_counted_as_they_come(
@@ -164,6 +164,23 @@ def test_bodies_without_a_length_are_counted_as_they_come(
         assert kind(answer) == wanted
         assert answer.status_code == {"too-large": 413, "rate": 429}[wanted]
         assert list((tmp_path / "spool").glob("*-*")) == []
+
+
+@pytest.mark.parametrize("path", [RELEASE, "/v1/jobs?model=labels&label_field=label"])
+def test_a_body_has_one_length(tmp_path: Path, path: str) -> None:
+    """A proxy that reads the other would take the rest of a body for a request of somebody else."""
+    with reached(tmp_path) as (gateway, url):
+        for more in (
+            ("Content-Length: 4", "Transfer-Encoding: chunked"),
+            ("Transfer-Encoding: Chunked", "Content-Length: 4"),
+        ):
+            sent = head(gateway.key, path, *more) + b"0\r\n\r\n" + head(None, "/healthz", method="GET")
+            with opened(url, sent) as both:
+                found = answered(both)
+                assert found.startswith("HTTP/1.1 400")
+                assert found.count("HTTP/1.1") == 1
+                assert "connection: close" in found
+    assert gateway.charges() == []
 
 
 @pytest.mark.parametrize("chunked", [False, True])
@@ -200,7 +217,13 @@ def test_room_in_the_spool(tmp_path: Path, chunked: bool) -> None:
 def test_packed_bodies_are_never_unpacked(tmp_path: Path) -> None:
     bomb = gzip.compress(b"0" * 50_000_000)
     with served(tmp_path) as gateway:
-        for path in (RELEASE, "/v1/models/labels/explain", "/v1/accounts", "/v1/jobs?model=labels", "/v1/synthesize"):
+        for path in (
+            RELEASE,
+            "/v1/models/labels/explain",
+            "/v1/accounts",
+            "/v1/jobs?model=labels&label_field=label",
+            "/v1/synthesize",
+        ):
             for coding in ("gzip", "GZIP", "gzip, gzip", "deflate", "br"):
                 headers = gateway.headers(**{"Content-Encoding": coding, "Content-Type": "application/json"})
                 assert kind(gateway.client.post(path, content=bomb, headers=headers)) == "encoding"
