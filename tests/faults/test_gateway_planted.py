@@ -217,7 +217,8 @@ FAULTS = {
         "worker", "if time.monotonic() > end:", "if False:", "test_a_job_may_not_run_for_ever",
     ),
     "a job writes without end": (
-        "worker", "self._space.require(row.prefix)", "pass", "test_what_a_job_writes_counts_for_its_key",
+        "worker", "if size_of(*files(self._jobs.folder(row))) > most:", "if False:",
+        "test_what_a_job_writes_counts_for_its_key",
     ),
     "administrators see results": (
         "jobs", 'if admin and row is not None and "admin" in key.scopes:', "if row is not None:",
@@ -266,14 +267,38 @@ FAULTS = {
         "guarding", "if self._chunked:", "if False:", "test_bodies_without_a_length_are_counted_as_they_come",
     ),
     "the spool has no end": (
-        "limits", "if self._jobs.total() + self._uploads.total() + size >", "if size >", "test_room_in_the_spool",
+        "limits", "full = self._jobs.total() + self._uploads.total() + size >", "full = size >",
+        "test_room_in_the_spool",
     ),
     "a key has the whole spool": (
         "limits", "if self._jobs[who] + self._uploads[who] + size > most:", "if size > most:",
         "test_room_in_the_spool",
     ),
     "an upload takes room for ever": (
-        "limits", "self._uploads[who] -= size", "pass", "test_room_in_the_spool",
+        "limits", "self._uploads[who] -= 2 * size", "pass", "test_room_in_the_spool",
+    ),
+    "no room is kept for what comes of a file": (
+        "limits", "max(size_of(*files(folder)), reserved)", "size_of(*files(folder))",
+        "test_a_file_keeps_room_for_what_comes_of_it",
+    ),
+    "what is sent again is refused": (
+        "limits", "if not again:", "if True:", "test_a_file_keeps_room_for_what_comes_of_it",
+    ),
+    "a full disk is not looked at": (
+        "limits", "if full or shutil.disk_usage(self._settings.spool).free < size + SPARE:", "if full:",
+        "test_a_job_waits_for_room_under_its_charge",
+    ),
+    "a full disk ends a job that is paid for": (
+        "worker", "error.errno in (errno.ENOSPC, errno.EDQUOT)", "False",
+        "test_a_job_waits_for_room_under_its_charge",
+    ),
+    "a misspelt parameter is paid for": (
+        "gateway", "not set(request.query_params) <= expected", "False",
+        "test_parameters_that_nobody_knows_are_refused",
+    ),
+    "jobs are listed for every key of an account": (
+        "jobs", "[self._told(row) for row in rows if _sees(key, row)]", "[self._told(row) for row in rows]",
+        "test_jobs_are_listed_for_keys_that_may_see_them",
     ),
     "a body has two lengths": (
         "guarding", ' or b"content-length" in self.headers', "", "test_a_body_has_one_length",

@@ -418,7 +418,7 @@ def test_a_planted_writer_that_drops_vectors_is_caught(
 
     for planted in (
         lambda *given, **which: Dropping(whole(*given, **which)),
-        lambda *given, **which: whole(*given, **{**which, "text": True, "vector": False}),
+        lambda *given, columns, **which: whole(*given, columns=replace(columns, text=True, vector=False), **which),
     ):
         monkeypatch.setattr(file_runs, "open_writer", planted)
         with pytest.raises(ConfigError, match="Release 1 of the batch has"):

@@ -84,7 +84,7 @@ class Guard:
             return
         gate, loop = self._gate, asyncio.get_running_loop()
         key = await loop.run_in_executor(self._lookers, gate.key, body.headers.get(b"authorization", b""))
-        who, taken = key.prefix, 0
+        who, taken, again = key.prefix, 0, False
         if self._busy[who] >= gate.settings.requests_at_once:
             raise Problem(429, "busy", "This key has too many requests in flight.", retry_after=1)
 
@@ -92,13 +92,15 @@ class Guard:
             nonlocal taken
             gate.rates.take(who, size, requests=requests)
             if upload:
-                gate.space.take(who, size)
+                gate.space.take(who, size, again=again)
                 taken += size
 
         self._busy[who] += 1
         try:
             if upload:
                 await run_in_threadpool(gate.space.measure)
+                named = body.headers.get(b"idempotency-key", b"").decode("latin-1")
+                again = not gate.space.uploading(who) and await run_in_threadpool(gate.jobs.known, key, named)
             take(body.declared, requests=1)
             body.take = take
             scope.setdefault("state", {})["key"] = key

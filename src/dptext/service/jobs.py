@@ -108,8 +108,7 @@ class Jobs:
 
         Problem: the idempotency key was used for another payload.
         """
-        account = (key.account or "").encode()
-        name = self._secret.mac("job", account, idempotency_key.encode())[:32]
+        name = self._name(key, idempotency_key)
         payload = self._payload(name, wish.to_json(), digest)
         folder, now, row = self._folder(name, payload), time.time(), self.row(name)
         # What ended, or was begun elsewhere, gets no file here.
@@ -152,6 +151,10 @@ class Jobs:
     def told(self, name: str, key: Key) -> dict[str, Json]:
         """Where a job stands; a Problem where it is not of this account and no administrator asks."""
         return self._told(self._own_row(name, key, admin=True))
+
+    def known(self, key: Key, idempotency_key: str) -> bool:
+        """Whether there is a job of this account and idempotency key."""
+        return self.row(self._name(key, idempotency_key)) is not None
 
     def listed(self, key: Key) -> list[dict[str, Json]]:
         """Where the last jobs stand that a key may see, the newest first."""
@@ -268,6 +271,9 @@ class Jobs:
                     return each.number, f"Charge {each.number} stays charged; nothing became visible."
             return None, "Nothing was charged."
         return None, "Whether it was charged is not known: see the log of the account."
+
+    def _name(self, key: Key, idempotency_key: str) -> str:
+        return self._secret.mac("job", (key.account or "").encode(), idempotency_key.encode())[:32]
 
     def _payload(self, name: str, settings: str, digest: str) -> str:
         return self._secret.mac("payload", name.encode(), settings.encode(), digest.encode())

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
+import shutil
 import threading
 import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 import sqlalchemy as sa
 
 from dptext.service.problems import Problem
 from dptext.service.settings import Settings
-from dptext.service.store import JOBS, KEPT, Store
+from dptext.service.store import JOBS, KEPT, OPEN, Store
+
+SPARE: Final = 100_000_000  # bytes of the disk that are left to the ledger and to others
+NO_ROOM: Final = "There is no room for files now."
 
 
 @dataclass(slots=True)
@@ -43,7 +48,10 @@ class Rates:
 
 
 class Space:
-    """The bytes in the spool: of jobs, as they were last measured, and of uploads under way."""
+    """The bytes in the spool: of jobs, as they were last measured, and of uploads under way.
+
+    A file that is not done yet counts twice: as much again is kept for what comes of it.
+    """
 
     def __init__(self, settings: Settings, store: Store) -> None:
         self._settings, self._store = settings, store
@@ -52,33 +60,58 @@ class Space:
 
     def measure(self) -> None:
         """Look at what lies there."""
-        kept = sa.select(JOBS.c.id, JOBS.c.prefix).where(JOBS.c.state.in_(KEPT))
-        owners = {row.id: row.prefix for row in self._store.rows(kept)}
+        kept = sa.select(JOBS.c.id, JOBS.c.prefix, JOBS.c.state).where(JOBS.c.state.in_(KEPT))
+        rows = {row.id: row for row in self._store.rows(kept)}
         found: Counter[str] = Counter()
         for folder in self._settings.spool.glob("job-*"):
-            found[owners.get(folder.name.split("-")[1], "")] += _size(folder)
+            row = rows.get(folder.name.split("-")[1])
+            reserved = 2 * size_of(folder / "input") if row is not None and row.state in OPEN else 0
+            found[row.prefix if row is not None else ""] += max(size_of(*files(folder)), reserved)
         self._jobs = found
 
-    def take(self, who: str, size: int) -> None:
-        """Take so many bytes for an upload; a Problem where the spool, or what the key may have of it, is full."""
-        if self._jobs.total() + self._uploads.total() + size > self._settings.spool_bytes:
-            raise Problem(503, "spool-full", "There is no room for files now.", retry_after=60)
-        self.require(who, size)
-        self._uploads[who] += size
+    def take(self, who: str, size: int, *, again: bool = False) -> None:
+        """Take so many bytes for an upload; a Problem where the spool, or what the key may have of it, is full.
+
+        What is sent `again`, for a job that is there, is no more than the key had before.
+        """
+        self.room(2 * size)
+        if not again:
+            self.require(who, 2 * size)
+        self._uploads[who] += 2 * size
+
+    def uploading(self, who: str) -> bool:
+        """Whether a file of a key is under way."""
+        return self._uploads[who] > 0
+
+    def room(self, size: int = 0) -> None:
+        """A Problem where the spool or its disk is full, or would be with so many bytes."""
+        full = self._jobs.total() + self._uploads.total() + size > self._settings.spool_bytes
+        if full or shutil.disk_usage(self._settings.spool).free < size + SPARE:
+            raise Problem(503, "spool-full", NO_ROOM, retry_after=60)
 
     def require(self, who: str, size: int = 0) -> None:
         """A Problem where a key has more than it may, or would with so many bytes."""
         most = self._settings.spool_bytes_of_key
         if self._jobs[who] + self._uploads[who] + size > most:
-            raise Problem(413, "quota", f"Expected at most {most:,} bytes in files of this key that have not expired.")
+            said = f"Expected at most {most:,} bytes of this key, where a file that is not done counts twice."
+            raise Problem(413, "quota", f"{said} DELETE what you have, or wait until it expires.")
 
     def free(self, who: str, size: int) -> None:
         """An upload is over: it is a job, which was measured since, or it is gone."""
-        self._uploads[who] -= size
+        self._uploads[who] -= 2 * size
 
 
-def _size(folder: Path) -> int:
-    """Bytes of the files in a folder, which may be vanishing."""
+def size_of(*paths: Path) -> int:
+    """Bytes of files, which may be vanishing."""
+    found = 0
+    for path in paths:
+        with suppress(OSError):
+            found += path.stat().st_size
+    return found
+
+
+def files(folder: Path) -> list[Path]:
+    """What lies in a folder, which may be vanishing."""
     with suppress(OSError):
-        return sum(path.stat().st_size for path in folder.iterdir())
-    return 0
+        return list(folder.iterdir())
+    return []

@@ -8,6 +8,7 @@ and are shown to nobody before.
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import re
 import shutil
@@ -29,7 +30,7 @@ from dptext.runs.synthesizing import Private, run
 from dptext.runs.verification import read_certificate
 from dptext.service.answers import Answers
 from dptext.service.jobs import Jobs, Wish, charge_key
-from dptext.service.limits import Space
+from dptext.service.limits import NO_ROOM, Space, files, size_of
 from dptext.service.metrics import span
 from dptext.service.problems import Problem, in_words_of_the_api
 from dptext.service.store import JOBS, KEPT, KEYS, OPEN, Event
@@ -185,7 +186,7 @@ class Worker:
                 JOBS.c.id == row.id, JOBS.c.spool.is_not_distinct_from(row.spool), JOBS.c.state == row.state
             )
             state = "cancelling" if row.state == "cancelling" else "running"
-            taken = {"state": state, "spool": self._jobs.own, "lease": now, "starts": row.starts + 1}
+            taken = {"state": state, "spool": self._jobs.own, "lease": now, "starts": row.starts + 1, "problem": None}
             if self._store.write(mine.values(**taken)):
                 self._turn += 1
                 self._turns |= dict.fromkeys(_whose(row), self._turn)
@@ -202,17 +203,15 @@ class Worker:
         try:
             with span("job", model=row.model, kind=row.kind):
                 certificate = self._done(row)
-        except LedgerError:
-            again = JOBS.update().where(JOBS.c.id == row.id)
-            later = again.values(lease=time.time() + _AGAIN, starts=0)
-            self._store.write(later, again.where(JOBS.c.state == "running").values(state="queued"))
-            return
-        except Problem as error:
-            problem = error.detail
-        except DPTextError as error:
-            problem = self._said(error, row)
         except Exception as error:  # noqa: BLE001  # of whatever reads a text: its message could hold it
-            problem = f"It failed with {type(error).__name__}."
+            if (waits := _waits(error)) is not None:
+                if waits and waits != row.problem:
+                    _LOG.error("A job waits: %s", waits)
+                again = JOBS.update().where(JOBS.c.id == row.id)
+                later = again.values(lease=time.time() + _AGAIN, starts=0, problem=waits or None)
+                self._store.write(later, again.where(JOBS.c.state == "running").values(state="queued"))
+                return
+            problem = self._said(error, row)
         if certificate:
             (self._jobs.folder(row) / "input").unlink(missing_ok=True)
             paid = certificate.charged.number if certificate.charged else None
@@ -235,8 +234,12 @@ class Worker:
         said = Event(who, f"job {state}", row.account, row.model, charge, sha256)
         return self._store.change(mine.values(**self._jobs.ended(state, problem, sha256), done=self._told), said)
 
-    def _said(self, error: DPTextError, row: Any) -> str:
+    def _said(self, error: Exception, row: Any) -> str:
         """An error in words of the API, without what the file names and where it lies."""
+        if isinstance(error, Problem):
+            return error.detail
+        if not isinstance(error, DPTextError):
+            return f"It failed with {type(error).__name__}."
         said = in_words_of_the_api(str(error).replace(str(self._jobs.folder(row) / "input"), "the file"))
         if isinstance(error, DataError):
             return _without_names(said, Wish.of(row.settings))
@@ -284,10 +287,21 @@ class Worker:
         if not self._jobs.whole(row):
             raise EndedError("The file is damaged: send it again, under another Idempotency-Key.")
         if not row.lease:  # it begins
-            self._space.measure()
-            self._space.take(row.prefix, 0)
+            self._room(row)
         if wish.format is Format.PARQUET:  # some bytes of it may be any number of rows
             self._require_few(_rows_of(source))
+
+    def _room(self, row: Any) -> None:
+        """A Problem of status 503 where a job has to wait for room; an EndedError where there will never be any."""
+        most = self._settings.spool_bytes_of_key
+        if size_of(*files(self._jobs.folder(row))) > most:
+            raise EndedError(f"Expected at most {most:,} bytes of a job with what comes of it.")
+        self._space.measure()
+        self._space.room()
+        try:
+            self._space.require(row.prefix)
+        except Problem:
+            raise Problem(503, "quota", "Other files of its key have the room: it waits.") from None
 
     def _require_few(self, records: int) -> None:
         if records > (most := self._settings.max_job_records):
@@ -309,8 +323,7 @@ class Worker:
                 raise EndedError(f"The job ran longer than {self._settings.job_seconds:,.0f} seconds.")
             if time.monotonic() - last > _TELL:
                 last = time.monotonic()
-                self._space.measure()
-                self._space.require(row.prefix)
+                self._room(row)
                 if row.kind != "synthesize":
                     further = JOBS.update().where(JOBS.c.id == row.id, JOBS.c.done < done)
                     self._store.write(further.values(done=done, starts=0))
@@ -333,6 +346,19 @@ class Worker:
         corpus = _Watched(source, wish.fields, {"format": wish.format}, tell)
         found = run(corpus, spec.fit(public=pool), payment=payment, settled=False)
         found.write(out, force=True)
+
+
+def _waits(error: BaseException | None) -> str | None:
+    """Why a job is tried again later, under the same charge, "" for the ledger; None where it ends."""
+    if isinstance(error, LedgerError):
+        return ""
+    if isinstance(error, Problem) and error.status == 503:
+        return error.detail
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return f"The disk is full. {NO_ROOM}"
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def _whose(row: Any) -> tuple[str, str]:

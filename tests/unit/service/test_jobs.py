@@ -1,6 +1,7 @@
 """Jobs of a gateway: whose turn it is, what expires, what is not charged, and what a kill leaves in the audit log."""
 
 import asyncio
+import errno
 import io
 import json
 import os
@@ -9,8 +10,10 @@ import stat
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pyarrow as pa
@@ -22,13 +25,14 @@ from fastapi.testclient import TestClient
 from dptext.errors import ConfigError, LedgerError
 from dptext.ledger import database
 from dptext.ledger.database import Database
-from dptext.service import job_routes, worker
+from dptext.service import job_routes, limits, worker
 from dptext.service.app import create_app
 from dptext.service.jobs import Jobs
-from dptext.service.problems import in_words_of_the_api
+from dptext.service.problems import Problem, in_words_of_the_api
 from dptext.service.store import ANSWERS, EVENTS, JOBS, Store
 from dptext.service.work import Models
 from dptext.text import lines, row_checks
+from dptext.text.inputs import file_error
 from gateways import Served, live, served
 
 FEW = [{"text": "secret", "label": "travel"}]
@@ -555,11 +559,72 @@ def test_a_job_may_not_run_for_ever(tmp_path: Path, path: str) -> None:
 def test_what_a_job_writes_counts_for_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "_TELL", 0.0)
     data = LINE * 5_000
-    with served(tmp_path, spool_bytes_of_key=len(data) + 10_000) as gateway:
+    with served(tmp_path, spool_bytes_of_key=2 * len(data) + 10_000) as gateway:
         failed = gateway.ended(gateway.job(data).json()["id"])
-        assert failed["problem"].startswith("Expected at most 200,000 bytes in files of this key")
+        assert failed["problem"].startswith("Expected at most 390,000 bytes of a job with what comes of it.")
         assert failed["problem"].endswith("Charge 1 stays charged; nothing became visible.")
         assert list((tmp_path / "spool").glob("*-*")) == []
+
+
+def test_a_file_keeps_room_for_what_comes_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second file does not take it; the same again is no second file."""
+    going, run = threading.Event(), worker.privatize_file
+    monkeypatch.setattr(worker, "privatize_file", lambda *given, **more: (going.wait(60), run(*given, **more))[1])
+    data = LINE * 500
+    with served(tmp_path, spool_bytes_of_key=3 * len(data)) as gateway:
+        first = gateway.job(data)
+        assert first.status_code == 202
+        for _ in range(2):
+            refused = gateway.job(LINE * 260, "another-file")
+            assert (refused.status_code, refused.json()["type"]) == (413, "urn:dptext:quota")
+        again = gateway.job(data)
+        assert (again.status_code, again.json()["id"]) == (200, first.json()["id"])
+        going.set()
+        assert gateway.ended(first.json()["id"])["state"] == "done"
+        assert len(gateway.charges()) == 1
+
+
+def test_a_job_waits_for_room_under_its_charge(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where other files have it, and where the disk is full, in the middle of its writing, too."""
+    monkeypatch.setattr(worker, "_AGAIN", 0.3)
+    monkeypatch.setattr(worker, "_TELL", 0.0)
+    space, run, broken = fresh.gate.worker._space, worker.privatize_file, threading.Event()
+    key = fresh.gate.keys.find(fresh.key)
+
+    def on_a_full_disk(*given: object, **more: object) -> object:
+        if broken.is_set():
+            return run(*given, **more)
+        with suppress(ZeroDivisionError):  # some of it was written
+            run(*given, **{**more, "on_progress": lambda done: 1 // 0})
+        try:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        except OSError as error:
+            raise file_error("x", "write", error) from None
+
+    def crowded(who: str, size: int = 0) -> None:
+        raise Problem(413, "quota", "")
+
+    def waits(name: str, why: str) -> None:
+        end = time.monotonic() + 30
+        while why not in str(found := fresh.gate.jobs.told(name, key)["problem"]):
+            assert time.monotonic() < end, found
+            time.sleep(0.01)
+
+    with monkeypatch.context() as full:
+        full.setattr(limits.shutil, "disk_usage", lambda _: SimpleNamespace(free=0))
+        refused = fresh.job(LINE)
+        assert (refused.status_code, refused.json()["type"]) == (503, "urn:dptext:spool-full")
+    monkeypatch.setattr(worker, "privatize_file", on_a_full_disk)
+    with monkeypatch.context() as crowd:
+        crowd.setattr(space, "require", crowded)
+        name = fresh.job(LINE * 2_000).json()["id"]
+        waits(name, "Other files of its key have the room: it waits.")
+        assert fresh.charges() == []
+    waits(name, "The disk is full.")
+    broken.set()
+    done = fresh.ended(name)
+    assert (done["state"], done["problem"], done["records_done"]) == ("done", None, 2_000)
+    assert len(fresh.charges()) == 1
 
 
 def test_administrators_see_and_end_any_job_and_no_result(fresh: Served) -> None:
