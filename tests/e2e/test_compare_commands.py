@@ -131,7 +131,7 @@ def test_the_answer_comes_with_its_rows_or_is_none(folder: Path, tmp_path: Path)
 
 
 def test_the_measured_table_of_the_package_is_read() -> None:
-    code, out, _ = dptext("recommend", "--unit", "document", "--epsilon", 10, "--task", "classification")
+    code, out, _ = dptext("recommend", "--of", "texts", "--epsilon", 10, "--task", "classification")
     assert code == 0
     assert out.startswith("Take candidates: at epsilon 10 per document")
-    assert "--set selection=top_k --set label_weight=0.0" in out  # what was measured, and not today's defaults
+    assert "Next: dptext fit --mechanism candidates --set epsilon=10" in out

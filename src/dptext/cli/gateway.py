@@ -104,7 +104,8 @@ def _keys(ledger: str, key_file: Path | None) -> Keys:
         from dptext.service.settings import Secret, require_ledger
         from dptext.service.store import Store
     require_ledger(ledger)  # before a secret is made beside it; what has no secret gets no tables
-    return Keys(Store(Database(ledger)), Secret.at(key_file_of(ledger, key_file)))
+    secret = Secret.at(key_file_of(ledger, key_file))
+    return Keys(Store(Database(ledger)), secret)
 
 
 def create(
