@@ -6,10 +6,22 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from ledger_processes import Child, Tell, aside, die, fork, found_charge, new_charge, open_ledger, small_charge
+from ledger_processes import (
+    LONGEST,
+    Child,
+    Tell,
+    aside,
+    die,
+    fork,
+    found_charge,
+    new_charge,
+    open_ledger,
+    small_charge,
+)
 
 from dptext.errors import LedgerError
 from dptext.ledger.books import Ledger
@@ -125,6 +137,55 @@ def die_while_making(location: str, what: str) -> list[dict[str, Any]]:
     raise AssertionError
 
 
+_SHARED_HEADER = 96  # bytes of SQLite's -shm file that say how far the log is valid: two copies of 48
+
+
+def cut_commit(location: str, account: str, key: str) -> dict[str, Any]:
+    """A process that dies in the COMMIT of SQLite: its charge is in the log, whose new end nobody was told.
+
+    SQLite reads the log anew when the last process has ended. The charge is there from then on.
+
+    Returns:
+        "kept": the charge found while another process has the books open; "ended": found when that has ended, too;
+        "again": the number of the charge, asked once more under its key.
+    """
+    shared = Path(f"{location}-shm")
+    asked, names = new_charge(key, subjects=False)
+
+    def keep_open(tell: Tell) -> None:
+        ledger = open_ledger(location)
+        tell(open=ledger.balance(account).charges)
+        time.sleep(LONGEST)
+
+    def charge(tell: Tell) -> None:
+        ledger = open_ledger(location)
+        tell(number=ledger.charge(account, asked, key=key, subjects=names).number)
+        time.sleep(LONGEST)
+
+    def end(child: Child) -> None:
+        child.kill()
+        assert child.end() == -signal.SIGKILL
+
+    def look() -> Any:
+        return found_charge(open_ledger(location), account, key)
+
+    keeper = fork(keep_open)
+    keeper.told()
+    before = shared.read_bytes()[:_SHARED_HEADER]
+    charger = fork(charge)
+    charger.told()
+    with shared.open("r+b") as file:
+        file.write(before)
+    end(charger)
+    kept = aside(look)
+    end(keeper)
+    return {
+        "kept": kept,
+        "ended": aside(look),
+        "again": aside(lambda: open_ledger(location).charge(account, asked, key=key, subjects=names).number),
+    }
+
+
 # ------------------------------------------------------------------------------------- death at a random moment
 
 _AIMS = ("start", "before", "within", "commit", "commit", "after", "after")
@@ -166,6 +227,7 @@ class _Chain:
         self.location, self.account, self.chain, self.rng = location, account, chain, rng
         self.n = 0  # the first charge that was not acknowledged
         self.last = ""  # what was told last of it
+        self.committing = False  # whether its COMMIT was begun, by this process or one before: see `cut_commit`
         self.killed = False  # whether the one who told that was killed
         self.written = False  # whether that charge was seen in the books
         self.phases: list[str] = []
@@ -225,9 +287,10 @@ class _Chain:
             self.look(found=said["found"])
             return
         self.last = said["mark"]
+        self.committing |= self.last == "commit"
         if self.last == "after":
             tell(key=self.key(said["n"]), number=said["number"])
-            self.n, self.written = said["n"] + 1, False
+            self.n, self.written, self.committing = said["n"] + 1, False, False
 
     def look(self, *, found: bool) -> None:
         """Tells the phase of the kill before, from what was told last and what is in the books."""
@@ -239,10 +302,9 @@ class _Chain:
     def phase(self, *, found: bool) -> str:
         if self.written:
             return "while it was tried again"
-        if self.last in ("", "before", "within"):
-            assert not found, "written before COMMIT"
-            return "within" if self.last == "within" else "before"
-        if self.last == "after":
-            assert not found
-            return "acknowledged"
-        return "written, not acknowledged" if found else "at COMMIT, not written"
+        if found:
+            assert self.committing, "written before COMMIT"
+            return "written, not acknowledged"
+        if self.last == "commit":
+            return "at COMMIT, not written"
+        return {"after": "acknowledged", "within": "within"}.get(self.last, "before")

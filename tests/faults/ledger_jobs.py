@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import sqlalchemy as sa
-from ledger_deaths import die_at_each_step, die_while_making, kill_at_random
+from ledger_deaths import cut_commit, die_at_each_step, die_while_making, kill_at_random
 from ledger_processes import Tell, aside, fork, limit, open_ledger, request, small_charge
 from ledger_runs import as_nobody, crash_run, kill_runs, on_a_full_disk, run_twice_at_once
 
@@ -132,6 +132,7 @@ _JOBS: dict[str, Callable[..., Any]] = {
         crowd,
         die_at_each_step,
         die_while_making,
+        cut_commit,
         kill_at_random,
         crash_run,
         kill_runs,

@@ -1,8 +1,10 @@
 """kill -9 at every step and at random moments: what was acknowledged is in the books, and the books add up."""
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 from ledger_processes import (
@@ -27,10 +29,14 @@ CHAINS = 4
 @pytest.fixture
 def location(new_ledger: Callable[[], str]) -> str:
     found = new_ledger()
-    ledger = Ledger.create(found, key=SUBJECT_KEY)
+    make(found)
+    return found
+
+
+def make(location: str) -> None:
+    ledger = Ledger.create(location, key=SUBJECT_KEY)
     ledger.open_account("account", limit(1e6), by_subject=True)
     ledger.close()
-    return found
 
 
 @pytest.fixture
@@ -91,6 +97,17 @@ def test_death_at_each_step_of_a_settlement(location: str, ledger: Ledger, child
     assert [each["found"]["release"] for each in told] == [None] * (len(told) - 3) + settled[-3:]
     assert [each["again"]["release"] for each in told] == settled
     assert [each.release for each in ledger.log("account")][: len(told)] == settled
+
+
+def test_a_charge_cut_off_at_its_commit_may_appear_late_and_is_paid_once(tmp_path: Path, children: Children) -> None:
+    location = str(tmp_path / "books.db")
+    make(location)
+    told = children.do("cut_commit", location=location, account="account", key="cut")
+    assert told["kept"] is None
+    assert told["ended"] is not None
+    assert told["again"] == told["ended"]["number"]
+    with contextlib.closing(open_ledger(location)) as ledger:
+        require_books_of(ledger, {"cut": told["again"]}, lambda key: new_charge(key, subjects=False))
 
 
 @pytest.mark.parametrize("what", ["create", "upgrade"])
