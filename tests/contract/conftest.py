@@ -17,9 +17,9 @@ def _tiny_language_model(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=["few draws", pytest.param("all draws", marks=pytest.mark.slow)])
 def draws(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An eighth of the trials; half of them for SynTF, and a quarter for planted faults."""
+    """An eighth of the trials; half of them for SynTF, and a quarter for DP-SGD and for planted faults."""
     if request.param == "few draws":
         kind = request.node.callspec.params.get("kind", "planted")
-        share = {"syntf": 2, "planted": 4}.get(kind, 8)
+        share = {"syntf": 2, "adept_dpsgd": 4, "planted": 4}.get(kind, 8)
         monkeypatch.setattr(release_checks, "_TRIALS", release_checks._TRIALS // share)
         monkeypatch.setattr(release_checks, "_FEW", release_checks._FEW // 2)

@@ -273,4 +273,6 @@ def _health(app: FastAPI, gate: Gateway) -> None:
     @app.get("/metrics", response_class=PlainTextResponse, responses=KEYED)
     def metrics(_: Annotated[Key, asking("metrics")]) -> Response:
         """Counts for Prometheus."""
+        for state, number in gate.jobs.open().items():
+            gate.counts.jobs.labels(state).set(number)
         return Response(generate_latest(gate.counts.registry), media_type="text/plain; version=0.0.4")

@@ -40,6 +40,7 @@ class Gateway:
         self.space = Space(settings, self.store)
         self.counts = Counts()
         self.turns = Turns(settings.threads)
+        self.counts.waiting.set_function(lambda: self.turns.waiting)
 
     def key(self, authorization: bytes) -> Key:
         """Who asks, by the header Authorization; a Problem for anybody else."""

@@ -162,6 +162,11 @@ class Jobs:
         rows = self.store.rows(mine.limit(_LISTED))
         return [self._told(row) for row in rows if _sees(key, row)]
 
+    def open(self) -> dict[str, int]:
+        """How many jobs of all accounts are in each state that is not an end."""
+        count = sa.select(JOBS.c.state, sa.func.count().label("number")).where(JOBS.c.state.in_(OPEN))
+        return dict.fromkeys(OPEN, 0) | {row.state: row.number for row in self.store.rows(count.group_by(JOBS.c.state))}
+
     def _told(self, row: Any) -> dict[str, Json]:
         state = _state(row)
         return {

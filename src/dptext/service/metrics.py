@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Final
 
 from opentelemetry import trace
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 _TRACER: Final = trace.get_tracer("dptext.service")
 
@@ -37,6 +37,11 @@ class Turns:
         self._last: dict[str, int] = {}
         self._number = itertools.count(1)
         self._lock = threading.Lock()
+
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        return len(self._waiting)
 
     async def take(self, account: str) -> ExitStack:
         """Wait for a turn: it is over when this is left or closed, in any thread. Cancelled, it has taken none."""
@@ -75,7 +80,10 @@ class Turns:
 
 
 class Counts:
-    """Metrics: how many requests of which route ended how, and how long they took. No text, length of one, or name."""
+    """Metrics: how requests of each route ended, how long they took, and what waits. No text, length of one, or name.
+
+    The room in the spool is none of them: it tells the length of a file.
+    """
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -84,3 +92,5 @@ class Counts:
         )
         self.seconds = Histogram("dptext_seconds", "Seconds of a request", ["route"], registry=self.registry)
         self.released = Counter("dptext_released", "Answers that were released", ["model"], registry=self.registry)
+        self.waiting = Gauge("dptext_waiting", "Releases that wait for their turn", registry=self.registry)
+        self.jobs = Gauge("dptext_jobs", "Jobs that have not ended", ["state"], registry=self.registry)

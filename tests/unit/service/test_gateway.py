@@ -689,6 +689,8 @@ def test_headers_and_health(gateway: Served) -> None:
     assert gateway.client.get("/readyz").json() == {"status": "ok"}
     metrics = gateway.client.get("/metrics", headers=gateway.headers(gateway.admin))
     assert 'dptext_requests_total{route="/v1/models' in metrics.text
+    assert "dptext_waiting 0.0" in metrics.text
+    assert 'dptext_jobs{state="queued"} 0.0' in metrics.text
     assert "secret" not in metrics.text
 
 

@@ -152,6 +152,7 @@ def test_an_open_job_whose_file_is_nowhere_expires(fresh: Served, monkeypatch: p
     fresh.gate.store.write(JOBS.update().values(expires=1.0))
     fresh.gate.worker.sweep()
     assert fresh.client.get(f"/v1/jobs/{name}", headers=fresh.headers()).json()["state"] == "queued"
+    assert 'dptext_jobs{state="queued"} 1.0' in fresh.client.get("/metrics", headers=fresh.headers(fresh.admin)).text
     (folder / "input").unlink()
     folder.rmdir()
     fresh.gate.store.write(JOBS.update().values(expires=1.0))

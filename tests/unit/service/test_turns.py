@@ -87,6 +87,7 @@ def test_calls_that_wait_hold_no_thread(tmp_path: Path, monkeypatch: pytest.Monk
             until(lambda: len(began) == 2)
             for path in ("/", "/v1/key", "/v1/models"):
                 assert httpx.get(f"{url}{path}", headers=gateway.headers(), timeout=PATIENT).status_code == 200
+            assert "dptext_waiting 43.0" in httpx.get(f"{url}/metrics", headers=gateway.headers(gateway.admin)).text
             assert (len(began), len(gateway.charges())) == (2, 2)  # so many at once, and who waits pays nothing
             go_on.set()
             assert {each.result() for each in calls} == {200}
