@@ -340,6 +340,34 @@ def test_jobs_by_a_key_for_jobs_alone(page: Page) -> None:
     assert page.seen("topics")
 
 
+def test_how_much_of_a_file_was_sent_is_shown(page: Page) -> None:
+    shown = page.shown
+    page.sign_in(page.key)
+    page.status("Signed in")
+    assert not page.seen("sent")
+    page.drop("".join(json.dumps({"text": "x" * 10_000, "label": row["label"]}) + "\n" for row in rows(60)))
+    page.type("label-field", "label")
+    shown.value("""window.shares = [], new MutationObserver(() => { const bar = document.getElementById("sent");
+        if (!bar.hidden) window.shares.push(bar.value); }).observe(document.getElementById("sent"), { attributes: true })""")
+    limits = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 300_000}
+    shown.call("Network.emulateNetworkConditions", **limits)
+    page.press("#file-form button")
+    page.status("The job is done")
+    shares = shown.value("window.shares")
+    assert isinstance(shares, list)
+    assert shares == sorted(shares)
+    assert (shares[0], shares[-1]) == (0, 1)
+    assert any(0 < share < 1 for share in shares)
+    assert not page.seen("sent")
+
+    # A key that ended: the file does not leave.
+    page.gate.keys.revoke(page.key.split("_")[1])
+    page.press("#file-form button")
+    page.status("was revoked")
+    assert len(list(page.ledger.log("reviews"))) == 1
+    assert not page.seen("sent")
+
+
 def test_a_result_can_be_had_without_words_for_it(page: Page) -> None:
     """As of a job whose model is gone."""
     page.sign_in(page.key)
@@ -435,12 +463,12 @@ def test_a_reload_before_the_answer_pays_once(page: Page) -> None:
     shown.console.clear()  # the browser says there that it asked nobody whether to leave
 
 
-LOSING = """(() => { const real = window.fetch; window.keys = []; window.lost = 1e9;
-    window.fetch = async (path, options) => { const found = await real(path, options);
+LOSING = """window.keys = [], window.lost = 1e9, [window.fetch, window.sent] = [window.fetch, window.sent].map((real) =>
+    async (path, options) => { const found = await real(path, options);
         if (options.method !== "POST") return found;
         window.keys.push(options.headers["Idempotency-Key"]);
         if (window.keys.length <= window.lost) throw new TypeError("The network went away.");
-        return found; }; })(), 0"""
+        return found; }), 0"""
 
 
 @pytest.mark.parametrize("what", ["texts", "file"])

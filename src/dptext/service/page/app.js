@@ -28,14 +28,30 @@ function strange(found) {
     ([401, 403].includes(found.status) && !kind.includes("json"));
 }
 
+// As `fetch` does it, which cannot tell how much of a file was sent.
+function sent(path, { method, headers, body }) {
+  return new Promise((done, failed) => {
+    const request = new XMLHttpRequest();
+    request.open(method, path);
+    for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
+    request.upload.onprogress = (event) => { $("sent").value = event.loaded / event.total; };
+    request.onerror = failed;
+    request.onload = () => {
+      const given = ["Content-Type", "Retry-After"].map((name) => [name, request.getResponseHeader(name) || ""]);
+      done(new Response(request.response, { status: request.status, headers: given }));
+    };
+    request.send(body);
+  });
+}
+
 async function ask(path, options = {}) {
   const headers = { ...(key && { Authorization: `Bearer ${key}` }), ...options.headers };
   // A proxy with single sign-on knows its visitor by a cookie. Pages elsewhere release nothing by it: Idempotency-Key,
   // like Authorization, is a header for which a browser asks the gateway first, which lets none.
   let found;
   try {
-    found = await fetch(path,
-      { ...options, headers, cache: "no-store", credentials: "same-origin", redirect: "manual" });
+    found = await (options.body instanceof File ? sent(path, { ...options, headers }) : fetch(path,
+      { ...options, headers, cache: "no-store", credentials: "same-origin", redirect: "manual" }));
   } catch {
     throw new Error("The gateway cannot be reached.");
   }
@@ -295,8 +311,11 @@ $("file-form").addEventListener("submit", acting(async (event) => {
   if ($("label-field").value) query.set("label_field", $("label-field").value);
   if (me.unit === "author") query.set("author_field", $("author-field").value);
   button.disabled = true;
+  $("sent").value = 0;
+  $("sent").hidden = false;
   say(`Sending ${file.name}.`);
   try {
+    await told("/v1/key"); // whether it is still let in is known before the file is sent
     const path = model.answers === "a corpus" ? "/v1/synthesize" : "/v1/jobs";
     const payload = `${file.name}\n${file.size}\n${file.lastModified}`;
     const { id } = await insist(`${path}?${query}`, payload, { body: file });
@@ -304,6 +323,7 @@ $("file-form").addEventListener("submit", acting(async (event) => {
     location.hash = id; // and so it is followed
   } finally {
     button.disabled = false;
+    $("sent").hidden = true;
   }
   await showJobs();
 }));
