@@ -347,8 +347,9 @@ def test_how_much_of_a_file_was_sent_is_shown(page: Page) -> None:
     assert not page.seen("sent")
     page.drop("".join(json.dumps({"text": "x" * 10_000, "label": row["label"]}) + "\n" for row in rows(60)))
     page.type("label-field", "label")
-    shown.value("""window.shares = [], new MutationObserver(() => { const bar = document.getElementById("sent");
-        if (!bar.hidden) window.shares.push(bar.value); }).observe(document.getElementById("sent"), { attributes: true })""")
+    shown.value("""(() => { window.shares = []; const bar = document.getElementById("sent");
+        new MutationObserver(() => { if (!bar.hidden) window.shares.push(bar.value); })
+            .observe(bar, { attributes: true }); })(), 0""")
     limits = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 300_000}
     shown.call("Network.emulateNetworkConditions", **limits)
     page.press("#file-form button")
