@@ -88,7 +88,7 @@ FAULTS = {
     ),
     "a failed job leaves its file": (
         "worker", "        ):\n            self._jobs.delete(row)", "        ):\n            pass",
-        "test_a_job_that_fails_says_what_became_of_its_charge",
+        "test_a_file_that_cannot_be_read_costs_nothing",
     ),
     "a synthesis is settled before it is whole": (
         "worker", "payment=payment, settled=False", "payment=payment",

@@ -55,6 +55,7 @@ def serve(
     spool_bytes_of_key: Annotated[int, Option(help="Of the files of one key.")] = 10_000_000_000,
     max_job_records: Annotated[int, Option(help="Of the file of a job.")] = 10_000_000,
     job_seconds: Annotated[float, Option(help="That a job may run.")] = 21_600.0,
+    max_characters: Annotated[int, Option(help="Of a text in the file of a job.")] = 100_000,
     pad_bytes: Annotated[int, Option(help="Pad answers of privatize to multiples of it; 0: no.")] = 0,
     step_seconds: Annotated[float, Option(help="Answers of privatize leave at multiples of it; 0: no.")] = 0.0,
     threads: Annotated[int, Option(help="Calls that are drawn at once.")] = 2,

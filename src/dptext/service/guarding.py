@@ -35,6 +35,10 @@ HEADERS: Final = {
     b"cross-origin-resource-policy": b"same-origin",
     b"permissions-policy": b"camera=(), microphone=(), geolocation=()",
 }
+#: Of two of them one would be looked at here and the other by a route.
+_ONCE: Final = (
+    b"authorization", b"idempotency-key", b"content-length", b"content-encoding", b"content-type", b"transfer-encoding"
+)  # fmt: skip
 _LOG: Final = logging.getLogger("dptext.service")
 _UPLOADS: Final = ("/v1/jobs", "/v1/synthesize")
 _LOOKERS: Final = 4  # threads that look for keys, so that calls which wait for their turn hold none of them
@@ -56,7 +60,7 @@ class Guard:
         settings, counts = self._gate.settings, self._gate.counts
         began = time.monotonic()
         upload = scope["path"] in _UPLOADS and scope["method"] == "POST"
-        body = _Body(dict(scope["headers"]), receive, settings, began, upload=upload)
+        body = _Body(scope["headers"], receive, settings, began, upload=upload)
         answer = _Answer(send, body)
         out = _Padding(answer, settings, began) if scope["path"].endswith("/privatize") else answer
         try:
@@ -122,9 +126,12 @@ class _Body:
     """A body as it comes: counted, and within one deadline for the whole of it."""
 
     def __init__(
-        self, headers: dict[bytes, bytes], receive: Receive, settings: Settings, began: float, *, upload: bool
+        self, pairs: list[tuple[bytes, bytes]], receive: Receive, settings: Settings, began: float, *, upload: bool
     ) -> None:
-        self.headers, self._receive = headers, receive
+        self.headers, self._receive = dict(pairs), receive
+        headers = self.headers
+        named = [name for name, _ in pairs if name in _ONCE]
+        self._twice = len(named) > len(set(named))
         self._most = settings.max_file if upload else settings.max_body
         self._pause, self._end = settings.seconds, began + (settings.upload_seconds if upload else settings.seconds)
         self._seen, self._kept = 0, b""
@@ -139,6 +146,8 @@ class _Body:
 
     def check(self) -> None:
         """Refuse what the headers tell already."""
+        if self._twice:
+            raise Problem(400, "header", f"Expected each of these headers once: {b', '.join(_ONCE).decode()}.")
         # A proxy may read the other of the two (RFC 9112, 6.3).
         if self._coding is not None and (self._coding.lower() != b"chunked" or b"content-length" in self.headers):
             raise Problem(400, "length", "Expected Content-Length, or Transfer-Encoding: chunked, and not both.")

@@ -38,7 +38,7 @@ _FILE: Final[dict[str, Any]] = {
     "requestBody": {**file_of("The file", *_KINDS.values()), "required": True},
 }
 _TAKEN: Final = {**NAMED, **refusals(400), 200: {"model": JobTold, "description": "The job was there already"}}
-_READY: Final = {**NAMED, **refusals(409)}
+_READY: Final = {**NAMED, **refusals(409, 410)}
 _Name = Annotated[str | None, Query(min_length=1, max_length=_LONGEST)]
 
 

@@ -158,9 +158,10 @@ class Jobs:
 
     def listed(self, key: Key) -> list[dict[str, Json]]:
         """Where the last jobs stand that a key may see, the newest first."""
-        mine = sa.select(JOBS).where(JOBS.c.account == (key.account or "")).order_by(JOBS.c.created.desc())
-        rows = self.store.rows(mine.limit(_LISTED))
-        return [self._told(row) for row in rows if _sees(key, row)]
+        mine = sa.select(JOBS).where(JOBS.c.account == (key.account or ""), JOBS.c.kind.in_(_kinds(key)))
+        if key.models:
+            mine = mine.where(JOBS.c.model.in_(key.models))
+        return [self._told(row) for row in self.store.rows(mine.order_by(JOBS.c.created.desc()).limit(_LISTED))]
 
     def open(self) -> dict[str, int]:
         """How many jobs of all accounts are in each state that is not an end."""
@@ -184,8 +185,10 @@ class Jobs:
     def file(self, name: str, key: Key, what: str = "") -> Path:
         """The result of a job that is done, or its "certificate" or "topics"."""
         row = self._own_row(name, key)
+        if row.state in OPEN:
+            raise Problem(409, "not-done", f"The job is {row.state}.", retry_after=2)
         if (state := _state(row)) != "done":
-            raise Problem(409, "not-done", f"The job is {state}.", retry_after=2)
+            raise Problem(410, "no-result", f"The job is {state}: it has no result.")
         out = self._made(row)
         if out is None:
             raise Problem(404, "no-file", "This job has no such file here.")
@@ -311,8 +314,12 @@ def charge_key(name: str) -> str:
 
 def _sees(key: Key, row: Any) -> bool:
     """Whether a key of the account of a job may see it."""
-    modelled = not key.models or row.model in key.models
-    return modelled and key.may("synthesize" if row.kind == "synthesize" else "jobs")
+    return (not key.models or row.model in key.models) and row.kind in _kinds(key)
+
+
+def _kinds(key: Key) -> list[str]:
+    """Of jobs that a key may see."""
+    return [kind for kind, scope in (("privatize", "jobs"), ("synthesize", "synthesize")) if key.may(scope)]
 
 
 def _state(row: Any) -> str:

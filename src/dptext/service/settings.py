@@ -45,6 +45,7 @@ class Settings:
             with its idempotency key begin. A draw takes as long as it takes.
         spool_bytes, spool_bytes_of_key: of all files that wait or are kept, and of those of one key.
         max_job_records, job_seconds: of a job; of its time, since it began or went on after a restart.
+        max_characters: of a text of a job. Time limits, cancelling and stopping are looked at between 256 of them.
         origins: of pages that browsers let ask, such as "https://portal.example"; none but the own page by default.
         kept_hours: how long answers and jobs are kept after they ended.
         pad_bytes, step_seconds: answers are padded to a multiple of so many bytes, and leave at a multiple of so many
@@ -69,6 +70,7 @@ class Settings:
     spool_bytes_of_key: int = 10_000_000_000
     max_job_records: int = 10_000_000
     job_seconds: float = 21_600.0
+    max_characters: int = 100_000
     origins: tuple[str, ...] = ()
     kept_hours: float = 72.0
     pad_bytes: int = 0
@@ -89,6 +91,7 @@ class Settings:
             spool_bytes=self.spool_bytes,
             spool_bytes_of_key=self.spool_bytes_of_key,
             max_job_records=self.max_job_records,
+            max_characters=self.max_characters,
             threads=self.threads,
         )
         _validate.positive(seconds=self.seconds, upload_seconds=self.upload_seconds, kept_hours=self.kept_hours)

@@ -50,6 +50,7 @@ _SWEEP: Final = 60.0
 _ROWS: Final = 500  # looked for at once
 _STARTS: Final = 3  # that end with the process, and no record further than before
 _LOCK: Final = "lock"
+_PATIENCE: Final = 10.0  # seconds that a stop waits for a thread
 _LOOK: Final = "Name its columns: text_field, label_field and so on; on the page, Column of the text."
 
 
@@ -93,6 +94,7 @@ class Worker:
         self._threads = [threading.Thread(target=each, daemon=True) for each in (self._serve, self._tidy)]
         self._turn, self._turns = 0, dict[str, int]()
         self._told = 0  # records of the job at hand that are done
+        self._at_hand = ""  # its id
 
     def claim(self) -> None:
         """Take the spool for this gateway, if it is not taken. ConfigError: another one has it."""
@@ -107,6 +109,8 @@ class Worker:
     def start(self) -> None:
         """Begin to run jobs, first those that a kill left. ConfigError: another gateway has this spool."""
         self.claim()
+        for left in self._settings.spool.glob("upload-*"):  # by a kill: the spool is this gateway's alone
+            shutil.rmtree(left, ignore_errors=True)
         self.sweep()
         for each in self._threads:
             each.start()
@@ -121,11 +125,14 @@ class Worker:
         self._wake.set()
 
     def close(self) -> None:
-        """Stop after the job at hand, which goes on when the gateway starts again."""
+        """Stop the job at hand, which goes on when the gateway starts again."""
         self._stop.set()
         self._wake.set()
+        with contextlib.suppress(DPTextError):  # where the process ends before the job looks up, it did not die of it
+            begun = JOBS.update().where(JOBS.c.id == self._at_hand, JOBS.c.starts > 0)
+            self._store.write(begun.values(starts=JOBS.c.starts - 1))
         for each in self._threads:
-            each.join(timeout=10)
+            each.join(timeout=_PATIENCE)
         if not any(each.is_alive() for each in self._threads):  # else the end of the process lets go
             self._lock.close()
 
@@ -199,7 +206,7 @@ class Worker:
         return sorted(rows, key=lambda row: [self._turns.get(each, 0) for each in _whose(row)])
 
     def _run(self, row: Any) -> None:
-        problem, certificate, self._told = None, None, row.done
+        problem, certificate, self._told, self._at_hand = None, None, row.done, row.id
         try:
             with span("job", model=row.model, kind=row.kind):
                 certificate = self._done(row)
@@ -269,8 +276,6 @@ class Worker:
             return found
         if whole:
             return read_certificate(certificate_path(out))
-        with contextlib.closing(read_batches(source, wish.fields, format=wish.format)) as batches:
-            next(batches, None)  # before anything is charged: a wrong name of a column costs nothing
         plan = Plan(
             wish.fields,
             input_format=wish.format,
@@ -278,6 +283,8 @@ class Worker:
             max_per_author=wish.max_per_author,
         )
         resume = _can_go_on(out, wish.format)
+        if not resume:
+            self._read(wish, source, tell)
         plan = replace(plan, resume=resume, force=not resume)
         mechanism = self._jobs.models.loaded(row.model)
         return privatize_file(source, out, mechanism, plan=plan, payment=payment, on_progress=tell)
@@ -290,6 +297,18 @@ class Worker:
             self._room(row)
         if wish.format is Format.PARQUET:  # some bytes of it may be any number of rows
             self._require_few(_rows_of(source))
+
+    def _how(self, wish: Wish) -> dict[str, Any]:
+        return {"format": wish.format, "max_characters": self._settings.max_characters}
+
+    def _read(self, wish: Wish, source: Path, tell: Callable[[int], None]) -> None:
+        """Read the whole file before anything is charged: what cannot be read costs nothing."""
+        seen = 0
+        with contextlib.closing(read_batches(source, wish.fields, **self._how(wish))) as batches:
+            for batch in batches:
+                seen += len(batch)
+                self._require_few(seen)
+                tell(0)
 
     def _room(self, row: Any) -> None:
         """A Problem of status 503 where a job has to wait for room; an EndedError where there will never be any."""
@@ -321,7 +340,7 @@ class Worker:
                 self._told = max(self._told, done)
             if time.monotonic() > end:
                 raise EndedError(f"The job ran longer than {self._settings.job_seconds:,.0f} seconds.")
-            if time.monotonic() - last > _TELL:
+            if done and time.monotonic() - last > _TELL:
                 last = time.monotonic()
                 self._room(row)
                 if row.kind != "synthesize":
@@ -343,7 +362,7 @@ class Worker:
         pool = list(read_records(self._jobs.models.path(row.model) / POOL))
         for each in set(source.parent.iterdir()) - {source}:
             each.unlink()  # drawn by an attempt that was killed, and seen by nobody
-        corpus = _Watched(source, wish.fields, {"format": wish.format}, tell)
+        corpus = _Watched(source, wish.fields, self._how(wish), tell)
         found = run(corpus, spec.fit(public=pool), payment=payment, settled=False)
         found.write(out, force=True)
 

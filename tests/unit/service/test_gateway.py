@@ -303,16 +303,20 @@ def test_a_file_is_a_job(fresh: Served, tmp_path: Path) -> None:
     assert fresh.ended(name)["state"] == "expired"
 
 
-def test_a_job_that_fails_says_what_became_of_its_charge(fresh: Served, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_costs_nothing(fresh: Served, tmp_path: Path) -> None:
     good = "".join(json.dumps(row) + "\n" for row in rows(10))
     name = fresh.job((good + "{secret\n").encode()).json()["id"]
     failed = fresh.ended(name)
     assert failed["state"] == "failed"
     assert failed["problem"].startswith("the file, record 11")
     assert "secret" not in failed["problem"]
-    assert "Charge 1 stays charged; nothing became visible." in failed["problem"]
+    assert failed["problem"].endswith("Nothing was charged.")
     assert list((tmp_path / "spool").glob("*-*")) == []
-    assert told(fresh.client.get(f"/v1/jobs/{name}/result", headers=fresh.headers()))["type"] == "urn:dptext:not-done"
+    for what in ("result", "certificate", "words"):
+        gone = fresh.client.get(f"/v1/jobs/{name}/{what}", headers=fresh.headers())
+        assert told(gone)["type"] == "urn:dptext:no-result"
+        assert gone.status_code == 410
+        assert "Retry-After" not in gone.headers
 
 
 def test_a_job_is_cancelled(fresh: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -347,7 +351,7 @@ def test_files_of_a_job_that_is_done_can_be_deleted(fresh: Served, tmp_path: Pat
         found = fresh.client.delete(f"/v1/jobs/{name}", headers=fresh.headers()).json()
         assert (found["state"], found["problem"]) == ("expired", "Its files were deleted.")
     assert list((tmp_path / "spool").glob("*-*")) == []
-    assert told(fresh.client.get(f"/v1/jobs/{name}/result", headers=fresh.headers()))["type"] == "urn:dptext:not-done"
+    assert told(fresh.client.get(f"/v1/jobs/{name}/result", headers=fresh.headers()))["type"] == "urn:dptext:no-result"
     assert fresh.job(data, "delete-it-later").json()["state"] == "expired"
     assert len(fresh.charges()) == 1
     assert [each["event"] for each in fresh.gate.store.events(None, 9)].count("job deleted") == 1

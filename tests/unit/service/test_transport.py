@@ -183,6 +183,18 @@ def test_a_body_has_one_length(tmp_path: Path, path: str) -> None:
     assert gateway.charges() == []
 
 
+@pytest.mark.parametrize("name", ["Idempotency-Key", "Authorization", "Content-Type"])
+def test_a_header_is_there_once(tmp_path: Path, name: str) -> None:
+    """Of two one would be counted, and the other done."""
+    with reached(tmp_path) as (gateway, url):
+        once = {**gateway.headers(), "Content-Type": "application/json"}
+        given = [*once.items(), (name, once[name])]
+        refused = httpx.post(f"{url}{RELEASE}", json=FEW, headers=given, timeout=PATIENT)
+        assert (refused.status_code, kind(refused)) == (400, "header")
+        assert httpx.post(f"{url}{RELEASE}", json=FEW, headers=once, timeout=PATIENT).status_code == 200
+        assert len(gateway.charges()) == 1
+
+
 @pytest.mark.parametrize("chunked", [False, True])
 def test_room_in_the_spool(tmp_path: Path, chunked: bool) -> None:
     """What jobs keep counts until it expires, for the key that asked and for all."""
