@@ -19,12 +19,14 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-#: What commands import when they run.
+#: What commands import when they run, besides the mechanisms.
 LOADED = (
-    *("rich.console", "rich.progress", "scipy.optimize", "scipy.stats"),
+    *("rich.console", "rich.progress", "scipy.optimize", "scipy.stats", "typer._adapters", "typer._click.decorators"),
     *("sklearn.feature_extraction.text", "sklearn.linear_model", "dptext.audits.divergence.conversion"),
-    *("dptext.mechanisms.words.baselines", "dptext.runs.payment", "dptext.runs.verification"),
-    *("dptext.sampling.privunit", "dptext.sampling.published", "dptext.utility.balance"),
+    *("cryptography.hazmat.primitives.ciphers.aead", "cryptography.hazmat.primitives.kdf.hkdf"),
+    *("cryptography.hazmat.primitives.asymmetric.x25519", "pyarrow.parquet", "dptext.batch.corpora"),
+    *("dptext.compare.recommend", "dptext.runs.legal", "dptext.runs.payment", "dptext.runs.verification"),
+    *("dptext.sampling.privunit", "dptext.sampling.published", "dptext.service.keys", "dptext.utility.balance"),
 )
 #: After so many seconds a command is ended, so that no test waits for ever.
 LONGEST = 120
@@ -102,13 +104,20 @@ if __name__ == "__main__":
 
     from dptext.cli.app import app, main
 
-    for name in LOADED:
+    from dptext.mechanisms.registry import OURS
+
+    for name in (*LOADED, *(f"dptext.mechanisms.{each.partition(':')[0]}" for each in OURS.values())):
         importlib.import_module(name)
     typer.main.get_command = functools.cache(typer.main.get_command)  # it takes longer than many commands
     top = typer.main.get_command(app)
-    for name in ("explain", "mechanisms", "privatize", "report"):
+    for name in ("check", "explain", "fit", "init", "mechanisms", "privatize", "recommend", "report", "synthesize"):
         top.load(name)
-    for group, names in (("audit", ("distinguish", "reconstruction", "sensitivity")), ("budget", ("log", "open"))):
+    below = {
+        "audit": ("distinguish", "reconstruction", "sensitivity", "whitebox"),
+        "budget": ("log", "open"),
+        "keys": ("create", "list", "revoke", "rotate"),
+    }
+    for group, names in below.items():
         for name in names:
             top.load(group).load(name)
     gc.freeze()

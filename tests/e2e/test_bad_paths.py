@@ -4,6 +4,7 @@ One process runs the whole table, without the power of root to read what it may 
 """
 
 import ctypes
+import functools
 import inspect
 import itertools
 import json
@@ -23,14 +24,15 @@ from dptext.cli import options
 from dptext.cli.app import app
 from vectors import sentences
 
-#: Runs `dptext` with each list of arguments, and prints exit code and stderr of each as a line of JSON.
+#: Runs `dptext` with the arguments of each line, and prints exit code and stderr as a line of JSON.
 DRIVER = """
-import contextlib, functools, io, json, sys
+import contextlib, functools, io, json, signal, sys
 import typer.main
 from dptext.cli.app import main
 typer.main.get_command = functools.cache(typer.main.get_command)  # built anew it takes more time than most runs
-for arguments in json.load(sys.stdin):
-    sys.argv, said, code = ["dptext", *arguments], io.StringIO(), 0
+for line in sys.stdin:
+    signal.alarm(120)
+    sys.argv, said, code = ["dptext", *json.loads(line)], io.StringIO(), 0
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
         try:
             main()
@@ -50,19 +52,29 @@ def powerless() -> None:
 
 
 def run(arguments: list[list[str]], folder: Path) -> list[tuple[object, str]]:
-    done = subprocess.run(
+    process = driver(folder)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    found = []
+    for each in arguments:
+        process.stdin.write(json.dumps(each) + "\n")
+        process.stdin.flush()
+        found.append(tuple(json.loads(process.stdout.readline())))
+    return found
+
+
+@functools.cache
+def driver(folder: Path) -> subprocess.Popen[str]:
+    """It runs all that the tests of a folder ask for: its imports take longer than the commands."""
+    return subprocess.Popen(
         [sys.executable, "-c", DRIVER],
-        check=False,
-        input=json.dumps(arguments),
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        timeout=500,
         cwd=folder,
         preexec_fn=powerless,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
-    assert done.returncode == 0, done.stderr
-    return [tuple(json.loads(line)) for line in done.stdout.splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +112,7 @@ def room(tmp_path_factory: pytest.TempPathFactory, vectors: Path) -> Iterator[Pa
     for name, mode in (("unreadable.jsonl", 0), ("closed", 0), ("readonly", 0o500)):
         (room / name).chmod(mode)
     yield room
+    driver(room).communicate(timeout=120)
     for name in ("closed", "readonly"):
         (room / name).chmod(0o700)
 
