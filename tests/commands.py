@@ -16,8 +16,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 #: What commands import when they run, besides the mechanisms.
 LOADED = (
@@ -62,6 +63,51 @@ def dptext(
         code = int(server.stdout.readline())
         out, err = (Path(path).read_text("utf-8") for path in asked["streams"][1:])
     return subprocess.CompletedProcess(asked["arguments"], code, out, err)
+
+
+#: Runs `dptext` with the arguments of each line, and prints exit code, stdout and stderr as a line of JSON.
+_ONE_AFTER_THE_OTHER = """
+import contextlib, functools, io, json, signal, sys
+import typer.main
+from dptext.cli.app import main
+typer.main.get_command = functools.cache(typer.main.get_command)  # built anew it takes more time than most runs
+for line in sys.stdin:
+    signal.alarm(120)
+    sys.argv, out, err, code = ["dptext", *json.loads(line)], io.StringIO(), io.StringIO(), 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code
+        except BaseException as error:
+            code = f"70: {error!r}"
+    print(json.dumps([code, out.getvalue(), err.getvalue()]), flush=True)
+"""
+
+
+class Interpreter:
+    """A new interpreter, of an environment of its own, that runs commands one after the other."""
+
+    def __init__(self, folder: Path, *, env: Mapping[str, str] | None = None, first: Callable[[], Any] | None = None):
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _ONE_AFTER_THE_OTHER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=folder,
+            env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})},
+            preexec_fn=first,
+        )
+
+    def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(arguments) + "\n")
+        self._process.stdin.flush()
+        return subprocess.CompletedProcess(arguments, *json.loads(self._process.stdout.readline()))
+
+    def close(self) -> None:
+        self._process.communicate(timeout=LONGEST)
 
 
 @functools.cache

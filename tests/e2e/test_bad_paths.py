@@ -10,8 +10,6 @@ import itertools
 import json
 import os
 import stat
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,29 +17,12 @@ import numpy as np
 import pytest
 import typer.main
 
+from commands import Interpreter
 from compared import as_toml, experiment, write_texts
 from dptext.cli import options
 from dptext.cli.app import app
 from vectors import sentences
 
-#: Runs `dptext` with the arguments of each line, and prints exit code and stderr as a line of JSON.
-DRIVER = """
-import contextlib, functools, io, json, signal, sys
-import typer.main
-from dptext.cli.app import main
-typer.main.get_command = functools.cache(typer.main.get_command)  # built anew it takes more time than most runs
-for line in sys.stdin:
-    signal.alarm(120)
-    sys.argv, said, code = ["dptext", *json.loads(line)], io.StringIO(), 0
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code
-        except BaseException as error:
-            code = f"70: {error!r}"
-    print(json.dumps([code, said.getvalue()]), flush=True)
-"""
 _DROP_CAPABILITY, _READ_AND_WRITE_ANYTHING = 24, (1, 2)
 
 
@@ -52,29 +33,14 @@ def powerless() -> None:
 
 
 def run(arguments: list[list[str]], folder: Path) -> list[tuple[object, str]]:
-    process = driver(folder)
-    assert process.stdin is not None
-    assert process.stdout is not None
-    found = []
-    for each in arguments:
-        process.stdin.write(json.dumps(each) + "\n")
-        process.stdin.flush()
-        found.append(tuple(json.loads(process.stdout.readline())))
-    return found
+    """Exit code and stderr of each."""
+    ran = (interpreter(folder)(*each) for each in arguments)
+    return [(done.returncode, done.stderr) for done in ran]
 
 
 @functools.cache
-def driver(folder: Path) -> subprocess.Popen[str]:
-    """It runs all that the tests of a folder ask for: its imports take longer than the commands."""
-    return subprocess.Popen(
-        [sys.executable, "-c", DRIVER],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=folder,
-        preexec_fn=powerless,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+def interpreter(folder: Path) -> Interpreter:
+    return Interpreter(folder, first=powerless)
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +78,7 @@ def room(tmp_path_factory: pytest.TempPathFactory, vectors: Path) -> Iterator[Pa
     for name, mode in (("unreadable.jsonl", 0), ("closed", 0), ("readonly", 0o500)):
         (room / name).chmod(mode)
     yield room
-    driver(room).communicate(timeout=120)
+    interpreter(room).close()
     for name in ("closed", "readonly"):
         (room / name).chmod(0o700)
 
