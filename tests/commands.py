@@ -26,7 +26,7 @@ LOADED = (
     *("sklearn.feature_extraction.text", "sklearn.linear_model", "dptext.audits.divergence.conversion"),
     *("cryptography.hazmat.primitives.ciphers.aead", "cryptography.hazmat.primitives.kdf.hkdf"),
     *("cryptography.hazmat.primitives.asymmetric.x25519", "pyarrow.parquet", "dptext.batch.corpora"),
-    *("dptext.compare.recommend", "dptext.runs.legal", "dptext.runs.payment", "dptext.runs.verification"),
+    *("dptext.compare.recommend", "dptext.embeddings.bert.network", "dptext.runs.legal", "dptext.runs.payment", "dptext.runs.verification"),
     *("dptext.sampling.privunit", "dptext.sampling.published", "dptext.service.keys", "dptext.utility.balance"),
 )
 #: After so many seconds a command is ended, so that no test waits for ever.

@@ -31,6 +31,8 @@ LATER = {
         "tests/unit/ledger/test_ledger_schema.py::test_any_first_books_are_upgraded[postgresql",
         "tests/unit/ledger/test_ledger_subjects.py::test_the_books_are_those_of_a_naive_person[postgresql",
         "tests/unit/ledger/test_ledger_verify.py::test_a_broken_tally_is_a_problem_like_others[postgresql",
+        "tests/faults/test_ledger_databases.py::test_a_ledger_that_fails_in_the_middle_of_a_run[postgresql-charge, which",
+        "tests/faults/test_ledger_databases.py::test_a_ledger_that_fails_in_the_middle_of_a_run[postgresql-settle, which",
     ),
     "SQLite has one writer at a time; a crowd is harder for PostgreSQL": (
         "tests/faults/test_ledger_crowd.py::test_accounts_that_share_standings_do_not_disturb_each_other[sqlite",
@@ -46,6 +48,8 @@ LATER = {
         "tests/faults/test_ledger_servers.py::test_a_locked_balance",
         "tests/faults/test_ledger_crowd.py::test_ledgers_are_made_by_many_at_once",
         "tests/faults/test_ledger_servers.py::test_a_server_that_is_stopped",
+        "tests/faults/test_ledger_servers.py::test_a_wrong_url[user",
+        "tests/faults/test_ledger_servers.py::test_a_wrong_url[password",
     ),
     "about the server of the tests, not about the library": (
         "tests/unit/test_postgres_server.py::test_a_killed_process_takes_its_server_along",
@@ -80,6 +84,16 @@ LATER = {
         "tests/e2e/test_utility_commands.py::test_files_are_read_as_privatize_read_them[balance",
         "tests/e2e/test_face.py::test_one_mechanism_is_explained_with_all_its_settings[adept_dpsgd",
         "tests/e2e/test_face.py::test_one_mechanism_is_explained_with_all_its_settings[embedded",
+        "tests/e2e/test_output_files.py::test_an_input_is_never_written_over[report --out-DIR/experiment.json-hard",
+        "tests/e2e/test_output_files.py::test_an_input_is_never_written_over[report --out-DIR/experiment.json-symbolic",
+        "tests/e2e/test_output_files.py::test_an_input_is_never_written_over[report --out-DIR/table.json-hard",
+        "tests/e2e/test_output_files.py::test_an_input_is_never_written_over[privatize, ledger-BOOKS.key-hard",
+        "tests/e2e/test_output_files.py::test_an_input_is_never_written_over[privatize, ledger-BOOKS.key-symbolic",
+        "tests/e2e/test_output_files.py::test_an_input_is_never_written_over[privatize, ledger-BOOKS-hard",
+        "tests/unit/batch/test_targets.py::test_from_a_url_to_a_url[s3",
+        "tests/e2e/test_audit_commands.py::test_exit_codes[laplace-0-whitebox",
+        "tests/e2e/test_audit_commands.py::test_sound_noises_survive_the_white_box[privunit-",
+        "tests/e2e/test_audit_commands.py::test_sound_noises_survive_the_white_box[laplace_l1",
     ),
     "the lines of the other pages stay, and the ten lines of Python": (
         "tests/docs/test_public_face.py::test_five_minutes_take_no_more",
@@ -106,6 +120,12 @@ LATER = {
         "tests/contract/test_contract_faults.py::test_a_sound_mechanism_passes[few draws-guarantee",
         "tests/contract/test_contract_faults.py::test_a_sound_mechanism_with_vectors_passes[few draws-guarantee-emb",
         "tests/unit/test_published_adept.py::test_the_sound_noises_survive_at_the_same_latents[privunit",
+        "tests/contract/test_mechanisms.py::test_the_contract[few draws-random_redaction-1-guarantee",
+        "tests/contract/test_mechanisms.py::test_the_contract[few draws-random_redaction-1-distribution",
+        "tests/contract/test_mechanisms.py::test_the_contract[few draws-count_redaction-1-distribution",
+        "tests/contract/test_contract_faults.py::test_a_sound_mechanism_passes[few draws-distribution",
+        "tests/contract/test_contract_faults.py::test_a_sound_mechanism_with_vectors_passes[few draws-distribution-emb",
+        "tests/contract/test_contract_faults.py::test_a_planted_fault_in_vectors_is_caught[few draws-guarantee-both",
     ),
     "the same attack or density in another dimension or at another epsilon": (
         "tests/unit/audits/test_trials.py::TestWhitebox::test_a_wrong_scale_is_no_fit[4-1.0-noise2",
@@ -206,6 +226,25 @@ LATER = {
         "tests/unit/synthesis/test_second_derivation.py::test_no_search_finds_neighbours_that_cost_more_than_is_paid[topics-author",
     ),
     "it takes as long as all other pages": ("tests/docs/test_notebook.py::test_the_notebook_runs",),
+    "a smaller error of the noise stays, and 0.9 of each kind": (
+        "tests/contract/test_synthesis.py::test_other_noise_than_one_gaussians_is_caught[prediction-0]",
+        "tests/contract/test_synthesis.py::test_other_noise_than_one_gaussians_is_caught[prediction-0.5]",
+        "tests/contract/test_synthesis.py::test_other_noise_than_one_gaussians_is_caught[prediction-1.1]",
+        "tests/contract/test_synthesis.py::test_other_noise_than_one_gaussians_is_caught[topics-0]",
+        "tests/contract/test_synthesis.py::test_other_noise_than_one_gaussians_is_caught[topics-0.5]",
+        "tests/contract/test_synthesis.py::test_other_noise_than_one_gaussians_is_caught[topics-1.1]",
+        "tests/contract/test_synthesis.py::test_other_noise_than_one_gaussians_is_caught[prototypes-0]",
+        "tests/contract/test_synthesis.py::test_other_noise_than_one_gaussians_is_caught[prototypes-0.5]",
+    ),
+    "the parts of a prediction with votes are held apart: its documents, and authors with votes alone": (
+        "tests/contract/test_synthesis.py::test_it_keeps_the_contract[prediction-document1-noise",
+        "tests/contract/test_synthesis.py::test_it_keeps_the_contract[prediction-document1-nothing",
+        "tests/contract/test_synthesis.py::test_it_keeps_the_contract[prediction-document1-reading",
+        "tests/contract/test_synthesis.py::test_it_keeps_the_contract[steering-author-noise",
+        "tests/contract/test_synthesis.py::test_a_defect_in_private_prediction_is_caught[twice the reach-document-2",
+        "tests/contract/test_synthesis.py::test_a_defect_in_private_prediction_is_caught[replaced charged as added-document-2",
+        "tests/contract/test_synthesis.py::test_a_defect_in_private_prediction_is_caught[public text sees private-document-2",
+    ),
 }
 
 

@@ -251,7 +251,7 @@ def test_accounts_that_share_standings_do_not_disturb_each_other(
         "crowd",
         location=location,
         steps=[[LOOK] * 2, [charge("everyone", "x", 0.25, [*names]), charge("other", "x", 0.5, [*names])]],
-        slow_standings=0.1,
+        slow_standings=0.05,
     )
     assert ledger.verify("everyone").problems == ledger.verify("other").problems == ()
     ledger.close()

@@ -3,6 +3,7 @@
 import json
 import re
 import secrets
+import shutil
 import socket
 import sqlite3
 from contextlib import closing
@@ -19,12 +20,17 @@ from dptext.service.store import Store
 from dptext.text.files import held
 
 
-@pytest.fixture
-def books(tmp_path: Path) -> Path:
-    found = tmp_path / "books.db"
-    opened = dptext("budget", "open", "reviews", "--epsilon", 10, "--unit", "document", "--ledger", found)
-    assert opened.returncode == 0, opened.stderr
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("opened") / "books.db"
+    done = dptext("budget", "open", "reviews", "--epsilon", 10, "--unit", "document", "--ledger", found)
+    assert done.returncode == 0, done.stderr
     return found
+
+
+@pytest.fixture
+def books(opened: Path, tmp_path: Path) -> Path:
+    return shutil.copy(opened, tmp_path / "books.db")
 
 
 def test_a_key_is_made_listed_rotated_and_revoked(books: Path) -> None:
