@@ -26,7 +26,13 @@ LOADED = (
     *("sklearn.feature_extraction.text", "sklearn.linear_model", "dptext.audits.divergence.conversion"),
     *("cryptography.hazmat.primitives.ciphers.aead", "cryptography.hazmat.primitives.kdf.hkdf"),
     *("cryptography.hazmat.primitives.asymmetric.x25519", "pyarrow.parquet", "dptext.batch.corpora"),
-    *("dptext.compare.recommend", "dptext.embeddings.bert.network", "dptext.runs.legal", "dptext.runs.payment", "dptext.runs.verification"),
+    *(
+        "dptext.compare.recommend",
+        "dptext.embeddings.bert.network",
+        "dptext.runs.legal",
+        "dptext.runs.payment",
+        "dptext.runs.verification",
+    ),
     *("dptext.sampling.privunit", "dptext.sampling.published", "dptext.service.keys", "dptext.utility.balance"),
 )
 #: After so many seconds a command is ended, so that no test waits for ever.
@@ -96,7 +102,7 @@ class Interpreter:
             text=True,
             cwd=folder,
             env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})},
-            preexec_fn=first,
+            preexec_fn=first,  # noqa: PLW1509  (no thread of ours holds a lock)
         )
 
     def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -149,7 +155,6 @@ if __name__ == "__main__":
     import typer.main
 
     from dptext.cli.app import app, main
-
     from dptext.mechanisms.registry import OURS
 
     for name in (*LOADED, *(f"dptext.mechanisms.{each.partition(':')[0]}" for each in OURS.values())):

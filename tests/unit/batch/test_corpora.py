@@ -234,8 +234,8 @@ def test_a_computer_that_rounds_otherwise_is_refused(tmp_path: Path, fitted, mon
     _, folder = corpus(tmp_path / "in")
     mine = iter(["one", "two"])
     monkeypatch.setattr("dptext.batch.corpora._rounding", lambda _: next(mine))
+    plan = dp.Plan(dp.Fields(label="label", author="who"))
     with pytest.raises(DPTextError, match="computers of one kind"):
-        plan = dp.Plan(dp.Fields(label="label", author="who"))
         synthesize_dataset(folder, fitted, plan=plan, workers=dp.Workers(n=1))
 
 
