@@ -67,9 +67,18 @@ class Served:
         while time.monotonic() < end:
             found = self.client.get(f"/v1/jobs/{name}", headers=self.headers()).json()
             if found["state"] not in ("queued", "running", "cancelling"):
+                self._forgotten(name, found["state"])
                 return found
             time.sleep(0.01)
         raise TimeoutError(name)
+
+    def _forgotten(self, name: str, state: str) -> None:
+        """Wait a while until its files are deleted, which comes after it is said that it ended badly."""
+        end = time.monotonic() + 5
+        while state in ("failed", "cancelled") and list(self.folder.glob(f"spool/job-{name}*")):
+            if time.monotonic() > end:
+                return
+            time.sleep(0.01)
 
     def charges(self) -> list[Any]:
         return list(self.ledger.log("reviews"))
