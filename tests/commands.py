@@ -105,10 +105,10 @@ class Interpreter:
             preexec_fn=first,  # noqa: PLW1509  (no thread of ours holds a lock)
         )
 
-    def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def __call__(self, *arguments: object) -> subprocess.CompletedProcess[str]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(arguments) + "\n")
+        self._process.stdin.write(json.dumps([*map(str, arguments)]) + "\n")
         self._process.stdin.flush()
         return subprocess.CompletedProcess(arguments, *json.loads(self._process.stdout.readline()))
 
