@@ -159,6 +159,7 @@ LATER = {
         "tests/unit/test_label_only.py::test_probabilities_of_another_epsilon_are_rejected[1.5",
         "tests/unit/test_label_only.py::test_frequencies_are_the_declared_ones[spec0-None",
         "tests/unit/test_label_only.py::test_frequencies_are_the_declared_ones[spec1-None",
+        "tests/contract/test_power.py::test_half_the_noise_does_not_fit_what_is_declared[2",
     ),
     "workers of one corpus bring another kind of sum": (
         "tests/unit/batch/test_corpora.py::test_the_same_corpus_leaves[topics",
@@ -179,6 +180,10 @@ LATER = {
         "tests/unit/test_malformed_files.py::test_times_that_python_does_not_have_are_bad_records[True-a zone",
         "tests/unit/test_syntf.py::test_frequencies_are_the_declared_ones[One",
         "tests/unit/test_syntf.py::test_frequencies_are_the_declared_ones[three",
+        "tests/contract/test_contract_faults.py::test_the_old_batching_is_caught_in_every_format[few draws-out.csv-",
+        "tests/contract/test_contract_faults.py::test_the_old_batching_is_caught_in_every_format[few draws-out.txt-",
+        "tests/contract/test_contract_faults.py::test_the_old_batching_is_caught_in_every_format[few draws-out.jsonl.gz",
+        "tests/contract/test_contract_faults.py::test_the_old_batching_is_caught_in_every_format[few draws-out.txt.gz",
     ),
     "dear, beside another size, scale or kind that stays": (
         "tests/unit/test_deep_candidate.py::test_the_recoder_is_trained",
