@@ -16,15 +16,24 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
-#: What commands import when they run.
+#: What commands import when they run, besides the mechanisms.
 LOADED = (
-    *("rich.console", "rich.progress", "scipy.optimize", "scipy.stats"),
+    *("rich.console", "rich.progress", "scipy.optimize", "scipy.stats", "typer._adapters", "typer._click.decorators"),
     *("sklearn.feature_extraction.text", "sklearn.linear_model", "dptext.audits.divergence.conversion"),
-    *("dptext.mechanisms.words.baselines", "dptext.runs.payment", "dptext.runs.verification"),
-    *("dptext.sampling.privunit", "dptext.sampling.published", "dptext.utility.balance"),
+    *("cryptography.hazmat.primitives.ciphers.aead", "cryptography.hazmat.primitives.kdf.hkdf"),
+    *("cryptography.hazmat.primitives.asymmetric.x25519", "pyarrow.parquet", "dptext.batch.corpora"),
+    *(
+        "dptext.compare.recommend",
+        "dptext.embeddings.bert.network",
+        "dptext.runs.legal",
+        "dptext.runs.payment",
+        "dptext.runs.verification",
+    ),
+    *("dptext.sampling.privunit", "dptext.sampling.published", "dptext.service.keys", "dptext.utility.balance"),
 )
 #: After so many seconds a command is ended, so that no test waits for ever.
 LONGEST = 120
@@ -60,6 +69,51 @@ def dptext(
         code = int(server.stdout.readline())
         out, err = (Path(path).read_text("utf-8") for path in asked["streams"][1:])
     return subprocess.CompletedProcess(asked["arguments"], code, out, err)
+
+
+#: Runs `dptext` with the arguments of each line, and prints exit code, stdout and stderr as a line of JSON.
+_ONE_AFTER_THE_OTHER = """
+import contextlib, functools, io, json, signal, sys
+import typer.main
+from dptext.cli.app import main
+typer.main.get_command = functools.cache(typer.main.get_command)  # built anew it takes more time than most runs
+for line in sys.stdin:
+    signal.alarm(120)
+    sys.argv, out, err, code = ["dptext", *json.loads(line)], io.StringIO(), io.StringIO(), 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code
+        except BaseException as error:
+            code = f"70: {error!r}"
+    print(json.dumps([code, out.getvalue(), err.getvalue()]), flush=True)
+"""
+
+
+class Interpreter:
+    """A new interpreter, of an environment of its own, that runs commands one after the other."""
+
+    def __init__(self, folder: Path, *, env: Mapping[str, str] | None = None, first: Callable[[], Any] | None = None):
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _ONE_AFTER_THE_OTHER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=folder,
+            env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})},
+            preexec_fn=first,  # noqa: PLW1509  (no thread of ours holds a lock)
+        )
+
+    def __call__(self, *arguments: object) -> subprocess.CompletedProcess[str]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps([*map(str, arguments)]) + "\n")
+        self._process.stdin.flush()
+        return subprocess.CompletedProcess(arguments, *json.loads(self._process.stdout.readline()))
+
+    def close(self) -> None:
+        self._process.communicate(timeout=LONGEST)
 
 
 @functools.cache
@@ -101,14 +155,20 @@ if __name__ == "__main__":
     import typer.main
 
     from dptext.cli.app import app, main
+    from dptext.mechanisms.registry import OURS
 
-    for name in LOADED:
+    for name in (*LOADED, *(f"dptext.mechanisms.{each.partition(':')[0]}" for each in OURS.values())):
         importlib.import_module(name)
     typer.main.get_command = functools.cache(typer.main.get_command)  # it takes longer than many commands
     top = typer.main.get_command(app)
-    for name in ("explain", "mechanisms", "privatize", "report"):
+    for name in ("check", "explain", "fit", "init", "mechanisms", "privatize", "recommend", "report", "synthesize"):
         top.load(name)
-    for group, names in (("audit", ("distinguish", "reconstruction", "sensitivity")), ("budget", ("log", "open"))):
+    below = {
+        "audit": ("distinguish", "reconstruction", "sensitivity", "whitebox"),
+        "budget": ("log", "open"),
+        "keys": ("create", "list", "revoke", "rotate"),
+    }
+    for group, names in below.items():
         for name in names:
             top.load(group).load(name)
     gc.freeze()

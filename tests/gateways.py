@@ -1,14 +1,19 @@
 """A gateway over a tiny model, and keys for it."""
 
+import atexit
+import functools
 import json
 import logging
+import shutil
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from fastapi import FastAPI
@@ -16,7 +21,7 @@ from fastapi.testclient import TestClient
 
 import dptext as dp
 from dptext.ledger.books import Ledger
-from dptext.service import metrics
+from dptext.service import metrics, worker
 from dptext.service.app import Gateway, create_app
 from dptext.service.server import server
 from dptext.service.settings import Settings
@@ -62,9 +67,18 @@ class Served:
         while time.monotonic() < end:
             found = self.client.get(f"/v1/jobs/{name}", headers=self.headers()).json()
             if found["state"] not in ("queued", "running", "cancelling"):
+                self._forgotten(name, found["state"])
                 return found
-            time.sleep(0.05)
+            time.sleep(0.01)
         raise TimeoutError(name)
+
+    def _forgotten(self, name: str, state: str) -> None:
+        """Wait a while until its files are deleted, which comes after it is said that it ended badly."""
+        end = time.monotonic() + 5
+        while state in ("failed", "cancelled") and list(self.folder.glob(f"spool/job-{name}*")):
+            if time.monotonic() > end:
+                return
+            time.sleep(0.01)
 
     def charges(self) -> list[Any]:
         return list(self.ledger.log("reviews"))
@@ -79,12 +93,26 @@ def save_models(models: Path) -> None:
     (models / "topics" / "pool.jsonl").write_text(pool)
 
 
+@functools.cache
+def _made() -> Path:
+    """Models and empty books, made once in a process and copied: to migrate new books takes longer than most calls."""
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder)
+    (folder / "models").mkdir()
+    save_models(folder / "models")
+    Ledger.create(folder / "books.db").close()
+    return folder
+
+
 def prepare(folder: Path, location: str, epsilon: float = 50.0, **settings: Any) -> tuple[Settings, Ledger]:
     """Models, books with an account, and settings of a gateway."""
     models = folder / "models"
-    models.mkdir()
-    save_models(models)
-    ledger = Ledger.create(location)
+    shutil.copytree(_made() / "models", models)
+    if "://" in location:
+        ledger = Ledger.create(location)
+    else:
+        shutil.copy(_made() / "books.db", location)  # its mode, too
+        ledger = Ledger.at(location)
     limit = dp.Guarantee(epsilon, 1e-5, dp.Unit.DOCUMENT, dp.Relation.REPLACE_ONE)
     ledger.open_account("reviews", limit)
     return Settings(models, location, folder / "spool", folder / "gateway.key", **settings), ledger
@@ -95,7 +123,8 @@ def served(folder: Path, location: str | None = None, **settings: Any) -> Iterat
     """A gateway within this process."""
     wanted, ledger = prepare(folder, location or str(folder / "books.db"), **settings)
     app = create_app(wanted)
-    with TestClient(app, raise_server_exceptions=False) as client:
+    # Jobs that wait are looked for soon.
+    with mock.patch.object(worker, "_PAUSE", 0.05), TestClient(app, raise_server_exceptions=False) as client:
         yield Served(folder, client, app.state.gate, ledger)
     ledger.close()
 
@@ -109,7 +138,7 @@ def live(app: FastAPI) -> Iterator[str]:
     thread.start()
     while not running.started:
         assert thread.is_alive()
-        time.sleep(0.01)
+        time.sleep(0.002)
     try:
         yield f"http://127.0.0.1:{taken.getsockname()[1]}"
     finally:

@@ -66,7 +66,7 @@ class Paraphraser:
         if self.fault == "verbatim" and len(value.split()) == 1:
             return [value] * runs  # a single word has nothing to rewrite
         if self.fault == "one noise for all tokens":
-            return [self._side_by_side(value, rng.gumbel(size=OPTIONS)) for _ in range(runs)]
+            return self._side_by_side(value, rng.gumbel(size=(runs, OPTIONS)))
         if self.fault in ("length", "end of text", "first token"):
             return [self._written(value, rng) for _ in range(runs)]
         texts, chances = all_writings(self, value)
@@ -86,6 +86,7 @@ class Paraphraser:
             written.append(int(options[np.searchsorted(np.cumsum(chances)[:-1], rng.random(), "right")]))
         return up_to_the_end(written)
 
+    @functools.cache  # noqa: B019  # as many as there are tests
     def chances(self, value: str, written: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
         """The tokens that can follow, and their probabilities."""
         known = read(value, written)
@@ -98,13 +99,13 @@ class Paraphraser:
         scores = known if self.fault == "unclipped" else np.clip(known + LEAST, 0, REACH)
         return scores / REACH * self.epsilon / (2 * TOKENS)
 
-    def _side_by_side(self, value: str, noise: np.ndarray) -> str:
-        """Each word rewritten alone, all with the same noise."""
+    def _side_by_side(self, value: str, noise: np.ndarray) -> list[str]:
+        """Each word rewritten alone, all of a run with the same noise, `(runs, OPTIONS)`."""
         words = value.split()[:4] or [""]
-        chosen = [
-            public_options()[np.argmax(self._weights(read(word, ())[public_options()]) + noise)] for word in words
-        ]
-        return language_model().text(chosen)
+        weights = np.array([self._weights(read(word, ())[public_options()]) for word in words])
+        chosen, of_run = np.unique((weights + noise[:, None]).argmax(axis=2), axis=0, return_inverse=True)
+        texts = [language_model().text(public_options()[each]) for each in chosen]
+        return [texts[i] for i in of_run.ravel().tolist()]
 
 
 def up_to_the_end(written: Sequence[int]) -> str:

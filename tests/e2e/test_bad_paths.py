@@ -4,13 +4,12 @@ One process runs the whole table, without the power of root to read what it may 
 """
 
 import ctypes
+import functools
 import inspect
 import itertools
 import json
 import os
 import stat
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,28 +17,12 @@ import numpy as np
 import pytest
 import typer.main
 
+from commands import Interpreter
 from compared import as_toml, experiment, write_texts
 from dptext.cli import options
 from dptext.cli.app import app
 from vectors import sentences
 
-#: Runs `dptext` with each list of arguments, and prints exit code and stderr of each as a line of JSON.
-DRIVER = """
-import contextlib, functools, io, json, sys
-import typer.main
-from dptext.cli.app import main
-typer.main.get_command = functools.cache(typer.main.get_command)  # built anew it takes more time than most runs
-for arguments in json.load(sys.stdin):
-    sys.argv, said, code = ["dptext", *arguments], io.StringIO(), 0
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code
-        except BaseException as error:
-            code = f"70: {error!r}"
-    print(json.dumps([code, said.getvalue()]), flush=True)
-"""
 _DROP_CAPABILITY, _READ_AND_WRITE_ANYTHING = 24, (1, 2)
 
 
@@ -50,19 +33,14 @@ def powerless() -> None:
 
 
 def run(arguments: list[list[str]], folder: Path) -> list[tuple[object, str]]:
-    done = subprocess.run(
-        [sys.executable, "-c", DRIVER],
-        check=False,
-        input=json.dumps(arguments),
-        capture_output=True,
-        text=True,
-        timeout=500,
-        cwd=folder,
-        preexec_fn=powerless,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    assert done.returncode == 0, done.stderr
-    return [tuple(json.loads(line)) for line in done.stdout.splitlines()]
+    """Exit code and stderr of each."""
+    ran = (interpreter(folder)(*each) for each in arguments)
+    return [(done.returncode, done.stderr) for done in ran]
+
+
+@functools.cache
+def interpreter(folder: Path) -> Interpreter:
+    return Interpreter(folder, first=powerless)
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +78,7 @@ def room(tmp_path_factory: pytest.TempPathFactory, vectors: Path) -> Iterator[Pa
     for name, mode in (("unreadable.jsonl", 0), ("closed", 0), ("readonly", 0o500)):
         (room / name).chmod(mode)
     yield room
+    interpreter(room).close()
     for name in ("closed", "readonly"):
         (room / name).chmod(0o700)
 

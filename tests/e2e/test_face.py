@@ -11,6 +11,7 @@ import dptext as dp
 from commands import dptext
 from dptext.cli import COMMANDS, SECTIONS
 from dptext.cli import GROUPS as BELOW
+from dptext.cli.mechanisms import mechanisms
 from dptext.cli.recommend import recommend
 from dptext.mechanisms.registry import SPECS
 
@@ -75,9 +76,13 @@ def test_mechanisms_are_a_line_each() -> None:
 
 
 @pytest.mark.parametrize("kind", SPECS.usable())
-def test_one_mechanism_is_explained_with_all_its_settings(kind: str) -> None:
-    brief, whole = dptext("mechanisms", kind).stdout, dptext("mechanisms", kind, "--details").stdout
-    [data] = json.loads(dptext("mechanisms", kind, "--json").stdout)
+def test_one_mechanism_is_explained_with_all_its_settings(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def printed(**options: bool) -> str:
+        mechanisms(kind, **options)
+        return capsys.readouterr().out
+
+    brief, whole = printed(), printed(details=True)
+    [data] = json.loads(printed(as_json=True))
     assert data["use"]
     assert set(data["first"]) <= set(data["settings"])
     assert set(data["required"]) <= set(data["settings"])

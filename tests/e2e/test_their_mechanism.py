@@ -4,12 +4,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from commands import Interpreter
 from compared import as_toml, experiment, write_texts
 from dptext.errors import ConfigError
 from dptext.mechanisms.registry import OURS, SPECS, Registry
@@ -28,16 +29,19 @@ def block(language: str, number: int) -> str:
     return PAGE.split(f"```{language}\n")[number].partition("```")[0]
 
 
+def search_path(*installed: Path) -> str:
+    return os.pathsep.join(map(str, [*installed, ROOT / "src"]))
+
+
 def run(arguments: list[str], folder: Path, *installed: Path) -> subprocess.CompletedProcess[str]:
     """Python in that folder, with what is installed in the other ones."""
-    path = os.pathsep.join(map(str, [*installed, ROOT / "src"]))
     return subprocess.run(
         [sys.executable, *arguments],
         check=False,
         capture_output=True,
         text=True,
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, "PYTHONPATH": search_path(*installed)},
     )
 
 
@@ -65,15 +69,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory, vectors: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def dptext(folder: Path, installed: Path) -> Command:
+def dptext(folder: Path, installed: Path) -> Iterator[Command]:
     """The command line where the package is installed; what it prints."""
 
+    run = Interpreter(folder, env={"PYTHONPATH": search_path(installed)})
+
     def call(line: str, code: int = 0) -> str:
-        done = run(["-c", "from dptext.cli.app import main; main()", *line.split()], folder, installed)
+        done = run(*line.split())
         assert done.returncode == code, (line, done.stdout, done.stderr)
         return done.stdout if code == 0 else done.stderr
 
-    return call
+    yield call
+    run.close()
 
 
 @pytest.fixture(scope="module")

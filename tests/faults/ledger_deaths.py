@@ -18,9 +18,11 @@ from ledger_processes import (
     die,
     fork,
     found_charge,
+    limit,
     new_charge,
     open_ledger,
     small_charge,
+    warm,
 )
 
 from dptext.errors import LedgerError
@@ -77,12 +79,15 @@ def die_at_each_step(location: str, account: str, what: str) -> list[dict[str, A
         at last the same of a process that survived.
     """
 
-    def prepare() -> None:
-        with contextlib.closing(open_ledger(location)) as ledger:
-            for n in range(20):
-                ledger.charge(account, new_charge(f"{what} {n}", subjects=False)[0], key=f"{what} {n}")
+    with contextlib.closing(open_ledger(location)) as ledger:
+        ledger.open_account("scratch", limit(20.0), by_subject=True)
+    ledger = warm(location, "scratch")
 
-    def work(ledger: Ledger, key: str) -> None:
+    def prepare() -> None:
+        for n in range(20):
+            ledger.charge(account, new_charge(f"{what} {n}", subjects=False)[0], key=f"{what} {n}")
+
+    def work(key: str) -> None:
         if what == "settle":
             ledger.settle(account, key, f"release of {key}")
         else:
@@ -90,9 +95,8 @@ def die_at_each_step(location: str, account: str, what: str) -> list[dict[str, A
             ledger.charge(account, asked, key=key, subjects=names)
 
     def look_and_try(key: str) -> dict[str, Any]:
-        ledger = open_ledger(location)
         found = found_charge(ledger, account, key)
-        work(ledger, key)
+        work(key)
         assert not ledger.verify(account).problems
         return {"found": found, "again": found_charge(ledger, account, key)}
 
@@ -101,7 +105,7 @@ def die_at_each_step(location: str, account: str, what: str) -> list[dict[str, A
     told = []
     for n in itertools.count():
         key = f"{what} {n}"
-        at = _die_at(n, lambda key=key: work(open_ledger(location), key))
+        at = _die_at(n, lambda key=key: work(key))
         told.append({"at": at, "key": key, **aside(lambda key=key: look_and_try(key))})
         if at is None:
             return told

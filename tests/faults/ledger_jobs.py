@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from ledger_deaths import cut_commit, die_at_each_step, die_while_making, kill_at_random
-from ledger_processes import Tell, aside, fork, limit, open_ledger, request, small_charge
+from ledger_processes import Tell, aside, fork, limit, open_ledger, request, small_charge, warm
 from ledger_runs import as_nobody, crash_run, kill_runs, on_a_full_disk, run_twice_at_once
 
 from dptext.errors import DPTextError, LedgerError
@@ -74,7 +74,7 @@ def crowd(
         For each step what each process got: {"value": ...} or {"error": ..., "message": ...}.
     """
     gates = [os.pipe() for _ in steps]
-    ready = _warm(location, scratch) if scratch else None
+    ready = warm(location, scratch) if scratch else None
 
     def work(i: int, tell: Tell) -> None:
         for _, opener in gates:
@@ -100,16 +100,6 @@ def crowd(
         results.append([child.told() or {} for child in everyone])
     assert all(child.end() == 0 for child in everyone)
     return results
-
-
-def _warm(location: str, scratch: str) -> Ledger:
-    ledger = open_ledger(location)
-    for key, subjects in (("everyone", None), ("subjects", ["a", "b"]), ("again", ["a", "c"])):
-        ledger.charge(scratch, request(0.5), key=key, subjects=subjects)
-        ledger.settle(scratch, key, "a release")
-        ledger.charge(scratch, request(0.5), key=key, subjects=subjects)
-    ledger.close()  # connections are not for two processes, all else is
-    return ledger
 
 
 def _slow_down(seconds: float) -> None:

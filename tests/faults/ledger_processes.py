@@ -88,6 +88,17 @@ def open_ledger(location: str, kind: type[Ledger] = Ledger) -> Ledger:
     return kind.at(location, key=SUBJECT_KEY)
 
 
+def warm(location: str, scratch: str) -> Ledger:
+    """A ledger whose statements are compiled, by charges to a scratch account: what forks spends no time on them."""
+    ledger = open_ledger(location)
+    for key, subjects in (("everyone", None), ("subjects", ["a", "b"]), ("again", ["a", "c"])):
+        ledger.charge(scratch, request(0.5), key=key, subjects=subjects)
+        ledger.settle(scratch, key, "a release")
+        ledger.charge(scratch, request(0.5), key=key, subjects=subjects)
+    ledger.close()  # connections are not for two processes, all else is
+    return ledger
+
+
 def found_charge(ledger: Ledger, account: str, key: str) -> dict[str, Any] | None:
     """The charge under a key, asked of the tables themselves."""
     with ledger._database.reading() as connection:

@@ -83,7 +83,12 @@ def learn_ngrams(first: list[str], second: list[str]) -> Score:
         analyzer=_features_of_text, max_features=_MOST_FEATURES, binary=True
     )
     decide = _decision(counter.fit_transform([*first, *second]), len(first))
-    return lambda outputs: np.asarray(decide(counter.transform(outputs)))
+
+    def score(outputs: Outputs) -> Floats:
+        places = {text: i for i, text in enumerate(dict.fromkeys(outputs))}  # texts that repeat are read once
+        return np.asarray(decide(counter.transform(list(places))))[[places[text] for text in outputs]]
+
+    return score
 
 
 def _features_of_text(text: str) -> list[str]:

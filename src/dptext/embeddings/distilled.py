@@ -9,6 +9,8 @@ A row is computed from its own words alone, by sums in the order of the vocabula
 change it, not even in the last bit.
 """
 
+from __future__ import annotations
+
 import hashlib
 import importlib.resources
 import json
@@ -17,11 +19,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, repeat
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from dptext.embeddings.embedder import PACKAGE, Embedder
 from dptext.embeddings.npy import read_array, save_pool
@@ -29,6 +30,9 @@ from dptext.errors import ConfigError, needing
 from dptext.text.inputs import parse_json, reading_saved
 from dptext.text.tokens import words_of
 from dptext.types import Floats, Singles
+
+if TYPE_CHECKING:
+    from scipy import sparse  # slow to load
 
 #: The most words whose weights are learnt one by one: the regression solves a system of so many equations.
 MAX_WORDS = 5_000
@@ -175,6 +179,8 @@ def _single(values: NDArray[Any]) -> Singles:
 
 def _ridge(rows: Floats | sparse.csr_array, wanted: Floats) -> tuple[Floats, Floats]:
     """Coefficients and intercept of a ridge regression, centred without a dense matrix of all rows."""
+    from scipy import sparse  # noqa: PLC0415 (slow to load)
+
     rows = rows.astype(np.float64)
     middle, mean = np.asarray(rows.mean(axis=0)).ravel(), wanted.mean(axis=0)
     products: Any = rows.T @ rows
@@ -187,6 +193,8 @@ def _ridge(rows: Floats | sparse.csr_array, wanted: Floats) -> tuple[Floats, Flo
 
 def bags(read: Sequence[Sequence[str]], index: Mapping[str, int], weights: Floats | Singles) -> sparse.csr_array:
     """Unit rows `(n_texts, n_words)`, or zero, of words that have a column in `index`, by `weights` `(n_words,)`."""
+    from scipy import sparse  # noqa: PLC0415 (slow to load)
+
     columns = np.fromiter(map(index.get, chain.from_iterable(read), repeat(-1)), np.int64)
     rows = np.repeat(np.arange(len(read)), [len(words) for words in read])
     known = columns >= 0

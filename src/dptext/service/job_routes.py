@@ -26,6 +26,7 @@ from dptext.text.files import create_private, sync_folder, to_disk
 from dptext.text.formats import Format
 
 _LONGEST: Final = 200
+_EVENTS: Final = 1.0  # seconds from one event to the next
 _KINDS: Final = {
     Format.JSONL: "application/jsonl",
     Format.CSV: "text/csv",
@@ -157,7 +158,7 @@ def add_jobs(app: FastAPI, gate: Gateway) -> None:
                 yield f"data: {json.dumps(found)}\n\n"
                 if found["state"] not in ("queued", "running", "cancelling"):
                     return
-                await asyncio.sleep(1)
+                await asyncio.sleep(_EVENTS)
 
         return StreamingResponse(told(), media_type="text/event-stream")
 

@@ -45,6 +45,7 @@ from dptext.text.writers import APPENDABLE
 
 _LOG: Final = logging.getLogger("dptext.service")
 _TELL: Final = 1.0
+_PAUSE: Final = 1.0  # seconds until a thread without a job looks for one, and one that failed goes on
 _AGAIN: Final = 5.0  # seconds until a job asks a database again that went away
 _SWEEP: Final = 60.0
 _ROWS: Final = 500  # looked for at once
@@ -176,11 +177,11 @@ class Worker:
         while not self._stop.is_set():
             try:
                 if not self._one():
-                    self._wake.wait(1.0)
+                    self._wake.wait(_PAUSE)
                     self._wake.clear()
             except Exception as error:  # noqa: BLE001  # as above
                 _LOG.error("The thread of jobs failed with %s, and goes on.", type(error).__name__)
-                self._stop.wait(1.0)
+                self._stop.wait(_PAUSE)
 
     def _one(self) -> bool:
         """Run one job whose file lies here, if there is any."""

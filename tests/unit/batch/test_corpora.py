@@ -73,7 +73,7 @@ def test_no_error_says_where_or_of_how_many(tmp_path: Path, fitted) -> None:
     with (folder / "1.jsonl").open("a") as file:
         file.write("{secret\n")
     (folder / "3.jsonl").write_bytes(b"")
-    found = synthesize_dataset(folder, fitted, plan=plan, workers=dp.Workers(n=2), randomness=seeded(4))
+    found = synthesize_dataset(folder, fitted, plan=plan, workers=dp.Workers(n=1), randomness=seeded(4))
     assert found.certificate == clean.certificate
     (folder / "4.jsonl.gz").write_bytes(gzip.compress(b'{"text": "secret"}\n' * 181)[:-9])
     (folder / "5.csv").write_text("text,other\na,b\n")
@@ -234,8 +234,9 @@ def test_a_computer_that_rounds_otherwise_is_refused(tmp_path: Path, fitted, mon
     _, folder = corpus(tmp_path / "in")
     mine = iter(["one", "two"])
     monkeypatch.setattr("dptext.batch.corpora._rounding", lambda _: next(mine))
+    plan = dp.Plan(dp.Fields(label="label", author="who"))
     with pytest.raises(DPTextError, match="computers of one kind"):
-        synthesize_dataset(folder, fitted, plan=dp.Plan(dp.Fields(label="label", author="who")))
+        synthesize_dataset(folder, fitted, plan=plan, workers=dp.Workers(n=1))
 
 
 def test_where_workers_die_nothing_is_advised_that_a_synthesis_lacks() -> None:

@@ -645,7 +645,7 @@ def test_a_file_keeps_room_for_what_comes_of_it(tmp_path: Path, monkeypatch: pyt
 
 def test_a_job_waits_for_room_under_its_charge(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where other files have it, and where the disk is full, in the middle of its writing, too."""
-    monkeypatch.setattr(worker, "_AGAIN", 0.3)
+    monkeypatch.setattr(worker, "_AGAIN", 0.1)
     monkeypatch.setattr(worker, "_TELL", 0.0)
     space, run, broken = fresh.gate.worker._space, worker.privatize_file, threading.Event()
     key = fresh.gate.keys.find(fresh.key)
@@ -737,7 +737,8 @@ def test_what_is_no_name_of_a_job_is_not_looked_for(fresh: Served, monkeypatch: 
     assert asked == []
 
 
-def test_events_end_with_the_key(fresh: Served) -> None:
+def test_events_end_with_the_key(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_routes, "_EVENTS", 0.1)
     fresh.gate.worker.close()
     name = fresh.job(LINE).json()["id"]
     path = f"/v1/jobs/{name}/events"
@@ -745,7 +746,7 @@ def test_events_end_with_the_key(fresh: Served) -> None:
         lines = answer.iter_lines()
         assert json.loads(next(lines).removeprefix("data: "))["state"] == "queued"
         fresh.gate.keys.revoke(fresh.key.split("_")[1])
-        assert len([each for each, _ in zip(lines, range(8), strict=False) if each]) <= 2  # of one a second
+        assert len([each for each, _ in zip(lines, range(8), strict=False) if each]) <= 2  # of many
     assert fresh.gate.jobs.row(name).state == "queued"
 
 

@@ -3,14 +3,16 @@
 import json
 import re
 import secrets
+import shutil
 import socket
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from commands import dptext
+from commands import Interpreter, dptext
 from dptext.errors import LedgerError
 from dptext.ledger.database import Database
 from dptext.service.keys import Keys
@@ -19,12 +21,17 @@ from dptext.service.store import Store
 from dptext.text.files import held
 
 
-@pytest.fixture
-def books(tmp_path: Path) -> Path:
-    found = tmp_path / "books.db"
-    opened = dptext("budget", "open", "reviews", "--epsilon", 10, "--unit", "document", "--ledger", found)
-    assert opened.returncode == 0, opened.stderr
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("opened") / "books.db"
+    done = dptext("budget", "open", "reviews", "--epsilon", 10, "--unit", "document", "--ledger", found)
+    assert done.returncode == 0, done.stderr
     return found
+
+
+@pytest.fixture
+def books(opened: Path, tmp_path: Path) -> Path:
+    return shutil.copy(opened, tmp_path / "books.db")
 
 
 def test_a_key_is_made_listed_rotated_and_revoked(books: Path) -> None:
@@ -92,6 +99,14 @@ def test_keys_that_are_not_made(books: Path, arguments: tuple[str, ...], message
     assert not json.loads(dptext("keys", "list", "--json", "--ledger", books).stdout)
 
 
+@pytest.fixture(scope="module")
+def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Interpreter]:
+    """One interpreter for all gateways that do not start: to import what they need takes longer than they live."""
+    found = Interpreter(tmp_path_factory.mktemp("serve"))
+    yield found
+    found.close()
+
+
 @pytest.mark.parametrize("days", ["nan", "inf", "-1"])
 def test_an_old_key_does_not_hold_for_ever(books: Path, days: str) -> None:
     made = dptext("keys", "create", "team", "--scope", "metrics", "--days", 1, "--ledger", books).stdout
@@ -102,31 +117,33 @@ def test_an_old_key_does_not_hold_for_ever(books: Path, days: str) -> None:
     assert dptext("keys", "list", "--json", "--ledger", books).stdout == before
 
 
-def test_a_gateway_needs_models_books_and_a_secret_of_its_own(books: Path, tmp_path: Path) -> None:
-    absent = dptext("serve", "--models", tmp_path / "none", "--ledger", books)
+def test_a_gateway_needs_models_books_and_a_secret_of_its_own(books: Path, tmp_path: Path, serve: Interpreter) -> None:
+    absent = serve("serve", "--models", tmp_path / "none", "--ledger", books)
     assert absent.returncode == 2
     assert "dptext fit --out" in absent.stderr
     (tmp_path / "models").mkdir()
-    no_books = dptext("serve", "--models", tmp_path / "models", "--ledger", tmp_path / "none.db")
+    no_books = serve("serve", "--models", tmp_path / "models", "--ledger", tmp_path / "none.db")
     assert no_books.returncode == 2
     assert "dptext budget open" in no_books.stderr
     server = "postgresql+psycopg://dptext@127.0.0.1:1/dptext"
-    remote = dptext("serve", "--models", tmp_path / "models", "--ledger", server)
+    remote = serve("serve", "--models", tmp_path / "models", "--ledger", server)
     assert remote.returncode == 2
     assert "--key-file" in remote.stderr
     secret = tmp_path / "secret"
     secret.write_text("0" * 64)
     secret.chmod(0o644)
-    shown = dptext("serve", "--models", tmp_path / "models", "--ledger", books, "--key-file", secret)
+    shown = serve("serve", "--models", tmp_path / "models", "--ledger", books, "--key-file", secret)
     assert shown.returncode == 2
     assert "0600" in shown.stderr
 
 
-def test_an_address_or_spool_that_is_taken_is_said_before_anything_is_served(books: Path, tmp_path: Path) -> None:
+def test_an_address_or_spool_that_is_taken_is_said_before_anything_is_served(
+    books: Path, tmp_path: Path, serve: Interpreter
+) -> None:
     (tmp_path / "models").mkdir()
 
     def refused(*more: object) -> str:
-        found = dptext("serve", "--models", tmp_path / "models", "--ledger", books, *more)
+        found = serve("serve", "--models", tmp_path / "models", "--ledger", books, *more)
         assert found.returncode == 2
         assert "Serving" not in found.stdout + found.stderr
         assert "Traceback" not in found.stderr

@@ -90,7 +90,7 @@ def test_who_has_no_key_holds_nothing(tmp_path: Path) -> None:
 
 
 def test_headers_have_a_deadline_and_a_key_has_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "PATIENCE", 0.3)
+    monkeypatch.setattr(server, "PATIENCE", 0.2)
     with reached(tmp_path) as (gateway, url):
         with opened(url, b"GET / HTTP/1.1\r\n") as late:
             end = time.monotonic() + PATIENT
@@ -102,7 +102,7 @@ def test_headers_have_a_deadline_and_a_key_has_time(tmp_path: Path, monkeypatch:
         data = b'{"text": "secret", "label": "travel"}\n'
         path = "/v1/jobs?model=labels&label_field=label"
         with opened(url, head(gateway.key, path, f"Content-Length: {len(data)}", "Connection: close")) as slow:
-            time.sleep(1)
+            time.sleep(0.5)
             slow.sendall(data)
             assert answered(slow).startswith("HTTP/1.1 202")
 
@@ -110,7 +110,7 @@ def test_headers_have_a_deadline_and_a_key_has_time(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize("path", [RELEASE, "/v1/jobs?model=labels&label_field=label"])
 def test_a_whole_body_has_one_deadline(tmp_path: Path, path: str) -> None:
     """A client that sends a byte now and then, each in time, is let go; nothing of it is logged or kept."""
-    with reached(tmp_path, seconds=1.0, upload_seconds=1.0) as (gateway, url), logged() as lines:
+    with reached(tmp_path, seconds=0.5, upload_seconds=0.5) as (gateway, url), logged() as lines:
         with opened(url, head(gateway.key, path, "Content-Length: 100000")) as slow:
             slow.settimeout(0.1)
             end, found = time.monotonic() + PATIENT, b""

@@ -77,11 +77,10 @@ def test_calls_that_wait_hold_no_thread(tmp_path: Path, monkeypatch: pytest.Monk
         def ask(i: int) -> int:
             headers = gateway.headers(keys[i % 3], f"call-number-{i}")
             body = {"records": FEW}
-            return httpx.post(
-                f"{url}/v1/models/labels/privatize", json=body, headers=headers, timeout=2 * PATIENT
-            ).status_code
+            return client.post("/v1/models/labels/privatize", json=body, headers=headers).status_code
 
-        with ThreadPoolExecutor(45) as pool, drawing(monkeypatch) as (began, go_on):
+        one = httpx.Client(base_url=url, timeout=2 * PATIENT, limits=httpx.Limits(max_connections=None))
+        with one as client, ThreadPoolExecutor(45) as pool, drawing(monkeypatch) as (began, go_on):
             calls = [pool.submit(ask, i) for i in range(45)]
             until(lambda: len(attempts(gateway)) == 45)
             until(lambda: len(began) == 2)
@@ -179,7 +178,7 @@ def test_a_turn_that_comes_as_its_call_leaves_is_passed_on() -> None:
 
 
 def test_a_model_that_is_being_loaded_holds_nobody_else_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with served(tmp_path, seconds=2.0) as gateway:
+    with served(tmp_path, seconds=1.0) as gateway:
         shutil.copytree(tmp_path / "models" / "labels", tmp_path / "models" / "slow")
         loads, go_on, real = list[str](), threading.Event(), work.load_model
 
