@@ -1,5 +1,6 @@
 """Shared settings: Hypothesis without deadlines, as the first example pays for imports."""
 
+import gc
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,15 @@ from later import mark_later
 
 settings.register_profile("dptext", deadline=None, max_examples=EXAMPLES, derandomize=True)
 settings.load_profile("dptext")
+
+
+def pytest_collection() -> None:
+    gc.disable()  # what is collected stays: to look for garbage in it takes seconds
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest deselects what is slow
