@@ -230,12 +230,12 @@ def test_frequencies_are_the_declared_ones(spec):
     spec = replace(spec, epsilon=4.0)
     mechanism, record = spec.fit(public=PUBLIC, seed=0), Record("0", "Book me a train to Oslo", "travel")
     declared = mechanism.output_distribution(record)
-    for runs, source in ((1000, seeded(3)), (5000, secure())):
+    for runs, source in ((1000, seeded(3)), (3000, secure())):
         drawn = [seen(release) for release in mechanism.privatize([record] * runs, source)]
         assert distribution_p_value(declared, drawn) > 1e-5
     for factor in (2 / 3, 3 / 2):  # a sampler of another epsilon is told from the declared one
         other = replace(spec, epsilon=4.0 * factor).fit(public=PUBLIC, seed=0)
-        drawn = [seen(release) for release in other.privatize([record] * 8000, secure())]
+        drawn = [seen(release) for release in other.privatize([record] * 5000, secure())]
         assert distribution_p_value(declared, drawn) < SIGNIFICANT
 
 
@@ -678,15 +678,14 @@ def test_the_shares_never_add_up_to_more_than_epsilon():
 def test_frequencies_of_label_and_text_are_the_declared_ones(selection, label):
     mechanism, record = labelled(selection), Record("0", SMALL[0].text, label=label)
     declared = mechanism.output_distribution(record)
-    for runs, source in ((1500, seeded(3)), (5000, secure())):
+    for runs, source in ((1500, seeded(3)), (2000, secure())):
         drawn = [seen(release) for release in mechanism.privatize([record] * runs, source)]
         assert distribution_p_value(declared, drawn) > 1e-5
     for share in (0.2, 0.8):
         other = labelled(selection, share=share)
-        drawn = [seen(release) for release in other.privatize([record] * 8000, secure())]
-        if (
-            label is not None or selection != "exponential"
-        ):  # of a record without a label the share is seen in texts alone
+        # of a record without a label the share is seen in texts alone
+        drawn = [seen(release) for release in other.privatize([record] * (8000 if label is None else 4000), secure())]
+        if label is not None or selection != "exponential":
             assert distribution_p_value(declared, drawn) < SIGNIFICANT
 
 

@@ -7,6 +7,7 @@ import os
 import re
 import zlib
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,11 @@ def load_glove(n_words: int = 50_000) -> WordVectors:
     MissingExtraError: the package that carries the vectors, or pyarrow, is not installed.
     """
     _validate.count(n_words=n_words)
+    return _glove(n_words)
+
+
+@lru_cache(maxsize=1)  # immutable and public: models that are loaded side by side share one copy
+def _glove(n_words: int) -> WordVectors:
     with needing("GloVe", "glove"):
         from pyarrow import parquet  # noqa: PLC0415 (an extra)
 
