@@ -26,7 +26,7 @@ from dptext.privacy.events import (
     ZcdpEvent,
 )
 from dptext.privacy.guarantee import Basis, Relation, Trust, Unit
-from examples import few_examples, fewest_examples
+from examples import fewest_examples
 
 S, K = 20_000, 5
 

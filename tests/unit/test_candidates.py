@@ -534,7 +534,7 @@ def test_a_text_is_read_as_one(encoder, monkeypatch, selection, centred):
 @pytest.mark.parametrize("ranker", ["text", "sentence"])
 def test_scores_are_the_same_alone_and_in_any_batch(encoder, ranker):
     mechanism = Candidates(2.0, ranker=ranker).fit(public=documents(), seed=0)
-    records = [*documents(30), *(Record("o", text) for text in ODD), *sample_records(280, seed=8)]
+    records = [*documents(30), *(Record("o", text) for text in ODD), *sample_records(120, seed=8)]
     whole = mechanism.scores(records)
     assert whole.dtype == np.int16
     for size in (1, 7, 300):
