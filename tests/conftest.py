@@ -1,7 +1,8 @@
 """Shared settings: Hypothesis without deadlines, as the first example pays for imports."""
 
+import gc
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,16 @@ from later import mark_later
 
 settings.register_profile("dptext", deadline=None, max_examples=EXAMPLES, derandomize=True)
 settings.load_profile("dptext")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    gc.disable()  # what is collected stays: to look for garbage in it takes seconds
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest deselects what is slow

@@ -7,3 +7,5 @@ from hypothesis import settings
 EXAMPLES = int(os.environ.get("DPTEXT_EXAMPLES", "25"))
 #: For a test whose examples take tenths of a second each.
 few_examples = settings(deadline=None, max_examples=EXAMPLES * 2 // 5, derandomize=True)
+#: For a test whose examples take a fifth of a second each.
+fewest_examples = settings(deadline=None, max_examples=EXAMPLES // 5, derandomize=True)

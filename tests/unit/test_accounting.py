@@ -26,7 +26,7 @@ from dptext.privacy.events import (
     ZcdpEvent,
 )
 from dptext.privacy.guarantee import Basis, Relation, Trust, Unit
-from examples import few_examples
+from examples import fewest_examples
 
 S, K = 20_000, 5
 
@@ -231,13 +231,13 @@ def test_pure_epsilons_are_summed_exactly_and_rounded_up(values) -> None:
     assert found == 0 or Fraction(math.nextafter(found, 0)) < exact
 
 
-@few_examples
+@fewest_examples
 @given(st.lists(any_event, min_size=1, max_size=4), any_event, deltas)
 def test_one_more_release_never_costs_less(events, more, delta) -> None:
     assert epsilon([*events, more], delta) >= epsilon(events, delta) * (1 - 1e-9)
 
 
-@few_examples
+@fewest_examples
 @given(st.lists(pure_like, min_size=1, max_size=4), deltas)
 def test_delta_only_helps(events, delta) -> None:
     assert epsilon(events, delta) <= epsilon(events) * (1 + 1e-12)

@@ -366,7 +366,7 @@ def test_missing_and_unknown_labels_and_words_are_told_apart_by_nothing(fitted, 
     assert outcome(f"send {CANARY}", "money") == outcome("send zebra", "money")
     assert outcome("", None) == outcome(" \n", CANARY)
     # and a known label or word may matter: the comparison can fail
-    assert outcome("send it", None, 300) != outcome("Remind me to give my father", "health", 300)
+    assert outcome("send it", None, 100) != outcome("Remind me to give my father", "health", 100)
 
 
 @pytest.mark.parametrize("noise", NOISES)

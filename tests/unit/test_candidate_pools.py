@@ -148,7 +148,7 @@ def test_a_text_is_ranked_alike_at_every_place_and_in_any_company(encoder: str, 
     """Bit for bit, of every auto-encoder that may lie in the folder: the certificate assumes nothing of it."""
     save_model(replace(Adept.tiny()[0], encoder=encoder).fit(public=PUBLIC, seed=0), tmp_path / "adept")
     ranker = Candidates(2.0, ranker="adept", adept=str(tmp_path / "adept")).fit(public=PUBLIC, seed=0)._ranker
-    asked = [record.text for record in texts(150)]
+    asked = [record.text for record in texts(60)]
     alone = np.concatenate([ranker.read([text]) for text in asked])
     assert len(np.unique(alone, axis=0)) > 20
     for shift in range(9):  # every place of a tile

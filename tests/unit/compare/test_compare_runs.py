@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from commands import dptext
 from compared import CANARY, as_toml, experiment, plant, replacement, words, write_texts
 from dptext.compare.experiment import parse_experiment
 from dptext.compare.folder import Folder, read_cell
@@ -159,7 +160,7 @@ def test_a_killed_run_takes_its_workers_with_it_and_goes_on(
     (out / "cells" / ".abc.partial").write_text("cut sho", "utf-8")
 
     monkeypatch.delenv("HANG")
-    done = subprocess.run([*run, "--json"], check=False, capture_output=True, text=True)
+    done = dptext(*line, "--json")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told.pop("answer") == ["No release has a guarantee that counts, so none can be said to protect anybody."]

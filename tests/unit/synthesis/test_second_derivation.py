@@ -179,7 +179,7 @@ REACHED: Final = {
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_search_finds_neighbours_that_cost_more_than_is_paid(kind: str, unit: str, relation: str) -> None:
-    found = worst(made(kind, unit, relation), starts=4, tries=150)
+    found = worst(made(kind, unit, relation), starts=3, tries=120)
     assert REACHED.get((kind, relation), 0.97) < found <= 1
 
 
@@ -227,7 +227,7 @@ def moved_by(fitted: OnPool[Any], units: tuple[Unit, ...], i: int, size: int) ->
 def test_a_unit_moves_the_sums_by_its_own_vector_beside_any_others(kind: str, unit: str) -> None:
     fitted = made(kind, unit, "add_or_remove_one")
     units = units_of(1, 12, 4 if unit == "author" else 1)
-    for i, size in itertools.product(range(12), (1, 3, 256)):
+    for i, size in itertools.product(range(0, 12, 2), (1, 3, 256)):
         assert np.abs(moved_by(fitted, units, i, size)).max() < 1e-9  # of whole steps over sigma
 
 
@@ -242,7 +242,7 @@ def test_the_rounds_together_cost_no_more_than_rho() -> None:
     """In fractions, at many settings: a share and the rest of it may be more than one as floats add them."""
     rng = np.random.default_rng(3)
     squared = {"add_or_remove_one": {True: 1, False: 1}, "replace_one": {True: 4, False: 2}}
-    for _, relation in itertools.product(range(40), RELATIONS):
+    for _, relation in itertools.product(range(16), RELATIONS):
         epsilon, delta, share = 10 ** rng.uniform(-1, 1.5), 10 ** rng.uniform(-9, -2), rng.uniform(0.05, 0.95)
         common: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "relation": relation}
         for spec in (Votes(**common, first_share=share), Prototypes(**common, labels=LABELS), TopicReport(**common)):
