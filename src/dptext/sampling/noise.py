@@ -20,7 +20,7 @@ Two kinds of sampler:
   middle by h^2/24 of second derivatives, which changes the difference of two log densities by 2e-5 of itself.
 """
 
-from dptext.sampling.clipping import Norm, Vectors, clip, finite, paired, rounded, sensitivity, unit
+from dptext.sampling.clipping import Norm, Vectors, clip, finite, paired, rounded, sensitivity
 from dptext.sampling.float_noise import (
     ETA,
     Gaussian,
@@ -39,5 +39,5 @@ from dptext.sampling.grid_noise import GridGaussian, GridLaplace, coordinate_lap
 __all__ = [
     "ETA", "Gaussian", "GridGaussian", "GridLaplace", "L2Laplace", "MetricNoise", "Norm", "Vectors",
     "analytic_multiplier", "clip", "coordinate_laplace", "directions", "finite", "gaussian_log_density", "normals",
-    "paired", "radial_laplace", "radial_log_density", "rounded", "sensitivity", "slack", "unit",
+    "paired", "radial_laplace", "radial_log_density", "rounded", "sensitivity", "slack",
 ]  # fmt: skip
