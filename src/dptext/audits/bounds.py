@@ -186,20 +186,17 @@ def epsilon_from_attribution(
 ) -> EpsilonLowerBound:
     """Lower bound on a document-level epsilon from how many of `texts` were given to their true authors.
 
-    Let A authors have as many attacked texts each, fixed, at most 1e9 in all, with one release of each text. Let P_a be
-    the distribution of the output for a text that is drawn uniformly from those of author a: a mixture. Under (epsilon,
-    delta) for replacing one document, P(x)(S) <= e^eps P(y)(S) + delta for *any* two texts x and y. Averaged over both,
-    P_a(S) <= e^eps P_b(S) + delta. So the guess at the author is a guess among A equally likely inputs, and by
-    `reconstruction_bound`, whose proof asks no more of the P_a, its expected accuracy is s <= (e^eps + (A - 1)
-    delta) / (e^eps + A - 1). Turned round, e^eps >= (A - 1) (s - delta) / (1 - s).
+    Let A authors have as many attacked texts each, fixed, at most 1e9 in all, with one release of each text, and P_a be
+    the mixture of the outputs for the texts of author a. Under (epsilon, delta) for replacing one document P(x)(S) <=
+    e^eps P(y)(S) + delta for *any* texts x and y, and averaged over both P_a(S) <= e^eps P_b(S) + delta. So by
+    `reconstruction_bound`, whose proof asks no more of the P_a, the expected accuracy is s <= (e^eps + (A - 1) delta) /
+    (e^eps + A - 1). Turned round, e^eps >= (A - 1) (s - delta) / (1 - s).
 
-    The attacker is any function of one release that was fixed before the release was drawn. It may have learned from
-    other texts, from other releases, or from the attacked texts themselves. Given it and the texts, hits are
-    independent, because releases are, and have chances of their own. `mean_chance` bounds the mean of those from below.
-    The bound says nothing about bundles, where several releases are seen. It says nothing under a metric, and nothing
-    where a function that is revealed, such as the length, may differ between the texts. The error is divided among
-    `tests`, the attackers of which the best was chosen. ConfigError for counts that are not possible, or a setting out
-    of its range.
+    The attacker is any function of one release that was fixed before the release was drawn, whatever it learned from.
+    Given it and the texts, hits are independent with chances of their own, whose mean `mean_chance` bounds from below.
+    The bound says nothing about bundles, where several releases are seen, under a metric, or where a function that is
+    revealed, such as the length, may differ between the texts. The error is divided among `tests`, the attackers of
+    which the best was chosen. ConfigError for counts that are not possible, or a setting out of its range.
     """
     _validate.count(authors=authors, tests=tests)
     _validate.probability(delta=delta)

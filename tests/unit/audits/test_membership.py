@@ -16,7 +16,6 @@ from sklearn.metrics import roc_auc_score
 
 from dptext.audits.bounds import epsilon_ceiling
 from dptext.audits.features import shared_texts
-from dptext.audits.features import shared_texts
 from dptext.audits.membership.attacks import Measure, from_scores, shokri, top_scores
 from dptext.audits.membership.lira import lira, offline_scores, online_scores
 from dptext.audits.membership.members import MemberSplit, blind_scores, logit_confidence, split_members
