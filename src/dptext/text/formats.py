@@ -140,8 +140,6 @@ def plain_texts(column: Sequence[object]) -> TypeGuard[Sequence[str]]:
 def plain_scalars(column: Sequence[object]) -> TypeGuard[Sequence[Scalar]]:
     """Whether every format can hold all values. A value of a type that is derived of these is doubtful."""
     found = set(map(type, column))
-    if found == {str}:
-        return plain_texts(column)
     return (
         found <= _SCALARS
         and (found <= {str, bool, type(None)} or all(map(is_scalar, column)))

@@ -7,7 +7,7 @@ looked at one by one: that alone says which is bad, and why. And ids that were u
 import contextlib
 import hashlib
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -144,9 +144,10 @@ def _table(rows: list[Row], names: list[str]) -> Table | None:
 
 def _names(column: Sequence[object]) -> Sequence[str] | None:
     """What names a record, an author or a subject; None where a value may name nobody."""
-    if not set(map(type, column)) <= {str, int} or not plain_scalars(column) or "" in column:
+    if not set(map(type, column)) <= {str, int} or not plain_scalars(column):
         return None
-    return column if plain_texts(column) else list(map(str, column))
+    names = list(map(str, column))
+    return None if "" in names else names
 
 
 def _written(labels: Sequence[Scalar]) -> Sequence[str | None]:
@@ -171,9 +172,9 @@ class Ids:
     def __init__(self) -> None:
         self._seen = set[str | bytes]()
 
-    def repeated(self, ids: Sequence[str]) -> list[int]:
+    def repeated(self, ids: Iterable[str]) -> list[int]:
         """The places of those that were there, or stood before in the list; all are there from now on."""
-        keys = ids if max(map(len, ids), default=0) <= _LONGEST_KEPT else list(map(_key_of, ids))
+        keys = list(map(_key_of, ids))
         new = set(keys)
         if len(new) == len(keys) and self._seen.isdisjoint(new):
             self._seen |= new
