@@ -12,6 +12,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
 import pytest
@@ -23,9 +24,9 @@ from dptext.text import csv_rows, lines, packed_rows, row_checks
 from dptext.text import rows as file_rows
 from dptext.text.batches import Batch, groups
 from dptext.text.csv_rows import csv_chunks
-from dptext.text.formats import is_scalar, plain_scalars, plain_texts, string_fault
+from dptext.text.formats import is_scalar, string_fault
 from dptext.text.lines import Bad, Broken, blocks_of, lines_of
-from dptext.text.packed_rows import values_of
+from dptext.text.packed_rows import PlainTexts, plain_scalars, plain_texts, values_of
 from dptext.text.reading import OnError, read_batches, read_records
 from dptext.text.records import Fields, Record
 from dptext.text.row_checks import Checks, batch_of
@@ -212,9 +213,11 @@ def test_pyarrow_is_given_no_depth_that_ends_the_process(
         list(read_records(path, Fields()))
 
 
-@pytest.mark.parametrize("column", [["a", ""], ["a", None], ["a", "b\x00"]])
-def test_text_of_pyarrow_is_what_it_says(column: list[str | None]) -> None:
-    assert values_of(pa.array(column, pa.string())) == column
+@pytest.mark.parametrize(("column", "plain"), [(["a", ""], True), (["a", None], False), (["a", "b\x00"], False)])
+def test_text_of_pyarrow_is_plain_without_null_and_nul(column: list[str | None], plain: bool) -> None:
+    found = values_of(pa.array(column, pa.string()))
+    assert list(found) == column
+    assert isinstance(found, PlainTexts) == plain_texts(found) == plain
 
 
 def test_a_label_that_is_null_or_a_number_stays(tmp_path: Path) -> None:
@@ -261,7 +264,7 @@ def test_groups_end_where_items_say(parts: list[list[int]], size: int, character
 
 some_ids = st.one_of(
     st.lists(
-        st.sampled_from(["a", "é", "é" * 17, "a" * 17, "b" * 16, "c", "é" * 40, "é" * 41]), min_size=1, max_size=3
+        st.sampled_from(["a", "é", "é" * 17, "a" * 17, "b" * 16, "c", "é" * 32, "é" * 33]), min_size=1, max_size=3
     ),
     st.lists(st.integers(0, 99).map(str), min_size=1, max_size=20),
     st.integers(0, 2000).map(lambda first: [str(first + place) for place in range(20)]),
@@ -270,24 +273,71 @@ some_ids = st.one_of(
 )
 
 
-@given(parts=st.lists(some_ids, max_size=6))
-def test_ids_are_refused_where_one_was_used(parts: list[list[str]]) -> None:
+@pytest.mark.parametrize("random", [True, False])
+@given(parts=st.lists(some_ids, max_size=6), of_arrow=st.booleans())
+def test_ids_are_refused_where_one_was_used(parts: list[list[str]], random: bool, of_arrow: bool) -> None:
     seen = set[str]()
-    known = row_checks.Ids()
-    for part in parts:
-        wanted = [place for place, id_ in enumerate(part) if id_ in seen or id_ in part[:place]]
-        assert known.repeated(part) == wanted
-        seen.update(part)
+    with pytest.MonkeyPatch.context() as patch:
+        if not random:  # all keys want few slots
+            patch.setattr(row_checks, "_random", lambda *shape: np.ones(shape, np.uint64))
+        known = row_checks.Ids()
+        for part in parts:
+            wanted = [id_ not in seen and id_ not in part[:place] for place, id_ in enumerate(part)]
+            column = PlainTexts.of(pa.array(part, pa.string())) if of_arrow else part
+            if random or max(len(id_.encode()) for id_ in part) <= 16:  # others need their hash
+                assert known.fresh(column).tolist() == wanted
+                seen.update(part)
 
 
-def test_many_ids_take_the_memory_that_is_said() -> None:
+@pytest.mark.parametrize("rise", [True, False])
+def test_many_ids_take_less_memory_than_a_set(rise: bool) -> None:
+    numbers = np.arange(200_000) if rise else np.random.default_rng(0).permutation(200_000)
+    parts = [[f"{number:014d}" for number in part] for part in numbers.reshape(20, -1).tolist()]
     tracemalloc.start()
     known = row_checks.Ids()
-    for start in range(0, 200_000, 10_000):
-        assert not known.repeated([f"{number:036d}" for number in range(start, start + 10_000)])
-    assert tracemalloc.get_traced_memory()[0] < 150 * 200_000
+    assert all(known.fresh(part).all() for part in parts)
+    assert tracemalloc.get_traced_memory()[0] < 60 * 200_000
     tracemalloc.stop()
-    assert known.repeated(["200000", "14", f"{14:036d}"]) == [2]
+    assert not any(known.fresh(part).any() for part in parts)
+    assert known.fresh(["200000", "14", f"{14:014d}"]).tolist() == [True, True, False]
+
+
+@given(st.lists(st.binary(max_size=4)))
+def test_arrow_takes_for_utf8_what_python_takes(values: list[bytes]) -> None:
+    array = pa.array(values, pa.binary())
+    array = pa.Array.from_buffers(pa.string(), len(array), array.buffers())
+    try:
+        wanted = [value.decode() for value in values]
+    except UnicodeDecodeError:
+        wanted = []
+    try:
+        found = PlainTexts.of(array)
+    except pa.ArrowInvalid:
+        assert values
+        assert not wanted
+        return
+    assert (found is None) == any(b"\0" in value for value in values)
+    assert found is None or list(found) == wanted
+
+
+@given(st.lists(st.text("aé\U0001f600", max_size=3)), st.slices(12), st.slices(12), st.booleans())
+def test_texts_of_arrow_are_a_sequence(values: list[str], one: slice, two: slice, made: bool) -> None:
+    found = PlainTexts.of(pa.array(values, pa.large_string()))
+    assert found is not None
+    if made:
+        list(found)
+    for cut in (slice(None), one, two):
+        found, values = found[cut], values[cut]
+        assert list(found) == values
+        assert Batch(found, found, found, found, found, [{}] * len(found)).lengths() == list(map(len, values))
+        assert pa.array(found, pa.large_string()).to_pylist() == values
+
+
+def test_columns_stay_in_arrow_until_a_string_is_asked_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = folder / "lazy.parquet"
+    pq.write_table(pa.table({"id": ["a", "b"], "text": ["x", "é"], "label": ["l", "m"]}), path)
+    monkeypatch.setattr(PlainTexts, "_strings", lambda _: pytest.fail("a string was made"))
+    assert sum(map(len, read_batches(path, Fields(id="id", label="label")))) == 2
 
 
 @given(values=st.lists(st.binary(max_size=4), min_size=1, max_size=20))

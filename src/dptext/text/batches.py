@@ -21,6 +21,7 @@ import numpy as np
 from dptext._wording import plural
 from dptext.errors import ConfigError
 from dptext.text.formats import Scalar
+from dptext.text.packed_rows import PlainTexts
 from dptext.text.records import Record, Release
 from dptext.types import Floats
 
@@ -91,7 +92,7 @@ class Batch(Sequence[Record]):
 
     def lengths(self) -> list[int]:
         """The number of characters of each text."""
-        return list(map(len, self.texts))
+        return self.texts.lengths() if isinstance(self.texts, PlainTexts) else list(map(len, self.texts))
 
     def released(
         self, texts: Sequence[str] | None = None, *, labels: Names | None = None, vectors: Floats | None = None

@@ -4,17 +4,15 @@ import json
 import math
 import os
 import re
-from collections.abc import Sequence
 from datetime import date, time
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
-from typing import Final, TypeGuard, cast
+from typing import Final, TypeGuard
 
 from dptext.errors import ConfigError
 
 Scalar = str | int | float | bool | None
-_SCALARS: Final = frozenset((str, int, float, bool, type(None)))
 _MAX_INTEGER_BITS: Final = 1024
 _TOO_FINE: Final = re.compile(r":\d\d\.\d{7}")  # a second in nanoseconds, as pandas writes it
 #: A spreadsheet computes a cell that begins with one of these.
@@ -129,19 +127,3 @@ def string_fault(value: str) -> str | None:
     except UnicodeEncodeError:
         return "is not UTF-8 (or holds a lone surrogate)"
     return None
-
-
-def plain_texts(column: Sequence[object]) -> TypeGuard[Sequence[str]]:
-    """Whether all values are strings that every format can hold."""
-    # A fault of one string is one of all together: what a string begins, no other completes.
-    return set(map(type, column)) <= {str} and string_fault("".join(cast("Sequence[str]", column))) is None
-
-
-def plain_scalars(column: Sequence[object]) -> TypeGuard[Sequence[Scalar]]:
-    """Whether every format can hold all values. A value of a type that is derived of these is doubtful."""
-    found = set(map(type, column))
-    return (
-        found <= _SCALARS
-        and (found <= {str, bool, type(None)} or all(map(is_scalar, column)))
-        and plain_texts([value for value in column if isinstance(value, str)])
-    )

@@ -19,6 +19,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from dptext._validate import count
 from dptext.errors import BrokenFileError, ConfigError, DataError, HeaderError
 from dptext.text.batches import Batch
@@ -28,7 +30,7 @@ from dptext.text.inputs import file_error, is_utf8, open_input
 from dptext.text.lines import Bad, BadHeader, Broken, Chunk, rows_of
 from dptext.text.packed_rows import load_openpyxl, load_pyarrow
 from dptext.text.records import TEXT_FIELD, Fields, Record
-from dptext.text.row_checks import Checks, Ids, batch_of, needed
+from dptext.text.row_checks import Checks, Ids, batch_of, key_of, needed
 from dptext.text.rows import Opener, file_chunks
 from dptext.text.tables import EXPECTED, Texts, table_rows
 from dptext.text.tokens import without_tags
@@ -81,7 +83,8 @@ def read_records(
     - Plain text: every line is a document, and an empty line an empty one.
 
     Ids are "0", "1", ... in the order of the records that could be read, unless ``fields.id`` names a field. Then they
-    must be unique; to check that, every id, or its hash where it is long, is kept (at most 150 bytes of memory each).
+    must be unique; to check that, every id or its 16-byte hash is kept (at most 60 bytes of memory a record of a file,
+    about 100 of another).
 
     Args:
         source: Path of a file; a data frame or series (pandas, polars, pyarrow); a Dataset of Hugging Face; or texts,
@@ -244,7 +247,7 @@ class _Reading:
                         faults.append((len(records), 0, found))
                 batch = Batch.of(records)
             if fields.id is not None and len(batch):
-                faults += [(place, 1, _REPEATED) for place in ids.repeated(batch.ids)]
+                faults += [(place, 1, _REPEATED) for place in np.flatnonzero(~ids.fresh(batch.ids)).tolist()]
                 faults.sort(key=itemgetter(0, 1))
             start = 0
             for place, taken, fault in faults:
@@ -257,12 +260,14 @@ class _Reading:
                 yield self._counted(batch[start:] if start else batch)
 
     def records(self, rows: Iterable[object]) -> Generator[Record, None, None]:
-        ids = Ids()
+        seen: set[str | bytes] = set()
         for row in rows:
             self.read += 1
             found = self.check.record(row, default_id=str(self.good))
-            if isinstance(found, Record) and self.check.fields.id is not None and ids.repeated([found.id]):
-                found = _REPEATED
+            if isinstance(found, Record) and self.check.fields.id is not None:
+                key = key_of(found.id)
+                found = _REPEATED if key in seen else found
+                seen.add(key)
             if isinstance(found, Record):
                 self.good += 1
                 yield found

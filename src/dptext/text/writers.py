@@ -24,7 +24,7 @@ from dptext.text.batches import Kept, Releases, groups
 from dptext.text.columns import VECTOR_FIELD, Columns, Values
 from dptext.text.files import Target, writing
 from dptext.text.formats import DELIMITED, Format, Scalar, as_string, is_compressed, output_format, safe_cell
-from dptext.text.packed_rows import load_pyarrow
+from dptext.text.packed_rows import PlainTexts, load_pyarrow
 from dptext.text.records import Release
 from dptext.types import Singles
 
@@ -179,7 +179,7 @@ def completed(writer: ReleaseWriter, closing: contextlib.AbstractContextManager[
 
 
 def _cells(column: Values) -> Sequence[str | Singles | None]:
-    if set(map(type, column)) <= {str, type(None), np.ndarray}:
+    if isinstance(column, PlainTexts) or set(map(type, column)) <= {str, type(None), np.ndarray}:
         return cast("Sequence[str | Singles | None]", column)
     return [value if value is None else as_string(value) for value in column]
 
