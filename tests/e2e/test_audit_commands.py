@@ -42,6 +42,7 @@ def test_exit_codes(attack: str, noise: str, code: int) -> None:
         ("l2_laplace", ()),
         ("gaussian", ("--delta", "1e-5")),
         ("privunit", ()),
+        ("privunit_sphere", ()),
     ],
 )
 def test_sound_noises_survive_the_white_box(noise: str, more: tuple[str, ...]) -> None:

@@ -321,14 +321,16 @@ def test_additive_noise_draws_its_density(make, dim: int) -> None:
 def test_privunit_draws_its_declared_density(dim: int, epsilon: float) -> None:
     """At epsilon 10 an output tells nothing of the coin or nearly all: there wrong odds need millions of runs."""
     first, second = two_latents(dim, 0.5)
-    mechanism = privunit.PrivUnit(epsilon, dim, 2.0)
+    sphere, ball = privunit.PrivUnitSphere(epsilon, dim), privunit.PrivUnit(epsilon, dim, 2.0)
 
-    def drawn(factor: float) -> Release:
+    def drawn(mechanism: privunit.PrivUnitSphere | privunit.PrivUnit, factor: float) -> Release:
         """The mechanism's own steps, with the odds of epsilon / factor in the same cap."""
         odds = mechanism.cap.log_odds + (1 / factor - 1) * epsilon
         cap = replace(mechanism.cap, log_odds=odds, p=float(expit(odds)))
 
         def release(x: Floats, source: Randomness) -> Floats:
+            if isinstance(mechanism, privunit.PrivUnitSphere):
+                return noise.rounded(caps.around(noise.unit(x), cap, source), mechanism.grid) / cap.m
             inner, last = mechanism._lifted(x)
             sign = discrete.uniform_below(2, len(x), source) * 2.0 - 1
             points = caps.around(np.column_stack([inner, sign * last]), cap, source)
@@ -336,10 +338,11 @@ def test_privunit_draws_its_declared_density(dim: int, epsilon: float) -> None:
 
         return release
 
-    assert fits_density(mechanism, mechanism.release, first, second)
-    assert fits_density(mechanism, drawn(1.0), first, second, N // 2)
-    for factor in (2 / 3, 3 / 2) if epsilon <= 5 else ():
-        assert not fits_density(mechanism, drawn(factor), first, second, ALL // 2)
+    for mechanism in (sphere, ball):
+        assert fits_density(mechanism, mechanism.release, first, second)
+        assert fits_density(mechanism, drawn(mechanism, 1.0), first, second, N // 2)
+        for factor in (2 / 3, 3 / 2) if epsilon <= 5 else ():
+            assert not fits_density(mechanism, drawn(mechanism, factor), first, second, ALL // 2)
 
 
 def test_a_density_that_forgets_the_rounding_of_privunit_is_noticed() -> None:

@@ -23,6 +23,7 @@ def every(dim: int) -> list[VectorNoise]:
         noise.Gaussian(4.0, 1e-5, dim, 1.5),
         noise.MetricNoise(3.0, dim, 10.0),
         privunit.PrivUnit(4.0, dim, 1.5),
+        privunit.PrivUnitSphere(4.0, dim),
         published.PublishedLaplace(4.0, dim, 1.5),
         published.ClassicalGaussian(4.0, 1e-5, dim, 1.5),
     ]
@@ -102,11 +103,14 @@ def test_radial_noise_sums_to_one_in_any_dimension(dim: int) -> None:
 def test_privunit_averages_to_one_over_the_sphere(dim: int, epsilon: float) -> None:
     points = noise.directions(50_000, dim + 1, seeded(0))
     rng = np.random.default_rng(0)
-    ball, x = privunit.PrivUnit(epsilon, dim, 3.0), rng.normal(size=dim) / math.sqrt(dim)
+    sphere, ball = privunit.PrivUnitSphere(epsilon, dim + 1), privunit.PrivUnit(epsilon, dim, 3.0)
+    u, x = rng.normal(size=dim + 1), rng.normal(size=dim) / math.sqrt(dim)
+    cells = noise.rounded(points, sphere.grid) / sphere.cap.m
     dropped = 3.0 * noise.rounded(points, ball.grid)[:, :dim] / ball.cap.m
     for ratios in (
-        np.exp(ball.log_density(dropped, same(x, len(points)))),
-        np.exp(ball.log_density(dropped, same(0 * x, len(points)))),
+        np.exp(sphere.log_density(cells, same(u, len(cells)))),
+        np.exp(ball.log_density(dropped, same(x, len(cells)))),
+        np.exp(ball.log_density(dropped, same(0 * x, len(cells)))),
     ):
         assert abs(ratios.mean() - 1) < 5 * ratios.std() / math.sqrt(len(ratios)) < 0.3
 
@@ -124,6 +128,7 @@ def test_no_loss_exceeds_epsilon(dim: int, epsilon: float) -> None:
         noise.GridLaplace(epsilon, dim, c, Norm.L1),
         noise.L2Laplace(epsilon, dim, c),
         *([privunit.PrivUnit(epsilon, dim, c)] if dim > 2 or epsilon < 10 else []),
+        *([privunit.PrivUnitSphere(epsilon, max(dim, 2))] if dim > 2 or epsilon < 10 else []),
     ]
     for mechanism in mechanisms:
         n = getattr(mechanism, "dim", dim)
@@ -154,7 +159,10 @@ def test_epsilon_is_attained(dim: int, epsilon: float) -> None:
             assert epsilon * 0.999 <= loss[0] <= epsilon + 1e-9
     if dim < 4 and epsilon > 10:
         return  # the density of PrivUnit is refused there
-    ball = privunit.PrivUnit(epsilon, dim, 3.0)
+    sphere, ball = privunit.PrivUnitSphere(epsilon, dim + 1), privunit.PrivUnit(epsilon, dim, 3.0)
+    u = np.eye(dim + 1)[:1]
+    loss = sphere.log_density(u / sphere.cap.m, u) - sphere.log_density(u / sphere.cap.m, -u)
+    assert loss[0] == pytest.approx(epsilon, abs=1e-6)
     centre = corner / ball.cap.m
     loss = ball.log_density(centre, corner) - ball.log_density(centre, -corner)
     assert loss[0] == pytest.approx(epsilon, abs=1e-6)
@@ -162,19 +170,21 @@ def test_epsilon_is_attained(dim: int, epsilon: float) -> None:
 
 @pytest.mark.parametrize(("dim", "epsilon"), [(2, 50.0), (4, 100.0), (16, 200.0), (32, 500.0)])
 def test_no_density_is_stated_for_caps_below_the_grid(dim: int, epsilon: float) -> None:
-    x, mechanism = np.ones((1, dim)), privunit.PrivUnit(epsilon, dim)
-    released = mechanism.release(x, seeded(0))
-    with pytest.raises(ConfigError, match="cells of the grid"):
-        mechanism.log_density(released, x)
+    x = np.ones((1, dim))
+    for mechanism in (privunit.PrivUnitSphere(epsilon, dim), privunit.PrivUnit(epsilon, dim)):
+        released = mechanism.release(x, seeded(0))
+        with pytest.raises(ConfigError, match="cells of the grid"):
+            mechanism.log_density(released, x)
 
 
 @pytest.mark.parametrize(("dim", "epsilon"), [(2, 20.0), (8, 50.0), (16, 100.0), (64, 300.0), (256, 500.0)])
 def test_a_density_is_stated_for_all_usual_settings(dim: int, epsilon: float) -> None:
-    u, mechanism = noise.directions(20, dim, seeded(0)), privunit.PrivUnit(epsilon, dim)
-    released = mechanism.release(u, seeded(1))
-    loss = mechanism.log_density(released, u) - mechanism.log_density(released, -u)
-    assert (loss <= epsilon).all()
-    assert np.median(loss) > 0.9 * epsilon
+    u = noise.directions(20, dim, seeded(0))
+    for mechanism in (privunit.PrivUnitSphere(epsilon, dim), privunit.PrivUnit(epsilon, dim)):
+        released = mechanism.release(u, seeded(1))
+        loss = mechanism.log_density(released, u) - mechanism.log_density(released, -u)
+        assert (loss <= epsilon).all()
+        assert np.median(loss) > 0.9 * epsilon
 
 
 @pytest.mark.parametrize("dim", [1, 2, 64, 256])

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from dptext.errors import ConfigError
 from dptext.privacy import accounting
 from dptext.privacy.curves import gaussian_delta
-from dptext.privacy.events import GaussianEvent, MetricEvent, PureEvent, ZcdpEvent
+from dptext.privacy.events import GaussianEvent, MetricEvent, PureEvent, TopKEvent, ZcdpEvent
 from dptext.sampling import caps, noise, privunit
 from dptext.sampling.noise import Norm
 from dptext.sampling.randomness import seeded
@@ -97,8 +97,9 @@ def test_outputs_lie_on_the_grid() -> None:
     metric = noise.MetricNoise(3.0, 4, 10.0)
     assert on_grid(metric.add(x, metric.draw(50, seeded(0))), metric.grid)
     assert np.array_equal(metric.release(x, seeded(0)), metric.add(x, metric.draw(50, seeded(0))))
-    ball = privunit.PrivUnit(3.0, 4, clip_norm=2.0)
+    ball, sphere = privunit.PrivUnit(3.0, 4, clip_norm=2.0), privunit.PrivUnitSphere(3.0, 4)
     assert on_grid(ball.release(x, seeded(0)) * ball.cap.m / 2.0, ball.grid)
+    assert on_grid(sphere.release(x, seeded(0)) * sphere.cap.m, sphere.grid)
 
 
 def on_grid(values: np.ndarray, grid: float) -> bool:
@@ -287,6 +288,18 @@ def test_float_samplers_state_a_small_slack() -> None:
     assert noise.MetricNoise(10.0, 50, 32.0).event("d").delta < 1e-8
 
 
+def test_codebook_is_exact_and_finds_its_neighbours() -> None:
+    book = privunit.Codebook.drawn(12.0, dim=8, size=4096, source=seeded(0))
+    assert isinstance(book.event, TopKEvent)
+    assert accounting.epsilon([book.event]) == 12.0
+    x = np.random.default_rng(0).normal(size=(500, 8))
+    chosen = book.points[book.choose(x, seeded(1))]
+    cosine = (chosen * noise.unit(x)).sum(axis=1).mean()
+    assert cosine == pytest.approx(privunit.optimal_cap(8, 12.0).m, abs=0.03)  # tends to PrivUnit's
+    odd = np.array([[math.nan] * 8, [0.0] * 8, [1e308] * 8])
+    assert book.choose(odd, seeded(1)).shape == (3,)
+
+
 def test_coordinate_laplace_has_its_variance() -> None:
     draws = noise.coordinate_laplace(20_000, 3, 6.0, seeded(0))
     assert draws.var() == pytest.approx(6.0, rel=0.05)
@@ -304,10 +317,12 @@ def test_coordinate_laplace_has_its_variance() -> None:
         lambda: noise.Gaussian(1.0, 0.0, 3, 1.0),
         lambda: noise.Gaussian(1.0, 1.1, 3, 1.0),
         lambda: noise.Gaussian(1.0, 1e-13, 3, 1.0),
-        lambda: privunit.PrivUnit(1e-3, 3),
-        lambda: privunit.PrivUnit(1.0, 5).release(np.ones((2, 4)), seeded(0)),
-        lambda: privunit.PrivUnit(1.0, 2.5),  # type: ignore[arg-type]
+        lambda: privunit.PrivUnitSphere(1.0, 1),
+        lambda: privunit.PrivUnitSphere(1e-3, 3),
+        lambda: privunit.PrivUnitSphere(1.0, 5).release(np.ones((2, 4)), seeded(0)),
+        lambda: privunit.PrivUnitSphere(1.0, 2.5),  # type: ignore[arg-type]
         lambda: privunit.PrivUnit(2000.0, 3),
+        lambda: privunit.Codebook(1.0, np.zeros((1, 3))),
         lambda: noise.GridLaplace(1.0, 3, 1.0).release(np.zeros((2, 4)), seeded(0)),
         lambda: noise.clip(np.zeros((2, 2)), -1.0),
     ],

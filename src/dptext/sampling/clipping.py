@@ -1,4 +1,4 @@
-"""Vectors of bounded length: clipping, and how far two of them can be apart.
+"""Vectors of bounded length: clipping, the unit sphere, and how far two of them can be apart.
 
 Vectors are `(rows, dim)` float arrays. A vector that is not finite becomes the zero vector, as any other input would.
 """
@@ -44,6 +44,15 @@ def clip(vectors: Vectors, clip_norm: float, *, norm: Norm = Norm.L2) -> Floats:
         lengths = clip_norm * np.linalg.norm(values / clip_norm, ord=1 if norm is Norm.L1 else 2, axis=1, keepdims=True)
     room = clip_norm * (1 - values.shape[1] * 2.0**-50)
     return np.asarray(np.where(lengths > room, values * (room / np.maximum(lengths, room)), values))
+
+
+def unit(vectors: Vectors) -> Floats:
+    """Rows scaled to length 1; rows that are zero or not finite become the first axis."""
+    values = finite(vectors, vectors.shape[-1])
+    lengths = np.linalg.norm(values, axis=1, keepdims=True)
+    axis = np.zeros(values.shape[1])
+    axis[0] = 1.0
+    return np.where(lengths > 1e-150, values / np.where(lengths > 1e-150, lengths, 1.0), axis)
 
 
 def rounded(values: Floats, grid: float) -> Floats:

@@ -2,8 +2,8 @@
 
 Vectors are `(rows, dim)` float arrays; each mechanism is a frozen dataclass of public settings with `events`, a
 vectorized `release(vectors, source)` and a `log_density(released, vectors)` for white-box audits: one number a row, of
-the released row given the vector in the same row. Neighbours are any two vectors whatever: clipping bounds their
-distance. A vector that is not finite becomes the zero vector.
+the released row given the vector in the same row. Neighbours are any two vectors whatever: clipping (or the sphere)
+bounds their distance. A vector that is not finite becomes the zero vector.
 
 *On integers* (`GridLaplace`, `GridGaussian`) samplers are exact. Rounding to the grid moves two vectors apart by at
 most one grid step a coordinate, which is counted in the sensitivity.
@@ -19,7 +19,7 @@ coordinate's standard deviation) differs from the middle by h^2/24 of second der
 of two log densities by 2e-5 of itself.
 """
 
-from dptext.sampling.clipping import Norm, Vectors, clip, finite, paired, rounded, sensitivity
+from dptext.sampling.clipping import Norm, Vectors, clip, finite, paired, rounded, sensitivity, unit
 from dptext.sampling.float_noise import (
     ETA,
     Gaussian,
@@ -38,5 +38,5 @@ from dptext.sampling.grid_noise import GridGaussian, GridLaplace, coordinate_lap
 __all__ = [
     "ETA", "Gaussian", "GridGaussian", "GridLaplace", "L2Laplace", "MetricNoise", "Norm", "Vectors",
     "analytic_multiplier", "clip", "coordinate_laplace", "directions", "finite", "gaussian_log_density", "normals",
-    "paired", "radial_laplace", "radial_log_density", "rounded", "sensitivity", "slack",
+    "paired", "radial_laplace", "radial_log_density", "rounded", "sensitivity", "slack", "unit",
 ]  # fmt: skip

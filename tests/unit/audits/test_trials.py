@@ -20,7 +20,7 @@ from dptext.privacy import accounting
 from dptext.privacy.events import ApproximateEvent, MetricEvent, NoEvent, PureEvent
 from dptext.privacy.guarantee import Basis, Relation, Unit
 from dptext.sampling.noise import Gaussian, GridGaussian, GridLaplace, L2Laplace, Norm
-from dptext.sampling.privunit import PrivUnit
+from dptext.sampling.privunit import PrivUnit, PrivUnitSphere
 from dptext.sampling.published import PublishedLaplace
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.sampling.selection import Exponential, PermuteAndFlip, TopKRandomizedResponse, TwoSet
@@ -325,6 +325,7 @@ SOUND = [
     L2Laplace(20.0, 8, 1.0),
     Gaussian(3.0, 1e-5, 8, 1.0),
     PrivUnit(3.0, 8, 1.0),
+    PrivUnitSphere(6.0, 8),
 ]
 
 
@@ -364,7 +365,7 @@ class TestWhitebox:
         with pytest.raises(ConfigError, match="density"):
             audits.whitebox(Echo(), "a", "b", trials=1000)
 
-    @pytest.mark.parametrize("noise", [noise for noise in SOUND if not isinstance(noise, PrivUnit)])
+    @pytest.mark.parametrize("noise", [noise for noise in SOUND if not isinstance(noise, PrivUnit | PrivUnitSphere)])
     @pytest.mark.parametrize("factor", [2 / 3, 1.0, pytest.param(3 / 2, marks=pytest.mark.slow)])
     @SHARES
     def test_a_wrong_scale_is_no_fit(self, noise, factor: float, share: int) -> None:

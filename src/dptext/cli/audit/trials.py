@@ -38,7 +38,7 @@ class Named(Wanted):
         str | None,
         Option(
             help="Vector noise instead of a mechanism: published_laplace (as ADePT claims it), classical_gaussian, "
-            "laplace, laplace_l1, gaussian, l2_laplace or privunit."
+            "laplace, laplace_l1, gaussian, l2_laplace, privunit or privunit_sphere."
         ),
     ] = None
     epsilon: Annotated[float, Option(help="Claimed epsilon of the vector noise.")] = 1.0
@@ -68,7 +68,7 @@ def _noises() -> dict[str, Callable[[Named], VectorNoise]]:
     from dptext.sampling.clipping import Norm
     from dptext.sampling.float_noise import Gaussian, L2Laplace
     from dptext.sampling.grid_noise import GridLaplace
-    from dptext.sampling.privunit import PrivUnit
+    from dptext.sampling.privunit import PrivUnit, PrivUnitSphere
     from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
 
     return {
@@ -79,6 +79,7 @@ def _noises() -> dict[str, Callable[[Named], VectorNoise]]:
         "gaussian": lambda n: Gaussian(n.epsilon, n.delta, n.dim, n.clip_norm),
         "l2_laplace": lambda n: L2Laplace(n.epsilon, n.dim, n.clip_norm),
         "privunit": lambda n: PrivUnit(n.epsilon, n.dim, n.clip_norm),
+        "privunit_sphere": lambda n: PrivUnitSphere(n.epsilon, n.dim),
     }
 
 
