@@ -57,41 +57,6 @@ def test_same_neighbours_as_a_naive_search(dim, n_words):
     assert (NearestWords(vectors).search(queries) == nearest).all()
 
 
-@pytest.mark.parametrize("cut", [0, 1, 2])
-@pytest.mark.parametrize("scale", [0.02, 0.5, 3.0])
-def test_every_cut_gives_the_same_neighbours(monkeypatch, cut, scale):
-    rng = np.random.default_rng(0)
-    vectors = made(rng.standard_normal((2500, 40)) * np.linspace(3, 0.01, 40) + rng.choice([0, 4], (2500, 1)) + 7)
-    queries = noisy(vectors, 300, scale)
-    monkeypatch.setattr(NearestWords, "_choose_cut", lambda self, points: cut)
-    assert (NearestWords(vectors).search(queries) == naive(vectors, queries)).all()
-
-
-@pytest.mark.parametrize(("scale", "cut"), [(0.01, 0), (5.0, 2)])
-def test_a_large_batch_chooses_the_cut_that_prunes(scale, cut):
-    vectors = made(np.random.default_rng(0).standard_normal((8000, 40)))
-    nearest = NearestWords(vectors, threads=2)
-    queries = noisy(vectors, 4500, scale)
-    assert nearest._choose_cut(queries) == cut
-    found = nearest.search(queries)
-    assert (found[:200] == naive(vectors, queries[:200])).all()
-    assert (found == np.concatenate([nearest.search(queries[i : i + 1500]) for i in (0, 1500, 3000)])).all()
-
-
-def test_the_bound_of_a_cut_holds_and_a_tighter_one_would_not():
-    vectors = made(np.random.default_rng(0).standard_normal((1500, 32)))
-    nearest = NearestWords(vectors)
-    rotated, _ = nearest._rotate(noisy(vectors, 60, 1.0))
-    left, right = nearest._bounds(rotated, 2)
-    exact = left.astype(float) @ right.astype(float)
-    for cut in (0, 1):
-        left, right = nearest._bounds(rotated, cut)
-        bound = left.astype(float) @ right.astype(float)
-        assert (bound >= exact - 1e-5).all()
-        left[:, cut] *= 0.5  # the planted fault: half the Cauchy-Schwarz term
-        assert (left.astype(float) @ right.astype(float) < exact - 1e-5).any()
-
-
 @pytest.mark.usefixtures("look")
 def test_ties_go_to_the_first_word():
     rng = np.random.default_rng(0)
@@ -135,7 +100,7 @@ def test_without_the_allowance_for_rounding_neighbours_would_be_wrong(monkeypatc
     assert (NearestWords(vectors).search(queries) != naive(vectors, queries)).any()
 
 
-@pytest.mark.parametrize(("bfloat16", "close", "fault"), [(True, 1e-2, "_UP"), (False, 1e-5, "relative_error")])
+@pytest.mark.parametrize(("bfloat16", "close", "fault"), [(True, 1e-2, "_UP"), (False, 1e-3, "relative_error")])
 def test_without_its_allowance_for_rounding_the_kernel_would_be_wrong(monkeypatch, bfloat16, close, fault):
     kernel = pytest.importorskip("dptext.embeddings.nearest_kernel")
     if not kernel.FAST or (bfloat16 and not kernel.HAS_BFLOAT16):

@@ -26,7 +26,6 @@ from .membership.members import Trainer as Trainer
 from .membership.members import Transform as Transform
 from .membership.members import blind_scores as blind_scores
 from .membership.members import split_members as split_members
-from .membership.members import verbatim_share as verbatim_share
 from .reconstruction.attack import Reconstruction as Reconstruction
 from .reconstruction.attack import reconstruct as reconstruct
 from .reconstruction.pools import feasible as feasible

@@ -88,11 +88,10 @@ def epsilon_from_rates(
     """Lower bound on epsilon from how often an event occurred on each of two neighbouring inputs.
 
     epsilon >= max(ln((TPR_low - delta) / FPR_high), ln((1 - FPR_high - delta) / (1 - TPR_low)), 0) (MATHS 7; Nasr et
-    al. 2021, arXiv 2101.04535). Positives are runs on the first input, true ones those with the event; negatives are
-    runs on the second, false positives those with the event; at most 1e9 of either. The delta is that of the guarantee
-    under test, the confidence in (0, 1). `tests` counts events x directions x pairs of inputs that were looked at. The
-    opposite direction (the event is more frequent on the second input) is a further test: swap the inputs and count 2.
-    ConfigError: counts that are not integers or not possible, or a setting out of its range.
+    al. 2021, arXiv 2101.04535). Positives are runs on the first input, negatives on the second, at most 1e9 of either;
+    true and false positives are those with the event. `tests` counts events x directions x pairs of inputs that were
+    looked at. The opposite direction (the event is more frequent on the second input) is a further test: swap the
+    inputs and count 2. ConfigError: counts that are not integers or not possible, or a setting out of its range.
     """
     _validate.probability(delta=delta)
     given = (true_positives, positives, false_positives, negatives, confidence, tests)
@@ -133,10 +132,9 @@ def renyi_from_rates(
     """Certified lower bound on the Renyi divergence D_alpha(first input's outputs || second input's), in nats.
 
     The event is post-processing to one bit, so D_alpha >= ln(p^a q^(1-a) + (1-p)^a (1-q)^(1-a)) / (a-1) for the true
-    rates p and q. For p > q this grows with p and shrinks with q, so p = TPR_low and q = FPR_high bound it from below.
-    The bound is 0 where p <= q (MATHS 3.4, 7). Several alphas need no further `tests`, as all their bounds follow from
-    the same two rates. The order alpha is above 1 and finite. The other arguments and errors are those of
-    `epsilon_from_rates`.
+    rates p and q. For p > q this grows with p and shrinks with q, so p = TPR_low and q = FPR_high bound it from below;
+    0 where p <= q (MATHS 3.4, 7). Several alphas, finite and above 1, need no further `tests`. The other arguments and
+    errors are those of `epsilon_from_rates`.
     """
     _validate.positive(alpha=alpha)
     if alpha <= 1:
@@ -158,12 +156,11 @@ def renyi_from_rates(
 def reconstruction_bound(epsilon: float, candidates: int, *, top: int = 1, delta: float = 0.0) -> float:
     """The most often that any attacker's `top` guesses can contain the input, of equally likely candidates; rounded up.
 
-    The guarantee must hold between any two of the N candidates (MATHS 7). Let S be the j guesses, padded to exactly j,
-    and s the success. For i != k the event "i is in S, k is not" gives P_i(i in S, k not) <= e^eps P_k(i in S, k not) +
-    delta. Summed over all ordered pairs the left side is (N - j) N s, because N - j candidates are missing from S. The
-    right side is e^eps j N (1 - s) + N (N - 1) delta, because S holds j others wherever it lacks the truth. So s <= (j
-    e^eps + (N - 1) delta) / (j e^eps + N - j). The mechanism that puts the truth into S with probability s and fills S
-    up uniformly attains it. ConfigError for a setting out of its range, such as an infinite epsilon.
+    The guarantee must hold between any two of the N candidates (MATHS 7). Let S be exactly j guesses, and s the
+    success. For i != k: P_i(i in S, k not) <= e^eps P_k(i in S, k not) + delta. Summed over all ordered pairs the left
+    side is (N - j) N s, the right side e^eps j N (1 - s) + N (N - 1) delta. So s <= (j e^eps + (N - 1) delta) / (j
+    e^eps + N - j). Putting the truth into S with probability s and filling S up uniformly attains it. ConfigError for a
+    setting out of its range, such as an infinite epsilon.
     """
     _validate.not_negative(epsilon=epsilon)
     _validate.count(candidates=candidates, top=top)
@@ -175,12 +172,10 @@ def reconstruction_bound(epsilon: float, candidates: int, *, top: int = 1, delta
 
 
 def accuracy_implies(accuracy: float, *, delta: float = 0.0) -> float:
-    """The epsilon that a balanced attack of this accuracy needs: ln((accuracy - delta) / (1 - accuracy)).
+    """The epsilon that a balanced attack of this accuracy needs: ln((accuracy - delta) / (1 - accuracy)), at least 0.
 
-    The two inputs are equally likely. Adding TPR <= e^eps FPR + delta and TNR <= e^eps FNR + delta gives it (MATHS
-    3.3). A measured accuracy is taken as it is: for a bound with confidence pass the lower end of its interval. The
-    result is 0 where the accuracy needs no epsilon, and infinite at accuracy 1 with delta < 1. ConfigError for numbers
-    outside [0, 1].
+    Adding TPR <= e^eps FPR + delta and TNR <= e^eps FNR + delta gives it (MATHS 3.3). For a bound with confidence pass
+    the lower end of an interval. Infinite at accuracy 1 with delta < 1. ConfigError for numbers outside [0, 1].
     """
     _validate.probability(accuracy=accuracy, delta=delta)
     return _log_ratio(accuracy - delta, 1 - accuracy)
@@ -191,20 +186,17 @@ def epsilon_from_attribution(
 ) -> EpsilonLowerBound:
     """Lower bound on a document-level epsilon from how many of `texts` were given to their true authors.
 
-    Let A authors have as many attacked texts each, fixed, at most 1e9 in all, with one release of each text. Let P_a be
-    the distribution of the output for a text that is drawn uniformly from those of author a: a mixture. Under (epsilon,
-    delta) for replacing one document, P(x)(S) <= e^eps P(y)(S) + delta for *any* two texts x and y. Averaged over both,
-    P_a(S) <= e^eps P_b(S) + delta. So the guess at the author is a guess among A equally likely inputs, and by
-    `reconstruction_bound`, whose proof asks no more of the P_a, its expected accuracy is s <= (e^eps + (A - 1)
-    delta) / (e^eps + A - 1). Turned round, e^eps >= (A - 1) (s - delta) / (1 - s).
+    Let A authors have as many attacked texts each, fixed, at most 1e9 in all, with one release of each text, and P_a be
+    the mixture of the outputs for the texts of author a. Under (epsilon, delta) for replacing one document P(x)(S) <=
+    e^eps P(y)(S) + delta for *any* texts x and y, and averaged over both P_a(S) <= e^eps P_b(S) + delta. So by
+    `reconstruction_bound`, whose proof asks no more of the P_a, the expected accuracy is s <= (e^eps + (A - 1) delta) /
+    (e^eps + A - 1). Turned round, e^eps >= (A - 1) (s - delta) / (1 - s).
 
-    The attacker is any function of one release that was fixed before the release was drawn. It may have learned from
-    other texts, from other releases, or from the attacked texts themselves. Given it and the texts, hits are
-    independent, because releases are, and have chances of their own. `mean_chance` bounds the mean of those from below.
-    The bound says nothing about bundles, where several releases are seen. It says nothing under a metric, and nothing
-    where a function that is revealed, such as the length, may differ between the texts. The error is divided among
-    `tests`, the attackers of which the best was chosen. ConfigError for counts that are not possible, or a setting out
-    of its range.
+    The attacker is any function of one release that was fixed before the release was drawn, whatever it learned from.
+    Given it and the texts, hits are independent with chances of their own, whose mean `mean_chance` bounds from below.
+    The bound says nothing about bundles, where several releases are seen, under a metric, or where a function that is
+    revealed, such as the length, may differ between the texts. The error is divided among `tests`, the attackers of
+    which the best was chosen. ConfigError for counts that are not possible, or a setting out of its range.
     """
     _validate.count(authors=authors, tests=tests)
     _validate.probability(delta=delta)

@@ -51,14 +51,13 @@ class Report(Result):
     """The outcome of one trial, of two neighbours by unit, relation, metric and what is revealed.
 
     The attack is which audit this was. `measures` says what the next three numbers are: how well the attack did; the
-    same for an attacker who does not look at the output, or what the claim allows; and the same attack where there is
-    nothing to find, or the p-value of the hypothesis that the sampler draws from what it declares. A fault of the audit
-    or of the declaration shows in the last, the control.
+    same for an attacker who does not look at the output, or what the claim allows; and the control: the same attack
+    where there is nothing to find, or the p-value of the hypothesis that the sampler draws from what it declares.
 
     No smaller epsilon than the lower bound can be true at this delta, with probability `confidence`, which is 1 where
-    nothing is estimated. It is per unit of distance where there is a metric. 0 says nothing. The `ceiling` is the
+    nothing is estimated. It is per unit of distance where there is a metric; 0 says nothing. The `ceiling` is the
     largest bound that this number of runs can show; infinite for audits that read densities. Defects are findings that
-    refute any claim, such as a sampler that does not draw from the density from which its guarantee was derived.
+    refute any claim, such as a sampler that does not draw from its declared density.
     """
 
     attack: str

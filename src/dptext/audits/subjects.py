@@ -140,10 +140,10 @@ def broken_assumptions(
 ) -> tuple[str, ...]:
     """Why the guarantee does not apply: a sentence for each finding; none where nothing speaks against it.
 
-    Digests of the text that the mechanism was fitted on are `records_digest`s. The `private` records are to be
-    protected. They are found where the very same set was the training text, and not where a part of it or a paraphrase
-    was. Every assumption of the claim that is not among those `true` that are known to hold is broken; without these
-    only digests are compared. Whoever finds one treats the guarantee as `claim.voided(...)`.
+    Digests of the text that the mechanism was fitted on are `records_digest`s: the `private` records are found where
+    the very same set was the training text, and not where a part of it or a paraphrase was. Every assumption of the
+    claim that is not among those `true` is broken; without these only digests are compared. Treat such a guarantee as
+    `claim.voided(...)`.
     """
     digest, known = records_digest(private), claim.assumptions if true is None else true
     same = [name for name, other in mechanism.digests.items() if other == digest != records_digest(())]
@@ -168,10 +168,10 @@ def sample(
 ) -> Outputs:
     """Outputs of independent runs on one input.
 
-    The subject is called several times: one with a fixed seed repeats itself from call to call, and that must show. It
-    draws from `randomness`, if it takes one, from the `position` of the first run on: runs at different positions are
-    independent, also when it is seeded. ConfigError where the subject has none of the four forms or does not take the
-    input; PrivacyError where it answers with another number of outputs than runs.
+    The subject is called several times: one with a fixed seed repeats itself, and that must show. It draws from
+    `randomness`, if it takes one, from the `position` of the first run on: runs at different positions are independent,
+    also when it is seeded. ConfigError where the subject has none of the four forms or does not take the input;
+    PrivacyError where it answers with another number of outputs than runs.
     """
     parts: list[Outputs] = []
     width = 1 if isinstance(value, str | Record) else max(1, np.size(value))

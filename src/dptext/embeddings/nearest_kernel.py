@@ -81,15 +81,15 @@ class Screen:
         self._panels[:] = split.reshape(self._panels.shape)
         self._vectors, self._radius = vectors, radius
 
-    def nearest(self, points: Floats, rotated: Floats, norms: Floats) -> Positions:
-        """The nearest word of each query; `rotated` are the queries in the coordinates of e, `norms` their norms."""
+    def nearest(self, points: Floats, centred: Floats, norms: Floats) -> Positions:
+        """The nearest word of each query; `centred` are the queries in the coordinates of e, `norms` their norms."""
         starts = range(0, len(points), _AT_ONCE)
         parts = (slice(start, start + _AT_ONCE) for start in starts)
-        return np.concatenate([self._nearest(points[part], rotated[part], norms[part]) for part in parts])
+        return np.concatenate([self._nearest(points[part], centred[part], norms[part]) for part in parts])
 
-    def _nearest(self, points: Floats, rotated: Floats, norms: Floats) -> Positions:
+    def _nearest(self, points: Floats, centred: Floats, norms: Floats) -> Positions:
         n, dim = points.shape
-        rows = _pack(_rows(rotated, norms))
+        rows = _pack(_rows(centred, norms))
         padded = np.empty((len(rows), len(self._panels) * COLUMNS), np.float32)
         _find_tops(rows, self._panels, room(ROWS, COLUMNS), padded)
         tops = padded[:n]
@@ -125,11 +125,11 @@ def _columns(words: Singles, halves: Singles) -> Singles:
     return columns
 
 
-def _rows(rotated: Floats, norms: Floats) -> Singles:
-    n, dim = rotated.shape
+def _rows(centred: Floats, norms: Floats) -> Singles:
+    n, dim = centred.shape
     rows = np.zeros((-(-n // ROWS) * ROWS, dim + 4 + dim % 2), np.float32)
-    rows[:n, :dim] = rounded = _cut(rotated.astype(np.float32), 0x8000)
-    widths = (_norms(rounded - rotated) + _SHARES[HAS_BFLOAT16] * norms) * _UP
+    rows[:n, :dim] = rounded = _cut(centred.astype(np.float32), 0x8000)
+    widths = (_norms(rounded - centred) + _SHARES[HAS_BFLOAT16] * norms) * _UP
     rows[:n, dim] = _cut(widths.astype(np.float32), 0xFFFF)
     rows[:n, dim + 1 : dim + 4] = -1
     return rows

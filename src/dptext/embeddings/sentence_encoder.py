@@ -105,16 +105,16 @@ def _after(start: int, on_progress: Callable[[int], None]) -> Callable[[int], No
 def load_sentence_encoder(name: str = MINILM, *, device: str = "cpu", precision: Precision = "auto") -> SentenceEncoder:
     """A sentence encoder that is on this machine; the network is never asked.
 
-    The name is all-MiniLM-L6-v2 (Reimers and Gurevych 2019; Wang et al. 2020), which comes as a package and whose
-    weights are checked by sha256; or a folder that sentence-transformers saved; or a model that it has downloaded
-    before, such as "all-mpnet-base-v2". Of the matrix products, "auto" takes bfloat16 where the processor multiplies it
-    (least cosine to float32 above .999 on public sentences), else float32. "int8" is faster and less exact (mean cosine
-    .998). A processor that cannot multiply bfloat16 or int8 computes in float32; `SentenceEncoder.precision` says so.
+    The name is all-MiniLM-L6-v2 (Reimers and Gurevych 2019; Wang et al. 2020), which comes as a package, its weights
+    checked by sha256; or a folder that sentence-transformers saved; or a model that it has downloaded before, such as
+    "all-mpnet-base-v2". Of the matrix products, "auto" takes bfloat16 where the processor multiplies it (least cosine
+    to float32 above .999 on public sentences), else float32. "int8" is faster and less exact (mean cosine .998). A
+    processor that cannot multiply bfloat16 or int8 computes in float32; `SentenceEncoder.precision` says so.
 
-    MissingExtraError: sentence-transformers, or the package with the weights, is not installed. ConfigError: the model
-    is not here, has other weights than it should or none in safetensors, needs code of its own, or answers some fixed
-    public sentences (in this precision, on this device) with too small a cosine to what sentence-transformers computes;
-    the device is not here; the model knows no int8.
+    MissingExtraError: sentence-transformers, or the package with the weights, is absent. ConfigError: the model is not
+    here, has other weights than it should or none in safetensors, needs code of its own, or answers fixed public
+    sentences with too small a cosine to what sentence-transformers computes; the device is not here; the model knows no
+    int8.
     """
     if precision not in get_args(Precision):
         raise ConfigError(f"Expected precision={precision!r} to be auto, float32, bfloat16 or int8.")

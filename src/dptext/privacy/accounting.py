@@ -200,15 +200,11 @@ def guarantee(
     """What the events mean at this delta, for this unit and relation.
 
     The events happened to one such unit; there is at least one. Events with a metric give a metric guarantee: all of
-    one metric, epsilons and slacks added up. The basis says why the guarantee should be believed, which only the caller
-    knows, the assumptions what must hold for a CONDITIONAL one. The trainer of a training (a sampled Gaussian event)
-    sees the private text: its trust is central. What the guarantee reveals are functions of the input that leave as
-    they are. The bound is `epsilon`, or `quick_epsilon`.
-
-    Raises:
-        IncomparableError: events with a metric are mixed with others, or with another metric; or a training is said to
-            be local.
-        ConfigError: there is no event.
+    one metric, epsilons and slacks added up. Only the caller knows the basis, why the guarantee should be believed, and
+    the assumptions, what must hold for a CONDITIONAL one. The trainer of a training (a sampled Gaussian event) sees the
+    private text: its trust is central. What the guarantee reveals are functions of the input that leave as they are.
+    The bound is `epsilon`, or `quick_epsilon`. ConfigError where there is no event. IncomparableError: events with a
+    metric are mixed with others, or with another metric; or a training is said to be local.
     """
     merged = require_events(events)
     if trust is Trust.LOCAL and any(isinstance(event, SampledGaussianEvent) for event in merged):

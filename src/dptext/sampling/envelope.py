@@ -128,11 +128,10 @@ def _descending(scores: Rankable, size: int) -> NDArray[Any]:
 def tuned_response(scores: Int16s, own: Booleans, *, epsilon: float, seed: int) -> EnvelopeResponse:
     """The choice that gains most of the scores `(n, m)` of public inputs, on inputs that it was not made for.
 
-    From epsilon 8 on the best envelope fits the inputs too closely that it is made for. So it is mixed with the
-    envelope of the best top-k randomized response, in the share that gains most where each half of the inputs, drawn by
-    the seed, is tried with what is made for the other half. Scores are what each option is worth to each input, in
-    whole steps. Each of an input's `own` options `(n, m)`, which do not count for it, is worth to it what the others
-    are on average.
+    From epsilon 8 on the best envelope overfits its inputs. So it is mixed with the envelope of the best top-k
+    randomized response, in the share that gains most where each half of the inputs, drawn by the seed, is tried with
+    what is made for the other half. Scores are what each option is worth to each input, in whole steps. Each of an
+    input's `own` options `(n, m)` is worth to it what the others are on average.
     """
     gains = scores.astype(np.float64)
     gains[own] = np.nan

@@ -189,12 +189,11 @@ class ClippedExponential:
 class TwoSet:
     """The two-set exponential mechanism of ER-AE (Bo et al. 2021; MATHS 1.2 and 1.3).
 
-    Takes probabilities (rows that sum to 1). First a set S is made: the k most probable options (`top_k`),
-    or the distinct ones of k draws with replacement (`sampled`, the authors' code). S or its complement O is
-    chosen by an exponential mechanism with weight e^(epsilon * mass / 2). Then one of its options is drawn uniformly.
-
-    In the sampled form the mass of S counts an option as often as it was drawn, as the authors' code does. Inside the
-    set that code makes a second exponential choice (epsilon 0.1); the paper, and this class, draw uniformly.
+    Takes probabilities (rows that sum to 1). First a set S is made: the k most probable options (`top_k`), or the
+    distinct ones of k draws with replacement (`sampled`, the authors' code, where the mass of S counts an option as
+    often as it was drawn). S or its complement O is chosen by an exponential mechanism with weight e^(epsilon * mass /
+    2). Then one of its options is drawn uniformly, as in the paper; the code makes a second exponential choice (epsilon
+    0.1).
 
     Guarantee:
         For any two inputs at all, epsilon/2 + ln((size - k) / k) with `top_k`, epsilon/2 + ln(size - 1) with

@@ -1,9 +1,8 @@
 """Choices near a public hub: the probabilities that a private text suggests, clipped around public ones.
 
 MATHS 1.5 (relatives: PMixED, Flemings et al. 2024; InvisibleInk, Vinod et al. 2025). With h = epsilon / 2 every option
-v leaves with a probability between e^-h pub(v) and e^h pub(v), whatever the private text is. So any two texts give any
-option with probabilities whose ratio is at most e^epsilon: no price for the size of the vocabulary, no factor 2.
-`Nudged` moves public log-probabilities a little by private ones: private prediction (SYNTHESIS C).
+v leaves with a probability between e^-h pub(v) and e^h pub(v), whatever the private text is: no price for the size of
+the vocabulary, no factor 2. `Nudged` moves public log-probabilities a little by private ones: private prediction.
 
     >>> import numpy as np
     >>> from dptext.sampling.source import seeded

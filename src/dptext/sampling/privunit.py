@@ -236,18 +236,14 @@ def share_inside(
 ) -> Floats:
     """Share of the points V of the sphere that are rounded to each given point and lie in the cap, `(rows, heights)`.
 
-    The rounded point cannot stand for V. At 256 dimensions and epsilon 20 the lifted V lies outside its cap with
-    probability .031, and a further .028 would seem to after rounding.
-
-    V = w - e, where w is the rounded point (its known coordinates) and e is nearly uniform in a cell of side h. The
-    length of V is known: |V|^2 = 1 - z^2, where the height z is the unknown last coordinate (0 on the sphere). That
-    fixes <w, e>. Given it, <e, u> is taken as normal with its true mean and variance: h^2/12 times the squared length
-    of the part of u that is orthogonal to w. A million runs did not tell this from the sampler (16 dimensions and more,
-    epsilon 5 to 20).
+    The rounded point cannot stand for V: at 256 dimensions and epsilon 20 V lies outside its cap with probability .031,
+    and a further .028 would seem to. V = w - e, where w is the rounded point (its known coordinates) and e is nearly
+    uniform in a cell of side h. |V|^2 = 1 - z^2, where the height z is the unknown last coordinate, fixes <w, e>. Given
+    it, <e, u> is taken as normal with its true mean and variance: h^2/12 times the squared length of the part of u that
+    is orthogonal to w. A million runs did not tell this from the sampler (16 dimensions and more, epsilon 5 to 20).
 
     `points` w and `centres` u are `(rows, dim)` on the scale of the sphere, without the coordinate that lifts u, which
-    is `lift` `(rows,)`. `grid` is h, `heights` are z `(rows, heights)`, and each stands for an interval of `width`
-    `(rows,)`.
+    is `lift` `(rows,)`. `grid` is h, `heights` are z `(rows, heights)`, each for an interval of `width` `(rows,)`.
     """
     square = np.maximum(np.square(points).sum(axis=1, keepdims=True), 1e-300)
     along = (points * centres).sum(axis=1, keepdims=True)

@@ -135,11 +135,9 @@ class LabelResponse:
 
     Guarantee:
         `event`, for any two labels at all. A label that is missing or not among `labels` is replaced by a uniformly
-        drawn one before all else, so that what leaves is uniform. That keeps epsilon: 1/L lies between the two
-        probabilities p and q, and p / (1/L) <= e^epsilon because L <= e^epsilon + L - 1, while (1/L) / q <= e^epsilon
-        because e^epsilon + L - 1 <= L e^epsilon. And with a delta, in any composition: such a record's output is a
-        mixture, with public weights, of those of records with a label, and by joint convexity no divergence from a
-        mixture is larger than the largest from its parts.
+        drawn one, so that what leaves is uniform. That keeps epsilon: 1/L lies between the two probabilities p and q,
+        and p L and 1 / (q L) are at most e^epsilon. And with a delta, in any composition: such an output is a mixture,
+        with public weights, of those of records with a label, and divergences are jointly convex.
     """
 
     epsilon: float

@@ -196,12 +196,10 @@ def open_writer(
     """A writer of releases on an open binary file, which the caller flushes to the disk and closes.
 
     Its `write` takes one batch and hands it to the operating system. Its `close` completes the format: a file without a
-    single release becomes a valid empty one.
-
-    A file of a format in ``APPENDABLE`` may be cut later at the size that it has after any ``write``. To go on there,
-    open the file for appending and give ``header=False`` unless the size is 0. A new CSV file gets its header with the
-    first batch. ConfigError: the columns are impossible, Parquet is to be gzipped or continued, or `safe_csv` is set
-    for another format than CSV.
+    single release becomes a valid empty one. A file of a format in ``APPENDABLE`` may be cut later at the size that it
+    has after any ``write``. To go on there, open the file for appending and give ``header=False`` unless the size is 0.
+    ConfigError: the columns are impossible, Parquet is to be gzipped or continued, or `safe_csv` is set for another
+    format than CSV.
     """
     require_csv(format, safe_csv=columns.safe_csv)
     if format is not Format.PARQUET:

@@ -45,11 +45,10 @@ def measure(
 ) -> DivergenceReport:
     """Compare two sets of texts, each drawn independently.
 
-    The projection is fitted on other, public text; texts of it that are in one of the sets are left out. The vectors of
-    the public embedder are scaled to norm 1. The epsilons are held against the accuracy of an `attack` on the same
-    sets, both equally likely. `on_step` is called with steps done and steps in all. ConfigError: too few records,
-    public text that is that of the sets, or an embedder without finite vectors. MissingExtraError: scikit-learn is
-    absent.
+    The projection is fitted on other, public text, without texts that are in one of the sets. The vectors of the public
+    embedder are scaled to norm 1. The epsilons are held against the accuracy of an `attack` on the same sets. `on_step`
+    is called with steps done and in all. ConfigError: too few records, public text that is that of the sets, or an
+    embedder without finite vectors. MissingExtraError: scikit-learn is absent.
     """
     settings = settings or DivergenceSettings()
     known, shared = estimators.apart(public, first, second)

@@ -90,11 +90,11 @@ class DivergenceSettings:
     """How two sets are compared; ConfigError for a setting out of its range.
 
     The orders `alphas` rise, above 1. The default curve leaves out a share `trim` of the records, those of the largest
-    ratios, rounded up to whole records. It adds to the delta of every epsilon. With 0 a single record can be the curve.
-    So many main directions (`components`) of public text are kept. The `neighbours` are the k of both nearest-neighbour
-    estimators. The null has at least 1/(1 - confidence) - 1 relabellings (`permutations`); behind each interval are at
-    least 2/(1 - confidence) - 1 random halves (`resamples`). The confidence is of the intervals and of the certified
-    bound.
+    ratios, rounded up to whole records, which adds to the delta of every epsilon; with 0 a single record can be the
+    curve. So many main directions (`components`) of public text are kept. `neighbours` is the k of both
+    nearest-neighbour estimators. `permutations`, at least 1/(1 - confidence) - 1, relabel for the null; `resamples`, at
+    least 2/(1 - confidence) - 1, are the random halves of an interval. The confidence is of the intervals and of the
+    certified bound.
     """
 
     alphas: tuple[float, ...] = renyi.ALPHAS

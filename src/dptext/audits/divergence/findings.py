@@ -97,13 +97,13 @@ class Consistency(Result):
 class DivergenceReport(Result):
     """How far two sets are apart in one embedding. It shows no text.
 
-    There is a curve for each estimator, the default last, and an epsilon for each way from it; "direct" is the
-    headline. The conversions are those of the default curve: direct, by the cheapest line above it, and by the
-    published line. The certified bounds hold with confidence. The checks are attacks beside the epsilons. The delta is
-    of all epsilons, with what was trimmed. Where a model told all unseen records apart every number is a lower value.
+    There is a curve for each estimator, the default last, and an epsilon for each way from the default one: "direct",
+    the headline, by the cheapest line above it, and by the published line. The certified bounds hold with confidence.
+    The checks are attacks beside the epsilons. The delta is of all epsilons, with what was trimmed. Where a model told
+    all unseen records apart every number is a lower value.
 
-    The plane is the first two components of either set, `(n, 2)`, for a figure. They are not in the JSON, as they are
-    as private as the sets: whoever has a candidate text can look for its point.
+    The plane is the first two components of either set, `(n, 2)`, for a figure. They are as private as the sets and not
+    in the JSON: whoever has a candidate text can look for its point.
     """
 
     alphas: tuple[float, ...]

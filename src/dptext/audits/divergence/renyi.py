@@ -62,14 +62,13 @@ def falls(divergences: Sequence[float]) -> bool:
 def gaussian(first: Floats, second: Floats, alphas: Sequence[float]) -> Floats:
     """As if both were normal with the same covariance: alpha / 2 times the squared Mahalanobis distance of the means.
 
-    The plain distance is too large by d (1/n + 1/m), because means scatter. It is also too large by the factor nu / (nu
-    - d - 1), nu = n + m - 2, because the inverse of an estimated covariance scatters. Both are undone, so that for
-    normal samples the estimate is right on average, and may be below 0 (Hotelling's T^2; MATHS 3.4 names the first
-    correction only, which suffices where nu is large).
+    The plain distance is too large by d (1/n + 1/m), because means scatter, and by the factor nu / (nu - d - 1), nu = n
+    + m - 2, because the inverse of an estimated covariance does. Both are undone, so that for normal samples the
+    estimate is right on average, and may be below 0 (Hotelling's T^2; MATHS 3.4 names the first correction only).
 
-    The estimate is blind to everything but means: two mixtures with equal means give 0. It is infinite where the means
-    differ in a direction in which neither set varies. Rows are `(n, d)` of P and `(m, d)` of Q, orders rise from above
-    1. The result is `(n_alphas,)`. ConfigError where n + m - 2 <= d + 1.
+    It is blind to everything but means, and infinite where they differ in a direction in which neither set varies. Rows
+    are `(n, d)` of P and `(m, d)` of Q, orders rise from above 1. The result is `(n_alphas,)`. ConfigError where n + m
+    - 2 <= d + 1.
     """
     orders = check_alphas(alphas)
     check_samples(first, second, least=2)
@@ -105,12 +104,11 @@ def knn_count_ratio(first: Floats, second: Floats, alphas: Sequence[float], *, n
     """The published estimate, as its code computes it. It is kept to be compared with, never to be relied on.
 
     For each row y of the second set, r is the distance to its k-th neighbour there, where y is the first. k_q counts
-    the rows of the second set within r, k_p those of the first. Both counts are normalised to sum to 1 and compared as
-    if they were two distributions: D = ln(sum q (p/q)^alpha) / (alpha - 1) (MATHS 3.2; Gusain and Leith 2024, code of
-    density_estimation_code).
-
-    With the same distribution twice the estimate is far above 0, because the counts scatter. It never exceeds ln m.
-    Where no row of the first set is within any r it divides 0 by 0, which the code turns into 0, "perfect privacy".
+    the rows of the second set within r, k_p those of the first. Both are normalised to sum to 1 and compared as
+    distributions: D = ln(sum q (p/q)^alpha) / (alpha - 1) (MATHS 3.2; Gusain and Leith 2024, code of
+    density_estimation_code). With the same distribution twice it is far above 0, because the counts scatter; it never
+    exceeds ln m. Where no row of the first set is within any r it divides 0 by 0, which the code turns into 0, "perfect
+    privacy".
     """
     orders = check_alphas(alphas)
     _validate.count(neighbours=neighbours)
@@ -139,12 +137,10 @@ def knn_poczos_schneider(
 
     Let rho be the distance of a row of P to its k-th neighbour among the other rows of P, and nu that to its k-th
     neighbour in Q. Then D = ln mean[((n-1) rho^d / (m nu^d))^(1-alpha) B] / (alpha - 1), with B = G(k)^2 /
-    (G(k-alpha+1) G(k+alpha-1)). It is consistent, but in many dimensions far too large even where there is nothing (3.4
-    in 384 dimensions, MATHS 3.4).
-
-    It needs k > alpha - 1. Where `neighbours` is too small for an order, k = floor(alpha). Where k copies of a row lie
-    at distance 0 the densities are infinite, and their ratio is that of the numbers of copies. At least 1 is counted on
-    either side, which gives a lower value where the other set has no copy.
+    (G(k-alpha+1) G(k+alpha-1)). It is consistent, but far too large in many dimensions (3.4 where there is nothing in
+    384, MATHS 3.4). It needs k > alpha - 1; where `neighbours` is too small for an order, k = floor(alpha). Where k
+    copies of a row lie at distance 0 the ratio is that of the numbers of copies, at least 1 on either side, which gives
+    a lower value where the other set has no copy.
     """
     orders = check_alphas(alphas)
     _validate.count(neighbours=neighbours)

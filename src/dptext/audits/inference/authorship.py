@@ -173,17 +173,17 @@ def attribute_releases(
 ) -> AuthorshipReport:
     """Attribute releases to their authors, with controls, baselines and similarity.
 
-    The scores of the texts of a bundle are added up: log probabilities of the logistic regression, margins of the
-    linear support vector machine. Bundles take `bundle` texts of an author in their order; what is left over is not
-    attributed. Among equal scores one random order of the authors decides.
+    Bundles take `bundle` texts of an author in their order; what is left over is not attributed. The scores of a
+    bundle's texts are added up: log probabilities of the logistic regression, margins of the linear support vector
+    machine. Among equal scores one random order of the authors decides.
 
-    The originals to train on are of all authors. Equally many of each author are attacked, so that a guess at random is
-    right for 1 in A. There is one release of each original by the same mechanism, all drawn independently, in their
-    order. The adaptive attackers learn from `training_released`; without them there are no such attackers. The embedder
-    is public. The seed is of classifiers, controls and bootstrap, the confidence of all intervals and of the bound on
-    epsilon at `delta`. `on_attacker` is called with attackers trained and attackers in all. ConfigError for records
-    without authors, authors who differ or have unequal numbers of attacked texts, releases of other records, an
-    embedder without finite vectors, or a setting out of its range. MissingExtraError where scikit-learn is absent.
+    The originals to train on are of all authors; equally many of each author are attacked, so that a guess at random is
+    right for 1 in A. Releases are one of each original by the same mechanism, all drawn independently, in their order.
+    The adaptive attackers learn from `training_released`, and are left out without them. The embedder is public. The
+    confidence is of all intervals and of the bound on epsilon at `delta`. `on_attacker` is called with attackers
+    trained and in all. ConfigError for records without authors, authors who differ or have unequal numbers of attacked
+    texts, releases of other records, an embedder without finite vectors, or a setting out of its range.
+    MissingExtraError where scikit-learn is absent.
     """
     names = _check_authors(training, attacked, bundle)
     check_releases("released", attacked, released)

@@ -24,19 +24,18 @@ TOP_GUESSES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class AttributionRow(InferenceRow):
-    """How well one attacker named the authors of some texts, and how much the texts still say.
+    """How well one attacker named the authors of so many texts, or bundles, and how much the texts still say.
 
-    The name is that of the attacker, and of what it attacked where that is not the releases. So many texts, or bundles,
-    were attributed.
+    The name is that of the attacker, and of what it attacked where that is not the releases.
 
-    The `accuracy` is the share of them whose author has the highest score, Clopper-Pearson. For fixed texts releases
-    are independent, and so are hits, with chances of their own. The interval is of the mean chance. It errs on the safe
-    side where chances differ (Hoeffding 1956), unless less than one hit or miss is expected. It speaks of further texts
-    of these authors as far as the attacked ones are an independent sample of them, and not of other authors; that for
-    originals, where nothing is random, of further texts alone. The `top5` is the share whose author is among the five
-    highest scores, Clopper-Pearson; 1 where there are no more authors. The `macro_f1` is the mean F1 over the authors
-    who wrote some text or were taken for its author; bootstrap over texts (bundles), right in the limit of many. The
-    `similarity` is the mean cosine of the attacked texts to their own originals; bootstrap over texts.
+    The `accuracy` is the share whose author has the highest score, Clopper-Pearson. For fixed texts hits are
+    independent, with chances of their own; the interval, of the mean chance, errs on the safe side where these differ
+    (Hoeffding 1956), unless less than one hit or miss is expected. It speaks of further texts of these authors as far
+    as the attacked ones are an independent sample of them; that for originals, where nothing is random, of further
+    texts alone. The `top5` is the share whose author is among the five highest scores, Clopper-Pearson; 1 where there
+    are no more authors. The `macro_f1` is the mean F1 over the authors who wrote some text or were taken for its
+    author; bootstrap over texts (bundles), right in the limit of many. The `similarity` is the mean cosine of the
+    attacked texts to their own originals; bootstrap over texts.
     """
 
     name: str
@@ -191,16 +190,14 @@ EMPTY_TEXTS: Final = "Empty texts hide every trait: read each accuracy with the 
 class TraitRow(InferenceRow):
     """How well one attacker told the sets apart, and how much the texts still say.
 
-    The name is that of the attacker, and of what it attacked where that is not the releases. So many texts were
-    attacked, half of each set.
-
-    The `auc` is the chance that a text of the first set has a higher score than one of the second, ties as one half;
-    bootstrap over texts. The interval is right in the limit of many texts, and has no width where scores separate all.
-    The `accuracy` is the share of the texts on their side of the threshold 0, which was fixed beforehand;
-    Clopper-Pearson. For fixed texts releases are independent, and so are hits. The interval speaks of further texts as
-    far as the attacked ones are an independent sample of them, which sentences of few documents are not. The `epsilon`
-    is what that accuracy needs, ln((accuracy - delta) / (1 - accuracy)), also at the ends of its interval. The
-    `similarity` is the mean cosine of the attacked texts to their own originals; bootstrap over texts.
+    The name is that of the attacker, and of what it attacked where that is not the releases. Half of the texts are of
+    each set. The `auc` is the chance that a text of the first set has a higher score than one of the second, ties as
+    one half; bootstrap over texts, right in the limit of many, without width where scores separate all. The `accuracy`
+    is the share on their side of the threshold 0, which was fixed beforehand; Clopper-Pearson, as hits are independent
+    for fixed texts. It speaks of further texts as far as the attacked ones are an independent sample of them, which
+    sentences of few documents are not. The `epsilon` is what that accuracy needs, ln((accuracy - delta) / (1 -
+    accuracy)), also at the ends of its interval. The `similarity` is the mean cosine of the attacked texts to their own
+    originals; bootstrap over texts.
     """
 
     name: str

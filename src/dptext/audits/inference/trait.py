@@ -1,20 +1,18 @@
 """The trait attack: from which of two sets, a sensitive and a safe one, does a redacted text come?
 
 Attackers give scores to as many texts of either set. They are judged by the area under their ROC curve, and by their
-accuracy at the threshold 0, which is fixed beforehand. *Static* attackers learn from originals of both sets, but not
-from those that are attacked, *adaptive* ones from what the mechanism made of these originals. The third kind learns
-from *both*, which whoever can run the mechanism has.
+accuracy at the threshold 0, which is fixed beforehand. *Static* attackers learn from originals that are not attacked,
+*adaptive* ones from what the mechanism made of these, a third kind from *both*, which whoever can run the mechanism
+has. A static attacker meets text that it never learned to read: its threshold is off, so its accuracy flatters the
+mechanism even where its AUC does not (TF-IDF on cancer sentences with 70% of the words masked: .58, .69 and .72, AUC
+.77, .76 and .79). Empty texts have no trait left, so every row shows how similar the attacked texts are to their own
+originals.
 
-A static attacker meets text that it never learned to read. Its threshold is off, so its accuracy flatters the mechanism
-even where its AUC does not. On cancer sentences with 70% of the words masked, 3,000 texts a set, TF-IDF had accuracies
-of .58, .69 and .72 (AUC .77, .76 and .79). Empty texts have no trait left, so every row shows how similar the attacked
-texts are to their own originals.
-
-The accuracy bounds an epsilon. Let P and Q be the distributions of the redacted text of a random text of either set. If
-P(S) <= e^eps Q(S) + delta and the reverse for all S, then any guess has an accuracy s with 2 s = P(S) + Q(not S) <=
-e^eps (Q(S) + P(not S)) + 2 delta = 2 e^eps (1 - s) + 2 delta, so eps >= ln((s - delta) / (1 - s)). This is a lower
-bound on the epsilon at which the *two sets* are indistinguishable, for one draw. It is no differential privacy of a
-record, and there is no upper bound in it. Of n texts that are known to be of one set, an attacker sees n draws.
+The accuracy s bounds an epsilon. Let P and Q be the distributions of the redacted text of a random text of either set.
+If P(S) <= e^eps Q(S) + delta and the reverse for all S, then 2 s = P(S) + Q(not S) <= 2 e^eps (1 - s) + 2 delta, so eps
+>= ln((s - delta) / (1 - s)). This is a lower bound on the epsilon at which the *two sets* are indistinguishable, for
+one draw. It is no differential privacy of a record, and no upper bound. Of n texts known to be of one set, an attacker
+sees n draws.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -62,12 +60,10 @@ def split_sets(
 ) -> SetSplit:
     """Remove duplicates, then draw `training` texts of each set to train on, and `attacked` others to attack.
 
-    Two records are duplicates if their tokens are equal without regard to case. A text that both sets have says nothing
-    of where it comes from. A coin decides in which it stays, so that two equal sets remain at chance.
-
-    Records of one `author`, in either set, are all trained on or all attacked: an attacker that knows the neighbours of
-    a sentence knows more of it than its set. An author may be a document, or whatever else texts share; names are
-    compared in normal form. ConfigError where a set has too few texts.
+    Two records are duplicates if their tokens are equal without regard to case. A coin decides in which set a text of
+    both stays, so that two equal sets remain at chance. Records of one `author` (a document, or whatever else texts
+    share; compared in normal form), in either set, are all trained on or all attacked. ConfigError where a set has too
+    few texts.
     """
     _validate.count(training=training, attacked=attacked)
     rng = np.random.default_rng(seed)
@@ -214,13 +210,12 @@ def infer_trait_from_releases(
     """Tell from which set releases come, with controls, baselines and similarity.
 
     The split, by `split_sets` or by hand, has as many texts of either set, and no attacked one among the training
-    texts. There is one release of each original by the same mechanism, all drawn independently, in their order. Some
-    attackers learn from `training_released`; without them there are no such attackers. Attackers go by name; the
-    default is `standard_attackers()`. The embedder is public. The seed is of attackers, controls and bootstrap, the
-    confidence of all intervals and of the bound on epsilon at `delta`. `on_attacker` is called with attackers trained
-    and attackers in all. ConfigError for sets of unequal numbers, an attacked text among the training texts, releases
-    of other records, attackers without scores, an embedder without finite vectors, or a setting out of its range.
-    MissingExtraError where scikit-learn is absent.
+    texts. Releases are one of each original by the same mechanism, all drawn independently, in their order. Some
+    attackers learn from `training_released`, and are left out without them. Attackers go by name; the default is
+    `standard_attackers()`. The embedder is public. The confidence is of all intervals and of the bound on epsilon at
+    `delta`. `on_attacker` is called with attackers trained and in all. ConfigError for sets of unequal numbers, an
+    attacked text among the training texts, releases of other records, attackers without scores, an embedder without
+    finite vectors, or a setting out of its range. MissingExtraError where scikit-learn is absent.
     """
     _check_split(split)
     for records, own in zip(split.attacked, released, strict=True):

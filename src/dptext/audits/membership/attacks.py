@@ -194,17 +194,16 @@ def shokri(
     """The attack of the ADePT paper: a shadow classifier teaches what confidence in members looks like.
 
     Krishna et al. 2021, section 4.5, after Shokri et al. 2017. The shadow is trained like the target, on the attacker's
-    own records. A logistic regression on its top five scores, sorted and standardised, learns to tell the shadow's
-    members from its non-members. It is then applied to the scores of the target. The control attacks a classifier
-    trained on half of the members and half of the non-members. The baselines are the loss threshold (Yeom et al. 2018)
-    and the attacker that sees no model (`blind_scores`).
+    own records. A logistic regression on its top five scores, sorted and standardised, learns to tell its members from
+    its non-members, and is applied to the scores of the target. The control attacks a classifier trained on half of
+    either side. The baselines are the loss threshold (Yeom et al. 2018) and the attacker that sees no model
+    (`blind_scores`).
 
     The target was trained on the members, or on what their `transform` made of them, which those of shadow and control
-    go through, too; the attack asks about original texts. The members, the non-members, and the attacker's two sides,
-    which should not be the target's (a note says how many are), are records with labels, of either side as many. The
-    seed is of shadow, control and bootstrap, in the place of that of `measure`. `on_progress` is called with models
-    trained and models in all. ConfigError: uneven or overlapping sides, missing labels, or a setting out of its range.
-    MissingExtraError: scikit-learn is absent.
+    go through, too. The members, the non-members, and the attacker's two sides, which should not be the target's (a
+    note says how many are), are records with labels, of either side as many. The seed is of shadow, control and
+    bootstrap. `on_progress` is called with models trained and in all. ConfigError: uneven or overlapping sides, missing
+    labels, or a setting out of its range. MissingExtraError: scikit-learn is absent.
     """
     check_members(members, non_members)
     check_members(shadow_train, shadow_out, ("shadow_train", "shadow_out"))

@@ -65,15 +65,12 @@ def lira(
 ) -> LiraResult:
     """Attack a classifier by likelihood ratios of log p - log(1 - p) of the true label.
 
-    Each shadow is trained on a random half of members and non-members together, so that each record is in exactly half
-    of the shadows (rounded down). Normal distributions are fitted to what shadows with and without the record say of
-    it. The online score is the log likelihood ratio of the two at what the target says. The offline score is how many
-    standard deviations the target is above the shadows without the record. The control attacks a classifier trained on
-    half of the members and half of the non-members. The baselines are the loss threshold (Yeom et al. 2018), which uses
-    the same numbers without shadows, and the attacker that sees no model.
-
-    Of `shadows` 16 or more are recommended; from 64 on each record has its own variances; fewer than 4 raise
-    ConfigError. The other arguments and errors are those of `attacks.shokri`.
+    Each shadow is trained on a random half of members and non-members together; each record is in exactly half of the
+    shadows (rounded down). Normal distributions are fitted to what shadows with and without the record say of it. The
+    online score is the log likelihood ratio of the two at what the target says, the offline score how many standard
+    deviations the target is above the shadows without the record. The control and the baselines are those of
+    `attacks.shokri`. Of `shadows` 16 or more are recommended; from 64 on each record has its own variances; fewer than
+    4 raise ConfigError. The other arguments and errors are those of `attacks.shokri`.
     """
     check_members(members, non_members)
     _validate.count(shadows=shadows)

@@ -66,13 +66,6 @@ def match_members(members: Iterable[Record], others: Iterable[Record], *, seed: 
     return MemberSplit(drawn[0], drawn[1], duplicates=first + second - distinct, left_over=distinct - 2 * size)
 
 
-def verbatim_share(members: Sequence[Record], non_members: Sequence[Record]) -> float:
-    """Share of the non-members whose text is a member's, too: .073 after a plain random split of ATIS in halves."""
-    if not non_members:
-        raise ConfigError("Expected at least one non-member.")
-    return shared_texts(members, non_members) / len(non_members)
-
-
 def check_members(
     members: Sequence[Record], non_members: Sequence[Record], names: tuple[str, str] = ("members", "non_members")
 ) -> None:

@@ -124,22 +124,20 @@ def reconstruct(
 ) -> Reconstruction:
     """Draw a candidate, release it once, rank the pool; how often is the truth at the top?
 
-    Every trial, a release to attack, draws its candidate anew, uniformly, so that trials are independent and the
-    intervals exact. Equal scores are ordered at random. The bound on epsilon inverts `reconstruction_bound` at the
-    lower confidence limit s of the success: e^eps >= (s (N - j) - (N - 1) delta) / (j (1 - s)). The largest over the
-    tops, numbers of guesses j, counts; they share the error. Those of N and more always succeed and are left out. The
-    control of the report is the success against a candidate that has nothing to do with the release.
+    Every trial draws its candidate anew, uniformly, so that trials are independent and the intervals exact. Equal
+    scores are ordered at random. The bound on epsilon inverts `reconstruction_bound` at the lower confidence limit s of
+    the success: e^eps >= (s (N - j) - (N - 1) delta) / (j (1 - s)). The largest over the tops, numbers of guesses j <
+    N, counts; they share the error. The control is the success against a candidate that has nothing to do with the
+    release.
 
     The candidates are vectors `(N, dim)`, or texts or records that are neighbours of each other; at least two, all
     different. The attack is "likelihood" (white box: of vector noise, or of a mechanism with latents, by which texts
-    are replaced) or "surrogate" (black box: of any subject). The surrogate learns from so many simulations of each
-    candidate, none of which is attacked. That of vectors is the nearest mean in units of the pooled variance, that of
-    texts is naive Bayes on hashed words. The claim is what the subject states itself by default. The randomness,
-    `randomness.secure()` by default, draws candidates and ties, and is handed to the subject. `on_progress` is called
-    with releases done and releases in all. ConfigError: candidates or a setting that cannot be used, or a subject
-    without a density for the likelihood. IncomparableError: candidates that are no neighbours, or a claim that is a
-    multiple of a distance, of which a pool has many. MissingExtraError: the surrogate met texts and scikit-learn is
-    absent.
+    are replaced) or "surrogate" (black box, learned from so many simulations of each candidate, none of which is
+    attacked: the nearest mean in units of the pooled variance, for texts naive Bayes on hashed words). The claim is by
+    default what the subject states. The randomness, `randomness.secure()` by default, is handed to the subject, too.
+    `on_progress` is called with releases done and in all. ConfigError: candidates or a setting that cannot be used, or
+    a subject without a density for the likelihood. IncomparableError: candidates that are no neighbours, or a claim
+    that is a multiple of a distance. MissingExtraError: the surrogate met texts and scikit-learn is absent.
     """
     _validate.count(trials=trials, simulations=simulations)
     _validate.one_of(Adversary, attack=attack)

@@ -78,17 +78,12 @@ def feasible(
     """The fewest random candidates with which noise as published for ADePT shows to be wrong, to within 5%.
 
     That noise is Laplace of scale b = 2C / epsilon on each coordinate. The adversary ranks uniform directions of length
-    C by likelihood. In units of b two of them differ by about a normal t of variance epsilon^2 / (2 dim) a coordinate.
-    Their Bhattacharyya coefficient B is the mean of (1 + |t| / 2) e^(-|t| / 2), to the power dim. Standard normal
-    scores, of which the true one is raised by d, have B = e^(-d^2 / 4). So d = 2 sqrt(-ln B), which grows to epsilon /
-    2 with dim. Success is the chance that fewer than j of N - 1 scores exceed d + g, with g the noise of the true
-    score. Simulated success at epsilon 10 to 20, 64 to 1024 dimensions and 5,000 to 30,000 candidates is within .04 of
-    that.
-
-    For one guess, many dimensions and many trials the answer is 34, 228, 878, 1,391 at epsilon 1, 5, 8, 10. MATHS 7
-    asks for N > exp((2 + epsilon / 4)^2 / 2), which is 13, 197, 2,981, 24,959. There N * success = e^(d u - d^2 / 2)
-    meets e^epsilon, with u^2 = 2 ln N and d = epsilon / 2. That describes a bound far below 1. Above epsilon 8 success
-    meets the bound where the bound is near 1.
+    C by likelihood. In units of b two of them differ by about a normal t of variance epsilon^2 / (2 dim) a coordinate,
+    so their Bhattacharyya coefficient B is the mean of (1 + |t| / 2) e^(-|t| / 2), to the power dim. Standard normal
+    scores, of which the true one is raised by d, have B = e^(-d^2 / 4); so d = 2 sqrt(-ln B). Success is the chance
+    that fewer than j of N - 1 scores exceed d + g, with g the noise of the true score; simulations agree to within .04.
+    At one guess it takes 34, 228, 878, 1,391 candidates at epsilon 1, 5, 8, 10, and not N > exp((2 + epsilon / 4)^2 /
+    2) as in MATHS 7, which is for a bound far below 1.
 
     The epsilon is the claimed one. Of the `tops`, numbers of guesses, one has to succeed too often in so many trials,
     with this confidence of all together. None where `LARGEST_POOL` candidates do not show it either: the density does,

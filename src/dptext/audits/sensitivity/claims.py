@@ -167,10 +167,9 @@ def _gaussian_epsilon(sigma: float, sensitivity: float, delta: float) -> float:
 class VarianceRow:
     """What noise of one variance on each coordinate means after clipping to C.
 
-    The `scale` b of the Laplace law with this variance is sqrt(variance / 2). ADePT claims 2C / b; the true epsilon is
-    L1 sensitivity / b for each number of coordinates, rounded up. The classical epsilon is what the classical formula
-    says of Gaussian noise of this variance, the Gaussian one what that has (analytic curve), both at the table's delta.
-    The rho is its zero-concentrated DP, sensitivity^2 / (2 variance).
+    The Laplace `scale` b is sqrt(variance / 2). ADePT claims 2C / b; the true epsilon is L1 sensitivity / b for each
+    number of coordinates, rounded up. The classical epsilon is by the classical Gaussian formula, the Gaussian one by
+    the analytic curve, both at the table's delta; rho is sensitivity^2 / (2 variance).
     """
 
     clip_norm: float

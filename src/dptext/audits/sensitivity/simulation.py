@@ -120,10 +120,10 @@ def replay(
 ) -> tuple[Violations, ...]:
     """The published simulation with the very numbers that its authors drew (Habernal 2021, figure 1).
 
-    C is 10. For n = 1, 2, ... one generator gives 10,000 independent pairs by each of `PUBLISHED_LAWS`. All n share it,
+    C is 10. For n = 1, 2, ... one generator gives 10,000 independent pairs by each of `PUBLISHED_LAWS`; all n share it,
     so everything up to the largest of `dims`, in [1, 255], is drawn. Another clip, norm or claim may be held against
-    the same vectors. `on_progress` is called with the coordinates of a vector drawn so far and in all, over all n. The
-    results stand by n, then in the order of `PUBLISHED_LAWS`.
+    the same vectors. `on_progress` is called with the coordinates drawn so far and in all. Results stand by n, then by
+    law.
     """
     wanted = frozenset(dims)
     if not wanted:
@@ -151,11 +151,11 @@ def violating_pairs(
 ) -> Estimate:
     """The share of pairs of these vectors that are further apart, after clipping, than claimed.
 
-    It describes these vectors only, and nothing bounds what it tells about them. For the latents of private text it is
-    as private as they are. The latents are `(n, dim)`, at least two rows, before clipping. Rows that are not finite
-    become zero, as in `dptext.sampling.noise.clip`. Where all n (n - 1) / 2 pairs are no more than `max_pairs`, at most
-    1e9, all are compared and the interval is the value itself. Else this many pairs are drawn independently by the
-    seed. ConfigError for latents of another shape or type, or a setting out of its range.
+    It describes these vectors only; for the latents of private text it is as private as they are. The latents are `(n,
+    dim)`, at least two rows, before clipping; rows that are not finite become zero. Where all n (n - 1) / 2 pairs are
+    no more than `max_pairs`, at most 1e9, all are compared and the interval is the value itself. Else this many pairs
+    are drawn independently by the seed. ConfigError for latents of another shape or type, or a setting out of its
+    range.
     """
     _validate.count(max_pairs=max_pairs)
     _validate.within(1, MAX_TRIALS, max_pairs=max_pairs)

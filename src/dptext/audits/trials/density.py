@@ -53,10 +53,9 @@ def whitebox(
     """Lower bound on epsilon by Monte Carlo of delta(epsilon) = E[(1 - e^(epsilon - L))_+] under the declared density.
 
     L is the loss of a release drawn on one input of a pair. The mean of numbers in [0, 1] is bounded by Hoeffding's
-    inequality in its sharp form (Hoeffding 1963, theorem 1; through the Kullback-Leibler divergence). That bound is
-    monotone in epsilon, so the search for epsilon needs no correction. At delta = 0 a single release with a loss above
-    epsilon is enough: the largest loss seen is the bound. A sampler that does not draw from the declared density is a
-    defect. A defect refutes any claim.
+    inequality in its sharp form (Hoeffding 1963, theorem 1), which is monotone in epsilon, so the search for epsilon
+    needs no correction. At delta = 0 the largest loss seen is the bound. A sampler that does not draw from the declared
+    density is a defect, which refutes any claim.
 
     The arguments and errors are those of `distinguish`. The subject is vector noise with `log_density`, or a mechanism
     with latents (`HasLatent`); ConfigError where it declares no density. All of the `trials` count.

@@ -148,15 +148,15 @@ def distinguish(
     """Lower bound on epsilon from runs on two neighbouring inputs, or on the worst of several pairs.
 
     The subject is a mechanism, vector noise, a choice, or an adapter (see `dptext.audits.subjects`). The two inputs are
-    texts, records or vectors; the pairs are neighbours to try. Without any the worst ones that are known are taken. The
-    claim says which inputs are neighbours. By default it is what the subject states itself, or else an infinite epsilon
-    for documents. The distance is that of the two inputs where the claim is a multiple of a metric and the subject does
-    not know it. The bound is for `delta`, by default that of the claim. There are so many trials, runs on each input of
-    each pair; half of them choose the event, the other half are counted. The confidence is of the bound, over all pairs
-    and directions together. The randomness, `randomness.secure()` by default, is handed to the subject. `on_progress`
-    is called with runs done and runs in all. The report is on the pair with the largest bound. ConfigError: a setting
-    out of its range, or inputs that the subject does not take. IncomparableError: inputs that are no neighbours under
-    the claim. MissingExtraError: scikit-learn is absent.
+    texts, records or vectors; the pairs are neighbours to try, by default the worst that are known. The claim, by
+    default what the subject states or else an infinite epsilon for documents, says which inputs are neighbours. The
+    distance is that of the two inputs where the claim is a multiple of a metric and the subject does not know it. The
+    bound is for `delta`, by default that of the claim. Half of the trials, runs on each input of each pair, choose the
+    event, the others are counted. The confidence holds over all pairs and directions together. The randomness,
+    `randomness.secure()` by default, is handed to the subject. `on_progress` is called with runs done and in all. The
+    report is on the pair with the largest bound. ConfigError: a setting out of its range, or inputs that the subject
+    does not take. IncomparableError: inputs that are no neighbours under the claim. MissingExtraError: scikit-learn is
+    absent.
     """
     _validate.count(trials=trials)
     if trials < FEWEST_TRIALS:

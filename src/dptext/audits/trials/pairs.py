@@ -86,13 +86,12 @@ def worst_pairs(
 ) -> list[Pair]:
     """Pairs of texts on which mechanisms tend to fail, all of them neighbours under a guarantee.
 
-    Some have known words, some an unknown word or two. Others differ in capitals or in punctuation, or in one of
-    several equal words, which shows noise that tokens share. Where lengths are protected the empty text stands against
-    the longest, of `max_tokens`. At least two `words`, else ConfigError, are of the mechanism's vocabulary. With the
-    public labels of a mechanism that reads those of private records there are records of one text and two labels, or a
-    label and none, where the unit is the document and no label is revealed. IncomparableError for a unit or relation
-    that one record cannot show, or something revealed that is not a known function of the text. No pair is known to
-    agree on the latter: give the two inputs yourself.
+    They differ in known or unknown words, capitals, punctuation, or one of several equal words, which shows noise that
+    tokens share; where lengths are protected the empty text stands against the longest, of `max_tokens`. At least two
+    `words`, else ConfigError, are of the mechanism's vocabulary. With the public labels of a mechanism that reads those
+    of private records there are records of one text and two labels, or a label and none, where the unit is the document
+    and no label is revealed. IncomparableError for a unit or relation that one record cannot show, or something
+    revealed that is not a known function of the text: give two inputs yourself.
     """
     if len(words) < 2:
         raise ConfigError(f"Expected words={tuple(words)!r} to be at least two.")

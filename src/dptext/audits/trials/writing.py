@@ -121,14 +121,14 @@ def audit_writing(
 ) -> dict[str, Report]:
     """Try a mechanism that writes text for each fault that language models bring; one report by the name of each.
 
-    The subject is a mechanism or an adapter, from text to text (see `dptext.audits.subjects`). It claims what it states
-    itself by default. `stated` is the epsilon that an output is said to have cost; without it "epsilon by actual
-    length" is not tried. The faults are of `WRITING_FAULTS`; those none of whose inputs are neighbours under the claim
-    have no report. The mechanism knows at least two words; the last is against the first, as stop-words are often
-    copied. The longest input has so many words, or characters. There are so many trials, runs on each input of each
-    pair; for "fixed seed" at most 400, each a call of its own with new bits. With the confidence all bounds of all
-    reports hold together. The randomness, `randomness.secure()` by default, is handed to the subject. ConfigError: a
-    setting out of its range, or a subject that does not give texts. MissingExtraError: scikit-learn is absent.
+    The subject is a mechanism or an adapter, from text to text (see `dptext.audits.subjects`), and claims by default
+    what it states itself. `stated` is the epsilon that an output is said to have cost; without it "epsilon by actual
+    length" is not tried. Faults of `WRITING_FAULTS` none of whose inputs are neighbours under the claim have no report.
+    The mechanism knows at least two words; the longest input has so many words, or characters. There are so many
+    trials, runs on each input of each pair; for "fixed seed" at most 400, each a call of its own with new bits. With
+    the confidence all bounds of all reports hold together. The randomness, `randomness.secure()` by default, is handed
+    to the subject. ConfigError: a setting out of its range, or a subject that does not give texts. MissingExtraError:
+    scikit-learn is absent.
     """
     _validate.count(trials=trials, longest=longest)
     if trials < FEWEST_TRIALS or len(words) < 2 or not set(faults) <= set(WRITING_FAULTS):

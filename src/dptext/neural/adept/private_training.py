@@ -168,15 +168,15 @@ def train_privately(
 ) -> None:
     """DP-SGD in place. The number of records is used as it is, since replacing a record does not change it.
 
-    A step also draws hidden words and noise on latents. It draws them for the taken records in the order of the input,
-    for the whole public length, and in amounts that no text decides. So replacing one record changes neither which
-    others are taken nor what is drawn for them. For equal draws, the sums of gradients of two neighbouring inputs then
-    differ by two clipped gradients at most.
+    A step also draws hidden words and noise on latents, for the taken records in the order of the input, for the whole
+    public length, and in amounts that no text decides. So replacing one record changes neither which others are taken
+    nor what is drawn for them: for equal draws, the sums of gradients of two neighbouring inputs differ by two clipped
+    gradients at most.
 
     The model has public weights. Its inputs are the private records as left-padded tokens or as features, `(n, ...)`,
     its targets sequences `(n, length)`. Sampling and gradient noise take their bits from `randomness`: secure() for
-    real texts. The mechanism's own noise on latents, as in `training.train`, costs and protects nothing here. `on_step`
-    is told the steps done and all steps, and not the loss, which would be private.
+    real texts. The mechanism's own noise on latents costs and protects nothing here. `on_step` is told the steps done
+    and all steps.
     """
     gradients, device = ClippedGradients(model, schedule.gradient_clip), model.start.weight.device
     optimizer = torch.optim.Adam(gradients.parameters, lr=schedule.learning_rate)

@@ -1,15 +1,15 @@
 """A sentence encoder fine-tuned as a classifier of texts, and as an embedder for their subject.
 
-It takes the mean-pooled vectors of the encoder through one linear layer; both are trained together, by cross-entropy
-and AdamW. Nothing is downloaded. As an attacker it learns from redacted texts of two kinds and scores others. As an
-embedder it learns the topics of public texts; its vectors differ more between these topics than the encoder's own::
+Its mean-pooled vectors go through one linear layer; both are trained together, by cross-entropy and AdamW. As an
+attacker it learns from redacted texts of two kinds and scores others; as an embedder it learns the topics of public
+texts::
 
     model = fine_tune(texts, labels, schedule=FineTuning(epochs=1), seed=0)
     model.log_probabilities(others)            # (n_texts, n_labels)
     medical = model.encoder("all-MiniLM-L6-v2 on medical topics")    # an Embedder
 
-What was trained on private text, redacted or not, is as private as the text. It is a measuring device and no mechanism,
-and nothing of it may be released. Only an encoder that learned from public text may be saved.
+What was trained on private text, redacted or not, is as private as the text: nothing of it may be released. Only an
+encoder that learned from public text may be saved.
 """
 
 import hashlib
@@ -151,14 +151,12 @@ def fine_tune(
 ) -> FineTuned:
     """Train a public sentence encoder to tell labelled texts apart, without a validation set.
 
-    The same arguments give the same model on the same machine with as many threads, whatever was drawn before; torch's
-    random state is left as it was found. Of each text the first `max_tokens` word pieces are read; each has one label,
-    of two different ones at least. The seed draws the layer on top, the order and the dropout. The `name` is of an
-    encoder, as `load_sentence_encoder` finds it; the network is never asked.
-
-    ConfigError: no texts, another number of labels, a single one, more top layers than there are, an encoder that is
-    not here, or a training that diverged. MissingExtraError: sentence-transformers, or the package with the weights, is
-    absent.
+    The same arguments give the same model on the same machine with as many threads; torch's random state is left as it
+    was found. Of each text the first `max_tokens` word pieces are read; each has one label, of two different ones at
+    least. The seed draws the layer on top, the order and the dropout. The `name` is of an encoder, as
+    `load_sentence_encoder` finds it. ConfigError: no texts, another number of labels, a single one, more top layers
+    than there are, an encoder that is not here, or a training that diverged. MissingExtraError: sentence-transformers,
+    or the package with the weights, is absent.
     """
     names = tuple(sorted(set(labels)))
     if not texts or len(texts) != len(labels) or len(names) < 2:

@@ -129,12 +129,10 @@ def train_intent_classifier(
 ) -> IntentClassifier:
     """Train on labelled texts by Adam for a fixed number of epochs, without a validation set.
 
-    The same arguments give the same model on the same machine, whatever was drawn before; torch's random state is left
-    as it was found. Of each text the first 64 tokens are read, without regard to case. The seed draws the weights, the
-    order and the dropout. The LSTM has `hidden` units in each direction. A batch holds texts of one length, so that
-    none is padded. With a single label the classifier is always sure.
-
-    ConfigError: no texts, another number of labels, or a setting out of its range.
+    The same arguments give the same model on the same machine; torch's random state is left as it was found. Of each
+    text the first 64 tokens are read, without regard to case. The LSTM has `hidden` units in each direction. A batch
+    holds texts of one length, so that none is padded. With a single label the classifier is always sure. ConfigError:
+    no texts, another number of labels, or a setting out of its range.
     """
     _validate.count(epochs=epochs, hidden=hidden, batch_size=batch_size)
     if not texts or len(texts) != len(labels):
