@@ -13,7 +13,7 @@ n and every probability. The bounds are rounded outwards, so that this also surv
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
 from dptext import _validate
@@ -62,23 +62,10 @@ class Estimate:
         numbers = {f.name: float(getattr(self, f.name)) for f in fields(self)}
         return {name: str(number) if math.isinf(number) else number for name, number in numbers.items()}
 
-    @classmethod
-    def from_dict(cls, data: Mapping[str, object]) -> "Estimate":
-        """The estimate that `to_dict` wrote, bit for bit; ConfigError for a field that is missing, unknown or wrong."""
-        names = [f.name for f in fields(cls)]
-        if set(data) != set(names):
-            raise ConfigError(f"Expected the fields {names} of an estimate, found {sorted(data)}.")
-        return cls(*(_number(name, data[name]) for name in names))
 
-
-def _number(name: str, value: object) -> float:
-    return _check_number(name, float(str(value)) if value in ("inf", "-inf") else value)
-
-
-def _check_number(name: str, value: object) -> float:
+def _check_number(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
         raise ConfigError(f"Expected {name}={value!r} to be a number.")
-    return float(value)
 
 
 def _check_confidence(confidence: float) -> None:

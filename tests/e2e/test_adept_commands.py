@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from dptext.cli import demo
+from dptext.cli import demo, utility
 from dptext.cli.app import app, exit_code
-from dptext.cli.utility import corpus
 from dptext.errors import DPTextError
 from dptext.mechanisms.adept.sound import Adept
 from dptext.runs.models import load_model, save_model
@@ -322,7 +321,7 @@ def test_the_balance_is_recovered_in_all_ways(files: Files, monkeypatch: pytest.
     assert data["l1_error"]["label randomized response, debiased"]["value"] < 0.1  # epsilon 6 loses 1 label in 140
     asked = []
     monkeypatch.setattr(
-        corpus, "confusion_matrix", lambda true, *rest: asked.append(true) or confusion_matrix(true, *rest)
+        utility, "confusion_matrix", lambda true, *rest: asked.append(true) or confusion_matrix(true, *rest)
     )
     for held_out, said in (([], True), (["--held-out", files.test], False)):
         corrected = dptext("utility", "balance", *common, "--model", files.model, *held_out)

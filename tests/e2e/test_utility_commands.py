@@ -149,10 +149,10 @@ def test_records_that_were_skipped_have_no_release() -> None:
 
 @pytest.mark.usefixtures("pages")
 def test_the_records_that_a_correction_is_tried_on_are_read_by_the_options(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dptext.cli.utility import corpus
-
     seen: list[Record] = []
-    monkeypatch.setattr(corpus, "_confusion", lambda _judged, _model, unseen: seen.extend(unseen) or np.eye(4))
+    monkeypatch.setattr(
+        "dptext.cli.utility._confusion", lambda _judged, _model, unseen: seen.extend(unseen) or np.eye(4)
+    )
     done = utility("balance", "private.dat", *options(LAYOUT), "--model", "model", "--held-out", "test.dat")
     assert done.exit_code == 0, (done.stderr, done.exception)
     assert [record.text for record in seen] == [without_tags(page(record)) for record in sample_records(90)[60:]]

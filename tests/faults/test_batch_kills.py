@@ -165,7 +165,7 @@ def _workers() -> set[int]:
     found = set()
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
-            if b"dptext.batch.worker" in path.read_bytes():
+            if b"dptext.runs.processes" in path.read_bytes():
                 found.add(int(path.parent.name))
     return found
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from dptext.cli.app import app
 from dptext.compare import measure
 from dptext.compare.report import frontier, page, read_results, summary, write_page
-from dptext.compare.report.figures import marker_svg, panel_svg
+from dptext.compare.report.frontier import marker_svg, panel_svg
 from dptext.compare.report.verdict import cautions
 from dptext.compare.stored import KeptRow
 from dptext.errors import ConfigError

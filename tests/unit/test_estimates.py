@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -64,8 +65,8 @@ class TestEstimate:
     def test_survives_json_exactly_and_always_prints(self, numbers: list[float], confidence: float) -> None:
         low, value, high = sorted(numbers)
         estimate = Estimate(value, low, high, confidence)
-        text = json.dumps(estimate.to_dict(), allow_nan=False)
-        assert Estimate.from_dict(json.loads(text)) == estimate
+        written = json.loads(json.dumps(estimate.to_dict(), allow_nan=False))
+        assert {name: float(number) for name, number in written.items()} == asdict(estimate)
         assert str(estimate)
 
     @pytest.mark.parametrize(
@@ -87,17 +88,6 @@ class TestEstimate:
     def test_refuses_impossible_intervals(self, value: float, low: float, high: float, confidence: float) -> None:
         with pytest.raises(ConfigError, match="Expected"):
             Estimate(value, low, high, confidence)
-
-    @pytest.mark.parametrize(
-        "change", [{"value": "0.5"}, {"value": None}, {"low": True}, {"more": 1.0}, {"low": "nan"}, {"high": [1]}]
-    )
-    def test_refuses_data_it_did_not_write(self, change: dict[str, object]) -> None:
-        with pytest.raises(ConfigError):
-            Estimate.from_dict({**Estimate(0.5, 0.4, 0.6, 0.95).to_dict(), **change})
-
-    def test_refuses_a_missing_field(self) -> None:
-        with pytest.raises(ConfigError, match="fields"):
-            Estimate.from_dict({"value": 0.5, "low": 0.4, "high": 0.6})
 
 
 class TestClopperPearson:

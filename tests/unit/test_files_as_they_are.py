@@ -18,7 +18,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import dptext as dp
-from dptext.cli.utility.table import read_back
+from dptext.cli.utility import read_back
 from dptext.errors import BrokenFileError, ConfigError, DataError, MissingExtraError
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.runs.certificate import Certificate, certificate_path

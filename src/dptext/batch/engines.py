@@ -6,37 +6,20 @@ task without end and without a word. And the public settings of a run over many 
 """
 
 import os
-import subprocess
-import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
-from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Final
 
 from dptext import _validate
-from dptext.errors import ConfigError, DataError, DPTextError, HeaderError, PrivacyError, needing
+from dptext.errors import ConfigError, DPTextError, needing
+from dptext.runs.processes import Process, Task, answered
 
 RETRIES: Final = 3  #: How often a task is given to another worker where one died at it
-_THREADS: Final = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
-Task = tuple[str, tuple[Any, ...]]  #: The name of a method of the job, and what it takes
 _DIED: Final = object()
-
-
-def answered(job: object, task: Task) -> Any:
-    """The answer of a task, or its error as a value: a trace could show private text."""
-    name, given = task
-    try:
-        return getattr(job, name)(*given)
-    except DPTextError as error:
-        kinds = (ConfigError, HeaderError, DataError, PrivacyError, DPTextError)
-        kind = next(each for each in kinds if isinstance(error, each))
-        return kind(str(error))  # of those with fields of their own not all can be sent
-    except Exception as error:  # noqa: BLE001  # of whatever reads a text: its message could hold it
-        return DPTextError(f"A worker failed with {type(error).__name__}. Nothing of this part is released.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +42,14 @@ class Processes:
         """See `Here`."""
         with ExitStack() as stack:
 
-            def start() -> _Process:
-                return stack.enter_context(closing(_Process(job)))
+            def start() -> Process:
+                return stack.enter_context(closing(Process(job)))
 
-            def ask(process: _Process, number: int) -> Connection:
+            def ask(process: Process, number: int) -> Connection:
                 process.send(tasks[number])
                 return process.pipe
 
-            def answer(process: _Process, pipe: Connection) -> Any:
+            def answer(process: Process, pipe: Connection) -> Any:
                 try:
                     return pipe.recv()
                 except (EOFError, OSError):
@@ -165,32 +148,6 @@ class _Actor:
 
     def do(self, task: Task) -> Any:
         return answered(self._job, task)
-
-
-class _Process:
-    def __init__(self, job: object) -> None:
-        self.pipe, theirs = Pipe()
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "dptext.batch.worker", str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,  # a trace might show private text
-                env={**os.environ, **dict.fromkeys(_THREADS, "1")},
-                start_new_session=True,  # Ctrl-C is for us; we end the workers
-            )
-        self.send(job)
-
-    def send(self, what: object) -> None:
-        with suppress(OSError):  # it died: that shows when its answer is read
-            self.pipe.send(what)
-
-    def close(self) -> None:
-        self.pipe.close()
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.wait()
 
 
 PART_SIZE: Final = 10_000  #: Records of a part

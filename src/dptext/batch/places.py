@@ -25,7 +25,8 @@ from dptext.batch.targets import Folder, Objects, Target, filled
 from dptext.batch.work import HASHED, Surveyed, most_common
 from dptext.errors import ConfigError
 from dptext.runs.certificate import MANIFEST, Manifest, certificate_path
-from dptext.text.files import create_private, held, refuse_existing, share, writing
+from dptext.text import files
+from dptext.text.files import held, refuse_existing, share, writing
 
 _HEX: Final = re.compile("[0-9a-f]{64}")
 _COUNT: Final = 8  # bytes
@@ -67,7 +68,7 @@ class StateFolder:
 
     def save(self, state: State) -> None:
         """Write the state; a kill leaves the old one or the new one."""
-        self._write(self.path / _STATE, json.dumps(asdict(state)).encode())
+        files.Target(self.path / _STATE, force=True).write(json.dumps(asdict(state)).encode())
 
     def load(self) -> State | None:
         """The state that was saved, or None; ConfigError where it is something else."""
@@ -84,9 +85,9 @@ class StateFolder:
 
     def keep(self, number: int, found: Surveyed) -> None:
         """Write down what was found in a shard, last its number of records: without it the shard is surveyed again."""
-        self._write(self.path / f"{number}.ids", found.ids)
-        self._write(self.path / f"{number}.authors", found.authors)
-        self._write(self.path / f"{number}.hashes", found.records.to_bytes(_COUNT, "big") + found.hashes)
+        counted = found.records.to_bytes(_COUNT, "big") + found.hashes
+        for what, data in (("ids", found.ids), ("authors", found.authors), ("hashes", counted)):
+            files.Target(self.path / f"{number}.{what}", force=True).write(data)
 
     def records(self, number: int) -> int | None:
         """How many records a shard has, if it was surveyed."""
@@ -118,16 +119,6 @@ class StateFolder:
         self.clear()
         (self.path / _LOCK).unlink(missing_ok=True)
         self.path.rmdir()
-
-    def _write(self, path: Path, data: bytes) -> None:
-        draft = path.with_name(path.name + ".new")
-        with writing(path):
-            draft.unlink(missing_ok=True)
-            with create_private(draft) as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(path)
 
 
 _CLAIM: Final = "unfinished.json"  # in an object store: whose run is writing there

@@ -41,8 +41,6 @@ _FOUND: Final = ("not shown to find more than", "shown to find {}more than", "sh
 
 @dataclass(frozen=True, slots=True)
 class Printing:
-    """The options of how an answer is printed."""
-
     details: DetailsOption = False
     as_json: JsonOption = False
 
@@ -68,7 +66,6 @@ def short(value: float) -> str:
 
 
 def interval(found: Estimate) -> str:
-    """The number with its interval, for a cell of a table."""
     return f"{short(found.value)} [{short(found.low)}, {short(found.high)}]"
 
 

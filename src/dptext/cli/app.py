@@ -107,13 +107,11 @@ class LazyGroup(TyperGroup):
         self.commands = {name: TyperCommand(name, help=told) for name, (_, told, *_) in self.table.items()}
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """The commands by their sections, each with its first sentence."""
         for title, names in self.sections.items():
             with formatter.section(title):
                 formatter.write_dl([(name, self.commands[name].get_short_help_str(64)) for name in names])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """The name and the command that the first argument means, and the other arguments."""
         name, stand_in, others = super().resolve_command(ctx, args)
         if name is None or stand_in is None:
             return name, None, others
@@ -125,7 +123,6 @@ class LazyGroup(TyperGroup):
 
     @functools.cache  # noqa: B019 (it lives as long as the process)
     def load(self, name: str) -> TyperCommand | TyperGroup:
-        """Import a command, or a group."""
         place, told, *example = self.table[name]
         if not place:
             return LazyGroup(group=name, name=name, help=told, **_OF_GROUPS)
@@ -185,7 +182,6 @@ def root(
 
 
 def exit_code(error: DPTextError) -> int:
-    """2 bad usage or settings, 3 budget refused, 4 bad data."""
     match error:
         case BudgetExceededError():
             return 3
@@ -216,7 +212,6 @@ def _tell(kind: type[BaseException], trace: TracebackType | None) -> None:
 
 
 def main() -> None:
-    """Run the command line; every deliberate error becomes one line on stderr and an exit code."""
     gc.freeze()  # what is imported by now lives as long as the process; no collection looks at it, the last one neither
     sys.excepthook = _withhold
     sys.unraisablehook = _withhold_unraisable

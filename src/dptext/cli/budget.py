@@ -53,7 +53,6 @@ def open_account(
     subject_key: SubjectKeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Open an account and show it."""
     from dptext.ledger.books import Ledger
     from dptext.ledger.entries import require_openable
 
@@ -91,16 +90,12 @@ def open_account(
 def show(
     ledger: LedgerOption,
     name: OptionalName = None,
-    tight: Annotated[bool, Option("--tight", help="Also their cost by the tightest bound; takes seconds.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Print one account, or all; with --tight also what the tightest known bound makes of the charges."""
     books = opened(ledger)
     balances = [books.balance(each) for each in _accounts(books, name)]
     if as_json:
-        listed: list[Json] = [
-            {**_balance(balance), **({"tighter": balance.tighter().to_dict()} if tight else {})} for balance in balances
-        ]
+        listed: list[Json] = [_balance(balance) for balance in balances]
         print(json.dumps(listed[0] if name is not None else listed, indent=2))
         return
     table = _table("spent is rounded up, left is rounded down; each for the worst subject")
@@ -121,13 +116,6 @@ def show(
             f"{balance.subjects:,} named" if balance.subjects else "everyone",
         )
     plain_console().print(table)
-    for balance in balances if tight else []:
-        found = balance.tighter()
-        print(
-            f"The charges of {balance.account.name!r} are known to cost at most epsilon = "
-            f"{format_epsilon(found.epsilon)} at delta = {format_delta(found.delta)}, by the tightest bound. What is "
-            "left goes by what is spent, which adds up quickly.\n"
-        )
     if name is not None:
         (balance,) = balances
         per = balance.account.limit.unit
@@ -148,7 +136,6 @@ def log(
     last: Annotated[int | None, Option(help="Only the newest so many charges.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the charges of an account."""
     books = opened(ledger)
     limit = books.account(name).limit
 
@@ -197,7 +184,6 @@ def _charge(charge: Charge, epsilon: float) -> dict[str, Json]:
 
 
 def verify(ledger: LedgerOption, name: OptionalName = None, as_json: JsonOption = False) -> None:
-    """Recompute one account, or all."""
     books = opened(ledger)
     found = [books.verify(each) for each in _accounts(books, name)]
     if as_json:
@@ -211,6 +197,5 @@ def verify(ledger: LedgerOption, name: OptionalName = None, as_json: JsonOption 
 
 
 def upgrade(ledger: LedgerOption) -> None:
-    """Bring the books to the newest schema."""
     books = opened(ledger)
     print(f"{books.name} has the newest schema{' now' if books.upgrade() else ' already'}.")

@@ -34,7 +34,6 @@ def check(
     encoding: options.EncodingOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Say what a file holds, without a text of it, and the command line that reads it."""
     kind = None if input_format is None else options.member(Format, "--format", input_format)
     found = survey(path, format=kind, delimiter=delimiter, encoding=encoding, text=text_field)
     typed = _options(found, kind)
@@ -117,7 +116,6 @@ def _table(found: Survey) -> list[str]:
 
 
 def form_options(found: Survey) -> list[str]:
-    """The options that read a file of this form."""
     usual = "\t" if found.format is Format.TSV else ","
     return options.as_typed(
         delimiter=None if found.delimiter in (None, usual) else str(found.delimiter).replace("\t", "\\t"),

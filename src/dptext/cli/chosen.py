@@ -24,14 +24,11 @@ _SHOWN_STEPS = 20
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The options that name a mechanism by its settings."""
-
     mechanism: options.MechanismOption = None
     assignments: options.SetOption = None
     spec: options.SpecOption = None
 
     def __bool__(self) -> bool:
-        """Return whether any is given."""
         return self.mechanism is not None or self.spec is not None or bool(self.assignments)
 
     def chosen_spec(self) -> Spec:
@@ -52,12 +49,9 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Wanted(Settings):
-    """The options that name a mechanism: its settings, or a model."""
-
     model: options.ModelOption = None
 
     def __bool__(self) -> bool:
-        """Return whether any is given."""
         return self.model is not None or Settings.__bool__(self)
 
     def chosen(self) -> Choice:
@@ -75,7 +69,6 @@ class Wanted(Settings):
         return Choice(model_spec(self.model), self.model)
 
     def chosen_if_any(self) -> Choice | None:
-        """The same, or None where none of the options is given."""
         return self.chosen() if self else None
 
 
@@ -96,11 +89,9 @@ class Choice:
 
     @property
     def needs_fit(self) -> bool:
-        """Whether it has to be fitted on texts first."""
         return self.model is None and self.spec.traits.learns is not Learns.NOTHING
 
     def fitted(self, *, device: str | None = None) -> Mechanism[str]:
-        """The mechanism; of a model on this device, where one is named."""
         if self.model is not None:
             return load_model(self.model, device=device)
         if device is not None:
@@ -172,13 +163,11 @@ class WatchedEncoder:
     dim: int
 
     def embed(self, texts: Sequence[str]) -> Floats:
-        """Unit vectors `(n_texts, dim)`."""
         total = len(set(texts))
         with counted("embedding", "texts") as tell:
             return self.encoder.embed(texts, on_progress=lambda done: tell(done, total))
 
 
 def load_encoder(name: str = "sentence") -> WatchedEncoder:
-    """The encoder of this name; see `dptext.embeddings.encoders.load_encoder`."""
     found = encoders.load_encoder(name)
     return WatchedEncoder(found, found.name, found.dim)

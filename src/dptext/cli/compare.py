@@ -34,9 +34,6 @@ def compare(
         bool, Option("--keep-private-samples", help="Keep some private originals in DIR, for the report.")
     ] = False,
     retry: Annotated[bool, Option("--retry", help="Run cells again that failed.")] = False,
-    accept_changes: Annotated[
-        bool, Option("--accept-changes", help="Go on in DIR with another experiment; equal cells are kept.")
-    ] = False,
     printing: Printing,
 ) -> int:
     """Run the cells that are not done, and say what the table shows; 1: a guarantee was refuted, 5: cells failed."""
@@ -50,8 +47,7 @@ def compare(
     if workers < 0 or not 0 <= memory < _MOST_GIB:
         raise ConfigError("Expected --workers and --memory to be positive, or 0: then dptext chooses.")
     found = read_experiment(experiment)
-    chosen = {"private_samples": keep_private_samples, "retry": retry, "accept_changes": accept_changes}
-    options = Options(workers=workers, memory_mib=int(memory * _MIB_A_GIB), **chosen)
+    options = Options(workers, int(memory * _MIB_A_GIB), keep_private_samples, retry)
     command = shlex.join(["dptext", "compare", str(experiment), "--out", str(out)])
     say(f"{found.name}: reading {len(found.corpora)} corpora")
     with advising(lambda: "Finished cells are kept: the same command goes on."), counted(found.name) as tell:
@@ -92,7 +88,6 @@ def report(
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the page of a comparison and say what is in it, or print its tables."""
     from dptext.compare.report import markdown, read_results, write_page
 
     if as_markdown:

@@ -18,7 +18,7 @@ from dptext.cli.audit.membership import attack_classifier
 from dptext.cli.chosen import fitted_on
 from dptext.cli.options import JsonOption
 from dptext.cli.terminal import counted, plain_console, say
-from dptext.cli.utility.table import Judged, cell, read_back, table
+from dptext.cli.utility import Judged, cell, read_back, table
 from dptext.embeddings.tfidf import load_sklearn
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.adept.sound import Adept
@@ -45,8 +45,6 @@ _COLUMNS: Final = ("label kept", "cosine", "own first of 100", "tokens kept", "a
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What the demo has to show."""
-
     private: list[Record] = field(repr=False)
     releases: list[Release[str]]
     certificate: Certificate
@@ -57,7 +55,6 @@ class Findings:
 
 
 def demo(as_json: JsonOption = False) -> None:
-    """Run the demo and print it."""
     # Two threads of small networks wait for each other beside a busy process; torch reads this when it is loaded.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     found = run()

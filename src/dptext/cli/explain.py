@@ -53,7 +53,6 @@ def explain(
     force: options.ForceOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Explain a certificate, a model, or a mechanism with settings."""
     if certificate is not None and (certificate / MANIFEST).is_file():
         certificate = certificate_path(certificate / MANIFEST)
     is_model = certificate is not None and certificate.is_dir()

@@ -61,7 +61,6 @@ def serve(
     threads: Annotated[int, Option(help="Calls that are drawn at once.")] = 2,
     origins: Annotated[list[str] | None, Option("--origin", help="Pages elsewhere that may ask. Repeatable.")] = None,
 ) -> None:
-    """Serve models over HTTP, and the page at /."""
     given = locals()
     with needing("`dptext serve`", "service"):
         from dptext.service.app import create_app
@@ -124,7 +123,6 @@ def create(
     days: Annotated[float | None, Option(help="After which it expires; default: never.")] = None,
     key_file: KeyFileOption = None,
 ) -> None:
-    """Print a new key."""
     if account is not None:
         from dptext.ledger.books import Ledger
 
@@ -134,7 +132,6 @@ def create(
 
 
 def listed(ledger: options.LedgerOption, key_file: KeyFileOption = None, as_json: options.JsonOption = False) -> None:
-    """Print the keys."""
     found = _keys(ledger, key_file).listed()
     if as_json:
         print(json.dumps(found, indent=2))
@@ -147,7 +144,6 @@ def listed(ledger: options.LedgerOption, key_file: KeyFileOption = None, as_json
 
 
 def revoke(prefix: PrefixArgument, ledger: options.LedgerOption, key_file: KeyFileOption = None) -> None:
-    """End a key."""
     _keys(ledger, key_file).revoke(prefix)
     print(f"{prefix} is revoked.")
 
@@ -158,5 +154,4 @@ def rotate(
     days: Annotated[float, Option(help="How long the old key holds still.")] = 7.0,
     key_file: KeyFileOption = None,
 ) -> None:
-    """Print a key in the place of an old one."""
     print(f"{_keys(ledger, key_file).rotate(prefix, days=days)}\n{_OnceOnly}")

@@ -42,7 +42,6 @@ def init(
     task: Annotated[str, Option(help="What releases are for: classification, meaning or authorship.")] = "meaning",
     force: options.ForceOption = False,
 ) -> None:
-    """Ask what is not given, recommend a mechanism, and write dptext.toml."""
     Target(FILE, force).check()
     found = survey(source, text=text_field)
     text_field = text_field or _asked("The field of the text", found.text if found.named and found.text else TEXT_FIELD)

@@ -39,7 +39,6 @@ def mechanisms(
     details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Print a line for each mechanism, or what there is to know of one."""
     known = SPECS.usable(say)
     if name is not None and name not in known:
         raise ConfigError(f"Expected a mechanism, found {name!r}. There are: {', '.join(known)}.")
@@ -164,7 +163,6 @@ def fit(
     seed: Annotated[int | None, Option(help="Seed of the training. It is public, no secret.")] = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Fit a mechanism, save it, and say what it guarantees."""
     wanted = named.chosen_spec()
     seed = options.seed_of(seed)
     if not wanted.traits.learns_labels:

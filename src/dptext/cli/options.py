@@ -50,7 +50,6 @@ def _checked(text: str, *, file: bool, folder: bool, special: bool) -> Path:
 
 
 def file_path(text: str) -> Path:
-    """Where a file is read."""
     return _checked(text, file=True, folder=False, special=True)
 
 
@@ -60,17 +59,14 @@ def output_path(text: str) -> Path:
 
 
 def folder_path(text: str) -> Path:
-    """Where a folder is read or written."""
     return _checked(text, file=False, folder=True, special=False)
 
 
 def any_path(text: str) -> Path:
-    """Where a file or a folder is read."""
     return _checked(text, file=True, folder=True, special=True)
 
 
 def place(text: str) -> str:
-    """Where records are read or written: a file, a folder, a glob or a URL."""
     if "://" not in text:
         any_path(text)
     return text
@@ -154,7 +150,6 @@ SubjectKeyOption = Annotated[
 
 
 def member(kind: type[Named], option: str, text: str, *others: str) -> Named:
-    """The member of an enumeration that an option names."""
     try:
         return kind(text)
     except ValueError:
@@ -190,7 +185,6 @@ class Form:
         )
 
     def settings(self) -> dict[str, Any]:
-        """The same as keywords of `Plan`."""
         return {
             "input_format": None if self.input_format is None else member(Format, "--format", self.input_format),
             "on_error": member(OnError, "--on-error", self.on_error),
@@ -208,7 +202,6 @@ class Layout(Form):
     def read(
         self, path: Path, *, label: str | None = None, author: str | None = None, id: str | None = None
     ) -> list[Record]:
-        """The records of a file, with these fields."""
         return self._records(path, Fields(self.text_field, label=label, author=author, id=id))
 
     def read_public(self, path: Path | None, *, label: str | None = None) -> list[Record]:
@@ -239,7 +232,6 @@ def as_typed(**given: object) -> list[str]:
 
 
 def skipped(number: int, reason: str) -> None:
-    """Say that a record was skipped."""
     say(f"skipped record {number}: {reason}")
 
 
@@ -264,7 +256,6 @@ def target_of(path: Path | None, *inputs: Path | None, force: bool, private: boo
 
 
 def opened(location: str) -> "Ledger":
-    """The ledger of --ledger."""
     from dptext.ledger.books import Ledger
 
     return Ledger.at(location)

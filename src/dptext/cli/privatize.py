@@ -139,7 +139,6 @@ def privatize(
     as_json: options.JsonOption = False,
     many: Many,
 ) -> None:
-    """Privatize a file, or a folder of files, and print the certificate."""
     choice = wanted.chosen()
     if force and resume:
         raise ConfigError("Expected one of --force (begin anew) and --resume (go on).")

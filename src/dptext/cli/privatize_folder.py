@@ -33,8 +33,6 @@ if TYPE_CHECKING:  # loaded by those who name a ledger
 
 @dataclass(frozen=True, slots=True)
 class Paying:
-    """The options of who pays."""
-
     ledger: PayingLedgerOption = None
     account: Annotated[str | None, Option(help="The account that pays, before anything is drawn.")] = None
     subject_field: Annotated[
@@ -83,7 +81,6 @@ def said_key(payment: Payment | None) -> Payment | None:
 
 
 def cost(due: Due) -> str:
-    """What a charge costs, in words."""
     return f"Cost: epsilon {format_epsilon(due.epsilon())} alone, added to what was spent."
 
 
@@ -92,7 +89,6 @@ _LINE_EVERY = 10.0  # seconds
 
 
 def size(given: object) -> int:
-    """Bytes, as 500M or 2G."""
     text = str(given)  # the default is a number
     unit = _SIZES.get(text[-1:].upper(), 0)
     digits = text[:-1] if unit else text
@@ -103,22 +99,17 @@ def size(given: object) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    """Options of who reads many files."""
-
     engine: Annotated[str, Option(help="Of a folder: local processes, or ray.")] = "local"
     workers: Annotated[int, Option(help="Of a folder: how many; default: one a processor.")] = 0
     memory: Annotated[int, Option(parser=size, metavar="BYTES", help="Of a folder: for each worker, as 2G.")] = 0
     address: Annotated[str | None, Option(help="With --engine ray: of the cluster, as auto.")] = None
 
     def made(self) -> Workers:
-        """The workers that they name."""
         return Workers(self.engine, self.workers, self.memory, self.address)
 
 
 @dataclass(frozen=True, slots=True)
 class Many(Who):
-    """Options of a run over many files."""
-
     part_size: Annotated[int, Option(help="Of a folder: records of a part.")] = PART_SIZE
     keep_shards: Annotated[
         bool, Option("--keep-shards", help="Of a folder: a part for each file; names and counts leave.")
@@ -126,7 +117,6 @@ class Many(Who):
     json_progress: Annotated[bool, Option("--json-progress", help="Of a folder: progress as lines of JSON.")] = False
 
     def plan(self) -> DatasetPlan:
-        """The settings that they name."""
         return DatasetPlan(self.part_size, self.keep_shards, self.made())
 
 
@@ -141,8 +131,6 @@ def is_dataset(source: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What is to be done with one file or with many."""
-
     mechanism: Mechanism[str]
     plan: Plan
     form: Form
@@ -170,7 +158,6 @@ def rehearsal(
 
 
 def privatize_folder(source: str, target: str, run: Run, dataset: DatasetPlan, *, json_progress: bool) -> None:
-    """Privatize many files and print the certificate of all."""
     shared: dict[str, Any] = {"plan": run.plan, "dataset": dataset, "seed": run.seed, "payment": run.payment}
     if run.dry_run:
         n_records, promised, due = rehearse_dataset(source, target, run.mechanism, **shared)
@@ -207,7 +194,6 @@ def _as_lines(what: str, done: int, total: int | None) -> None:
 
 
 def refuse_for_a_file(given: Who) -> None:
-    """Refuse the options of many files where a single one is read."""
     if given != type(given)():
         named = ", ".join(f"--{each.name.replace('_', '-')}" for each in fields(given))
         raise ConfigError(f"Expected a folder, a glob or a URL with {named}: a single file is read by one process.")

@@ -59,7 +59,6 @@ def synthesize(
     dry_run: Annotated[bool, Option("--dry-run", help="Say what would be guaranteed and paid; read nothing.")] = False,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Synthesize a corpus and print its certificate."""
     changes = set_values(assignments, "way")
     written = {} if spec is None else read_toml(spec)
     kind = mechanism or written.get("kind") or "prototypes"

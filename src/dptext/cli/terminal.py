@@ -55,30 +55,24 @@ class Printed(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]  # an attribute there
-        """The encoding of the stream."""
         return self.stream.encoding
 
     def fileno(self) -> int:
-        """The descriptor of the stream."""
         return self.stream.fileno()
 
     def isatty(self) -> bool:
-        """Whether it is a terminal."""
         return self.stream.isatty()
 
     def writable(self) -> bool:
-        """True."""
         return True
 
     def write(self, text: str, /) -> int:
-        """Print the text."""
         if not isinstance(text, str):
             raise TypeError("Expected text.")
         self._try(self.stream.write, escaped(text) if self._prose else text)
         return len(text)
 
     def flush(self) -> None:
-        """Hand all that was printed to the system."""
         self._try(self.stream.flush)
 
     def _try(self, act: Callable[..., object], *text: str) -> None:
@@ -142,8 +136,6 @@ LINE_EVERY_SECONDS = 10.0
 
 
 class Tell(Protocol):
-    """Shows how far a command is."""
-
     def __call__(self, done: int, total: int | None, what: str = ..., /) -> None:
         """So much is done of so much, or of an unknown total, in this unit: "texts"."""
 
@@ -227,7 +219,6 @@ def _stop(number: int, _: FrameType | None) -> None:
 
 @contextlib.contextmanager
 def advising(advice: Callable[[], str]) -> Iterator[None]:
-    """Say this where the block is stopped."""
     try:
         yield
     except Stopped as stopped:

@@ -21,8 +21,8 @@ from dptext.compare.experiment import Experiment
 from dptext.compare.pooled import with_gaps
 from dptext.embeddings.processors import processors
 from dptext.errors import ConfigError
-from dptext.text.files import Target, refuse_inputs, writing
-from dptext.text.inputs import file_error, read_whole
+from dptext.text.files import Target, held, refuse_inputs, writing
+from dptext.text.inputs import read_whole
 from dptext.text.packed_rows import load_pyarrow
 from dptext.types import Json
 
@@ -113,7 +113,6 @@ def cell_path(folder: Path, signature: str) -> Path:
 _LOCK: Final = ".lock"
 _PAGE: Final = "report.html"  # of `dptext report`
 _CELL: Final = re.compile(r"[0-9a-f]{64}\.json|\..*\.partial")
-_AGAIN: Final = "Choose another --out, or keep the cells that are as they were with --accept-changes."
 
 
 class Folder:
@@ -125,44 +124,32 @@ class Folder:
     @contextlib.contextmanager
     def held(self, inputs: Sequence[Path] = ()) -> Iterator[None]:
         """Make the folder where it is absent, and keep other runs out of it; ConfigError where another is at work."""
-        import fcntl  # noqa: PLC0415 (not on every system)
-
         for name in (stored.EXPERIMENT, stored.PARQUET, stored.JSON_FILE):
             refuse_inputs(self.path / name, inputs)
         known = (self.path / stored.EXPERIMENT).exists()
-        try:
+        with writing(self.path):
             if self.path.is_dir() and not known and not all(map(_is_ours, self.path.iterdir())):
                 raise ConfigError(
                     f"Expected --out {str(self.path)!r} to be absent, empty, or the folder of this experiment. Choose "
                     "another folder."
                 )
             (self.path / stored.CELLS).mkdir(parents=True, exist_ok=True)
-            lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-        except OSError as error:
-            raise file_error(self.path, "write", error) from error
-        try:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise ConfigError(
-                    f"Expected no other run to be at work in {str(self.path)!r}: wait for it, or choose another --out."
-                ) from None
+        busy = f"Expected no other run to be at work in {str(self.path)!r}: wait for it, or choose another --out."
+        with held(self.path / _LOCK, busy):
             for draft in [*self.path.glob(".*.partial"), *(self.path / stored.CELLS).glob(".*.partial")]:
                 draft.unlink(missing_ok=True)  # of a run that was killed
             yield
-        finally:
-            os.close(lock)
 
     def check(self, experiment: Experiment, corpora: Mapping[str, Json]) -> None:
         """Refuse with ConfigError a folder whose cells were made from another experiment or corpus; it says which."""
         if not (self.path / stored.EXPERIMENT).exists():
             return
-        before, begun = read_about(self.path), f"{str(self.path)!r} was begun with"
+        before, other = read_about(self.path), "Choose another --out."
+        begun = f"{str(self.path)!r} was begun with"
         if keys := _changed(before.toml, experiment.toml):
-            raise ConfigError(f"Expected the experiment to be the one that {begun}: its {keys} changed since. {_AGAIN}")
+            raise ConfigError(f"Expected the experiment that {begun}: its {keys} changed since. {other}")
         if names := _changed(before.model_dump()["corpora"], corpora):
-            named = f"a file of {names} changed since"
-            raise ConfigError(f"Expected the corpora to be those that {begun}: {named}. {_AGAIN}")
+            raise ConfigError(f"Expected the corpora that {begun}: a file of {names} changed since. {other}")
 
     def describe(
         self, experiment: Experiment, corpora: Mapping[str, Json], *, command: str, counts: stored.CellCounts

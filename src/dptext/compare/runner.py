@@ -5,26 +5,127 @@ process dies, for want of memory say. The other cells are run all the same. A ru
 """
 
 import contextlib
-import json
-import selectors
+import gc
+import signal
+import sys
 import time
+import traceback
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any, Final
 
 from dptext import _validate
-from dptext.compare.cell_run import cell_data
-from dptext.compare.cells import Cell, fit_key, signature
-from dptext.compare.corpora import load_corpus
-from dptext.compare.experiment import Experiment
+from dptext.compare.cell_run import Outcome, cell_data, run_cell
+from dptext.compare.cells import Cell, Lens, SharedFits, fit_key, signature
+from dptext.compare.corpora import Corpus, load_corpus, named
+from dptext.compare.experiment import Experiment, parse_experiment
 from dptext.compare.folder import Folder, cell_path, memory_mib, read_cell, write_json
 from dptext.compare.grid import ANY_LABELS, plan_cells
 from dptext.compare.stored import CellCounts, CellFile
-from dptext.compare.worker import Opening, WorkerProcess, peak_mib
 from dptext.embeddings.processors import processors
-from dptext.errors import ConfigError
+from dptext.errors import ConfigError, DPTextError
+from dptext.runs.processes import Process
 from dptext.text.packed_rows import load_pyarrow
 from dptext.types import Json
+
+_NO_ROOM: Final = "MemoryError: the cell needs more memory than a worker may take. Give it more with --memory."
+
+_MIB: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What a worker must know before its first cell: the parsed experiment, and where finished cells are written.
+
+    A memory of 0 MiB sets no bound. A corpus is refused whose records have other numbers and digests than these.
+    """
+
+    toml: Mapping[str, Json]
+    folder: str
+    memory_mib: int
+    private_samples: bool
+    corpora: Mapping[str, Json]
+
+
+class Worker:
+    """One experiment in one process, with one corpus in memory at a time: what a process is sent as its job."""
+
+    def __init__(self, opening: Opening) -> None:
+        self._opening = opening
+        self._experiment: Experiment = parse_experiment(opening.toml)
+        self._lens = Lens(self._experiment.settings.embedder)
+        self._corpus: Corpus | None = None
+        self._fits = SharedFits()
+
+    def __reduce__(self) -> tuple[type["Worker"], tuple[Opening]]:
+        return Worker, (self._opening,)
+
+    def run(self, cell: Cell, signature: str) -> None:
+        """Run the cell and write it, or why it gave no numbers. What is no deliberate error may hold private text."""
+        began = time.monotonic()
+        outcome: Outcome | str
+        try:
+            _bound_memory(self._opening.memory_mib)
+            corpus = self._loaded(cell.corpus)
+            began = time.monotonic()  # reading the corpus does not count for its first cell
+            with contextlib.suppress(OSError):  # not Linux: the peak is then of the whole process
+                Path("/proc/self/clear_refs").write_text("5", "ascii")
+            private = self._opening.private_samples
+            outcome = run_cell(cell, self._experiment, corpus, self._lens, fits=self._fits, private_samples=private)
+        except DPTextError as error:
+            outcome = f"{type(error).__name__}: {error}"
+        except MemoryError:
+            outcome = _NO_ROOM
+        except Exception as error:  # noqa: BLE001
+            last = [*traceback.walk_tb(error.__traceback__)][-1:]
+            where = "".join(f" at {Path(frame.f_code.co_filename).name}:{line}" for frame, line in last)
+            outcome = f"{type(error).__name__}{where}; its message is withheld."
+        data = cell_data(cell, outcome, signature=signature, seconds=time.monotonic() - began, peak_mib=peak_mib())
+        write_json(cell_path(Path(self._opening.folder), signature), data)
+        del outcome
+        gc.collect()  # networks hold references in cycles, and the next cell needs their memory
+
+    def _loaded(self, name: str) -> Corpus:
+        if self._corpus is None or self._corpus.name != name:
+            self._corpus = None  # two at once would need twice the memory
+            self._fits.forget()
+            plan = self._experiment.corpora[name]
+            found = load_corpus(name, plan, seed=self._experiment.seed)
+            if found.described() != self._opening.corpora[name]:
+                raise ConfigError(
+                    f"Expected the corpus {name!r} to be as it was when the run began: a file has changed since. Put "
+                    "it back and run again with --retry, or begin anew in another folder."
+                )
+            self._corpus = named(found, plan.names, self._lens.embedder) if plan.names else found
+        return self._corpus
+
+
+def peak_mib() -> float:
+    """The most memory in MiB that this process held since its cell began; since its start where there is no Linux."""
+    try:
+        for line in Path("/proc/self/status").read_text("ascii", "replace").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    except OSError:
+        pass  # not Linux
+    import resource  # noqa: PLC0415 (not on every system)
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform != "darwin" else _MIB)
+
+
+def _bound_memory(mib: int) -> None:
+    """Refuse allocations beyond so much memory. On Linux, reserved address space does not count."""
+    if not mib:
+        return
+    import resource  # noqa: PLC0415 (not on every system)
+
+    kind = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
+    _, hard = resource.getrlimit(kind)
+    wanted = mib * _MIB
+    resource.setrlimit(kind, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
+
 
 #: Called with the number of finished cells, the number of all cells, and a few words.
 TellCells = Callable[[int, int, str], None]
@@ -40,14 +141,12 @@ class Options:
 
     With 0 there is a worker a core, and each takes an equal share of the machine's memory. `private_samples` keeps some
     private originals, and what became of them, in the files of the cells. `retry` runs cells again that failed.
-    `accept_changes` keeps equal cells in a folder of another experiment or other records, which is refused otherwise.
     """
 
     workers: int = 0
     memory_mib: int = 0
     private_samples: bool = False
     retry: bool = False
-    accept_changes: bool = False
 
     def __post_init__(self) -> None:
         _validate.not_negative(workers=self.workers, memory_mib=self.memory_mib)
@@ -81,8 +180,7 @@ def run_experiment(
             found = load_corpus(name, plan, seed=experiment.seed)
             corpora[name], labels[name] = {**found.described()}, found.labels
             del found
-        if not options.accept_changes:
-            folder.check(experiment, corpora)
+        folder.check(experiment, corpora)
         cells = {signature(cell, experiment, corpora[cell.corpus]): cell for cell in plan_cells(experiment, labels)}
         grid = _Grid(cells, folder, lambda counts: folder.describe(experiment, corpora, command=command, counts=counts))
         grid.begin(options.retry)
@@ -185,39 +283,47 @@ class _Grid:
         if not count:
             return
         memory = options.memory_mib or max(1, int(memory_mib() * _SHARE / count))
-        first = json.dumps({**asdict(opening), "memory_mib": memory}).encode() + b"\n"
+        job = Worker(replace(opening, memory_mib=memory))
         waiting, tabulated = Waiting(self.left, self._cells), time.monotonic()
-        with contextlib.ExitStack() as stack, selectors.DefaultSelector() as selector:
+        busy: dict[Any, tuple[Process, str, float]] = {}  # by their pipes: which cell they run, and since when
+        with contextlib.ExitStack() as stack:
 
-            def start() -> None:
-                if waiting:
-                    process = stack.enter_context(contextlib.closing(WorkerProcess(first)))
-                    selector.register(process.answers, selectors.EVENT_READ, process)
-                    hand(process)
-
-            def hand(process: WorkerProcess) -> None:
-                if waiting:
-                    process.ask(name := waiting.next(process.cell), self._cells[name])
-                else:
-                    selector.unregister(process.answers)
-                    process.close()
+            def hand(process: Process | None, last: str) -> None:
+                if not waiting:
+                    if process is not None:
+                        process.close()
+                    return
+                process = process or stack.enter_context(contextlib.closing(Process(job)))
+                name = waiting.next(last)
+                process.send(("run", (self._cells[name], name)))
+                busy[process.pipe] = process, name, time.monotonic()
 
             for _ in range(count):
-                start()
-            while selector.get_map():
-                for key, _ in selector.select():
-                    process: WorkerProcess = key.data
-                    broken = process.answer()
-                    if broken is None:
-                        self.ended(process.cell)
-                        hand(process)
+                hand(None, "")
+            while busy:
+                for pipe in wait(list(busy)):
+                    process, name, began = busy.pop(pipe)
+                    try:
+                        answer = process.pipe.recv()
+                    except (EOFError, OSError):
+                        code, peak = process.reap()
+                        self.fail(name, _ending(code), seconds=time.monotonic() - began, peak=peak)
+                        hand(None, "")
                     else:
-                        selector.unregister(process.answers)
-                        reason, peak = process.reap(broken)
-                        self.fail(process.cell, reason, seconds=time.monotonic() - process.began, peak=peak)
-                        start()
+                        if isinstance(answer, DPTextError):  # the disk refuses
+                            raise answer
+                        self.ended(name)
+                        hand(process, name)
                     counts = self.counts()
                     tell(counts.done + counts.failed, counts.total, f"cells, {counts.failed} failed")
                 if time.monotonic() - tabulated > _TABLE_EVERY_SECONDS:
                     self._folder.tabulate(list(self._cells))
                     tabulated = time.monotonic()
+
+
+def _ending(code: int) -> str:
+    if code >= 0:
+        return f"WorkerDied: its process ended with status {code} and said nothing."
+    name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+    advice = ", as the system does where memory runs out: run fewer --workers, or bound each with --memory"
+    return f"WorkerDied: its process was ended by {name}{advice if -code == signal.SIGKILL else ''}."

@@ -210,9 +210,9 @@ class Ledger:
                 hashed = self._naming(row).hash(subject)
                 candidates = [standings.tally_of(connection, row.id, hashed)]
         worst = max(candidates, key=lambda own: entries.spent_epsilon([*for_all, *own], found.limit))
-        events, terms = entries.in_order((*for_all, *worst)), terms_from_text(row.terms)
-        spent = entries.spent_guarantee(events, found.limit, terms)
-        return Balance(found, spent, row.charges, row.subjects, events, terms)
+        events = entries.in_order((*for_all, *worst))
+        spent = entries.spent_guarantee(events, found.limit, terms_from_text(row.terms))
+        return Balance(found, spent, row.charges, row.subjects, events)
 
     def weigh(self, account: str, request: Request, subjects: Iterable[str] | None = None) -> None:
         """Raise BudgetExceededError or IncomparableError where `charge` would for these subjects, or everyone.

@@ -5,7 +5,7 @@ What events cost at the limit of an account is derived anew by `dptext.privacy.a
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -121,10 +121,8 @@ def is_within(spent: float, limit: Guarantee) -> bool:
     return not math.isinf(spent) and Fraction(spent) - Fraction(limit.epsilon) <= Fraction(TOLERANCE)
 
 
-def spent_guarantee(
-    events: Sequence[Event], limit: Guarantee, terms: Terms, *, bound: accounting.Bound = accounting.quick_epsilon
-) -> Guarantee:
-    """What events are charged at the limit's delta, as a statement; another bound may say less and take seconds."""
+def spent_guarantee(events: Sequence[Event], limit: Guarantee, terms: Terms) -> Guarantee:
+    """What events are charged at the limit's delta, as a statement."""
     composed = in_order(events)
     if not composed:
         return Guarantee(
@@ -144,7 +142,7 @@ def spent_guarantee(
         basis=terms.basis,
         assumptions=terms.assumptions,
         reveals=terms.reveals,
-        bound=bound,
+        bound=accounting.quick_epsilon,
     )
 
 
@@ -196,16 +194,11 @@ class Balance:
     charges: int
     subjects: int  #: how many subjects have charges of their own
     events: tuple[Event, ...] = ()  #: what was charged to that subject
-    terms: Terms = field(default_factory=Terms)  #: what all charges rest on
 
     @property
     def left(self) -> float:
         """Epsilon that is left, rounded down."""
         return left_of(self.account.limit.epsilon, self.spent.epsilon)
-
-    def tighter(self) -> Guarantee:
-        """What the same charges cost by the tightest bound there is, which may take seconds; for reading only."""
-        return spent_guarantee(self.events, self.account.limit, self.terms, bound=accounting.epsilon)
 
 
 def require_within(account: Account, standings: Iterable[Sequence[Event]], asked: Sequence[Event]) -> None:

@@ -15,8 +15,7 @@ from dptext.compare.pooled import GAP, with_gaps
 from dptext.compare.recommend import Asked, recommend
 from dptext.compare.report import markdown, read_results
 from dptext.compare.report.frontier import frontiers
-from dptext.compare.report.page import write_page
-from dptext.compare.report.sections import metric_tables
+from dptext.compare.report.page import metric_tables, write_page
 from dptext.compare.report.summary import NO_RECORD, WHOLE, Results, groups
 from dptext.compare.report.verdict import verdict
 from dptext.compare.runner import Options, run_experiment

@@ -14,7 +14,7 @@ from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval, short
 from dptext.cli.chosen import load_encoder
 from dptext.cli.terminal import counted, say
-from dptext.cli.utility.table import NOT_PRIVATE
+from dptext.cli.utility import NOT_PRIVATE
 from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
@@ -49,7 +49,6 @@ def divergence(
     force: options.ForceOption = False,
     printing: Printing,
 ) -> None:
-    """Compare two files and print the result; with a folder also write it there, with figures."""
     from dptext import report
     from dptext.audits.divergence.divergence import measure
     from dptext.audits.divergence.estimators import DivergenceSettings

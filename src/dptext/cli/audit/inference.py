@@ -28,7 +28,7 @@ from dptext.cli.answers import Lines, Printing, interval
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.chosen import Choice, Wanted, check_label_field, fitted_on, load_encoder
 from dptext.cli.terminal import counted, say
-from dptext.cli.utility.table import NOT_PRIVATE, read_back
+from dptext.cli.utility import NOT_PRIVATE, read_back
 from dptext.compare.measure import is_about
 from dptext.errors import ConfigError, needing
 from dptext.mechanism import Mechanism, Spec
@@ -59,7 +59,6 @@ def authorship(
     without_guarantee: options.WithoutGuaranteeOption = False,
     printing: Printing,
 ) -> int:
-    """Attribute releases to authors, and print how often that succeeds; 1 where a claim for documents is refuted."""
     choice = wanted.chosen_if_any()
     _validate.count(train_texts=train_texts, attacked_texts=attacked_texts, bundle=bundle)
     _validate.probability(delta=delta)
@@ -145,7 +144,6 @@ def public_records(
 
 
 def made_ready(choice: Choice, known: Sequence[Record], seed: int) -> Mechanism[str]:
-    """The mechanism, fitted on the public records where it needs a fit."""
     return fitted_on(choice.spec, public=known, seed=seed) if choice.needs_fit else choice.fitted()
 
 
@@ -197,7 +195,6 @@ def trait(
     force: options.ForceOption = False,
     printing: Printing,
 ) -> int:
-    """Tell two sets apart by their releases, and print how often that succeeds; 1 where --claim is refuted."""
     choice = wanted.chosen_if_any()
     seed = options.seed_of(seed)
     _validate.count(training=training, attacked=attacked, epochs=epochs, top_layers=top_layers)

@@ -18,7 +18,7 @@ from dptext.cli.answers import Printing, interval
 from dptext.cli.audit.inference import check_public, made_ready, public_records
 from dptext.cli.chosen import Choice, Wanted, check_label_field, fitted_on, kinds
 from dptext.cli.terminal import counted, say
-from dptext.cli.utility.table import chosen_classifier
+from dptext.cli.utility import chosen_classifier
 from dptext.errors import ConfigError
 from dptext.mechanism import HasReconstruction, Learns, Mechanism, Spec
 from dptext.runs.streaming import require_guarantee
@@ -35,7 +35,6 @@ _UNTRAINED: Final = (
 
 
 def reconstructing(mechanism: Mechanism[str]) -> HasReconstruction:
-    """The mechanism, which has reconstruction losses."""
     if not isinstance(mechanism, HasReconstruction):
         raise ConfigError(
             f"Expected a mechanism with reconstruction losses: {mechanism.spec.kind} has none. Attack a classifier "

@@ -11,7 +11,7 @@ from dptext._wording import markdown_table
 from dptext.audits.reconstruction.attack import reconstruct
 from dptext.audits.reconstruction.pools import CandidateInputs, random_candidates
 from dptext.audits.report import Report
-from dptext.audits.subjects import Subject, claim_of, unclaimed
+from dptext.audits.subjects import HasSpec, Subject, claim_of, unclaimed
 from dptext.audits.trials import density, distinguishing, enumeration
 from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval, short
@@ -31,8 +31,8 @@ ConfidenceOption = Annotated[float, Option("--confidence", help="Of the bound.")
 
 
 @dataclass(frozen=True, slots=True)
-class Named(Wanted):
-    """The options that name what is attacked: a mechanism, or vector noise and its settings."""
+class Claimed(Wanted):
+    """What is attacked, a mechanism or vector noise; whose claim it is, or an epsilon in its place."""
 
     noise: Annotated[
         str | None,
@@ -45,12 +45,6 @@ class Named(Wanted):
     dim: Annotated[int, Option(help="Coordinates of its vectors.")] = 64
     clip_norm: Annotated[float, Option(help="C, the norm to which they are clipped.")] = 1.0
     delta: Annotated[float, Option(help="Delta of Gaussian noises, of --claim, and of a mechanism's claim.")] = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Claimed(Named):
-    """The same, whose claim it is, and its epsilon in the place of the one that is stated."""
-
     unit: Annotated[str | None, Option(help="Whose guarantee: token, sentence or document.")] = None
     claim: Annotated[float | None, Option(help="Try this epsilon instead of the guarantee that is stated.")] = None
     seed: options.SeedOption = None
@@ -58,13 +52,11 @@ class Claimed(Named):
 
 @dataclass(frozen=True, slots=True)
 class Neighbours(Claimed):
-    """The same, and the neighbours."""
-
     first: Annotated[str | None, Option(help="A text; without it known bad pairs are tried.")] = None
     second: Annotated[str | None, Option(help="Its neighbour.")] = None
 
 
-def _noises() -> dict[str, Callable[[Named], VectorNoise]]:
+def _noises() -> dict[str, Callable[[Claimed], VectorNoise]]:
     from dptext.sampling.clipping import Norm
     from dptext.sampling.float_noise import Gaussian, L2Laplace
     from dptext.sampling.grid_noise import GridLaplace
@@ -83,22 +75,13 @@ def _noises() -> dict[str, Callable[[Named], VectorNoise]]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class OnTrial:
-    """A subject, its name in a figure, and its claim."""
-
-    subject: Subject
-    name: str
-    claim: Guarantee
-
-
-def on_trial(given: Claimed) -> OnTrial:
+def on_trial(given: Claimed) -> tuple[Subject, Guarantee]:
     """What the options put on trial; --claim takes the place of the epsilon stated, the neighbours stay."""
     wanted = None if given.unit is None else options.member(Unit, "--unit", given.unit)
     if given.noise is None:
         fitted_one = given.chosen().fitted()
         claim = fitted_one.spec.guarantee(wanted, given.delta)
-        return OnTrial(fitted_one, fitted_one.spec.kind, _claimed(claim, given.claim, given.delta))
+        return fitted_one, _claimed(claim, given.claim, given.delta)
     noises = _noises()
     if given.noise not in noises:
         raise ConfigError(f"Expected --noise {given.noise!r} to be one of {', '.join(noises)}.")
@@ -108,7 +91,7 @@ def on_trial(given: Claimed) -> OnTrial:
     claim = claim_of(vector) or unclaimed()
     if wanted is not None and wanted is not claim.unit:
         raise ConfigError(f"Expected --unit {claim.unit} or none: vector noise speaks of whole documents.")
-    return OnTrial(vector, type(vector).__name__, _claimed(claim, given.claim, given.delta))
+    return vector, _claimed(claim, given.claim, given.delta)
 
 
 def _claimed(own: Guarantee, epsilon: float | None, delta: float) -> Guarantee:
@@ -124,12 +107,25 @@ def _claimed(own: Guarantee, epsilon: float | None, delta: float) -> Guarantee:
     )
 
 
+def _tried(
+    audit: Callable[..., Report], title: str, on: tuple[Subject, Guarantee], given: Neighbours, **settings: float
+) -> Report:
+    randomness = secure() if given.seed is None else seeded(given.seed)
+    shared = {"claim": on[1], "randomness": randomness, **settings}
+    with counted(title, "runs") as tell:
+        return audit(on[0], given.first, given.second, on_progress=tell, **shared)
+
+
 def _show(report: Report, claim: Guarantee, printing: Printing) -> int:
-    refuted, answer = report.refutes(claim), answers.trial(report, claim)
-    lines = report.explain().splitlines()
+    refuted, lines = report.refutes(claim), report.explain().splitlines()
     data: dict[str, Json] = {"refuted": refuted, "claim": claim.to_dict(), "report": report.to_dict()}
-    printing.answer(answer, lines[:4], lines[4:], data)
+    printing.answer(answers.trial(report, claim), lines[:4], lines[4:], data)
     return EXIT_REFUTED if refuted else 0
+
+
+def _try(audit: Callable[..., Report], title: str, given: Neighbours, printing: Printing, **settings: float) -> int:
+    on = on_trial(given)
+    return _show(_tried(audit, title, on, given, **settings), on[1], printing)
 
 
 _SMALLEST_CURVE = 250
@@ -147,7 +143,7 @@ def distinguish(
 ) -> int:
     """Tell outputs apart; with a figure also with a half, a quarter, ... of the runs."""
     svg = options.target_of(figure, given.spec, given.model, force=force)
-    tried = on_trial(given)
+    on = subject, claim = on_trial(given)
     sizes = [trials]
     while svg is not None and sizes[0] // 2 >= _SMALLEST_CURVE:
         sizes.insert(0, sizes[0] // 2)
@@ -155,22 +151,16 @@ def distinguish(
     for i, size in enumerate(sizes):
         title = "distinguish" if svg is None else f"distinguish ({i + 1} of {len(sizes)})"
         seeds = replace(given, seed=None if given.seed is None else given.seed + i)
-        reports.append(_tried(distinguishing.distinguish, title, tried, seeds, trials=size, confidence=confidence))
+        reports.append(_tried(distinguishing.distinguish, title, on, seeds, trials=size, confidence=confidence))
     if svg is not None:
         from dptext.report import Bounds, bounds_figure
 
+        name = subject.spec.kind if isinstance(subject, HasSpec) else type(subject).__name__
         bounds = tuple(report.epsilon_lower_bound for report in reports)
         ceilings = tuple(report.ceiling for report in reports)
-        bounds_figure([Bounds(tried.name, tuple(sizes), bounds, ceilings, tried.claim.epsilon)], svg)
+        bounds_figure([Bounds(name, tuple(sizes), bounds, ceilings, claim.epsilon)], svg)
         say(f"Written: {svg.path}")
-    return _show(reports[-1], tried.claim, printing)
-
-
-def _tried(audit: Callable[..., Report], title: str, tried: OnTrial, given: Neighbours, **settings: float) -> Report:
-    randomness = secure() if given.seed is None else seeded(given.seed)
-    shared = {"claim": tried.claim, "randomness": randomness, **settings}
-    with counted(title, "runs") as tell:
-        return audit(tried.subject, given.first, given.second, on_progress=tell, **shared)
+    return _show(reports[-1], claim, printing)
 
 
 @options.spread
@@ -181,10 +171,7 @@ def whitebox(
     confidence: ConfidenceOption = 0.95,
     printing: Printing,
 ) -> int:
-    """Compare declared densities, and test the sampler."""
-    tried = on_trial(given)
-    found = _tried(density.whitebox, "whitebox", tried, given, trials=trials, confidence=confidence)
-    return _show(found, tried.claim, printing)
+    return _try(density.whitebox, "whitebox", given, printing, trials=trials, confidence=confidence)
 
 
 @options.spread
@@ -194,9 +181,7 @@ def exact(
     trials: Annotated[int, Option(help="Runs for the test of the sampler; the bound needs none.")] = 20000,
     printing: Printing,
 ) -> int:
-    """List all outputs, and test the sampler."""
-    tried = on_trial(given)
-    return _show(_tried(enumeration.exact, "exact", tried, given, trials=trials), tried.claim, printing)
+    return _try(enumeration.exact, "exact", given, printing, trials=trials)
 
 
 @options.spread
@@ -212,8 +197,7 @@ def reconstruction(
     confidence: ConfidenceOption = 0.95,
     printing: Printing,
 ) -> int:
-    """Attack one subject and print what was found."""
-    tried = on_trial(given)
+    subject, claim = on_trial(given)
     randomness = secure() if given.seed is None else seeded(given.seed)
     known: CandidateInputs
     if pool is not None:
@@ -223,14 +207,14 @@ def reconstruction(
     else:
         raise ConfigError("Expected --pool FILE with a mechanism: candidates are drawn for --noise alone.")
     asked: dict[str, Any] = {"tops": tuple(top or (1, 5, 10)), "trials": trials, "attack": attack}
-    asked |= {"simulations": simulations, "claim": tried.claim, "confidence": confidence, "randomness": randomness}
+    asked |= {"simulations": simulations, "claim": claim, "confidence": confidence, "randomness": randomness}
     with counted("reconstruction", "releases") as tell:
-        found = reconstruct(tried.subject, known, **asked, on_progress=tell)
-    refuted = found.refutes(tried.claim)
-    stated: dict[str, Json] = {"claim": tried.claim.to_dict(), "refuted": refuted}
-    stated["feasible_candidates"] = found.feasible(tried.claim)
+        found = reconstruct(subject, known, **asked, on_progress=tell)
+    refuted = found.refutes(claim)
+    stated: dict[str, Json] = {"claim": claim.to_dict(), "refuted": refuted}
+    stated["feasible_candidates"] = found.feasible(claim)
     rows = [[str(top.top), interval(top.success), short(top.allowed), short(top.chance)] for top in found.tops]
     screen = markdown_table(["guesses", "right [interval]", "allowed by the claim", "by chance"], rows)
-    answer, more = answers.reconstruction(found, tried.claim), [found.explain(tried.claim)]
+    answer, more = answers.reconstruction(found, claim), [found.explain(claim)]
     printing.answer(answer, screen, more, {**found.to_dict(), **stated})
     return EXIT_REFUTED if refuted else 0

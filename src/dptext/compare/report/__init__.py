@@ -1,7 +1,6 @@
 """A comparison as one HTML page, which needs no network and no JavaScript, or as Markdown."""
 
-from dptext.compare.report.page import Written, write_page
-from dptext.compare.report.sections import markdown
+from dptext.compare.report.page import Written, markdown, write_page
 from dptext.compare.report.summary import Results, read_results
 
 __all__ = ["Results", "Written", "markdown", "read_results", "write_page"]

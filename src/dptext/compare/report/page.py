@@ -1,4 +1,4 @@
-"""The page: its sections in one file, by a template.
+"""The page: what stands in its sections, in words and tables; in one file, by a template. And the tables as Markdown.
 
 Needs Jinja2: pip install "dptext[report]". Every value is escaped by the template engine; only the figures, which an
 XML writer has escaped, go in as they are.
@@ -6,21 +6,240 @@ XML writer has escaped, go in as they are.
 
 from __future__ import annotations
 
+import json
+import math
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from dptext.compare.report import sections, summary
-from dptext.compare.report.frontier import undrawn
+from dptext.compare.report import summary
+from dptext.compare.report.frontier import Frontier, frontiers, marker_svg, panel_svg, undrawn
 from dptext.compare.report.verdict import cautions, verdict
-from dptext.compare.stored import CELLS, EXPERIMENT, JSON_FILE
-from dptext.errors import needing
+from dptext.compare.stored import CELLS, EXPERIMENT, JSON_FILE, Sample, TableRow
+from dptext.errors import ConfigError, needing
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
+from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_epsilon
 from dptext.text.files import Target
+from dptext.types import Json
+from dptext.utility.tables import PUBLIC_ONLY
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+
+#: The metric of the first picture, where it was measured: it tells mechanisms apart that public text classifies alike.
+FIRST: Final = "fidelity.cosine"
+#: Characters of a sample that are shown; a whole review would bury the next one.
+SAMPLE_CHARACTERS: Final = 400
+#: Rows that are shown beside a sample before all are.
+FEW: Final = 6
+
+
+def compared_rows(rows: Sequence[TableRow]) -> list[tuple[str, str, str, str, str]]:
+    """Every row of the table: name, kind, guarantees on each corpus, those of a document, settings."""
+    lines = summary.first_rows(rows)
+    found = []
+    for name in summary.row_names(rows):
+        own = [line for (_, row), line in lines.items() if row == name]
+        settings = [
+            f"{key} = {_setting(value)}" if all(line.chosen.get(key) == value for line in own) else f"{key}: by corpus"
+            for key, value in own[0].chosen.items()
+            if key != "kind"
+        ]
+        stated, lifted = (", ".join(summary.names(map(of, own))) for of in (summary.privacy, summary.document_epsilon))
+        found.append((name, own[0].kind, stated, lifted, ", ".join(settings)))
+    return found
+
+
+def _setting(value: Json) -> str:
+    said = json.dumps(value, ensure_ascii=False)
+    return said if len(said) <= 80 else f"{said[:76]} ..."
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One metric under one meaning of epsilon: a figure a corpus, by name and SVG, with what tells its series apart."""
+
+    metric: str
+    frontier: Frontier
+    legend: tuple[tuple[str, str], ...]
+    figures: tuple[tuple[str, str], ...]
+
+
+def pictures(rows: Sequence[TableRow]) -> list[Picture]:
+    """All pictures. First the one to read: of the first meaning of epsilon, and of the metric `FIRST`."""
+    found: list[Picture] = []
+    for number, frontier in enumerate(frontiers(rows)):
+        for metric in sorted(frontier.panels, key=lambda metric: number == 0 and metric != FIRST):
+            panels, figure = frontier.panels[metric], f"figure-{len(found) + 1}"
+            there = {series.name for panel in panels for series in panel.series}
+            legend = ((name, marker_svg(style)) for name, style in frontier.legend if style >= 0 and name in there)
+            drawn = ((f"{figure}-{i}", panel_svg(panel, frontier, f"{figure}-{i}")) for i, panel in enumerate(panels))
+            found.append(Picture(metric, frontier, tuple(legend), tuple(drawn)))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class MetricTable:
+    """One metric: a line a row, a column a corpus. The title says of which rows, where not of those for each text."""
+
+    metric: str
+    corpora: tuple[str, ...]
+    lines: tuple[tuple[str, str, tuple[str, ...]], ...]
+    title: str = ""
+
+
+def metric_tables(rows: Sequence[TableRow]) -> list[MetricTable]:
+    """A table for each metric that was measured, and for each of `groups`."""
+    most = trial_count(rows)
+    return [
+        table
+        for metric in summary.names(row.metric for row in rows if row.metric)
+        for title, group in summary.groups(rows)
+        # What no synthesis has is said once.
+        if not title or metric == FIRST or any(row.metric == metric for row in group if row.whole)
+        if (table := _metric_table(metric, title, group, most)).corpora
+    ]
+
+
+def _metric_table(metric: str, title: str, rows: Sequence[TableRow], most: int) -> MetricTable:
+    numbers, lines = summary.measured(rows), summary.first_rows(rows)
+    there = {corpus for corpus, _, of in numbers if of == metric}
+    corpora = [corpus for corpus in summary.names(row.corpus for row in rows) if corpus in there]
+    body = []
+    for name in summary.row_names(rows):
+        cells = []
+        for corpus in corpora:
+            number = numbers.get((corpus, name, metric))
+            few = f" ({number.trials} of {most} trials)" if number is not None and number.trials < most else ""
+            cells.append(f"{summary.shown(lines.get((corpus, name)), metric, number)}{few}")
+        if set(cells) != {"-"}:
+            stated = ", ".join(summary.names(summary.privacy(line) for (_, row), line in lines.items() if row == name))
+            body.append((name, stated, tuple(cells)))
+    return MetricTable(metric, tuple(corpora), tuple(body), title)
+
+
+@dataclass(frozen=True, slots=True)
+class SampleGroup:
+    """Samples of one corpus: each original with what each row made of it."""
+
+    corpus: str
+    items: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = field(repr=False)
+
+
+def grouped_samples(results: summary.Results, samples: Mapping[str, Sequence[Sample]]) -> list[SampleGroup]:
+    """The samples of each corpus, by original."""
+    found: dict[str, dict[str, list[tuple[str, str]]]] = {}
+    lines = summary.first_rows(results.rows)
+    for corpus in summary.names(row.corpus for row in results.rows):
+        for name in summary.row_names(results.rows):
+            line = lines.get((corpus, name))
+            for sample in () if line is None else samples.get(line.signature, ()):
+                of = found.setdefault(corpus, {}).setdefault(sample.original, [])
+                of.append((name, "(no text)" if sample.released is None else _cut(sample.released)))
+    cut = {name: tuple((_cut(text), tuple(made)) for text, made in group.items()) for name, group in found.items()}
+    return [SampleGroup(corpus, items) for corpus, items in cut.items()]
+
+
+def few(picture: Picture, groups: Sequence[SampleGroup]) -> list[SampleGroup]:
+    """The first sample of the first corpora, by one row a series of the picture: the one nearest to epsilon 10."""
+    found = []
+    for panel in picture.frontier.panels[picture.metric]:
+        chosen = {PUBLIC_ONLY}
+        for series in panel.series:
+            finite = [(abs(math.log(point.epsilon / 10)), point.row) for point in series.points if point.epsilon]
+            chosen.update(row for _, row in sorted(finite)[:1])
+        for group in groups:
+            if group.corpus == panel.corpus:
+                original, made = group.items[0]
+                kept = tuple((row, text) for row, text in made if row in chosen)[:FEW]
+                found.append(SampleGroup(panel.corpus, ((original, kept),)))
+    return found[:2]
+
+
+def _cut(text: str) -> str:
+    if not text.strip():
+        return "(no text)"
+    return text if len(text) <= SAMPLE_CHARACTERS else f"{text[:SAMPLE_CHARACTERS].rstrip()} ..."
+
+
+def certificates(results: summary.Results) -> list[tuple[str, list[str], tuple[str, ...]]]:
+    """The guarantees in words: row, corpora and lines, equal ones of several corpora together."""
+    found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    lines = summary.first_rows(results.rows)
+    for name in summary.row_names(results.rows):
+        for (corpus, row), line in lines.items():
+            cell = results.cells.get(line.signature)
+            if row == name and cell is not None and cell.guarantee is not None:
+                words = tuple(summary.without_folders(cell.guarantee.explain()).splitlines())
+                found.setdefault((name, (*words, *_lifted(line, cell.guarantee))), []).append(corpus)
+    return [(row, corpora, words) for (row, words), corpora in found.items()]
+
+
+def _lifted(row: TableRow, guarantee: Guarantee) -> tuple[str, ...]:
+    if guarantee.basis is Basis.NONE or (guarantee.unit is Unit.DOCUMENT and guarantee.metric is None):
+        return ()
+    if row.document_epsilon is None:
+        return ("Lifted to one whole document there is no finite epsilon.",)
+    return (f"Lifted to one whole document: epsilon = {format_epsilon(row.document_epsilon)}.",)
+
+
+def trial_count(rows: Sequence[TableRow]) -> int:
+    """The number of trials of the experiment."""
+    return max(row.trial for row in rows) + 1
+
+
+def confidences(rows: Sequence[TableRow]) -> list[str]:
+    """The confidences of the intervals, in percent."""
+    found = sorted({100 * row.confidence for row in rows if row.confidence is not None})
+    return [f"{confidence:.4g}%" for confidence in found]
+
+
+#: Shown where none are asked for: what is kept, what a task gets, what an attacker gets; of corpora, the
+#: gap that is closed, shares of labels and topics, and whether they can be told from real texts.
+METRICS: Final = (
+    "fidelity.cosine", "fidelity.label_kept", "classification.accuracy", "authorship.adaptive",
+    "classification.gap_closed", "corpus.mix_l1", "corpus.reported_mix_l1", "corpus.topics_tv",
+    "corpus.reported_topics_tv", "corpus.told_apart",
+)  # fmt: skip
+
+
+def markdown(results: summary.Results, metrics: Sequence[str] = ()) -> str:
+    """One table for each corpus, a line a row and a column a metric, intervals in brackets.
+
+    Without metrics there are those of `METRICS` that were measured. ConfigError: a metric that no row has.
+    """
+    known = summary.names(row.metric for row in results.rows if row.metric)
+    if missing := [metric for metric in metrics if metric not in known]:
+        raise ConfigError(
+            f"Expected metrics of the table, found {', '.join(missing)}; it has {', '.join(sorted(known)) or 'none'}."
+        )
+    tables = [
+        (f"{corpus}. {title}" if title else corpus, _table(rows, metrics or METRICS))
+        for corpus in summary.names(row.corpus for row in results.rows)
+        for title, rows in summary.groups([row for row in results.rows if row.corpus == corpus])
+    ]
+    return "\n".join(f"### {_plain(title)}\n\n{table}" for title, table in tables)
+
+
+def _table(rows: Sequence[TableRow], metrics: Sequence[str]) -> str:
+    numbers = summary.measured(rows)
+    lines = {row: line for (_, row), line in summary.first_rows(rows).items()}
+    here = [metric for metric in metrics if any(key[2] == metric for key in numbers)]
+    body = [
+        [name, summary.privacy(lines[name]), summary.document_epsilon(lines[name])]
+        + [summary.shown(lines[name], metric, numbers.get((lines[name].corpus, name, metric))) for metric in here]
+        for name in summary.row_names(rows)
+    ]
+    head = ["row", "guarantee", "ε of a document", *here]
+    return "".join(f"| {' | '.join(map(_plain, cells))} |\n" for cells in (head, ["---"] * len(head), *body))
+
+
+def _plain(words: str) -> str:
+    """On one line, and without what Markdown would take for its own."""
+    return " ".join(words.split()).replace("|", r"\|").replace("<", "&lt;")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,33 +282,33 @@ def write_page(
     environment = load_environment()
     about = results.about
     answer = verdict(results.rows)
-    drawn = sections.pictures(results.rows)
+    drawn = pictures(results.rows)
     # The one to read, and one of corpora where there are some.
     whole = [picture for picture in drawn if picture.frontier.title.startswith(summary.WHOLE)]
     first = [*drawn[:1], *(picture for picture in whole[:1] if picture is not drawn[0])]
     warnings = cautions(results)
-    tables = sections.metric_tables(results.rows)
+    tables = metric_tables(results.rows)
     titles = ["", summary.WHOLE] if any(row.whole for row in results.rows) else [""]
     alike = {title: [row for row in results.rows if row.whole == bool(title)] for title in titles}
-    samples = sections.grouped_samples(results, {name: cell.samples for name, cell in results.cells.items()})
-    kept = None if private is None else sections.grouped_samples(results, private)
+    samples = grouped_samples(results, {name: cell.samples for name, cell in results.cells.items()})
+    kept = None if private is None else grouped_samples(results, private)
     html = environment.get_template("report.html").render(
         about=about,
         parts=summary.names(part for parts in about.corpora.values() for part in parts),
-        compared=[(title, sections.compared_rows(rows)) for title, rows in alike.items()],
-        trials=sections.trial_count(results.rows),
-        confidences=sections.confidences(results.rows),
+        compared=[(title, compared_rows(rows)) for title, rows in alike.items()],
+        trials=trial_count(results.rows),
+        confidences=confidences(results.rows),
         warnings=warnings,
         answer=answer,
         pictures=first,
         more_pictures=[picture for picture in drawn if picture not in first],
         undrawn=undrawn(results.rows),
         tables=tables,
-        few=sections.few(drawn[0], samples) if drawn else [],
+        few=few(drawn[0], samples) if drawn else [],
         samples=samples,
         private=kept,
-        characters=sections.SAMPLE_CHARACTERS,
-        certificates=sections.certificates(results),
+        characters=SAMPLE_CHARACTERS,
+        certificates=certificates(results),
         max_delta=f"{MAX_MEANINGFUL_DELTA:g}",
     )
     data = html.encode("utf-8", "replace")  # a lone surrogate in a sample has no bytes
