@@ -38,8 +38,8 @@ LATER = {
         "tests/faults/test_ledger_crowd.py::test_accounts_that_share_standings_do_not_disturb_each_other[sqlite",
         "tests/faults/test_ledger_crowd.py::test_a_ledger_is_made_and_accounts_are_opened_once[sqlite",
         "tests/faults/test_ledger_crowd.py::test_books_add_up_at_every_moment[sqlite",
-        "tests/faults/test_ledger_crowd.py::test_no_account_is_overdrawn_and_no_charge_is_lost[20-sqlite",
-        "tests/faults/test_ledger_crowd.py::test_no_subject_is_overdrawn[20-sqlite",
+        "tests/faults/test_ledger_crowd.py::test_no_account_is_overdrawn_and_no_charge_is_lost[12-sqlite",
+        "tests/faults/test_ledger_crowd.py::test_no_subject_is_overdrawn[12-sqlite",
     ),
     "another isolation, lock or wait like the one that stays": (
         "tests/faults/test_ledger_crowd.py::test_a_stricter_isolation_by_default_changes_nothing[repeatable",

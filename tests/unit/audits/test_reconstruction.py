@@ -20,7 +20,6 @@ from dptext.audits.reconstruction.attack import Reconstruction, TopSuccess, reco
 from dptext.audits.reconstruction.pools import feasible, random_candidates
 from dptext.audits.subjects import claim_of, unclaimed
 from dptext.cli.audit import trials as command
-from dptext.cli.audit.trials import OnTrial
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy import accounting
@@ -524,7 +523,7 @@ def test_the_command_on_vectors(capsys: pytest.CaptureFixture[str], monkeypatch:
     assert data["claim"]["epsilon"] == 20.0
     assert (data["refuted"], data["feasible_candidates"]) == (False, feasible(20.0, 8, tops=(1, 2), trials=200))
     subject = PassThrough()
-    tried = OnTrial(subject, "", claim_of(subject) or unclaimed())
+    tried = subject, claim_of(subject) or unclaimed()
     monkeypatch.setattr(command, "on_trial", lambda *_: tried)
     assert command.reconstruction(noise="none", dim=subject.dim, candidates=30, trials=200, seed=1) == 1
     assert capsys.readouterr().out.startswith("The claim of epsilon 1 per document is refuted: ")
@@ -534,7 +533,7 @@ def test_the_command_on_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     pool = tmp_path / "pool.txt"
     pool.write_text("\n".join(WordResponse.words), "utf-8")
     for stated, code in ((claim(1.0), 1), (claim(2.5), 0), (unclaimed(), 0)):
-        tried = OnTrial(WordResponse(2.0), "", stated)
+        tried = WordResponse(2.0), stated
         monkeypatch.setattr(command, "on_trial", lambda *_, tried=tried: tried)
         assert command.reconstruction(pool=pool, top=[1], trials=1000, attack="surrogate", seed=1) == code
     with pytest.raises(ConfigError, match="--pool FILE"):
