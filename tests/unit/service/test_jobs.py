@@ -133,7 +133,7 @@ def test_it_expires_some_time_after_its_end(fresh: Served, monkeypatch: pytest.M
     fresh.gate.store.write(JOBS.update().values(expires=time.time() - 1))  # and no sweep has come
     assert fresh.ended(name)["state"] == "expired"
     assert fresh.client.get(result, headers=fresh.headers()).json()["type"] == "urn:dptext:no-result"
-    assert fresh.client.get(f"/v1/jobs/{name}/certificate", headers=fresh.headers()).status_code == 409
+    assert fresh.client.get(f"/v1/jobs/{name}/certificate", headers=fresh.headers()).status_code == 410
 
 
 def test_an_expired_answer_is_not_given_before_the_sweep(fresh: Served) -> None:
