@@ -35,6 +35,8 @@ TITLES: Final = {
 
 #: What the command line and Python offer and requests do not.
 _WORDS: Final = (
+    # No request names an encoding, and which one it may be is guessed from the texts.
+    (re.compile(" (The file looks like|Name the encoding with) .* as UTF-8[.]"), " Save the file as UTF-8."),
     (re.compile(", or read them as empty texts: --empty-nulls on the command line, empty_nulls=True in Python"), ""),
     (re.compile(r" \(take such rows out\)"), ""),
     (re.compile(", or skip such records: --on-error skip"), " or take it out"),

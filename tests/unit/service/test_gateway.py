@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import os
+import re
 import socket
 import stat
 import sys
@@ -313,6 +314,18 @@ def test_a_job_that_fails_says_what_became_of_its_charge(fresh: Served, tmp_path
     assert "Charge 1 stays charged; nothing became visible." in failed["problem"]
     assert list((tmp_path / "spool").glob("*-*")) == []
     assert told(fresh.client.get(f"/v1/jobs/{name}/result", headers=fresh.headers()))["type"] == "urn:dptext:not-done"
+
+
+@pytest.mark.parametrize("charged", [False, True])
+def test_a_byte_that_is_not_utf8_is_said_to_be_one(fresh: Served, charged: bool) -> None:
+    """The record and the fault, and nothing of columns; the encoding that the texts seem to have is not said."""
+    before = [json.dumps(row) + "\n" for row in rows(20_000 if charged else 0)]
+    data = "".join(before).encode() + b'{"text": "secret caf\xe9 cr\xe8me", "label": "travel"}\n'
+    problem = fresh.ended(fresh.job(data).json()["id"])["problem"]
+    assert problem.startswith(f"the file, record {len(before) + 1}: ")
+    assert "UTF-8" in problem
+    assert ("stays charged" in problem) is charged
+    assert not re.search("secret|caf|cp1|column|encoding|text_field|--", problem), problem
 
 
 def test_a_job_is_cancelled(fresh: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
