@@ -124,11 +124,15 @@ def _models(app: FastAPI, gate: Gateway) -> None:
 
 
 def _releases(app: FastAPI, gate: Gateway) -> None:
-    def checked(name: str, body: Records, key: Key) -> Wanted:
-        gate.allowed(key, name)
-        if len(body.records) > gate.settings.max_records:
-            raise Problem(413, "too-many", f"Expected at most {gate.settings.max_records:,} records; more are a job.")
-        return body.wanted()
+    def checked(name: str, body: Records, attempt: Attempt) -> Wanted:
+        try:
+            gate.models.path(name)
+            if (most := gate.settings.max_records) < len(body.records):
+                raise Problem(413, "too-many", f"Expected at most {most:,} records; more are a job.")
+            return body.wanted()
+        except Exception:
+            attempt.give_up()
+            raise
 
     @app.get("/v1/models/{name}/cost", response_model=Cost, responses=NAMED)
     def price(
@@ -153,15 +157,15 @@ def _releases(app: FastAPI, gate: Gateway) -> None:
         idempotency_key: IdempotencyKey = None,
     ) -> Response:
         """Privatize a few records at once. The same key and payload give the same answer again."""
-        wanted = await run_in_threadpool(checked, name, body, key)
-        payload = name.encode() + b"\0" + await request.body()
-
+        gate.permitted(key, name)
         usable(idempotency_key)
+        payload = name.encode() + b"\0" + await request.body()
+        found = await run_in_threadpool(gate.answers.attempt, key, idempotency_key, payload)
+        if isinstance(found, Stored):  # paid for, whatever became of its model and of the limits
+            await run_in_threadpool(settled, gate.ledger, key, found)
+            return Response(found.answer, 200, {"Idempotent-Replayed": "true"}, "application/json")
+        wanted = await run_in_threadpool(checked, name, body, found)
         with span("privatize", model=name):
-            found = await run_in_threadpool(gate.answers.attempt, key, idempotency_key, payload)
-            if isinstance(found, Stored):
-                await run_in_threadpool(settled, gate.ledger, key, found)
-                return Response(found.answer, 200, {"Idempotent-Replayed": "true"}, "application/json")
             async with found.alive(), _turn(gate, found, key, name) as (mechanism, turn):
                 stored = await run_in_threadpool(released, gate.ledger, key, name, mechanism, wanted, found, turn)
         gate.counts.released.labels(name).inc()

@@ -12,6 +12,7 @@ import stat
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -184,6 +185,22 @@ def test_an_expired_answer_is_never_drawn_anew_for_its_charge(fresh: Served) -> 
     fresh.gate.answers.sweep()
     assert told(fresh.privatize(FEW))["type"] == "urn:dptext:privacy"
     assert len(fresh.charges()) == 1
+
+
+def test_a_stored_answer_outlives_its_model_and_the_limits(tmp_path: Path) -> None:
+    with served(tmp_path) as gateway:
+        first = gateway.privatize(FEW)
+        (tmp_path / "models" / "labels").rename(tmp_path / "gone")
+        gateway.gate.settings = replace(gateway.gate.settings, max_records=1)
+        assert gateway.privatize(FEW).content == first.content
+        assert told(gateway.privatize(FEW[:2]))["type"] == "urn:dptext:idempotency-key-reused"
+        narrow = gateway.gate.keys.create("narrow", account="reviews", scopes=("privatize",), models=("topics",))
+        assert told(gateway.privatize(FEW, key=narrow))["type"] == "urn:dptext:no-model"
+        assert told(gateway.privatize(FEW[:1], "another-call"))["type"] == "urn:dptext:no-model"
+        (tmp_path / "gone").rename(tmp_path / "models" / "labels")
+        assert told(gateway.privatize(FEW, "another-call"))["type"] == "urn:dptext:too-many"
+        assert gateway.privatize(FEW[:1], "another-call").status_code == 200  # what was refused left its key free
+        assert len(gateway.charges()) == 2
 
 
 def test_budget_exhausted_says_asked_left_missing(tmp_path: Path) -> None:
