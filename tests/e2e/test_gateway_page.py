@@ -122,9 +122,9 @@ def test_a_visit(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     shown.until("document.getElementById('budget').textContent.includes('2 of 9 spent')")
     page.press("#save-releases")
     page.press("#save-certificate")
-    page.downloaded("releases.jsonl")
-    page.downloaded("releases.jsonl.guarantee.json")
-    told = dptext("explain", tmp_path / "downloads" / "releases.jsonl", "--ledger", tmp_path / "books.db")
+    page.downloaded("releases-1.jsonl")
+    page.downloaded("releases-1.jsonl.guarantee.json")
+    told = dptext("explain", tmp_path / "downloads" / "releases-1.jsonl", "--ledger", tmp_path / "books.db")
     assert told.returncode == 0, told.stderr
 
     # A file, with a reload in the middle.
@@ -143,9 +143,9 @@ def test_a_visit(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     shown.until("document.getElementById('job-words').textContent.includes('400 records')")
     page.press("#job-result")
     page.press("#job-certificate")
-    page.downloaded("result.jsonl")
-    page.downloaded("result.jsonl.guarantee.json")
-    told = dptext("explain", tmp_path / "downloads" / "result.jsonl", "--ledger", tmp_path / "books.db")
+    page.downloaded("result-2.jsonl")
+    page.downloaded("result-2.jsonl.guarantee.json")
+    told = dptext("explain", tmp_path / "downloads" / "result-2.jsonl", "--ledger", tmp_path / "books.db")
     assert told.returncode == 0, told.stderr
     assert "400 records" in told.stdout
     PICTURES.mkdir(parents=True, exist_ok=True)
@@ -383,8 +383,8 @@ def test_a_result_can_be_had_without_words_for_it(page: Page) -> None:
     assert not page.seen("job-words")
     page.press("#job-result")
     page.press("#job-certificate")
-    assert len(page.downloaded("result.jsonl").splitlines()) == 5
-    assert json.loads(page.downloaded("result.jsonl.guarantee.json"))
+    assert len(page.downloaded("result-1.jsonl").splitlines()) == 5
+    assert json.loads(page.downloaded("result-1.jsonl.guarantee.json"))
     page.until("budget", "2 of 9 spent")
 
 
@@ -564,4 +564,4 @@ def test_by_keyboard_alone(page: Page) -> None:
     assert shown.value(f"[{status}.role, {status}.ariaLive]") == ["status", "polite"]  # so it is read out
     go("here.id === 'save-releases'")
     stroke("Enter", "\r")
-    assert b"my secret trip" not in page.downloaded("releases.jsonl")
+    assert b"my secret trip" not in page.downloaded("releases-1.jsonl")

@@ -22,8 +22,8 @@ FAULTS = {
     ),
     "it is charged after it was drawn": (
         "work",
-        ("        charge = due.charge(attempt.charge_key, None)\n", "        certificate = replace("),
-        ("", "        charge = due.charge(attempt.charge_key, None)\n        certificate = replace("),
+        ("        charge = due.charge(attempt.charge_key, None)\n", "        certificate = named("),
+        ("", "        charge = due.charge(attempt.charge_key, None)\n        certificate = named("),
         "test_an_attempt_that_fails_after_the_charge_can_be_tried_again",
     ),
     "a stored answer is not looked for": (

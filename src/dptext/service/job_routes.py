@@ -13,6 +13,7 @@ from fastapi import FastAPI, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
 
+from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.verification import read_certificate
 from dptext.service.answers import usable
 from dptext.service.gateway import Gateway, asking
@@ -20,7 +21,7 @@ from dptext.service.jobs import FORMATS, Wish
 from dptext.service.keys import Key
 from dptext.service.problems import Problem
 from dptext.service.schemas import IDEMPOTENT, KEYED, NAMED, IdempotencyKey, JobTold, Words, file_of, refusals
-from dptext.service.work import in_words
+from dptext.service.work import in_words, named
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.files import create_private, sync_folder, to_disk
 from dptext.text.formats import Format
@@ -31,7 +32,8 @@ _KINDS: Final = {
     Format.CSV: "text/csv",
     Format.PARQUET: "application/vnd.apache.parquet",
 }
-_JSON: Final = {"content": {"application/json": {"schema": {"type": "object"}}}}
+_JSON_TYPE: Final = "application/json"
+_JSON: Final = {"content": {_JSON_TYPE: {"schema": {"type": "object"}}}}
 _STREAM: Final = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
 _FILE: Final[dict[str, Any]] = {
     **IDEMPOTENT,
@@ -127,6 +129,9 @@ def add_asking(app: FastAPI, gate: Gateway) -> None:
 def add_jobs(app: FastAPI, gate: Gateway) -> None:
     """Tell of jobs."""
 
+    def certified(name: str, key: Key) -> Certificate:
+        return named(read_certificate(gate.jobs.file(name, key, "certificate")))
+
     @app.get("/v1/jobs", response_model=list[JobTold], responses=KEYED)
     def listed(key: Annotated[Key, asking("jobs", "synthesize")]) -> list[dict[str, Any]]:
         """Where the last jobs stand that this key may see, the newest first."""
@@ -168,26 +173,27 @@ def add_jobs(app: FastAPI, gate: Gateway) -> None:
     )
     def result(name: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> FileResponse:
         """The released file."""
-        path = gate.jobs.file(name, key)
+        path, output = gate.jobs.file(name, key), certified(name, key).output
         kinds = {suffix: _KINDS[kind] for kind, suffix in FORMATS.items()}
-        return FileResponse(path, media_type=kinds.get(path.suffix, "application/json"), filename=path.name)
+        return FileResponse(path, media_type=kinds.get(path.suffix, _JSON_TYPE), filename=output)
 
-    @app.get("/v1/jobs/{name}/certificate", response_class=FileResponse, responses={**_READY, 200: _JSON})
-    def certificate(name: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> FileResponse:
+    @app.get("/v1/jobs/{name}/certificate", response_class=Response, responses={**_READY, 200: _JSON})
+    def certificate(name: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> Response:
         """Its certificate."""
-        path = gate.jobs.file(name, key, "certificate")
-        return FileResponse(path, media_type="application/json", filename=path.name)
+        found = certified(name, key)
+        beside = certificate_path(Path(found.output)).name
+        return Response(found.to_json(), 200, {"Content-Disposition": f'attachment; filename="{beside}"'}, _JSON_TYPE)
 
     @app.get("/v1/jobs/{name}/words", response_model=Words, responses=_READY)
     def words(name: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> dict[str, Any]:
         """Its certificate in plain words, and for whoever answers for the release."""
-        found = read_certificate(gate.jobs.file(name, key, "certificate"))
+        found = certified(name, key)
         return in_words(found, gate.models.spec(str(gate.jobs.told(name, key)["model"])))
 
     @app.get("/v1/topics/{name}", response_class=FileResponse, responses={**_READY, 200: _JSON})
     def topics(name: str, key: Annotated[Key, asking("synthesize")]) -> FileResponse:
         """The noisy topics of a synthesis."""
-        return FileResponse(gate.jobs.file(name, key, "topics"), media_type="application/json")
+        return FileResponse(gate.jobs.file(name, key, "topics"), media_type=_JSON_TYPE)
 
     @app.delete("/v1/jobs/{name}", status_code=202, response_model=JobTold, responses=NAMED)
     def cancel(name: str, key: Annotated[Key, asking("jobs", "synthesize", "admin")]) -> dict[str, Any]:

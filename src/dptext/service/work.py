@@ -240,7 +240,7 @@ def released(
         )
         with turn, span("mechanism"):
             found.to_records()
-        certificate = replace(found.certificate, charged=due.charged(charge))
+        certificate = named(replace(found.certificate, charged=due.charged(charge)))
         answer: dict[str, Json] = {
             "releases": found.json_lines().decode(),
             "certificate": certificate.to_json(),
@@ -255,6 +255,14 @@ def released(
         raise
     settled(ledger, key, stored)
     return stored
+
+
+def named(certificate: Certificate) -> Certificate:
+    """The same for a file whose name has the charge's number: a browser calls no second download `releases (1)`."""
+    if certificate.charged is None:
+        return certificate
+    name = Path(certificate.output)
+    return replace(certificate, output=f"{name.stem}-{certificate.charged.number}{name.suffix}")
 
 
 def in_words(certificate: Certificate, spec: Promise) -> dict[str, Json]:

@@ -82,12 +82,18 @@ def test_a_release_is_charged_once_and_answered_again(fresh: Served, tmp_path: P
     assert len(fresh.charges()) == 1
     certificate = json.loads(first.json()["certificate"])
     assert fresh.charges()[0].release == certificate["sha256"]
-    (tmp_path / certificate["output"]).write_bytes(first.json()["releases"].encode())
-    (tmp_path / f"{certificate['output']}.guarantee.json").write_text(first.json()["certificate"])
-    verify(tmp_path / f"{certificate['output']}.guarantee.json", ledger=fresh.ledger)
     other = fresh.privatize(FEW, "second-call")
     assert other.status_code == 200
     assert len(fresh.charges()) == 2
+    outputs = []
+    for each in (first.json(), other.json()):  # side by side
+        outputs.append(json.loads(each["certificate"])["output"])
+        (tmp_path / outputs[-1]).write_text(each["releases"])
+        (tmp_path / f"{outputs[-1]}.guarantee.json").write_text(each["certificate"])
+        assert outputs[-1] in each["words"]
+    assert outputs == ["releases-1.jsonl", "releases-2.jsonl"]
+    for each in outputs:
+        verify(tmp_path / f"{each}.guarantee.json", ledger=fresh.ledger)
 
 
 def test_an_idempotency_key_is_needed_and_names_one_payload(fresh: Served) -> None:
@@ -294,9 +300,10 @@ def test_a_file_is_a_job(fresh: Served, tmp_path: Path) -> None:
     assert len(result.content.splitlines()) == 300
     assert b"secret" not in result.content
     certificate = fresh.client.get(f"/v1/jobs/{name}/certificate", headers=fresh.headers())
-    (tmp_path / "result.jsonl").write_bytes(result.content)
-    (tmp_path / "result.jsonl.guarantee.json").write_bytes(certificate.content)
-    verify(tmp_path / "result.jsonl.guarantee.json", ledger=fresh.ledger)
+    for each, output in ((result, "result-1.jsonl"), (certificate, "result-1.jsonl.guarantee.json")):
+        assert each.headers["Content-Disposition"] == f'attachment; filename="{output}"'
+        (tmp_path / output).write_bytes(each.content)
+    verify(tmp_path / "result-1.jsonl.guarantee.json", ledger=fresh.ledger)
     again = fresh.job(data)
     assert (again.status_code, again.json()["id"]) == (200, name)
     assert told(fresh.job(data + data))["type"] == "urn:dptext:idempotency-key-reused"

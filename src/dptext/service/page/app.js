@@ -283,12 +283,14 @@ $("texts-form").addEventListener("submit", acting(async (event) => {
   await showModel();
 }));
 
+// The name that the certificate has, by which `dptext explain` finds both.
+const output = () => JSON.parse(answer.certificate).output;
 $("save-releases").addEventListener("click", () => {
   unsaved = false;
-  save("releases.jsonl", new Blob([answer.releases]));
+  save(output(), new Blob([answer.releases]));
 });
 $("save-certificate").addEventListener("click", () =>
-  save("releases.jsonl.guarantee.json", new Blob([answer.certificate])));
+  save(`${output()}.guarantee.json`, new Blob([answer.certificate])));
 
 for (const name of ["dragover", "drop"]) { // beside the form a file would take the place of the page
   document.addEventListener(name, (event) => {
