@@ -7,13 +7,14 @@ import shutil
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
 
 from dptext.runs.certificate import Certificate, certificate_path
+from dptext.runs.synthesizing import REPORT_SUFFIXES
 from dptext.runs.verification import read_certificate
 from dptext.service.answers import usable
 from dptext.service.gateway import Gateway, asking
@@ -34,6 +35,7 @@ _KINDS: Final = {
 }
 _JSON_TYPE: Final = "application/json"
 _JSON: Final = {"content": {_JSON_TYPE: {"schema": {"type": "object"}}}}
+_REPORT: Final = {"content": {**_JSON["content"], "text/html": {"schema": {"type": "string"}}}}
 _STREAM: Final = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
 _FILE: Final[dict[str, Any]] = {
     **IDEMPOTENT,
@@ -190,10 +192,17 @@ def add_jobs(app: FastAPI, gate: Gateway) -> None:
         found = certified(name, key)
         return in_words(found, gate.models.spec(str(gate.jobs.told(name, key)["model"])))
 
-    @app.get("/v1/topics/{name}", response_class=FileResponse, responses={**_READY, 200: _JSON})
-    def topics(name: str, key: Annotated[Key, asking("synthesize")]) -> FileResponse:
-        """The noisy topics of a synthesis."""
-        return FileResponse(gate.jobs.file(name, key, "topics"), media_type=_JSON_TYPE)
+    @app.get("/v1/topics/{name}", response_class=FileResponse, responses={**_READY, 200: _REPORT})
+    def topics(
+        name: str, key: Annotated[Key, asking("synthesize")], format: Literal["json", "html"] = "json"
+    ) -> FileResponse:
+        """The noisy topics of a synthesis, as data or as a page to be saved."""
+        path = gate.jobs.file(name, key, "topics")
+        if format == "json":
+            return FileResponse(path, media_type=_JSON_TYPE)
+        # Never shown from here: it has styles of its own, which the policy of this origin forbids.
+        saved = certified(name, key).output + REPORT_SUFFIXES[1]
+        return FileResponse(path.with_suffix(".html"), media_type="text/html", filename=saved)
 
     @app.delete("/v1/jobs/{name}", status_code=202, response_model=JobTold, responses=NAMED)
     def cancel(name: str, key: Annotated[Key, asking("jobs", "synthesize", "admin")]) -> dict[str, Any]:

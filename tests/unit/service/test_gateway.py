@@ -637,6 +637,12 @@ def test_a_synthesis_is_a_job_with_topics(fresh: Served) -> None:
     assert fresh.client.get(f"/v1/jobs/{name}/result", headers=alone).status_code == 200
     topics = fresh.client.get(f"/v1/topics/{name}", headers=alone).json()
     assert topics["labels"]
+    assert topics["warnings"] == []
+    page = fresh.client.get(f"/v1/topics/{name}?format=html", headers=alone)
+    assert page.text.startswith("<!doctype html>")
+    assert page.headers["content-disposition"] == 'attachment; filename="result-1.json.topics.html"'
+    assert "style-src 'self'" in page.headers["content-security-policy"]
+    assert told(fresh.client.get(f"/v1/topics/{name}?format=pdf", headers=alone))["status"] == 422
     assert told(fresh.client.get(f"/v1/jobs/{name[::-1]}", headers=fresh.headers()))["status"] == 404
 
 

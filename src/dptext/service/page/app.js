@@ -21,10 +21,11 @@ const number = (text) => Number(String(text).replaceAll(",", "")) || 0;
 const sleep = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
 const acting = (task) => (event) => task(event).catch((error) => say(error.message, true));
 
-// Whether a proxy answered with its way to sign in: the gateway redirects nobody, and its refusals are JSON.
+// Whether a proxy answered with its way to sign in: the gateway redirects nobody, its refusals are JSON, and what it
+// has in HTML is to be saved.
 function strange(found) {
-  const kind = found.headers.get("Content-Type") || "";
-  return found.type === "opaqueredirect" || (found.ok && kind.includes("html")) ||
+  const kind = found.headers.get("Content-Type") || "", saved = found.headers.has("Content-Disposition");
+  return found.type === "opaqueredirect" || (found.ok && kind.includes("html") && !saved) ||
     ([401, 403].includes(found.status) && !kind.includes("json"));
 }
 
@@ -381,15 +382,19 @@ function showTopics(report) {
   drawShares($("labels"), report.labels, report.by_label, report.margin_by_label);
   drawShares($("bars"), report.topics.map((each) => each.words.slice(0, 4).join(", ")), columns,
     report.margin * Math.sqrt(report.counts.length));
+  $("warnings").textContent = (report.warnings || []).join(" "); // an older report has none
   $("topics").hidden = false;
 }
 
-async function fetched(what, name) {
-  const found = await ask(`/v1/jobs/${watching}/${what}`);
+async function fetched(path, name) {
+  const found = await ask(path);
   const given = /filename="?([^";]+)/.exec(found.headers.get("Content-Disposition") || "");
   save(given ? given[1] : name, await found.blob());
 }
 
-$("job-result").addEventListener("click", acting(() => fetched("result", "result")));
-$("job-certificate").addEventListener("click", acting(() => fetched("certificate", "result.guarantee.json")));
+$("job-result").addEventListener("click", acting(() => fetched(`/v1/jobs/${watching}/result`, "result")));
+$("job-certificate").addEventListener("click", acting(() =>
+  fetched(`/v1/jobs/${watching}/certificate`, "result.guarantee.json")));
+$("job-report").addEventListener("click", acting(() =>
+  fetched(`/v1/topics/${watching}?format=html`, "topics.html")));
 $("job-cancel").addEventListener("click", acting(() => ask(`/v1/jobs/${watching}`, { method: "DELETE" })));
