@@ -55,10 +55,10 @@ class Page:
         self.type(name, value)
         self.shown.value(f"document.getElementById({name!r}).dispatchEvent(new Event('change')), 0")
 
-    def drop(self, text: str) -> None:
+    def drop(self, text: str, name: str = "mine.jsonl") -> None:
         """Choose a file of this content."""
         self.shown.value(f"""(() => {{ const all = new DataTransfer();
-            all.items.add(new File([{json.dumps(text)}], "mine.jsonl", {{ lastModified: 1 }}));
+            all.items.add(new File([{json.dumps(text)}], {json.dumps(name)}, {{ lastModified: 1 }}));
             document.getElementById("file").files = all.files; }})(), 0""")
 
     def until(self, name: str, part: str) -> None:
@@ -375,6 +375,25 @@ def test_how_much_of_a_file_was_sent_is_shown(page: Page) -> None:
     page.status("was revoked")
     assert len(list(page.ledger.log("reviews"))) == 1
     assert not page.seen("sent")
+
+
+def test_a_file_that_would_be_refused_is_not_sent(page: Page) -> None:
+    page.sign_in(page.key)
+    page.status("Signed in")
+    page.shown.value("window.posted = 0, window.sent = () => { window.posted++; throw new TypeError(); }, patience = 0")
+    page.type("label-field", "label")
+    page.drop("text,label", "mine.xlsx")
+    page.press("#file-form button")
+    page.status("Expected a file that ends in one of .jsonl, .csv, .parquet.")
+    page.shown.value("me.max_file = 1_000")
+    page.drop("x" * 1_001)
+    page.press("#file-form button")
+    page.status("Expected at most 1,000 bytes; this file has 1,001.")
+    assert page.shown.value("window.posted") == 0
+    page.drop("x" * 1_000, "MINE.CSV")
+    page.press("#file-form button")
+    page.shown.until("window.posted === 1")
+    page.status("Press the button again")
 
 
 def test_a_result_can_be_had_without_words_for_it(page: Page) -> None:

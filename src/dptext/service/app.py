@@ -104,7 +104,8 @@ def _models(app: FastAPI, gate: Gateway) -> None:
     def own(key: Annotated[Key, asking(*SCOPES)]) -> dict[str, Any]:
         """What this key is and may; the unit is that of its account."""
         unit = None if key.account is None else gate.ledger.account(key.account).limit.unit.value
-        return {"name": key.name, "account": key.account, "unit": unit, "scopes": sorted(key.scopes)}
+        told = {"name": key.name, "account": key.account, "unit": unit, "scopes": sorted(key.scopes)}
+        return {**told, "max_file": gate.settings.max_file}
 
     @app.get("/v1/models", response_model=list[ModelTold], responses=KEYED)
     def models(key: Annotated[Key, asking(*_RELEASING)]) -> list[dict[str, Any]]:

@@ -508,6 +508,7 @@ def test_every_key_is_told_what_it_may(gateway: Served, scope: str) -> None:
     account = None if scope in ("metrics", "admin") else "reviews"
     headers = gateway.headers(gateway.gate.keys.create("one", account=account, scopes=(scope,)))
     own = {"name": "one", "account": account, "unit": account and "document", "scopes": [scope]}
+    own["max_file"] = 2_000_000_000
     assert gateway.client.get("/v1/key", headers=headers).json() == own
     releasing = scope in ("privatize", "jobs", "synthesize")  # whoever releases sees what it costs
     for path in ("/v1/models", "/v1/models/labels", "/v1/models/labels/cost"):

@@ -308,7 +308,14 @@ for (const name of ["dragover", "dragleave", "drop"]) {
 
 $("file-form").addEventListener("submit", acting(async (event) => {
   event.preventDefault();
-  const file = $("file").files[0], model = chosen(), button = event.submitter;
+  const file = $("file").files[0], model = chosen(), button = event.submitter, kinds = $("file").accept.split(",");
+  if (!kinds.some((each) => file.name.toLowerCase().endsWith(each))) { // a drop asks nobody what is accepted
+    throw new Error(`Expected a file that ends in one of ${kinds.join(", ")}.`);
+  }
+  if (file.size > me.max_file) {
+    const [size, most] = [file.size, me.max_file].map((each) => each.toLocaleString("en"));
+    throw new Error(`Expected at most ${most} bytes; this file has ${size}. Send it in parts: each is charged.`);
+  }
   const query = new URLSearchParams({ model: model.name, format: file.name.split(".").pop().toLowerCase(),
     text_field: $("text-field").value, ...most(model) });
   if ($("label-field").value) query.set("label_field", $("label-field").value);
