@@ -141,8 +141,9 @@ def listed(ledger: options.LedgerOption, key_file: KeyFileOption = None, as_json
     for each in found:
         ends = each["revoked"] or each["expires"]
         day = datetime.fromtimestamp(float(str(ends or 0)), UTC)
+        models = f", models {each['models']}" if each["models"] else ""
         end = f", {'revoked' if each['revoked'] else 'until'} {day:%Y-%m-%d}" if ends else ""
-        print(f"{each['prefix']}  {each['name']}: {each['scopes']}, account {each['account'] or 'none'}{end}")
+        print(f"{each['prefix']}  {each['name']}: {each['scopes']}, account {each['account'] or 'none'}{models}{end}")
 
 
 def revoke(prefix: PrefixArgument, ledger: options.LedgerOption, key_file: KeyFileOption = None) -> None:

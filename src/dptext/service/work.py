@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import re
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -32,7 +31,7 @@ from dptext.runs.synthesizing import due_of
 from dptext.runs.verification import Verified
 from dptext.sampling.source import secure
 from dptext.service.answers import Attempt, Stored
-from dptext.service.keys import Key
+from dptext.service.keys import MODEL, Key
 from dptext.service.metrics import span
 from dptext.service.problems import BrokenModelError, Problem
 from dptext.service.store import Event
@@ -44,7 +43,6 @@ from dptext.types import Json
 
 SYNTHESIS: Final = "synthesis.toml"
 POOL: Final = "pool.jsonl"
-_NAME: Final = re.compile(r"[\w-][\w.-]{0,99}")
 _LOADERS: Final = 4  # models that are loaded at once
 _LOG: Final = logging.getLogger("dptext.service")
 
@@ -62,12 +60,12 @@ class Models:
 
     def names(self) -> list[str]:
         """Of the folders that hold a model or a synthesis."""
-        found = (path for path in sorted(self.folder.iterdir()) if _NAME.fullmatch(path.name))
+        found = (path for path in sorted(self.folder.iterdir()) if MODEL.fullmatch(path.name))
         return [path.name for path in found if (path / MODEL_FILE).is_file() or (path / SYNTHESIS).is_file()]
 
     def path(self, name: str) -> Path:
         """The folder of a model; a Problem where there is none of this name."""
-        if not _NAME.fullmatch(name) or name not in self.names():
+        if not MODEL.fullmatch(name) or name not in self.names():
             raise Problem(404, "no-model", "There is no such model, or this key may not use it.")
         return self.folder / name
 
