@@ -149,7 +149,9 @@ def test_in_flight_and_taken_over(fresh: Served, monkeypatch: pytest.MonkeyPatch
     def slow(self, *given):
         if not seen:
             seen.append("first")
-            assert told(fresh.privatize(FEW))["type"] == "urn:dptext:in-flight"
+            refused = fresh.privatize(FEW)
+            assert told(refused)["type"] == "urn:dptext:in-flight"
+            assert refused.headers["Retry-After"] == "2"  # not a lease of a minute
             fresh.gate.store.write(ANSWERS.update().values(lease=0.0))  # its time is over
             seen.append(fresh.privatize(FEW))
         return store(self, *given)
