@@ -18,6 +18,7 @@ from browser import Browser, browser
 from commands import dptext
 from dptext.service import worker
 from dptext.service.app import create_app
+from dptext.service.store import ANSWERS
 from gateways import prepare
 from many_files import rows
 
@@ -488,6 +489,22 @@ def test_a_reload_before_the_answer_pays_once(page: Page) -> None:
     page.press("#texts-form button")
     page.status("Released 1 text")
     page.until("budget", "6 of 9 spent")
+
+    # The answer is gone: the next press asks for another, which too little is left for.
+    body = {"records": [{"text": "my secret trip", "label": "travel"}]}
+    headers = {"Authorization": f"Bearer {page.key}", "Idempotency-Key": "used-and-expired"}
+    assert httpx.post(f"{page.url}v1/models/labels/privatize", json=body, headers=headers).status_code == 200
+    page.gate.store.write(ANSWERS.update().values(expires=0.0))
+    page.gate.answers.sweep()
+    shown.value("sessionStorage.setItem('/v1/models/labels/privatize', 'used-and-expired'), 0")
+    shown.reload()
+    shown.until("document.readyState === 'complete' && !document.getElementById('sign-in').hidden")
+    page.sign_in(page.key)
+    page.status("Signed in")
+    page.type("texts", "my secret trip")
+    for said in ("is spent and its answer is gone", "missing"):
+        page.press("#texts-form button")
+        page.status(said)
     shown.console.clear()  # the browser says there that it asked nobody whether to leave
 
 

@@ -13,7 +13,7 @@ GATEWAY = TESTS / "unit" / "service"
 HEADERS = "                *((name, value) for name, value in HEADERS.items() if name not in there),\n"
 FAULTS = {
     "two answers share a charge": (
-        "work", "charge = due.charge(attempt.charge_key, None)", 'charge = due.charge("the same", None)',
+        "work", "due.charge(attempt.charge_key, None)", 'due.charge("the same", None)',
         "test_a_release_is_charged_once_and_answered_again",
     ),
     "each attempt charges": (
@@ -22,8 +22,8 @@ FAULTS = {
     ),
     "it is charged after it was drawn": (
         "work",
-        ("        charge = due.charge(attempt.charge_key, None)\n", "        certificate = named("),
-        ("", "        charge = due.charge(attempt.charge_key, None)\n        certificate = named("),
+        ("        charge = _paid(due, attempt)\n", "        certificate = named("),
+        ("", "        charge = _paid(due, attempt)\n        certificate = named("),
         "test_an_attempt_that_fails_after_the_charge_can_be_tried_again",
     ),
     "a stored answer is not looked for": (

@@ -166,6 +166,14 @@ class Attempt:
             raise Problem(409, "in-flight", "Another attempt took over.", retry_after=1)
         return answers.opened(row)
 
+    def spent(self) -> Problem:
+        """What is said where the charge of this answer has paid for one before: it is gone, or has just been stored."""
+        row = self.answers.store.one(sa.select(ANSWERS).where(ANSWERS.c.id == self.name))
+        if row is not None and row.answer is not None:
+            return Problem(409, "in-flight", "Another attempt took over.", retry_after=1)
+        said = "The charge of this Idempotency-Key is spent and its answer is gone."
+        return Problem(410, "answer-expired", f"{said} A new Idempotency-Key asks for a new release, charged anew.")
+
     def free(self) -> None:
         """Let the next attempt begin at once: this one failed, and nothing of it was stored."""
         self.answers.store.write(ANSWERS.update().where(self._mine()).values(lease=0.0))

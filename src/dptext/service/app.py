@@ -147,7 +147,7 @@ def _releases(app: FastAPI, gate: Gateway) -> None:
     @app.post(
         "/v1/models/{name}/privatize",
         response_model=Answer,
-        responses={**NAMED, **refusals(400, 409)},
+        responses={**NAMED, **refusals(400, 409, 410)},
         openapi_extra=IDEMPOTENT,
     )
     async def privatize(

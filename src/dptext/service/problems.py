@@ -24,6 +24,7 @@ TITLES: Final = {
     405: "This cannot be done here",
     408: "It is too slow",
     409: "It is in flight",
+    410: "Its answer is gone",
     411: "Its length is needed",
     413: "It is too large",
     415: "This kind of content is not taken",

@@ -15,14 +15,15 @@ from typing import Any, Final
 
 from starlette.concurrency import run_in_threadpool
 
-from dptext.errors import ConfigError, DPTextError
+from dptext.errors import ConfigError, DPTextError, PrivacyError
 from dptext.ledger.books import Ledger
+from dptext.ledger.entries import Charge
 from dptext.mechanism import Mechanism, Promise, Spec, settings
 from dptext.privacy.guarantee import Unit, format_epsilon
 from dptext.runs.certificate import Certificate
 from dptext.runs.legal import legal_page
 from dptext.runs.models import MODEL_FILE, load_model, model_spec
-from dptext.runs.payment import Payment
+from dptext.runs.payment import Due, Payment
 from dptext.runs.plan import reveals_of
 from dptext.runs.results import privatize
 from dptext.runs.specs import read_toml, synthesis_from_settings
@@ -220,7 +221,7 @@ def released(
             raise ConfigError(f"Expected a label in each record: {mechanism.spec.kind} reads it with the text.")
         payment = Payment(ledger, key.account or "", attempt.charge_key)
         due = payment.due(mechanism.spec, **_terms(wanted))
-        charge = due.charge(attempt.charge_key, None)
+        charge = _paid(due, attempt)
     except Exception:
         attempt.give_up()  # nothing was charged; or, where that is not sure, it will be found under the same key
         raise
@@ -253,6 +254,16 @@ def released(
         raise
     settled(ledger, key, stored)
     return stored
+
+
+def _paid(due: Due, attempt: Attempt) -> Charge:
+    """The charge of an attempt. Problem where it has paid for an answer that is gone."""
+    try:
+        return due.charge(attempt.charge_key, None)
+    except PrivacyError as error:
+        if type(error) is not PrivacyError:  # such as of a budget; what is left names the internal key
+            raise
+        raise attempt.spent() from None
 
 
 def named(certificate: Certificate) -> Certificate:

@@ -191,8 +191,20 @@ def test_an_expired_answer_is_never_drawn_anew_for_its_charge(fresh: Served) -> 
     assert fresh.privatize(FEW).status_code == 200
     fresh.gate.store.write(ANSWERS.update().values(expires=0.0))
     fresh.gate.answers.sweep()
-    assert told(fresh.privatize(FEW))["type"] == "urn:dptext:privacy"
+    for rows_of_other in (FEW, FEW[:1]):
+        gone = fresh.privatize(rows_of_other)
+        assert (told(gone)["status"], told(gone)["type"]) == (410, "urn:dptext:answer-expired")
+        assert "spent" in told(gone)["detail"]
+        assert "gateway" not in gone.text
     assert len(fresh.charges()) == 1
+
+
+def test_an_answer_that_was_stored_meanwhile_is_not_called_expired(fresh: Served) -> None:
+    begin, key = fresh.gate.answers.attempt, fresh.gate.keys.find(fresh.key)
+    late = begin(key, "first-call", b"payload")
+    assert begin(key, "second-call", b"payload").spent().kind == "answer-expired"
+    late.store(b"answer", "0", Event("nobody", "released", "reviews"))
+    assert late.spent().kind == "in-flight"
 
 
 def test_a_stored_answer_outlives_its_model_and_the_limits(tmp_path: Path) -> None:

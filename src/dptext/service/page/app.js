@@ -101,6 +101,10 @@ async function insist(path, payload, options) {
           pending.set(what, fresh()); // the key was of something else, before a reload or in a changed file
           continue;
         }
+        if (error.kind === "urn:dptext:answer-expired") { // of a tab that slept for days: the next press pays anew
+          pending.delete(what);
+          sessionStorage.removeItem(place);
+        }
         if (error.status && !AGAIN.includes(error.status)) throw error;
         const wait = error.wait || pause;
         if (Date.now() + 1000 * wait > end) {
