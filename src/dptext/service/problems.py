@@ -145,13 +145,16 @@ def install(app: FastAPI, fields: Collection[str]) -> None:
         declared, found = parameters(request) | set(fields), list[Json]()
         said = "The request has not the form that /openapi.json says."
         for each in error.errors():
-            kind, name = str(each["type"]), str(each["loc"][-1])
+            kind, where, name = str(each["type"]), each["loc"], str(each["loc"][-1])
             named = name if name in declared else None
-            found.append({"in": str(each["loc"][0]), "kind": kind, "name": named})
+            row = where[2] if where[:2] == ("body", "records") and len(where) > 2 and type(where[2]) is int else None
+            found.append({"in": str(where[0]), "kind": kind, "name": named} | ({} if row is None else {"record": row}))
+            place = "" if row is None else f"records[{row}]"
             if kind in ("json_invalid", "model_attributes_type"):
                 said = "Expected a body of JSON, and the header Content-Type: application/json."
-            elif named:
-                said = f"{named} is missing, or has not the form that /openapi.json says."
+            elif named or place:
+                missing = " of ".join(filter(None, (named, place)))
+                said = f"{missing} is missing, or has not the form that /openapi.json says."
         return response_of(422, "invalid", said, {"errors": found})
 
     async def unexpected(_: Request, __: Any) -> JSONResponse:

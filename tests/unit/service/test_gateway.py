@@ -477,9 +477,16 @@ def test_what_is_wrong_is_named(gateway: Served) -> None:
     headers = gateway.headers()
     missing = told(gateway.client.post("/v1/jobs", content=b"x", headers=headers))
     assert missing["detail"].startswith("model is missing")
-    form = told(gateway.client.post("/v1/models/labels/privatize", json={"records": [{"text": 5}]}, headers=headers))
-    assert form["detail"].startswith("text is missing, or has not the form")
-    assert form["errors"] == [{"in": "body", "kind": "string_type", "name": "text"}]
+    few = [*FEW[:2], {"text": 5}]
+    form = told(gateway.client.post("/v1/models/labels/privatize", json={"records": few}, headers=headers))
+    assert form["detail"].startswith("text of records[2] is missing, or has not the form")
+    assert form["errors"] == [{"in": "body", "kind": "string_type", "name": "text", "record": 2}]
+    odd = {"records": [FEW[0], {**FEW[1], "secret": 1}]}
+    form = told(gateway.client.post("/v1/models/labels/privatize", json=odd, headers=headers))
+    assert form["detail"].startswith("records[1] is missing, or has not the form")
+    assert (form["errors"][0]["name"], form["errors"][0]["record"]) == (None, 1)
+    form = told(gateway.client.post("/v1/models/labels/privatize", json={"records": "secret"}, headers=headers))
+    assert form["errors"] == [{"in": "body", "kind": "list_type", "name": "records"}]
     odd = {**headers, "Content-Type": "application/x-www-form-urlencoded"}
     for kind, body in ((odd, b'{"records": []}'), ({**headers, "Content-Type": "application/json"}, b"{")):
         found = told(gateway.client.post("/v1/models/labels/privatize", content=body, headers=kind))
