@@ -94,7 +94,6 @@ def _listening(host: str, port: int) -> socket.socket:
 
 KeyFileOption = Annotated[Path | None, options.output_option("--key-file", help="The gateway's secret, as of `serve`.")]
 PrefixArgument = Annotated[str, Argument(metavar="PREFIX", help="The key, by its prefix.")]
-_OnceOnly = "Shown once: keep it now."
 
 
 def _keys(ledger: str, key_file: Path | None) -> Keys:
@@ -129,7 +128,12 @@ def create(
 
         Ledger.at(ledger).account(account)
     given = {"scopes": tuple(scope), "models": tuple(model or ())}
-    print(f"{_keys(ledger, key_file).create(name, account=account, **given, days=days)}\n{_OnceOnly}")
+    _print_key(_keys(ledger, key_file).create(name, account=account, **given, days=days))
+
+
+def _print_key(key: str) -> None:
+    print(key)  # alone, so that KEY=$(dptext keys create ...) holds it
+    say("Shown once: keep it now.")
 
 
 def listed(ledger: options.LedgerOption, key_file: KeyFileOption = None, as_json: options.JsonOption = False) -> None:
@@ -159,4 +163,4 @@ def rotate(
     key_file: KeyFileOption = None,
 ) -> None:
     """Print a key in the place of an old one."""
-    print(f"{_keys(ledger, key_file).rotate(prefix, days=days)}\n{_OnceOnly}")
+    _print_key(_keys(ledger, key_file).rotate(prefix, days=days))
