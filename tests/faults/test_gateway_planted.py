@@ -22,8 +22,8 @@ FAULTS = {
     ),
     "it is charged after it was drawn": (
         "work",
-        ("        charge = _paid(due, attempt)\n", "        certificate = named("),
-        ("", "        charge = _paid(due, attempt)\n        certificate = named("),
+        ("        charge = _paid(due, attempt, ", "        certificate = named("),
+        ("        late = (due, attempt, ", "        charge = _paid(*late)\n        certificate = named("),
         "test_an_attempt_that_fails_after_the_charge_can_be_tried_again",
     ),
     "a stored answer is not looked for": (

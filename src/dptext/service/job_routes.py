@@ -22,6 +22,7 @@ from dptext.service.jobs import FORMATS, Wish
 from dptext.service.keys import Key
 from dptext.service.problems import Problem
 from dptext.service.schemas import IDEMPOTENT, KEYED, NAMED, IdempotencyKey, JobTold, Words, file_of, refusals
+from dptext.service.store import Event
 from dptext.service.work import in_words, named
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.files import create_private, sync_folder, to_disk
@@ -134,6 +135,14 @@ def add_jobs(app: FastAPI, gate: Gateway) -> None:
     def certified(name: str, key: Key) -> Certificate:
         return named(read_certificate(gate.jobs.file(name, key, "certificate")))
 
+    def taken(name: str, key: Key, what: str) -> tuple[Path, Certificate]:
+        """A file that is downloaded, which the audit log says, and the certificate."""
+        path, found = gate.jobs.file(name, key, what), certified(name, key)
+        paid, model = found.charged and found.charged.number, gate.jobs.row(name).model
+        said = f"{what or 'result'} downloaded"
+        gate.store.note(Event(key.who, said, key.account, model, paid, found.sha256))
+        return path, found
+
     @app.get("/v1/jobs", response_model=list[JobTold], responses=KEYED)
     def listed(key: Annotated[Key, asking("jobs", "synthesize")]) -> list[dict[str, Any]]:
         """Where the last jobs stand that this key may see, the newest first."""
@@ -175,14 +184,14 @@ def add_jobs(app: FastAPI, gate: Gateway) -> None:
     )
     def result(name: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> FileResponse:
         """The released file."""
-        path, output = gate.jobs.file(name, key), certified(name, key).output
+        path, found = taken(name, key, "")
         kinds = {suffix: _KINDS[kind] for kind, suffix in FORMATS.items()}
-        return FileResponse(path, media_type=kinds.get(path.suffix, _JSON_TYPE), filename=output)
+        return FileResponse(path, media_type=kinds.get(path.suffix, _JSON_TYPE), filename=found.output)
 
     @app.get("/v1/jobs/{name}/certificate", response_class=Response, responses={**_READY, 200: _JSON})
     def certificate(name: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> Response:
         """Its certificate."""
-        found = certified(name, key)
+        _, found = taken(name, key, "certificate")
         beside = certificate_path(Path(found.output)).name
         return Response(found.to_json(), 200, {"Content-Disposition": f'attachment; filename="{beside}"'}, _JSON_TYPE)
 
@@ -197,11 +206,11 @@ def add_jobs(app: FastAPI, gate: Gateway) -> None:
         name: str, key: Annotated[Key, asking("synthesize")], format: Literal["json", "html"] = "json"
     ) -> FileResponse:
         """The noisy topics of a synthesis, as data or as a page to be saved."""
-        path = gate.jobs.file(name, key, "topics")
+        path, found = taken(name, key, "topics")
         if format == "json":
             return FileResponse(path, media_type=_JSON_TYPE)
         # Never shown from here: it has styles of its own, which the policy of this origin forbids.
-        saved = certified(name, key).output + REPORT_SUFFIXES[1]
+        saved = found.output + REPORT_SUFFIXES[1]
         return FileResponse(path.with_suffix(".html"), media_type="text/html", filename=saved)
 
     @app.delete("/v1/jobs/{name}", status_code=202, response_model=JobTold, responses=NAMED)

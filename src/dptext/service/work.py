@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from starlette.concurrency import run_in_threadpool
 
-from dptext.errors import ConfigError, DPTextError, PrivacyError
+from dptext.errors import BudgetExceededError, ConfigError, DPTextError, PrivacyError
 from dptext.ledger.books import Ledger
 from dptext.ledger.entries import Charge
 from dptext.mechanism import Mechanism, Promise, Spec, settings
@@ -221,7 +221,7 @@ def released(
             raise ConfigError(f"Expected a label in each record: {mechanism.spec.kind} reads it with the text.")
         payment = Payment(ledger, key.account or "", attempt.charge_key)
         due = payment.due(mechanism.spec, **_terms(wanted))
-        charge = _paid(due, attempt)
+        charge = _paid(due, attempt, Event(key.who, "refused: budget", key.account, model))
     except Exception:
         attempt.give_up()  # nothing was charged; or, where that is not sure, it will be found under the same key
         raise
@@ -256,12 +256,15 @@ def released(
     return stored
 
 
-def _paid(due: Due, attempt: Attempt) -> Charge:
+def _paid(due: Due, attempt: Attempt, refused: Event) -> Charge:
     """The charge of an attempt. Problem where it has paid for an answer that is gone."""
     try:
         return due.charge(attempt.charge_key, None)
+    except BudgetExceededError:
+        attempt.answers.store.note(refused)
+        raise
     except PrivacyError as error:
-        if type(error) is not PrivacyError:  # such as of a budget; what is left names the internal key
+        if type(error) is not PrivacyError:  # such as of a unit; what is left names the internal key
             raise
         raise attempt.spent() from None
 

@@ -518,6 +518,43 @@ def test_numbers_of_events_are_for_administrators(fresh: Served) -> None:
         assert all((each["number"] is not None) is known for each in events)
 
 
+def test_the_audit_log_says_what_was_given_again_downloaded_and_refused(tmp_path: Path) -> None:
+    with served(tmp_path, epsilon=5.0) as gateway:
+        gateway.privatize(FEW)
+        gateway.privatize(FEW)
+        name = gateway.job(b'{"text": "secret", "label": "travel"}\n').json()["id"]
+        assert gateway.ended(name)["state"] == "done"
+        for what in ("result", "certificate", "words"):
+            gateway.client.get(f"/v1/jobs/{name}/{what}", headers=gateway.headers())
+        assert gateway.privatize(FEW, "no-budget-for-it").status_code == 403
+        events = gateway.client.get("/v1/events", headers=gateway.headers()).json()
+        shas = [row.certificate for row in gateway.gate.store.rows(sa.select(ANSWERS))]
+        assert [(each["event"], each["model"], each["charge"]) for each in events[::-1]][1:] == [
+            ("released", "labels", 1),
+            ("answer given again", "labels", None),
+            ("job queued", "labels", None),
+            ("job done", "labels", 2),
+            ("result downloaded", "labels", 2),
+            ("certificate downloaded", "labels", 2),
+            ("refused: budget", "labels", None),
+        ]
+        assert [events[::-1][2]["certificate"]] == shas
+        assert {each["who"] for each in events[:3]} == {f"team ({gateway.key.split('_')[1]})"}
+
+
+def test_administrators_page_through_the_audit_log(fresh: Served) -> None:
+    for _ in range(3):
+        fresh.privatize(FEW)
+    boss = fresh.headers(fresh.admin)
+    every = fresh.client.get("/v1/events", headers=boss).json()
+    pages = [fresh.client.get("/v1/events?last=2", headers=boss).json()]
+    while pages[-1]:
+        query = {"last": 2, "before": pages[-1][-1]["number"]}
+        pages.append(fresh.client.get("/v1/events", params=query, headers=boss).json())
+    assert sum(pages, []) == every
+    assert told(fresh.client.get("/v1/events?before=2", headers=fresh.headers()))["type"] == "urn:dptext:scope"
+
+
 def test_an_account_with_a_slash_is_found(fresh: Served) -> None:
     body = {"name": "a/b", "epsilon": 1.0}
     assert fresh.client.post("/v1/accounts", json=body, headers=fresh.headers(fresh.admin)).status_code == 201
