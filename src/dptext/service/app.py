@@ -251,7 +251,7 @@ def _accounts(app: FastAPI, gate: Gateway) -> None:
         if "admin" in key.scopes:
             return gate.store.events(None, last, before)
         if before is not None:  # it would tell how often others did something
-            raise Problem(403, "scope", "Expected a key with the scope admin: numbers count the events of all accounts.")
+            raise Problem(403, "scope", "Expected a key with the scope admin: numbers count events of all accounts.")
         return [each | {"number": None} for each in gate.store.events(key.account or "", last)]
 
     @app.post("/v1/accounts", status_code=201, response_model=Balance, responses=KEYED)

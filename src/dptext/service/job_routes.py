@@ -138,7 +138,7 @@ def add_jobs(app: FastAPI, gate: Gateway) -> None:
     def taken(name: str, key: Key, what: str) -> tuple[Path, Certificate]:
         """A file that is downloaded, which the audit log says, and the certificate."""
         path, found = gate.jobs.file(name, key, what), certified(name, key)
-        paid, model = found.charged and found.charged.number, gate.jobs.row(name).model
+        paid, model = found.charged.number if found.charged else None, gate.jobs.row(name).model
         said = f"{what or 'result'} downloaded"
         gate.store.note(Event(key.who, said, key.account, model, paid, found.sha256))
         return path, found
