@@ -391,6 +391,15 @@ def test_a_file_that_would_be_refused_is_not_sent(page: Page) -> None:
     page.press("#file-form button")
     page.status("Expected at most 1,000 bytes; this file has 1,001.")
     assert page.shown.value("window.posted") == 0
+    for model in ("labels", "topics"):
+        page.choose("model", model)
+        for line in ('{"text": "a", "lable": "travel"}', '{"text": "a"}', '\n{"lable": "b", "text": "b"}\n'):
+            page.shown.value("document.getElementById('status').textContent = '', 0")
+            page.drop(f"{line}\n")
+            page.press("#file-form button")
+            page.status("The first record has no column label. Nothing was sent.")
+    assert page.shown.value("window.posted") == 0
+    page.choose("model", "labels")
     page.drop("x" * 1_000, "MINE.CSV")
     page.press("#file-form button")
     page.shown.until("window.posted === 1")

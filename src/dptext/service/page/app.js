@@ -324,6 +324,9 @@ $("file-form").addEventListener("submit", acting(async (event) => {
     text_field: $("text-field").value, ...most(model) });
   if ($("label-field").value) query.set("label_field", $("label-field").value);
   if (me.unit === "author") query.set("author_field", $("author-field").value);
+  const columns = ["text_field", "label_field", "author_field"].map((each) => query.get(each)).filter(Boolean);
+  const absent = query.get("format") === "jsonl" ? await lacking(file, columns) : [];
+  if (absent.length) throw new Error(`The first record has no column ${absent.join(", ")}. Nothing was sent.`);
   button.disabled = true;
   $("sent").value = 0;
   $("sent").hidden = false;
@@ -341,6 +344,18 @@ $("file-form").addEventListener("submit", acting(async (event) => {
   }
   await showJobs();
 }));
+
+// What JSON Lines lack of these columns, by their first row. A job finds it, too, but a synthesis would be paid for: it
+// tells nobody what a record has. Nor does this, which is told to whoever has the file.
+async function lacking(file, columns) {
+  const first = (await file.slice(0, 1_000_000).text()).split("\n").find((line) => line.trim());
+  try {
+    const row = JSON.parse(first);
+    return columns.filter((each) => !Object.hasOwn(row, each));
+  } catch {
+    return []; // what it is instead, the job says
+  }
+}
 
 async function follow(id) {
   let wait = 0.7, failed = false;
