@@ -169,13 +169,13 @@ def test_a_visit(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "records so far" not in page.text("job-state")  # how many there are is private here
     page.press("#job-report")
     assert page.downloaded("result-3.json.topics.html").startswith(b"<!doctype html>")
+    shown.screenshot(PICTURES / "topics.png")
     noisy = {"labels": [], "by_label": [], "margin_by_label": 0, "counts": [[30, 10, -20]], "margin": 60,
              "topics": [{"words": [each]} for each in "abc"], "warnings": ["The pool does not fit."]}  # fmt: skip
     shown.value(f"showTopics({json.dumps(noisy)}), 0")
     assert page.text("warnings") == "The pool does not fit."
     shares = shown.value("[...document.querySelectorAll('#bars .bar')].map((each) => each.lastChild.textContent)")
     assert shares == ["75 % ± 100", "25 % ± 100", "0 % ± 100"]
-    shown.screenshot(PICTURES / "topics.png")
 
     # Both are in the list, and an address that is gone back to shows its job.
     shown.until("document.querySelectorAll('#jobs-list a').length === 2")
