@@ -145,8 +145,8 @@ FAULTS = {
         'key: Annotated[Key, asking("jobs", "privatize")],', "test_scopes_of_files",
     ),
     "who releases few may synthesize": (
-        "job_routes", 'key: Annotated[Key, asking("synthesize")],',
-        'key: Annotated[Key, asking("synthesize", "privatize")],', "test_scopes_of_files",
+        "job_routes", 'model: str,\n        key: Annotated[Key, asking("synthesize")],',
+        'model: str,\n        key: Annotated[Key, asking("synthesize", "privatize")],', "test_scopes_of_files",
     ),
     "others may read an input": (
         "job_routes", 'with await run_in_threadpool(create_private, folder / "input") as file:',
@@ -222,6 +222,17 @@ FAULTS = {
     "administrators see results": (
         "jobs", 'if admin and row is not None and "admin" in key.scopes:', "if row is not None:",
         "test_administrators_see_and_end_any_job_and_no_result",
+    ),
+    "two downloads have one name": (
+        "work", 'f"{name.stem}-{certificate.charged.number}{name.suffix}"', "certificate.output",
+        "test_a_release_is_charged_once_and_answered_again",
+    ),
+    "an account sees how many events others have": (
+        "app", "if before is not None:  # it", "if False:  # it", "test_administrators_page_through_the_audit_log",
+    ),
+    "a stored answer is lost with its model": (
+        "app", "        gate.permitted(key, name)\n", "        gate.allowed(key, name)\n",
+        "test_a_stored_answer_outlives_its_model_and_the_limits",
     ),
     "events outlive their key": (
         "job_routes", 'gate.key(request.headers["authorization"].encode("latin-1"))', "key",
