@@ -18,6 +18,7 @@ from browser import Browser, browser
 from commands import dptext
 from dptext.service import worker
 from dptext.service.app import create_app
+from dptext.service.store import ANSWERS
 from gateways import prepare
 from many_files import rows
 
@@ -55,10 +56,10 @@ class Page:
         self.type(name, value)
         self.shown.value(f"document.getElementById({name!r}).dispatchEvent(new Event('change')), 0")
 
-    def drop(self, text: str) -> None:
+    def drop(self, text: str, name: str = "mine.jsonl") -> None:
         """Choose a file of this content."""
         self.shown.value(f"""(() => {{ const all = new DataTransfer();
-            all.items.add(new File([{json.dumps(text)}], "mine.jsonl", {{ lastModified: 1 }}));
+            all.items.add(new File([{json.dumps(text)}], {json.dumps(name)}, {{ lastModified: 1 }}));
             document.getElementById("file").files = all.files; }})(), 0""")
 
     def until(self, name: str, part: str) -> None:
@@ -122,9 +123,9 @@ def test_a_visit(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     shown.until("document.getElementById('budget').textContent.includes('2 of 9 spent')")
     page.press("#save-releases")
     page.press("#save-certificate")
-    page.downloaded("releases.jsonl")
-    page.downloaded("releases.jsonl.guarantee.json")
-    told = dptext("explain", tmp_path / "downloads" / "releases.jsonl", "--ledger", tmp_path / "books.db")
+    page.downloaded("releases-1.jsonl")
+    page.downloaded("releases-1.jsonl.guarantee.json")
+    told = dptext("explain", tmp_path / "downloads" / "releases-1.jsonl", "--ledger", tmp_path / "books.db")
     assert told.returncode == 0, told.stderr
 
     # A file, with a reload in the middle.
@@ -143,9 +144,9 @@ def test_a_visit(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     shown.until("document.getElementById('job-words').textContent.includes('400 records')")
     page.press("#job-result")
     page.press("#job-certificate")
-    page.downloaded("result.jsonl")
-    page.downloaded("result.jsonl.guarantee.json")
-    told = dptext("explain", tmp_path / "downloads" / "result.jsonl", "--ledger", tmp_path / "books.db")
+    page.downloaded("result-2.jsonl")
+    page.downloaded("result-2.jsonl.guarantee.json")
+    told = dptext("explain", tmp_path / "downloads" / "result-2.jsonl", "--ledger", tmp_path / "books.db")
     assert told.returncode == 0, told.stderr
     assert "400 records" in told.stdout
     PICTURES.mkdir(parents=True, exist_ok=True)
@@ -166,7 +167,15 @@ def test_a_visit(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         "leisure",
     }
     assert "records so far" not in page.text("job-state")  # how many there are is private here
+    page.press("#job-report")
+    assert page.downloaded("result-3.json.topics.html").startswith(b"<!doctype html>")
     shown.screenshot(PICTURES / "topics.png")
+    noisy = {"labels": [], "by_label": [], "margin_by_label": 0, "counts": [[30, 10, -20]], "margin": 60,
+             "topics": [{"words": [each]} for each in "abc"], "warnings": ["The pool does not fit."]}  # fmt: skip
+    shown.value(f"showTopics({json.dumps(noisy)}), 0")
+    assert page.text("warnings") == "The pool does not fit."
+    shares = shown.value("[...document.querySelectorAll('#bars .bar')].map((each) => each.lastChild.textContent)")
+    assert shares == ["75 % ± 100", "25 % ± 100", "0 % ± 100"]
 
     # Both are in the list, and an address that is gone back to shows its job.
     shown.until("document.querySelectorAll('#jobs-list a').length === 2")
@@ -369,6 +378,34 @@ def test_how_much_of_a_file_was_sent_is_shown(page: Page) -> None:
     assert not page.seen("sent")
 
 
+def test_a_file_that_would_be_refused_is_not_sent(page: Page) -> None:
+    page.sign_in(page.key)
+    page.status("Signed in")
+    page.shown.value("window.posted = 0, window.sent = () => { window.posted++; throw new TypeError(); }, patience = 0")
+    page.type("label-field", "label")
+    page.drop("text,label", "mine.xlsx")
+    page.press("#file-form button")
+    page.status("Expected a file that ends in one of .jsonl, .csv, .parquet.")
+    page.shown.value("me.max_file = 1_000")
+    page.drop("x" * 1_001)
+    page.press("#file-form button")
+    page.status("Expected at most 1,000 bytes; this file has 1,001.")
+    assert page.shown.value("window.posted") == 0
+    for model in ("labels", "topics"):
+        page.choose("model", model)
+        for line in ('{"text": "a", "lable": "travel"}', '{"text": "a"}', '\n{"lable": "b", "text": "b"}\n'):
+            page.shown.value("document.getElementById('status').textContent = '', 0")
+            page.drop(f"{line}\n")
+            page.press("#file-form button")
+            page.status("The first record has no column label. Nothing was sent.")
+    assert page.shown.value("window.posted") == 0
+    page.choose("model", "labels")
+    page.drop("x" * 1_000, "MINE.CSV")
+    page.press("#file-form button")
+    page.shown.until("window.posted === 1")
+    page.status("Press the button again")
+
+
 def test_a_result_can_be_had_without_words_for_it(page: Page) -> None:
     """As of a job whose model is gone."""
     page.sign_in(page.key)
@@ -383,8 +420,8 @@ def test_a_result_can_be_had_without_words_for_it(page: Page) -> None:
     assert not page.seen("job-words")
     page.press("#job-result")
     page.press("#job-certificate")
-    assert len(page.downloaded("result.jsonl").splitlines()) == 5
-    assert json.loads(page.downloaded("result.jsonl.guarantee.json"))
+    assert len(page.downloaded("result-1.jsonl").splitlines()) == 5
+    assert json.loads(page.downloaded("result-1.jsonl.guarantee.json"))
     page.until("budget", "2 of 9 spent")
 
 
@@ -461,6 +498,22 @@ def test_a_reload_before_the_answer_pays_once(page: Page) -> None:
     page.press("#texts-form button")
     page.status("Released 1 text")
     page.until("budget", "6 of 9 spent")
+
+    # The answer is gone: the next press asks for another, which too little is left for.
+    body = {"records": [{"text": "my secret trip", "label": "travel"}]}
+    headers = {"Authorization": f"Bearer {page.key}", "Idempotency-Key": "used-and-expired"}
+    assert httpx.post(f"{page.url}v1/models/labels/privatize", json=body, headers=headers).status_code == 200
+    page.gate.store.write(ANSWERS.update().values(expires=0.0))
+    page.gate.answers.sweep()
+    shown.value("sessionStorage.setItem('/v1/models/labels/privatize', 'used-and-expired'), 0")
+    shown.reload()
+    shown.until("document.readyState === 'complete' && !document.getElementById('sign-in').hidden")
+    page.sign_in(page.key)
+    page.status("Signed in")
+    page.type("texts", "my secret trip")
+    for said in ("is spent and its answer is gone", "missing"):
+        page.press("#texts-form button")
+        page.status(said)
     shown.console.clear()  # the browser says there that it asked nobody whether to leave
 
 
@@ -564,4 +617,4 @@ def test_by_keyboard_alone(page: Page) -> None:
     assert shown.value(f"[{status}.role, {status}.ariaLive]") == ["status", "polite"]  # so it is read out
     go("here.id === 'save-releases'")
     stroke("Enter", "\r")
-    assert b"my secret trip" not in page.downloaded("releases.jsonl")
+    assert b"my secret trip" not in page.downloaded("releases-1.jsonl")

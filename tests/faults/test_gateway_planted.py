@@ -13,7 +13,7 @@ GATEWAY = TESTS / "unit" / "service"
 HEADERS = "                *((name, value) for name, value in HEADERS.items() if name not in there),\n"
 FAULTS = {
     "two answers share a charge": (
-        "work", "charge = due.charge(attempt.charge_key, None)", 'charge = due.charge("the same", None)',
+        "work", "due.charge(attempt.charge_key, None)", 'due.charge("the same", None)',
         "test_a_release_is_charged_once_and_answered_again",
     ),
     "each attempt charges": (
@@ -22,8 +22,8 @@ FAULTS = {
     ),
     "it is charged after it was drawn": (
         "work",
-        ("        charge = due.charge(attempt.charge_key, None)\n", "        certificate = replace("),
-        ("", "        charge = due.charge(attempt.charge_key, None)\n        certificate = replace("),
+        ("        charge = _paid(due, attempt, ", "        certificate = named("),
+        ("        late = (due, attempt, ", "        charge = _paid(*late)\n        certificate = named("),
         "test_an_attempt_that_fails_after_the_charge_can_be_tried_again",
     ),
     "a stored answer is not looked for": (
@@ -145,8 +145,8 @@ FAULTS = {
         'key: Annotated[Key, asking("jobs", "privatize")],', "test_scopes_of_files",
     ),
     "who releases few may synthesize": (
-        "job_routes", 'key: Annotated[Key, asking("synthesize")],',
-        'key: Annotated[Key, asking("synthesize", "privatize")],', "test_scopes_of_files",
+        "job_routes", 'model: str,\n        key: Annotated[Key, asking("synthesize")],',
+        'model: str,\n        key: Annotated[Key, asking("synthesize", "privatize")],', "test_scopes_of_files",
     ),
     "others may read an input": (
         "job_routes", 'with await run_in_threadpool(create_private, folder / "input") as file:',
@@ -222,6 +222,17 @@ FAULTS = {
     "administrators see results": (
         "jobs", 'if admin and row is not None and "admin" in key.scopes:', "if row is not None:",
         "test_administrators_see_and_end_any_job_and_no_result",
+    ),
+    "two downloads have one name": (
+        "work", 'f"{name.stem}-{certificate.charged.number}{name.suffix}"', "certificate.output",
+        "test_a_release_is_charged_once_and_answered_again",
+    ),
+    "an account sees how many events others have": (
+        "app", "if before is not None:  # it", "if False:  # it", "test_administrators_page_through_the_audit_log",
+    ),
+    "a stored answer is lost with its model": (
+        "app", "        gate.permitted(key, name)\n", "        gate.allowed(key, name)\n",
+        "test_a_stored_answer_outlives_its_model_and_the_limits",
     ),
     "events outlive their key": (
         "job_routes", 'gate.key(request.headers["authorization"].encode("latin-1"))', "key",

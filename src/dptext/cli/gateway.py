@@ -94,7 +94,6 @@ def _listening(host: str, port: int) -> socket.socket:
 
 KeyFileOption = Annotated[Path | None, options.output_option("--key-file", help="The gateway's secret, as of `serve`.")]
 PrefixArgument = Annotated[str, Argument(metavar="PREFIX", help="The key, by its prefix.")]
-_OnceOnly = "Shown once: keep it now."
 
 
 def _keys(ledger: str, key_file: Path | None) -> Keys:
@@ -128,7 +127,12 @@ def create(
 
         Ledger.at(ledger).account(account)
     given = {"scopes": tuple(scope), "models": tuple(model or ())}
-    print(f"{_keys(ledger, key_file).create(name, account=account, **given, days=days)}\n{_OnceOnly}")
+    _print_key(_keys(ledger, key_file).create(name, account=account, **given, days=days))
+
+
+def _print_key(key: str) -> None:
+    print(key)  # alone, so that KEY=$(dptext keys create ...) holds it
+    say("Shown once: keep it now.")
 
 
 def listed(ledger: options.LedgerOption, key_file: KeyFileOption = None, as_json: options.JsonOption = False) -> None:
@@ -139,8 +143,9 @@ def listed(ledger: options.LedgerOption, key_file: KeyFileOption = None, as_json
     for each in found:
         ends = each["revoked"] or each["expires"]
         day = datetime.fromtimestamp(float(str(ends or 0)), UTC)
+        models = f", models {each['models']}" if each["models"] else ""
         end = f", {'revoked' if each['revoked'] else 'until'} {day:%Y-%m-%d}" if ends else ""
-        print(f"{each['prefix']}  {each['name']}: {each['scopes']}, account {each['account'] or 'none'}{end}")
+        print(f"{each['prefix']}  {each['name']}: {each['scopes']}, account {each['account'] or 'none'}{models}{end}")
 
 
 def revoke(prefix: PrefixArgument, ledger: options.LedgerOption, key_file: KeyFileOption = None) -> None:
@@ -154,4 +159,4 @@ def rotate(
     days: Annotated[float, Option(help="How long the old key holds still.")] = 7.0,
     key_file: KeyFileOption = None,
 ) -> None:
-    print(f"{_keys(ledger, key_file).rotate(prefix, days=days)}\n{_OnceOnly}")
+    _print_key(_keys(ledger, key_file).rotate(prefix, days=days))

@@ -96,7 +96,8 @@ class Answers:
         take = (ANSWERS.c.id == name) & ANSWERS.c.answer.is_(None) & (ANSWERS.c.lease < now)
         if self.store.write(ANSWERS.update().where(take).values(owner=own, lease=lease)):
             return Attempt(self, name, own, mac)
-        left = max(1, round(row.lease - now))
+        # Not the whole lease, which a living attempt puts off: its answer is there as soon as it is drawn.
+        left = min(2, max(1, round(row.lease - now)))
         raise Problem(409, "in-flight", "Another attempt with this Idempotency-Key is in flight.", retry_after=left)
 
     def opened(self, row: sa.Row[Any]) -> Stored:
@@ -164,6 +165,14 @@ class Attempt:
         if row is None or row.answer is None:
             raise Problem(409, "in-flight", "Another attempt took over.", retry_after=1)
         return answers.opened(row)
+
+    def spent(self) -> Problem:
+        """What is said where the charge of this answer has paid for one before: it is gone, or has just been stored."""
+        row = self.answers.store.one(sa.select(ANSWERS).where(ANSWERS.c.id == self.name))
+        if row is not None and row.answer is not None:
+            return Problem(409, "in-flight", "Another attempt took over.", retry_after=1)
+        said = "The charge of this Idempotency-Key is spent and its answer is gone."
+        return Problem(410, "answer-expired", f"{said} A new Idempotency-Key asks for a new release, charged anew.")
 
     def free(self) -> None:
         """Let the next attempt begin at once: this one failed, and nothing of it was stored."""

@@ -104,7 +104,8 @@ def _models(app: FastAPI, gate: Gateway) -> None:
     def own(key: Annotated[Key, asking(*SCOPES)]) -> dict[str, Any]:
         """What this key is and may; the unit is that of its account."""
         unit = None if key.account is None else gate.ledger.account(key.account).limit.unit.value
-        return {"name": key.name, "account": key.account, "unit": unit, "scopes": sorted(key.scopes)}
+        told = {"name": key.name, "account": key.account, "unit": unit, "scopes": sorted(key.scopes)}
+        return {**told, "max_file": gate.settings.max_file}
 
     @app.get("/v1/models", response_model=list[ModelTold], responses=KEYED)
     def models(key: Annotated[Key, asking(*_RELEASING)]) -> list[dict[str, Any]]:
@@ -124,11 +125,20 @@ def _models(app: FastAPI, gate: Gateway) -> None:
 
 
 def _releases(app: FastAPI, gate: Gateway) -> None:
-    def checked(name: str, body: Records, key: Key) -> Wanted:
-        gate.allowed(key, name)
-        if len(body.records) > gate.settings.max_records:
-            raise Problem(413, "too-many", f"Expected at most {gate.settings.max_records:,} records; more are a job.")
-        return body.wanted()
+    def again(name: str, key: Key, found: Stored) -> Response:
+        settled(gate.ledger, key, found)
+        gate.store.note(Event(key.who, "answer given again", key.account, name, None, found.certificate))
+        return Response(found.answer, 200, {"Idempotent-Replayed": "true"}, "application/json")
+
+    def checked(name: str, body: Records, attempt: Attempt) -> Wanted:
+        try:
+            gate.models.path(name)
+            if (most := gate.settings.max_records) < len(body.records):
+                raise Problem(413, "too-many", f"Expected at most {most:,} records; more are a job.")
+            return body.wanted()
+        except Exception:
+            attempt.give_up()
+            raise
 
     @app.get("/v1/models/{name}/cost", response_model=Cost, responses=NAMED)
     def price(
@@ -142,7 +152,7 @@ def _releases(app: FastAPI, gate: Gateway) -> None:
     @app.post(
         "/v1/models/{name}/privatize",
         response_model=Answer,
-        responses={**NAMED, **refusals(400, 409)},
+        responses={**NAMED, **refusals(400, 409, 410)},
         openapi_extra=IDEMPOTENT,
     )
     async def privatize(
@@ -153,15 +163,14 @@ def _releases(app: FastAPI, gate: Gateway) -> None:
         idempotency_key: IdempotencyKey = None,
     ) -> Response:
         """Privatize a few records at once. The same key and payload give the same answer again."""
-        wanted = await run_in_threadpool(checked, name, body, key)
-        payload = name.encode() + b"\0" + await request.body()
-
+        gate.permitted(key, name)
         usable(idempotency_key)
+        payload = name.encode() + b"\0" + await request.body()
+        found = await run_in_threadpool(gate.answers.attempt, key, idempotency_key, payload)
+        if isinstance(found, Stored):  # paid for, whatever became of its model and of the limits
+            return await run_in_threadpool(again, name, key, found)
+        wanted = await run_in_threadpool(checked, name, body, found)
         with span("privatize", model=name):
-            found = await run_in_threadpool(gate.answers.attempt, key, idempotency_key, payload)
-            if isinstance(found, Stored):
-                await run_in_threadpool(settled, gate.ledger, key, found)
-                return Response(found.answer, 200, {"Idempotent-Replayed": "true"}, "application/json")
             async with found.alive(), _turn(gate, found, key, name) as (mechanism, turn):
                 stored = await run_in_threadpool(released, gate.ledger, key, name, mechanism, wanted, found, turn)
         gate.counts.released.labels(name).inc()
@@ -233,10 +242,16 @@ def _accounts(app: FastAPI, gate: Gateway) -> None:
         return {**told(name), "log": log[::-1]}
 
     @app.get("/v1/events", response_model=list[Noted], responses=KEYED)
-    def events(key: Annotated[Key, asking("accounts")], last: Annotated[int, Query(ge=1, le=1000)] = 100) -> Any:
-        """The audit log, the newest first."""
+    def events(
+        key: Annotated[Key, asking("accounts")],
+        last: Annotated[int, Query(ge=1, le=1000)] = 100,
+        before: Annotated[int | None, Query(ge=1, lt=2**63)] = None,
+    ) -> Any:
+        """The audit log, the newest first; for administrators from before a number on."""
         if "admin" in key.scopes:
-            return gate.store.events(None, last)
+            return gate.store.events(None, last, before)
+        if before is not None:  # it would tell how often others did something
+            raise Problem(403, "scope", "Expected a key with the scope admin: numbers count events of all accounts.")
         return [each | {"number": None} for each in gate.store.events(key.account or "", last)]
 
     @app.post("/v1/accounts", status_code=201, response_model=Balance, responses=KEYED)

@@ -53,6 +53,9 @@ def privatize(
 ) -> dict[str, Any]:
     """The answer to a few records: "releases" as JSON Lines, and "certificate" as JSON text.
 
+    `dptext explain FILE` verifies releases in a file of the name that the certificate has as "output", with the
+    certificate beside it as `FILE.guarantee.json`.
+
     Args:
         url: of the gateway.
         key: an API key with the scope "privatize".

@@ -51,10 +51,14 @@ class Gateway:
             raise Problem(401, "unauthorized", said)
         return found
 
-    def allowed(self, key: Key, model: str) -> str:
-        """The name of a model that a key may use."""
+    def permitted(self, key: Key, model: str) -> None:
+        """Refuse the name of a model that a key may not use."""
         if key.models and model not in key.models:
             raise Problem(404, "no-model", "There is no such model, or this key may not use it.")
+
+    def allowed(self, key: Key, model: str) -> str:
+        """The name of a model that is there and that a key may use."""
+        self.permitted(key, model)
         self.models.path(model)
         return model
 

@@ -7,12 +7,14 @@ import shutil
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
 
+from dptext.runs.certificate import Certificate, certificate_path
+from dptext.runs.synthesizing import REPORT_SUFFIXES
 from dptext.runs.verification import read_certificate
 from dptext.service.answers import usable
 from dptext.service.gateway import Gateway, asking
@@ -20,7 +22,8 @@ from dptext.service.jobs import FORMATS, Wish
 from dptext.service.keys import Key
 from dptext.service.problems import Problem
 from dptext.service.schemas import IDEMPOTENT, KEYED, NAMED, IdempotencyKey, JobTold, Words, file_of, refusals
-from dptext.service.work import in_words
+from dptext.service.store import Event
+from dptext.service.work import in_words, named
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.files import create_private, sync_folder, to_disk
 from dptext.text.formats import Format
@@ -32,7 +35,9 @@ _KINDS: Final = {
     Format.CSV: "text/csv",
     Format.PARQUET: "application/vnd.apache.parquet",
 }
-_JSON: Final = {"content": {"application/json": {"schema": {"type": "object"}}}}
+_JSON_TYPE: Final = "application/json"
+_JSON: Final = {"content": {_JSON_TYPE: {"schema": {"type": "object"}}}}
+_REPORT: Final = {"content": {**_JSON["content"], "text/html": {"schema": {"type": "string"}}}}
 _STREAM: Final = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
 _FILE: Final[dict[str, Any]] = {
     **IDEMPOTENT,
@@ -128,6 +133,17 @@ def add_asking(app: FastAPI, gate: Gateway) -> None:
 def add_jobs(app: FastAPI, gate: Gateway) -> None:
     """Tell of jobs."""
 
+    def certified(name: str, key: Key) -> Certificate:
+        return named(read_certificate(gate.jobs.file(name, key, "certificate")))
+
+    def taken(name: str, key: Key, what: str) -> tuple[Path, Certificate]:
+        """A file that is downloaded, which the audit log says, and the certificate."""
+        path, found = gate.jobs.file(name, key, what), certified(name, key)
+        paid, model = found.charged.number if found.charged else None, gate.jobs.row(name).model
+        said = f"{what or 'result'} downloaded"
+        gate.store.note(Event(key.who, said, key.account, model, paid, found.sha256))
+        return path, found
+
     @app.get("/v1/jobs", response_model=list[JobTold], responses=KEYED)
     def listed(key: Annotated[Key, asking("jobs", "synthesize")]) -> list[dict[str, Any]]:
         """Where the last jobs stand that this key may see, the newest first."""
@@ -169,26 +185,34 @@ def add_jobs(app: FastAPI, gate: Gateway) -> None:
     )
     def result(name: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> FileResponse:
         """The released file."""
-        path = gate.jobs.file(name, key)
+        path, found = taken(name, key, "")
         kinds = {suffix: _KINDS[kind] for kind, suffix in FORMATS.items()}
-        return FileResponse(path, media_type=kinds.get(path.suffix, "application/json"), filename=path.name)
+        return FileResponse(path, media_type=kinds.get(path.suffix, _JSON_TYPE), filename=found.output)
 
-    @app.get("/v1/jobs/{name}/certificate", response_class=FileResponse, responses={**_READY, 200: _JSON})
-    def certificate(name: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> FileResponse:
+    @app.get("/v1/jobs/{name}/certificate", response_class=Response, responses={**_READY, 200: _JSON})
+    def certificate(name: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> Response:
         """Its certificate."""
-        path = gate.jobs.file(name, key, "certificate")
-        return FileResponse(path, media_type="application/json", filename=path.name)
+        _, found = taken(name, key, "certificate")
+        beside = certificate_path(Path(found.output)).name
+        return Response(found.to_json(), 200, {"Content-Disposition": f'attachment; filename="{beside}"'}, _JSON_TYPE)
 
     @app.get("/v1/jobs/{name}/words", response_model=Words, responses=_READY)
     def words(name: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> dict[str, Any]:
         """Its certificate in plain words, and for whoever answers for the release."""
-        found = read_certificate(gate.jobs.file(name, key, "certificate"))
+        found = certified(name, key)
         return in_words(found, gate.models.spec(str(gate.jobs.told(name, key)["model"])))
 
-    @app.get("/v1/topics/{name}", response_class=FileResponse, responses={**_READY, 200: _JSON})
-    def topics(name: str, key: Annotated[Key, asking("synthesize")]) -> FileResponse:
-        """The noisy topics of a synthesis."""
-        return FileResponse(gate.jobs.file(name, key, "topics"), media_type="application/json")
+    @app.get("/v1/topics/{name}", response_class=FileResponse, responses={**_READY, 200: _REPORT})
+    def topics(
+        name: str, key: Annotated[Key, asking("synthesize")], format: Literal["json", "html"] = "json"
+    ) -> FileResponse:
+        """The noisy topics of a synthesis, as data or as a page to be saved."""
+        path, found = taken(name, key, "topics")
+        if format == "json":
+            return FileResponse(path, media_type=_JSON_TYPE)
+        # Never shown from here: it has styles of its own, which the policy of this origin forbids.
+        saved = found.output + REPORT_SUFFIXES[1]
+        return FileResponse(path.with_suffix(".html"), media_type="text/html", filename=saved)
 
     @app.delete("/v1/jobs/{name}", status_code=202, response_model=JobTold, responses=NAMED)
     def cancel(name: str, key: Annotated[Key, asking("jobs", "synthesize", "admin")]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from dptext.service.store import KEYS, Event, Store
 SCOPES: Final = ("privatize", "jobs", "synthesize", "accounts", "metrics", "admin")
 _FORM: Final = re.compile(r"dptext_([0-9a-f]{12})_([0-9A-Za-z_-]{43})")
 _NAME: Final = re.compile(r"[\w .@-]{1,64}")
+MODEL: Final = re.compile(r"[\w-][\w.-]{0,99}")  # the name of a model
 _DAY: Final = 86_400
 _MOST_DAYS: Final = 36_500  # of a date that can be shown
 
@@ -68,6 +69,8 @@ class Keys:
             raise ConfigError(f"Expected the name of a key, found {name!r}: letters, digits, spaces and . @ - _.")
         if not scopes or not set(scopes) <= set(SCOPES):
             raise ConfigError(f"Expected scopes among {', '.join(SCOPES)}, found {', '.join(scopes) or 'none'}.")
+        if odd := [each for each in models if not MODEL.fullmatch(each)]:
+            raise ConfigError(f"Expected the name of a model, found {odd[0]!r}: letters, digits and . - _.")
         if account is None and {"privatize", "jobs", "synthesize"} & set(scopes):
             raise ConfigError("Expected the account of a key that releases: --account NAME.")
         if days is not None:

@@ -36,6 +36,8 @@ TITLES: Final = {
 
 #: What the command line and Python offer and requests do not.
 _WORDS: Final = (
+    # No request names an encoding, and which one it may be is guessed from the texts.
+    (re.compile(" (The file looks like|Name the encoding with) .* as UTF-8[.]"), " Save the file as UTF-8."),
     (re.compile(", or read them as empty texts: --empty-nulls on the command line, empty_nulls=True in Python"), ""),
     (re.compile(r" \(take such rows out\)"), ""),
     (re.compile(", or skip such records: --on-error skip"), " or take it out"),
@@ -143,13 +145,16 @@ def install(app: FastAPI, fields: Collection[str]) -> None:
         declared, found = parameters(request) | set(fields), list[Json]()
         said = "The request has not the form that /openapi.json says."
         for each in error.errors():
-            kind, name = str(each["type"]), str(each["loc"][-1])
+            kind, where, name = str(each["type"]), each["loc"], str(each["loc"][-1])
             named = name if name in declared else None
-            found.append({"in": str(each["loc"][0]), "kind": kind, "name": named})
+            row = where[2] if where[:2] == ("body", "records") and len(where) > 2 and type(where[2]) is int else None
+            found.append({"in": str(where[0]), "kind": kind, "name": named} | ({} if row is None else {"record": row}))
+            place = "" if row is None else f"records[{row}]"
             if kind in ("json_invalid", "model_attributes_type"):
                 said = "Expected a body of JSON, and the header Content-Type: application/json."
-            elif named:
-                said = f"{named} is missing, or has not the form that /openapi.json says."
+            elif named or place:
+                missing = " of ".join(filter(None, (named, place)))
+                said = f"{missing} is missing, or has not the form that /openapi.json says."
         return response_of(422, "invalid", said, {"errors": found})
 
     async def unexpected(_: Request, __: Any) -> JSONResponse:

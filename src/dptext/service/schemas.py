@@ -70,12 +70,13 @@ class Opening(_Body):
 
 
 class KeyTold(BaseModel):
-    """What a key is and may."""
+    """What a key is and may; `max_file` is in bytes."""
 
     name: str
     account: str | None
     unit: str | None
     scopes: list[str]
+    max_file: int
 
 
 class ModelTold(BaseModel):

@@ -160,11 +160,13 @@ class Store:
         """Write a line of the audit log."""
         self.write(_line(event))
 
-    def events(self, account: str | None, last: int) -> list[dict[str, Json]]:
-        """The last lines of the audit log, of an account or of all, the newest first."""
+    def events(self, account: str | None, last: int, before: int | None = None) -> list[dict[str, Json]]:
+        """The last lines of the audit log (before a number), of an account or of all, the newest first."""
         query = sa.select(EVENTS).order_by(EVENTS.c.number.desc()).limit(last)
         if account is not None:
             query = query.where(EVENTS.c.account == account)
+        if before is not None:
+            query = query.where(EVENTS.c.number < before)
         return [dict(row._mapping) for row in self.rows(query)]  # noqa: SLF001  # the public name of a row as a mapping
 
 

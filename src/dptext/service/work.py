@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import re
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,14 +15,15 @@ from typing import Any, Final
 
 from starlette.concurrency import run_in_threadpool
 
-from dptext.errors import ConfigError, DPTextError
+from dptext.errors import BudgetExceededError, ConfigError, DPTextError, PrivacyError
 from dptext.ledger.books import Ledger
+from dptext.ledger.entries import Charge
 from dptext.mechanism import Mechanism, Promise, Spec, settings
 from dptext.privacy.guarantee import Unit, format_epsilon
 from dptext.runs.certificate import Certificate
 from dptext.runs.legal import legal_page
 from dptext.runs.models import MODEL_FILE, load_model, model_spec
-from dptext.runs.payment import Payment
+from dptext.runs.payment import Due, Payment
 from dptext.runs.plan import reveals_of
 from dptext.runs.results import privatize
 from dptext.runs.specs import read_toml, synthesis_from_settings
@@ -32,7 +32,7 @@ from dptext.runs.synthesizing import due_of
 from dptext.runs.verification import Verified
 from dptext.sampling.source import secure
 from dptext.service.answers import Attempt, Stored
-from dptext.service.keys import Key
+from dptext.service.keys import MODEL, Key
 from dptext.service.metrics import span
 from dptext.service.problems import BrokenModelError, Problem
 from dptext.service.store import Event
@@ -44,7 +44,6 @@ from dptext.types import Json
 
 SYNTHESIS: Final = "synthesis.toml"
 POOL: Final = "pool.jsonl"
-_NAME: Final = re.compile(r"[\w-][\w.-]{0,99}")
 _LOADERS: Final = 4  # models that are loaded at once
 _LOG: Final = logging.getLogger("dptext.service")
 
@@ -62,12 +61,12 @@ class Models:
 
     def names(self) -> list[str]:
         """Of the folders that hold a model or a synthesis."""
-        found = (path for path in sorted(self.folder.iterdir()) if _NAME.fullmatch(path.name))
+        found = (path for path in sorted(self.folder.iterdir()) if MODEL.fullmatch(path.name))
         return [path.name for path in found if (path / MODEL_FILE).is_file() or (path / SYNTHESIS).is_file()]
 
     def path(self, name: str) -> Path:
         """The folder of a model; a Problem where there is none of this name."""
-        if not _NAME.fullmatch(name) or name not in self.names():
+        if not MODEL.fullmatch(name) or name not in self.names():
             raise Problem(404, "no-model", "There is no such model, or this key may not use it.")
         return self.folder / name
 
@@ -222,7 +221,7 @@ def released(
             raise ConfigError(f"Expected a label in each record: {mechanism.spec.kind} reads it with the text.")
         payment = Payment(ledger, key.account or "", attempt.charge_key)
         due = payment.due(mechanism.spec, **_terms(wanted))
-        charge = due.charge(attempt.charge_key, None)
+        charge = _paid(due, attempt, Event(key.who, "refused: budget", key.account, model))
     except Exception:
         attempt.give_up()  # nothing was charged; or, where that is not sure, it will be found under the same key
         raise
@@ -240,7 +239,7 @@ def released(
         )
         with turn, span("mechanism"):
             found.to_records()
-        certificate = replace(found.certificate, charged=due.charged(charge))
+        certificate = named(replace(found.certificate, charged=due.charged(charge)))
         answer: dict[str, Json] = {
             "releases": found.json_lines().decode(),
             "certificate": certificate.to_json(),
@@ -255,6 +254,27 @@ def released(
         raise
     settled(ledger, key, stored)
     return stored
+
+
+def _paid(due: Due, attempt: Attempt, refused: Event) -> Charge:
+    """The charge of an attempt. Problem where it has paid for an answer that is gone."""
+    try:
+        return due.charge(attempt.charge_key, None)
+    except BudgetExceededError:
+        attempt.answers.store.note(refused)
+        raise
+    except PrivacyError as error:
+        if type(error) is not PrivacyError:  # such as of a unit; what is left names the internal key
+            raise
+        raise attempt.spent() from None
+
+
+def named(certificate: Certificate) -> Certificate:
+    """The same for a file whose name has the charge's number: a browser calls no second download `releases (1)`."""
+    if certificate.charged is None:
+        return certificate
+    name = Path(certificate.output)
+    return replace(certificate, output=f"{name.stem}-{certificate.charged.number}{name.suffix}")
 
 
 def in_words(certificate: Certificate, spec: Promise) -> dict[str, Json]:

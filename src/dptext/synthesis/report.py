@@ -134,16 +134,21 @@ class Topics:
             "margin_by_label": self.by_label[1],
             "confidence": 0.95,
             "unlike_pool": None if self.fit is None else asdict(self.fit),
+            "warnings": list(self.warnings),
             "topics": [{"words": list(words), "examples": list(texts)} for words, texts in self.topics],
             "note": f"{self.note} All names, words and examples are public.",
         }
 
-    def sentences(self) -> tuple[str, ...]:
-        """The largest labels and topics in plain words; before them, that the pool does not fit."""
-        said = [] if self.fit is None or self.fit.fits else [self.fit.sentence]
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """That there is little but noise, and that the pool does not fit, where it is so."""
         numbers, margin = self.by_label
-        if sum(numbers) < margin * math.sqrt(len(numbers)):
-            said.insert(0, _NOTHING)
+        said = [_NOTHING] if sum(numbers) < margin * math.sqrt(len(numbers)) else []
+        return (*said, *(() if self.fit is None or self.fit.fits else (self.fit.sentence,)))
+
+    def sentences(self) -> tuple[str, ...]:
+        """The largest labels and topics in plain words; before them, warnings."""
+        said, (numbers, margin) = [*self.warnings], self.by_label
         if self.labels:
             named = ", ".join(f"{name} {max(n, 0):,.0f}" for name, n in _largest(self.labels, numbers))
             said.append(f"Labels, in {self.measure}, each within {margin:,.0f} at 95%: {named}.")

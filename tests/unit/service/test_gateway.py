@@ -6,11 +6,13 @@ import io
 import json
 import logging
 import os
+import re
 import socket
 import stat
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -80,12 +82,18 @@ def test_a_release_is_charged_once_and_answered_again(fresh: Served, tmp_path: P
     assert len(fresh.charges()) == 1
     certificate = json.loads(first.json()["certificate"])
     assert fresh.charges()[0].release == certificate["sha256"]
-    (tmp_path / certificate["output"]).write_bytes(first.json()["releases"].encode())
-    (tmp_path / f"{certificate['output']}.guarantee.json").write_text(first.json()["certificate"])
-    verify(tmp_path / f"{certificate['output']}.guarantee.json", ledger=fresh.ledger)
     other = fresh.privatize(FEW, "second-call")
     assert other.status_code == 200
     assert len(fresh.charges()) == 2
+    outputs = []
+    for each in (first.json(), other.json()):  # side by side
+        outputs.append(json.loads(each["certificate"])["output"])
+        (tmp_path / outputs[-1]).write_text(each["releases"])
+        (tmp_path / f"{outputs[-1]}.guarantee.json").write_text(each["certificate"])
+        assert outputs[-1] in each["words"]
+    assert outputs == ["releases-1.jsonl", "releases-2.jsonl"]
+    for each in outputs:
+        verify(tmp_path / f"{each}.guarantee.json", ledger=fresh.ledger)
 
 
 def test_an_idempotency_key_is_needed_and_names_one_payload(fresh: Served) -> None:
@@ -141,7 +149,9 @@ def test_in_flight_and_taken_over(fresh: Served, monkeypatch: pytest.MonkeyPatch
     def slow(self, *given):
         if not seen:
             seen.append("first")
-            assert told(fresh.privatize(FEW))["type"] == "urn:dptext:in-flight"
+            refused = fresh.privatize(FEW)
+            assert told(refused)["type"] == "urn:dptext:in-flight"
+            assert refused.headers["Retry-After"] == "2"  # not a lease of a minute
             fresh.gate.store.write(ANSWERS.update().values(lease=0.0))  # its time is over
             seen.append(fresh.privatize(FEW))
         return store(self, *given)
@@ -181,8 +191,36 @@ def test_an_expired_answer_is_never_drawn_anew_for_its_charge(fresh: Served) -> 
     assert fresh.privatize(FEW).status_code == 200
     fresh.gate.store.write(ANSWERS.update().values(expires=0.0))
     fresh.gate.answers.sweep()
-    assert told(fresh.privatize(FEW))["type"] == "urn:dptext:privacy"
+    for rows_of_other in (FEW, FEW[:1]):
+        gone = fresh.privatize(rows_of_other)
+        assert (told(gone)["status"], told(gone)["type"]) == (410, "urn:dptext:answer-expired")
+        assert "spent" in told(gone)["detail"]
+        assert "gateway" not in gone.text
     assert len(fresh.charges()) == 1
+
+
+def test_an_answer_that_was_stored_meanwhile_is_not_called_expired(fresh: Served) -> None:
+    begin, key = fresh.gate.answers.attempt, fresh.gate.keys.find(fresh.key)
+    late = begin(key, "first-call", b"payload")
+    assert begin(key, "second-call", b"payload").spent().kind == "answer-expired"
+    late.store(b"answer", "0", Event("nobody", "released", "reviews"))
+    assert late.spent().kind == "in-flight"
+
+
+def test_a_stored_answer_outlives_its_model_and_the_limits(tmp_path: Path) -> None:
+    with served(tmp_path) as gateway:
+        first = gateway.privatize(FEW)
+        (tmp_path / "models" / "labels").rename(tmp_path / "gone")
+        gateway.gate.settings = replace(gateway.gate.settings, max_records=1)
+        assert gateway.privatize(FEW).content == first.content
+        assert told(gateway.privatize(FEW[:2]))["type"] == "urn:dptext:idempotency-key-reused"
+        narrow = gateway.gate.keys.create("narrow", account="reviews", scopes=("privatize",), models=("topics",))
+        assert told(gateway.privatize(FEW, key=narrow))["type"] == "urn:dptext:no-model"
+        assert told(gateway.privatize(FEW[:1], "another-call"))["type"] == "urn:dptext:no-model"
+        (tmp_path / "gone").rename(tmp_path / "models" / "labels")
+        assert told(gateway.privatize(FEW, "another-call"))["type"] == "urn:dptext:too-many"
+        assert gateway.privatize(FEW[:1], "another-call").status_code == 200  # what was refused left its key free
+        assert len(gateway.charges()) == 2
 
 
 def test_budget_exhausted_says_asked_left_missing(tmp_path: Path) -> None:
@@ -276,9 +314,10 @@ def test_a_file_is_a_job(fresh: Served, tmp_path: Path) -> None:
     assert len(result.content.splitlines()) == 300
     assert b"secret" not in result.content
     certificate = fresh.client.get(f"/v1/jobs/{name}/certificate", headers=fresh.headers())
-    (tmp_path / "result.jsonl").write_bytes(result.content)
-    (tmp_path / "result.jsonl.guarantee.json").write_bytes(certificate.content)
-    verify(tmp_path / "result.jsonl.guarantee.json", ledger=fresh.ledger)
+    for each, output in ((result, "result-1.jsonl"), (certificate, "result-1.jsonl.guarantee.json")):
+        assert each.headers["Content-Disposition"] == f'attachment; filename="{output}"'
+        (tmp_path / output).write_bytes(each.content)
+    verify(tmp_path / "result-1.jsonl.guarantee.json", ledger=fresh.ledger)
     again = fresh.job(data)
     assert (again.status_code, again.json()["id"]) == (200, name)
     assert told(fresh.job(data + data))["type"] == "urn:dptext:idempotency-key-reused"
@@ -317,6 +356,18 @@ def test_a_file_that_cannot_be_read_costs_nothing(fresh: Served, tmp_path: Path)
         assert told(gone)["type"] == "urn:dptext:no-result"
         assert gone.status_code == 410
         assert "Retry-After" not in gone.headers
+
+
+@pytest.mark.parametrize("charged", [False, True])
+def test_a_byte_that_is_not_utf8_is_said_to_be_one(fresh: Served, charged: bool) -> None:
+    """The record and the fault, and nothing of columns; the encoding that the texts seem to have is not said."""
+    before = [json.dumps(row) + "\n" for row in rows(20_000 if charged else 0)]
+    data = "".join(before).encode() + b'{"text": "secret caf\xe9 cr\xe8me", "label": "travel"}\n'
+    problem = fresh.ended(fresh.job(data).json()["id"])["problem"]
+    assert problem.startswith(f"the file, record {len(before) + 1}: ")
+    assert "UTF-8" in problem
+    assert ("stays charged" in problem) is charged
+    assert not re.search("secret|caf|cp1|column|encoding|text_field|--", problem), problem
 
 
 def test_a_job_is_cancelled(fresh: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -430,9 +481,16 @@ def test_what_is_wrong_is_named(gateway: Served) -> None:
     headers = gateway.headers()
     missing = told(gateway.client.post("/v1/jobs", content=b"x", headers=headers))
     assert missing["detail"].startswith("model is missing")
-    form = told(gateway.client.post("/v1/models/labels/privatize", json={"records": [{"text": 5}]}, headers=headers))
-    assert form["detail"].startswith("text is missing, or has not the form")
-    assert form["errors"] == [{"in": "body", "kind": "string_type", "name": "text"}]
+    few = [*FEW[:2], {"text": 5}]
+    form = told(gateway.client.post("/v1/models/labels/privatize", json={"records": few}, headers=headers))
+    assert form["detail"].startswith("text of records[2] is missing, or has not the form")
+    assert form["errors"] == [{"in": "body", "kind": "string_type", "name": "text", "record": 2}]
+    odd = {"records": [FEW[0], {**FEW[1], "secret": 1}]}
+    form = told(gateway.client.post("/v1/models/labels/privatize", json=odd, headers=headers))
+    assert form["detail"].startswith("records[1] is missing, or has not the form")
+    assert (form["errors"][0]["name"], form["errors"][0]["record"]) == (None, 1)
+    form = told(gateway.client.post("/v1/models/labels/privatize", json={"records": "secret"}, headers=headers))
+    assert form["errors"] == [{"in": "body", "kind": "list_type", "name": "records"}]
     odd = {**headers, "Content-Type": "application/x-www-form-urlencoded"}
     for kind, body in ((odd, b'{"records": []}'), ({**headers, "Content-Type": "application/json"}, b"{")):
         found = told(gateway.client.post("/v1/models/labels/privatize", content=body, headers=kind))
@@ -464,6 +522,43 @@ def test_numbers_of_events_are_for_administrators(fresh: Served) -> None:
         assert all((each["number"] is not None) is known for each in events)
 
 
+def test_the_audit_log_says_what_was_given_again_downloaded_and_refused(tmp_path: Path) -> None:
+    with served(tmp_path, epsilon=5.0) as gateway:
+        gateway.privatize(FEW)
+        gateway.privatize(FEW)
+        name = gateway.job(b'{"text": "secret", "label": "travel"}\n').json()["id"]
+        assert gateway.ended(name)["state"] == "done"
+        for what in ("result", "certificate", "words"):
+            gateway.client.get(f"/v1/jobs/{name}/{what}", headers=gateway.headers())
+        assert gateway.privatize(FEW, "no-budget-for-it").status_code == 403
+        events = gateway.client.get("/v1/events", headers=gateway.headers()).json()
+        shas = [row.certificate for row in gateway.gate.store.rows(sa.select(ANSWERS))]
+        assert [(each["event"], each["model"], each["charge"]) for each in events[::-1]][1:] == [
+            ("released", "labels", 1),
+            ("answer given again", "labels", None),
+            ("job queued", "labels", None),
+            ("job done", "labels", 2),
+            ("result downloaded", "labels", 2),
+            ("certificate downloaded", "labels", 2),
+            ("refused: budget", "labels", None),
+        ]
+        assert [events[::-1][2]["certificate"]] == shas
+        assert {each["who"] for each in events[:3]} == {f"team ({gateway.key.split('_')[1]})"}
+
+
+def test_administrators_page_through_the_audit_log(fresh: Served) -> None:
+    for _ in range(3):
+        fresh.privatize(FEW)
+    boss = fresh.headers(fresh.admin)
+    every = fresh.client.get("/v1/events", headers=boss).json()
+    pages = [fresh.client.get("/v1/events?last=2", headers=boss).json()]
+    while pages[-1]:
+        query = {"last": 2, "before": pages[-1][-1]["number"]}
+        pages.append(fresh.client.get("/v1/events", params=query, headers=boss).json())
+    assert [each for page in pages for each in page] == every
+    assert told(fresh.client.get("/v1/events?before=2", headers=fresh.headers()))["type"] == "urn:dptext:scope"
+
+
 def test_an_account_with_a_slash_is_found(fresh: Served) -> None:
     body = {"name": "a/b", "epsilon": 1.0}
     assert fresh.client.post("/v1/accounts", json=body, headers=fresh.headers(fresh.admin)).status_code == 201
@@ -475,6 +570,7 @@ def test_every_key_is_told_what_it_may(gateway: Served, scope: str) -> None:
     account = None if scope in ("metrics", "admin") else "reviews"
     headers = gateway.headers(gateway.gate.keys.create("one", account=account, scopes=(scope,)))
     own = {"name": "one", "account": account, "unit": account and "document", "scopes": [scope]}
+    own["max_file"] = 2_000_000_000
     assert gateway.client.get("/v1/key", headers=headers).json() == own
     releasing = scope in ("privatize", "jobs", "synthesize")  # whoever releases sees what it costs
     for path in ("/v1/models", "/v1/models/labels", "/v1/models/labels/cost"):
@@ -604,6 +700,12 @@ def test_a_synthesis_is_a_job_with_topics(fresh: Served) -> None:
     assert fresh.client.get(f"/v1/jobs/{name}/result", headers=alone).status_code == 200
     topics = fresh.client.get(f"/v1/topics/{name}", headers=alone).json()
     assert topics["labels"]
+    assert topics["warnings"] == []
+    page = fresh.client.get(f"/v1/topics/{name}?format=html", headers=alone)
+    assert page.text.startswith("<!doctype html>")
+    assert page.headers["content-disposition"] == 'attachment; filename="result-1.json.topics.html"'
+    assert "style-src 'self'" in page.headers["content-security-policy"]
+    assert told(fresh.client.get(f"/v1/topics/{name}?format=pdf", headers=alone))["status"] == 422
     assert told(fresh.client.get(f"/v1/jobs/{name[::-1]}", headers=fresh.headers()))["status"] == 404
 
 

@@ -141,7 +141,7 @@ def test_an_expired_answer_is_not_given_before_the_sweep(fresh: Served) -> None:
     (row,) = fresh.gate.store.rows(sa.select(ANSWERS))
     assert row.expires == pytest.approx(time.time() + 72 * 3_600, abs=60)
     fresh.gate.store.write(ANSWERS.update().values(expires=time.time() - 1))
-    assert fresh.privatize(FEW).json()["type"] == "urn:dptext:privacy"
+    assert fresh.privatize(FEW).json()["type"] == "urn:dptext:answer-expired"
     assert len(fresh.charges()) == 1
 
 

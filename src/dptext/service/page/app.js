@@ -21,10 +21,11 @@ const number = (text) => Number(String(text).replaceAll(",", "")) || 0;
 const sleep = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
 const acting = (task) => (event) => task(event).catch((error) => say(error.message, true));
 
-// Whether a proxy answered with its way to sign in: the gateway redirects nobody, and its refusals are JSON.
+// Whether a proxy answered with its way to sign in: the gateway redirects nobody, its refusals are JSON, and what it
+// has in HTML is to be saved.
 function strange(found) {
-  const kind = found.headers.get("Content-Type") || "";
-  return found.type === "opaqueredirect" || (found.ok && kind.includes("html")) ||
+  const kind = found.headers.get("Content-Type") || "", saved = found.headers.has("Content-Disposition");
+  return found.type === "opaqueredirect" || (found.ok && kind.includes("html") && !saved) ||
     ([401, 403].includes(found.status) && !kind.includes("json"));
 }
 
@@ -99,6 +100,10 @@ async function insist(path, payload, options) {
         if (error.kind === "urn:dptext:idempotency-key-reused") {
           pending.set(what, fresh()); // the key was of something else, before a reload or in a changed file
           continue;
+        }
+        if (error.kind === "urn:dptext:answer-expired") { // of a tab that slept for days: the next press pays anew
+          pending.delete(what);
+          sessionStorage.removeItem(place);
         }
         if (error.status && !AGAIN.includes(error.status)) throw error;
         const wait = error.wait || pause;
@@ -283,12 +288,14 @@ $("texts-form").addEventListener("submit", acting(async (event) => {
   await showModel();
 }));
 
+// The name that the certificate has, by which `dptext explain` finds both.
+const output = () => JSON.parse(answer.certificate).output;
 $("save-releases").addEventListener("click", () => {
   unsaved = false;
-  save("releases.jsonl", new Blob([answer.releases]));
+  save(output(), new Blob([answer.releases]));
 });
 $("save-certificate").addEventListener("click", () =>
-  save("releases.jsonl.guarantee.json", new Blob([answer.certificate])));
+  save(`${output()}.guarantee.json`, new Blob([answer.certificate])));
 
 for (const name of ["dragover", "drop"]) { // beside the form a file would take the place of the page
   document.addEventListener(name, (event) => {
@@ -305,11 +312,21 @@ for (const name of ["dragover", "dragleave", "drop"]) {
 
 $("file-form").addEventListener("submit", acting(async (event) => {
   event.preventDefault();
-  const file = $("file").files[0], model = chosen(), button = event.submitter;
+  const file = $("file").files[0], model = chosen(), button = event.submitter, kinds = $("file").accept.split(",");
+  if (!kinds.some((each) => file.name.toLowerCase().endsWith(each))) { // a drop asks nobody what is accepted
+    throw new Error(`Expected a file that ends in one of ${kinds.join(", ")}.`);
+  }
+  if (file.size > me.max_file) {
+    const [size, most] = [file.size, me.max_file].map((each) => each.toLocaleString("en"));
+    throw new Error(`Expected at most ${most} bytes; this file has ${size}. Send it in parts: each is charged.`);
+  }
   const query = new URLSearchParams({ model: model.name, format: file.name.split(".").pop().toLowerCase(),
     text_field: $("text-field").value, ...most(model) });
   if ($("label-field").value) query.set("label_field", $("label-field").value);
   if (me.unit === "author") query.set("author_field", $("author-field").value);
+  const columns = ["text_field", "label_field", "author_field"].map((each) => query.get(each)).filter(Boolean);
+  const absent = query.get("format") === "jsonl" ? await lacking(file, columns) : [];
+  if (absent.length) throw new Error(`The first record has no column ${absent.join(", ")}. Nothing was sent.`);
   button.disabled = true;
   $("sent").value = 0;
   $("sent").hidden = false;
@@ -327,6 +344,18 @@ $("file-form").addEventListener("submit", acting(async (event) => {
   }
   await showJobs();
 }));
+
+// What JSON Lines lack of these columns, by their first row. A job finds it, too, but a synthesis would be paid for: it
+// tells nobody what a record has. Nor does this, which is told to whoever has the file.
+async function lacking(file, columns) {
+  const first = (await file.slice(0, 1_000_000).text()).split("\n").find((line) => line.trim());
+  try {
+    const row = JSON.parse(first);
+    return columns.filter((each) => !Object.hasOwn(row, each));
+  } catch {
+    return []; // what it is instead, the job says
+  }
+}
 
 async function follow(id) {
   let wait = 0.7, failed = false;
@@ -379,15 +408,19 @@ function showTopics(report) {
   drawShares($("labels"), report.labels, report.by_label, report.margin_by_label);
   drawShares($("bars"), report.topics.map((each) => each.words.slice(0, 4).join(", ")), columns,
     report.margin * Math.sqrt(report.counts.length));
+  $("warnings").textContent = (report.warnings || []).join(" "); // an older report has none
   $("topics").hidden = false;
 }
 
-async function fetched(what, name) {
-  const found = await ask(`/v1/jobs/${watching}/${what}`);
+async function fetched(path, name) {
+  const found = await ask(path);
   const given = /filename="?([^";]+)/.exec(found.headers.get("Content-Disposition") || "");
   save(given ? given[1] : name, await found.blob());
 }
 
-$("job-result").addEventListener("click", acting(() => fetched("result", "result")));
-$("job-certificate").addEventListener("click", acting(() => fetched("certificate", "result.guarantee.json")));
+$("job-result").addEventListener("click", acting(() => fetched(`/v1/jobs/${watching}/result`, "result")));
+$("job-certificate").addEventListener("click", acting(() =>
+  fetched(`/v1/jobs/${watching}/certificate`, "result.guarantee.json")));
+$("job-report").addEventListener("click", acting(() =>
+  fetched(`/v1/topics/${watching}?format=html`, "topics.html")));
 $("job-cancel").addEventListener("click", acting(() => ask(`/v1/jobs/${watching}`, { method: "DELETE" })));

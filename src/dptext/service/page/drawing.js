@@ -25,15 +25,15 @@ function bar(label, parts) {
   return made;
 }
 
-// Noisy numbers as shares of their sum; below 0 is drawn as 0.
+// Noisy numbers as shares of the sum of those above 0; below 0 is drawn as 0.
 function drawShares(where, names, counts, margin) {
-  const all = Math.max(1, counts.reduce((sum, each) => sum + each, 0));
+  const all = Math.max(1, counts.reduce((sum, each) => sum + Math.max(0, each), 0));
   const order = names.map((_, i) => i).sort((one, other) => counts[other] - counts[one]);
   const longest = Math.max(...counts.map((each) => each + margin), 1);
   where.hidden = !names.length;
   where.lastElementChild.replaceChildren(...order.map((i) => {
     const row = document.createElement("div"), count = Math.max(0, counts[i]);
-    const share = `${(100 * count / all).toFixed(0)} % ± ${(100 * margin / all).toFixed(0)}`;
+    const share = `${(100 * count / all).toFixed(0)} % ± ${Math.min(100, 100 * margin / all).toFixed(0)}`;
     row.className = "bar";
     cell(row, names[i], "span");
     row.append(bar(`${names[i]}: ${share}`, [[0, count / longest, "share"],
