@@ -697,7 +697,9 @@ def test_a_synthesis_is_a_job_with_topics(fresh: Served) -> None:
     assert (done["state"], done["problem"]) == ("done", None)
     assert len(fresh.charges()) == 1
     alone = fresh.headers(fresh.gate.keys.create("alone", account="reviews", scopes=("synthesize",)))
-    assert fresh.client.get(f"/v1/jobs/{name}/result", headers=alone).status_code == 200
+    for what, output in (("result", "result-1.json"), ("certificate", "result-1.json.guarantee.json")):
+        (fresh.folder / output).write_bytes(fresh.client.get(f"/v1/jobs/{name}/{what}", headers=alone).content)
+    verify(fresh.folder / "result-1.json.guarantee.json", ledger=fresh.ledger)
     topics = fresh.client.get(f"/v1/topics/{name}", headers=alone).json()
     assert topics["labels"]
     assert topics["warnings"] == []
