@@ -191,7 +191,7 @@ FAULTS = {
         "test_it_expires_some_time_after_its_end",
     ),
     "a wrong field is charged": (
-        "worker", "            next(batches, None)  # before", "            pass  # before",
+        "worker", "            self._read(wish, source, tell)", "            pass",
         "test_a_wrong_name_of_a_field_is_not_charged",
     ),
     "a job may end its process for ever": (
@@ -307,8 +307,27 @@ FAULTS = {
         "test_parameters_that_nobody_knows_are_refused",
     ),
     "jobs are listed for every key of an account": (
-        "jobs", "[self._told(row) for row in rows if _sees(key, row)]", "[self._told(row) for row in rows]",
-        "test_jobs_are_listed_for_keys_that_may_see_them",
+        "jobs", ", JOBS.c.kind.in_(_kinds(key)))", ")", "test_jobs_are_listed_for_keys_that_may_see_them",
+    ),
+    "the newest jobs of others hide ours": (
+        "jobs", ", JOBS.c.kind.in_(_kinds(key)))", ")", "test_jobs_of_others_hide_none_of_ours",
+    ),
+    "a stop counts as a death": (
+        "worker", "starts=JOBS.c.starts - 1", "starts=JOBS.c.starts", "test_a_stop_is_no_death_of_the_job_at_hand",
+    ),
+    "uploads that a kill left stay": (
+        "worker", 'glob("upload-*")', 'glob("none")', "test_uploads_that_a_kill_left_go_with_the_next_start",
+    ),
+    "a text may be as long as it likes": (
+        "worker", ', "max_characters": self._settings.max_characters', "",
+        "test_a_text_of_a_file_has_a_most_length",
+    ),
+    "a header is there twice": (
+        "guarding", "if self._twice:", "if False:", "test_a_header_is_there_once",
+    ),
+    "what failed is said to be in flight": (
+        "jobs", "if row.state in OPEN:\n            raise Problem(409", "if True:\n            raise Problem(409",
+        "test_it_expires_some_time_after_its_end",
     ),
     "a body has two lengths": (
         "guarding", ' or b"content-length" in self.headers', "", "test_a_body_has_one_length",

@@ -304,7 +304,7 @@ def test_jobs_of_others_hide_none_of_ours(fresh: Served, monkeypatch: pytest.Mon
     monkeypatch.setattr(jobs, "_LISTED", 1)
     ours = fresh.job(LINE).json()["id"]
     fresh.job(LINE, "a-second-job", path="/v1/synthesize", model="topics")
-    alone = fresh.gate.keys.create("jobs", account="reviews", scopes=("jobs",), models=("labels",))
+    alone = fresh.gate.keys.create("jobs", account="reviews", scopes=("jobs",))
     found = fresh.client.get("/v1/jobs", headers=fresh.headers(alone)).json()
     assert [each["id"] for each in found] == [ours]
 
