@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMPS := .venv/stamps
+STAMPS := $(VENV)/stamps
 SOURCES := $(shell find src tests benchmarks experiments docs -name '*.py' 2>/dev/null)
 
 # Where it is set, every process that the tests start would compile the package anew.
@@ -19,8 +19,8 @@ $(STAMPS)/venv:
 	@mkdir -p $(STAMPS) && touch $@
 
 # Wheels alone, each compared with its hash: torch for the CPU where pip knows of it, else with CUDA. Last this tree, by the
-# backend of the lock, as pip takes nothing editable among hashes.
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
+# backend of the lock, as pip takes nothing editable among hashes. Python compiles a module when it is first imported.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps
 LOCKED := $(INSTALL) --require-hashes --only-binary :all:
 define install
 	$(LOCKED) -r $(1)
@@ -113,4 +113,4 @@ lock: $(STAMPS)/venv
 	$(LOCK) -o locks/torch.txt locks/torch.in -c locks/dev.txt
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build/demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

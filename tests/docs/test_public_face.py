@@ -161,37 +161,6 @@ def shell_blocks(text: str) -> list[str]:
     return [line for block in text.split("```sh\n")[1:] for line in block.partition("```")[0].splitlines()]
 
 
-@pytest.mark.slow  # test_budget_commands.py tries the same commands
-@pytest.mark.parametrize("page", ["README.md", "docs/guides/budgets.md"])
-def test_the_ledger_lines_run(page: str, tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("I have asthma.\nCall Maria at 5.\n", "utf-8")
-    (tmp_path / "in.jsonl").write_text('{"text": "I have asthma."}\n', "utf-8")
-    (tmp_path / "today.jsonl").write_text('{"text": "I have asthma.", "note_id": 7}\n', "utf-8")
-    text = (ROOT / page).read_text("utf-8")
-    if page == "README.md":
-        text = text.partition("A ledger keeps the books")[2].partition("\nA run")[0]
-    lines = [line for line in shell_blocks(text) if "postgresql" not in line]
-    assert sum("dptext " in line for line in lines) == (3 if page == "README.md" else 8)
-    done = run_lines(lines, tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "spent is rounded up" in done.stdout
-    assert ("its charge is in the books" in done.stdout) == (page != "README.md")
-
-
-@pytest.mark.slow
-def test_the_audits_of_the_readme_end_as_it_says(tmp_path: Path) -> None:
-    readme = (ROOT / "README.md").read_text("utf-8")
-    block = readme.partition("## Attack it")[2].partition("```sh\n")[2].partition("```")[0]
-    lines = [line for line in block.splitlines() if not line.startswith("pip install")]
-    assert len(lines) == 2
-    script = "\n".join(
-        [f'dptext() {{ "{sys.executable}" -c "from dptext.cli.app import main; main()" "$@"; }}', *lines]
-    )
-    done = subprocess.run(["bash", "-c", script], check=False, capture_output=True, text=True, cwd=tmp_path)
-    assert "\nrefuted\n" in done.stdout, done.stderr
-    assert done.stdout.endswith("survives\n"), done.stderr
-
-
 def locked(name: str) -> dict[str, set[str]]:
     """The versions of every package in a lock; each with hashes, and nothing else."""
     text = (ROOT / "locks" / f"{name}.txt").read_text("utf-8")
@@ -234,3 +203,10 @@ def test_make_installs_nothing_without_a_hash() -> None:
     used = [line for line in lines if "$(INSTALL)" in line]
     assert len(used) == 2
     assert all("--require-hashes --only-binary :all:" in line or "--no-build-isolation -e ." in line for line in used)
+
+
+def test_a_named_environment_is_the_only_one_that_make_touches() -> None:
+    command = ["make", "--dry-run", "--always-make", "demo", "VENV=build/elsewhere"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
+    assert "build/elsewhere/bin/dptext demo" in done.stdout
+    assert ".venv" not in done.stdout

@@ -113,7 +113,7 @@ def run() -> Findings:
         for name, each in {"the originals": None, "what was released": mechanism}.items()
     }
     say("a synthetic corpus")
-    corpus = synthesize(private, public, epsilon=1, labels=list(SAMPLE_LABELS), encoder="glove", about=1000)
+    corpus = synthesize(private, public, epsilon=1, labels=list(SAMPLE_LABELS), about=1000)
     written = {record.text: record.label for record in public}
     own = sum(written[each.output] == each.label for each in corpus.releases) / len(corpus.releases)
     return Findings(private, releases, certificate, kept, leaked, corpus, own)

@@ -1,0 +1,70 @@
+"""Environments as users have them: the built wheel, what its extras bring, and nothing else."""
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+UV = shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
+#: Versions as locked. uv reads no settings of pip, which may know of a torch without CUDA.
+SETTINGS = {"UV_CONSTRAINT": str(ROOT / "locks" / "dev.txt"), "UV_FIND_LINKS": os.environ.get("PIP_FIND_LINKS", "")}
+#: Of a shell in an environment: `pip` takes locked versions, and `dptext serve` goes on in the background.
+BEGIN = """
+set -eu
+pip() { "$UV" --quiet pip "$@"; }
+refuted() { local code=0; "$@" || code=$?; [ $code -eq 1 ]; }
+dptext() {
+  if [ "$1" != serve ]; then command dptext "$@"; return; fi
+  command dptext "$@" > serve.log 2>&1 &
+  trap "kill $!; wait" EXIT
+  for _ in $(seq 100); do if grep -q Serving serve.log; then return; fi; sleep .3; done
+  cat serve.log; return 1
+}
+"""
+
+
+@functools.cache
+def archives() -> Path:
+    """The folder of a wheel and an sdist, the wheel made from the sdist."""
+    folder = tempfile.mkdtemp()
+    subprocess.run([UV, "build", "--quiet", "--out-dir", folder, str(ROOT)], check=True)
+    return Path(folder)
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A new virtual environment that holds the wheel."""
+
+    folder: Path
+
+    @classmethod
+    def made(cls, folder: Path) -> "Environment":
+        venv.create(folder / "environment")
+        found = cls(folder)
+        (wheel,) = archives().glob("*.whl")
+        done = found.run(f"pip install '{wheel}'")
+        assert done.returncode == 0, done.stderr
+        return found
+
+    @property
+    def bin(self) -> Path:
+        return self.folder / "environment" / "bin"
+
+    def run(self, script: str, *, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """Runs lines as a user would type them, with no path of this repository."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        own = {"VIRTUAL_ENV": str(self.bin.parent), "PATH": f"{self.bin}:/usr/local/bin:/usr/bin:/bin", "UV": UV}
+        return subprocess.run(
+            ["bash", "-c", BEGIN + script],
+            check=False,
+            capture_output=True,
+            text=True,
+            cwd=cwd or self.folder,
+            env={**kept, **SETTINGS, **own},
+        )
