@@ -22,9 +22,12 @@ refuted() { local code=0; "$@" || code=$?; [ $code -eq 1 ]; }
 dptext() {
   if [ "$1" != serve ]; then command dptext "$@"; return; fi
   command dptext "$@" > serve.log 2>&1 &
-  trap "kill $!; wait" EXIT
-  for _ in $(seq 100); do if grep -q Serving serve.log; then return; fi; sleep .3; done
-  cat serve.log; return 1
+  server=$!
+  trap 'kill $server 2> /dev/null || true; wait || true' EXIT
+  until grep -q Serving serve.log; do
+    if ! kill -0 $server 2> /dev/null; then cat serve.log >&2; wait $server; fi
+    sleep .3
+  done
 }
 """
 

@@ -1,10 +1,13 @@
-"""Of a plain install: what a command lacks, its error names in one line of pip, and with that line the command works."""
+"""In a plain install an error names one line of pip, and with that line the command works."""
 
 import json
 from pathlib import Path
 
+import openpyxl
 import pytest
+import zstandard
 
+import dptext as dp
 from dptext.text.samples import sample_records
 from environments import Environment
 
@@ -15,6 +18,8 @@ SYNTHESIZE = (
     "dptext synthesize private.jsonl out.jsonl --public public.jsonl --label-field label "
     """--set 'labels=["health", "leisure", "money", "travel"]' --set about=100"""
 )
+BOTH = "private.jsonl other.jsonl --public public.jsonl"
+REDACTED = "--mechanism random_redaction --set level=0.5"
 COMMANDS = (
     "dptext demo > told",
     f"{FIT} candidates --set epsilon=8",
@@ -37,11 +42,11 @@ COMMANDS = (
     f"{FIT} smart_redaction --set level=0.3 --set sensitive=health --label-field label",
     "dptext privatize private.jsonl out.jsonl --mechanism word_metric --set epsilon=5",
     "dptext privatize private.jsonl out.jsonl --mechanism syntf --set epsilon=5",
-    "dptext privatize private.jsonl out.parquet --mechanism random_redaction --set level=0.5",
-    "dptext privatize private.jsonl out.xlsx --mechanism random_redaction --set level=0.5",
-    "dptext privatize private out --mechanism random_redaction --set level=0.5",
-    "dptext privatize private out --mechanism random_redaction --set level=0.5 --engine ray",
-    "dptext privatize private.jsonl.zst out.jsonl --mechanism random_redaction --set level=0.5",
+    f"dptext privatize private.jsonl out.parquet {REDACTED}",
+    f"dptext privatize private.xlsx out.jsonl {REDACTED}",
+    f"dptext privatize private out {REDACTED}",
+    f"dptext privatize private out {REDACTED} --engine ray",
+    f"dptext privatize private.jsonl.zst out.jsonl {REDACTED}",
     SYNTHESIZE,
     f"{SYNTHESIZE} --set topics=4",
     f"{SYNTHESIZE} --set encoder=glove",
@@ -49,22 +54,21 @@ COMMANDS = (
     "dptext synthesize private.jsonl out.jsonl --public public.jsonl --mechanism votes --set about=100",
     "dptext synthesize private.jsonl out.json --public public.jsonl --mechanism topics --set about=100",
     "dptext synthesize private out.jsonl --public public.jsonl --mechanism votes --set about=100 --workers 2",
-    "dptext utility fidelity private.jsonl other.jsonl --public public.jsonl",
-    "dptext utility corpus private.jsonl other.jsonl --public public.jsonl --label-field label",
-    "dptext utility classification private.jsonl other.jsonl --public public.jsonl --test public.jsonl --label-field label",
-    "dptext utility balance private.jsonl other.jsonl --public public.jsonl --test public.jsonl --label-field label "
-    "--minority health",
+    f"dptext utility fidelity {BOTH}",
+    f"dptext utility corpus {BOTH} --label-field label",
+    f"dptext utility classification {BOTH} --test public.jsonl --label-field label",
+    f"dptext utility balance {BOTH} --test public.jsonl --label-field label --minority health",
     "dptext audit distinguish --noise laplace --epsilon 5 --dim 4 --trials 1000",
     "dptext audit whitebox --noise laplace --epsilon 5 --dim 4 --trials 1000",
-    "dptext audit exact --mechanism word_metric --set epsilon=1 --set noise=tem --set n_words=99 --first the --second of",
+    "dptext audit exact -m word_metric --set epsilon=1 --set noise=tem --set n_words=9 --first the --second of",
     "dptext audit sensitivity --dims 2 --pairs 100 --figure x.svg",
     "dptext audit membership private.jsonl --label-field label --attack shokri --classifier tfidf",
-    "dptext audit authorship posts.jsonl --author-field author --mechanism random_redaction --set level=0.5",
-    "dptext audit trait private.jsonl other.jsonl --mechanism random_redaction --set level=0.5 --training 40 --attacked 20",
-    "dptext audit divergence private.jsonl other.jsonl --pool public.jsonl",
+    f"dptext audit authorship posts.jsonl --author-field author {REDACTED}",
+    f"dptext audit trait private.jsonl other.jsonl {REDACTED} --training 40 --attacked 20",
+    f"dptext audit divergence {BOTH} --alphas 1.1,2",
     "dptext budget open notes --epsilon 1 --unit document --ledger b.db",
-    "dptext keys create me --scope admin --ledger b.db",
-    "dptext serve --models . --ledger b.db",
+    "dptext keys create me --scope admin --ledger books.db",
+    "dptext serve --models private --ledger books.db",
     "dptext compare e.toml --out compared",
 )
 
@@ -87,8 +91,14 @@ def prepare(folder: Path) -> None:
     records = sample_records(500)
     parts = {"public": records[:200], "private": records[200:260], "other": records[260:320], "posts": records[320:]}
     for name, part in parts.items():
-        rows = ({"text": r.text, "label": r.label, "author": r.author} for r in part)
+        rows = ({"id": str(i), "text": r.text, "label": r.label, "author": r.author} for i, r in enumerate(part))
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    dp.Ledger.create(folder / "books.db")
+    (folder / "private.jsonl.zst").write_bytes(zstandard.compress((folder / "private.jsonl").read_bytes()))
+    book = openpyxl.Workbook()
+    for row in (["text"], *([record.text] for record in parts["private"])):
+        book.active.append(row)
+    book.save(folder / "private.xlsx")
     (folder / "private").mkdir()
     (folder / "private" / "part.jsonl").write_bytes((folder / "private.jsonl").read_bytes())
     (folder / "e.toml").write_text(
