@@ -23,7 +23,7 @@ from dptext.errors import BrokenFileError, ConfigError, DataError, HeaderError, 
 from dptext.mechanism import settings
 from dptext.privacy.guarantee import ONE_SPELLING, Basis, Guarantee, Unit
 from dptext.privacy.names import COMPARED, normal_form
-from dptext.runs.certificate import READING, Certificate, Charged, certificate_path, reading_revealed, stream_mark
+from dptext.runs.certificate import READING, Certificate, Charged, certificate_path, stream_mark
 from dptext.runs.results import IN_MEMORY
 from dptext.runs.specs import synthesis_from_settings
 from dptext.runs.streaming import BATCH_SIZE, guarantees, split
@@ -280,9 +280,7 @@ def run(
         raise ConfigError("Expected the column of the labels: label=NAME, or --label-field NAME.")
     if spec.unit == "author" and fields.author is None and not private.of_records:
         raise ConfigError("Expected the column of the authors, as unit='author': author=NAME, or --author-field NAME.")
-    reading = tuple(name for name in READING if private.reading.get(name))
-    revealed = reading_revealed(reading)
-    promised = guarantees(spec, randomness=randomness, delta=delta, reveals=revealed)
+    promised = guarantees(spec, randomness=randomness, delta=delta)
     due = None if payment is None else due_of(payment, spec, randomness, fields)
     charged, left, key = None, "", ""
     if due is not None and payment is not None:
@@ -317,10 +315,10 @@ def run(
         randomness="secure" if randomness.is_secure else "seeded",
         delta=delta,
         max_per_author=None,
-        also_reveals=revealed,
+        also_reveals=(),
         version=__version__,
         charged=charged,
-        reading=reading,
+        reading=tuple(name for name in READING if private.reading.get(name)),
     )
     inputs = (Path(private.source),) if isinstance(private.source, str | PathLike) else ()
     return Synthesized(releases, found.report, found.sentences, certificate, left, inputs, settle)
