@@ -260,6 +260,51 @@ def test_init_refuses_the_private_file_as_public(reviews: Path) -> None:
         assert "the private file itself" in done.stderr
 
 
+def test_init_takes_no_field_because_of_its_texts(reviews: Path) -> None:
+    """The longest texts suggest a field; only the user, or the name `text`, decides."""
+    done = dptext("init", "in.jsonl", "--public", "public.jsonl", cwd=reviews)
+    assert done.returncode == 2
+    assert "Expected --text-field NAME" in done.stderr
+    assert "'review', 'topic' (the longest texts are in 'review')" in done.stderr
+    assert not (reviews / "dptext.toml").exists()
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_what_the_private_file_suggests_is_printed_and_what_the_public_one_says_is_written(
+    reviews: Path, public: bool
+) -> None:
+    name = "public.jsonl" if public else "in.jsonl"
+    rows = [json.loads(line) for line in (reviews / name).read_text().splitlines()]
+    rows[0]["review"], rows[1]["review"] = "<b>so</b>", None
+    (reviews / name).write_text("".join(json.dumps(row) + "\n" for row in rows) + "{\n" * (not public))
+    done = dptext("init", "in.jsonl", "--text-field", "review", "--public", "public.jsonl", cwd=reviews)
+    assert done.returncode == 0, done.stderr
+    written = (reviews / "dptext.toml").read_text()
+    for key in ("empty-nulls", "strip-html"):
+        assert (f"{key} = true\n" in written) == public
+    commands = "\n".join(line for line in done.stdout.splitlines() if line.startswith("  dptext "))
+    assert not [option for option in ("--empty-nulls", "--strip-html", "--on-error") if option in commands]
+    suggested = "in.jsonl also suggests --empty-nulls --strip-html --on-error skip."
+    assert (suggested in done.stdout) == (not public)
+    assert ("Decide by how the file was made" in done.stdout) == (not public)
+
+
+def test_init_writes_the_form_of_the_public_file(reviews: Path) -> None:
+    """Where the private file has another one, the command says it."""
+    rows = [json.loads(line)["review"] for line in (reviews / "public.jsonl").read_text().splitlines()]
+    (reviews / "public.csv").write_bytes(b"review;n\n" + "".join(f'"{row} é";1\n' for row in rows).encode("cp1252"))
+    (reviews / "in.csv").write_text("review,n\nschön,1\n", "utf-8")
+    done = dptext("init", "in.csv", "--text-field", "review", "--public", "public.csv", cwd=reviews)
+    assert done.returncode == 0, done.stderr
+    assert 'delimiter = ";"\nencoding = "cp1252"\n' in (reviews / "dptext.toml").read_text()
+    commands = [shlex.split(line)[1:] for line in done.stdout.splitlines() if line.startswith("  dptext ")]
+    assert commands[0] == ["fit"]
+    assert commands[1][3:] == ["--delimiter", ",", "--encoding", "utf-8"]
+    for each in commands:
+        ran = dptext(*each, cwd=reviews)
+        assert ran.returncode == 0, (each, ran.stderr)
+
+
 @pytest.mark.parametrize("epsilon", ["0", "-1", "nan"])
 def test_init_takes_no_epsilon_that_is_none(reviews: Path, epsilon: str) -> None:
     options = ("--text-field", "review", "--public", "public.jsonl", "--epsilon", epsilon)

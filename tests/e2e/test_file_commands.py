@@ -51,6 +51,7 @@ def test_check_names_what_works_and_it_works(work: Path) -> None:
     lines = done.stdout.splitlines()
     assert lines[0].startswith("excel.csv holds 60 rows that can be read; the texts seem to be in 'Bewertung'.")
     assert "66.7% hold HTML (--strip-html)" in lines[0]
+    assert "Decide by how the file was made, not by what its texts hold" in done.stdout
     assert "not protected" in lines[1]
     assert (
         "csv, parted by semicolon, cp1252 (a guess of charset-normalizer: look at a word with an accent)" in done.stdout
@@ -102,8 +103,8 @@ def test_both_commands_that_check_proposes_work(work: Path, path: str) -> None:
     (work / "texts.txt").write_text("".join(f"{row['review']}\n" for row in rows), "utf-8")
     fit, run = proposed(work, path)
     assert run[2] == f"{path.partition('.')[0]}.private.jsonl"
-    if path == "rows.jsonl":  # a broken line, which only `privatize` skips
-        assert "--on-error" in run
+    assert not {"--on-error", "--strip-html", "--empty-nulls"} & {*fit, *run}  # what certificates state is decided
+    if path == "rows.jsonl":  # a broken line
         (work / path).write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     for command in (fit, run):
         done = dptext(*command, cwd=work)
@@ -111,8 +112,7 @@ def test_both_commands_that_check_proposes_work(work: Path, path: str) -> None:
     told = done.stdout.splitlines()[-1]
     judged = " --text-field review" if path.startswith("rows") else ""
     if path == "excel.csv":
-        judged = " --text-field Bewertung --delimiter ';' --encoding cp1252 --strip-html"
-    judged += " --on-error skip" * (path == "rows.jsonl")
+        judged = " --text-field Bewertung --delimiter ';' --encoding cp1252"
     more = f"dptext utility fidelity {path} {run[2]} --public PUBLIC{judged}"
     assert told == f"Next: dptext explain {run[2]}; was it worth it: {more}"
     judge = shlex.split(more.replace("PUBLIC", fit[fit.index("--public") + 1]))[1:]

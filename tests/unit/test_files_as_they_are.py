@@ -544,9 +544,21 @@ def test_the_certificate_says_how_texts_were_read(tmp_path: Path, vectors: Path,
     assert ("reading" in json.loads(path.read_text("utf-8"))) == bool(done)
     assert ("null texts were read as empty ones" in found.explain()) == ("empty_nulls" in done)
     assert ("HTML tags were taken out" in found.explain()) == ("strip_html" in done)
-    data = json.loads(path.read_text("utf-8")) | {"reading": ["all is well"]}
+    chosen = [name for name in found.also_reveals if name.startswith("the setting that ")]
+    assert [any(word in " ".join(chosen) for word in words) for words in (("null",), ("HTML",))] == [
+        "empty_nulls" in done,
+        "strip_html" in done,
+    ]
+    assert all(each in found.guarantees[-1].reveals for each in chosen)
+    data = json.loads(path.read_text("utf-8"))
+    for each in (*data["guarantees"], older := {"reveals": data["also_reveals"]}):  # as an older version wrote it
+        each["reveals"] = [name for name in each["reveals"] if name not in chosen]
+    path.write_text(json.dumps(data | {"also_reveals": older["reveals"]}), "utf-8")
+    assert verify(path).certificate.reading == done
+    data |= {"reading": ["all is well"]}
     path.write_text(json.dumps(data), "utf-8")
     with pytest.raises(ConfigError, match="not a certificate"):
         verify(path)
     memory = dp.privatize([None, "good"], spec.fit(), empty_nulls=True).certificate
     assert memory.reading == ("empty_nulls",)
+    assert "the setting that null texts were read as empty ones" in memory.guarantees[-1].reveals

@@ -28,7 +28,7 @@ from dptext.batch.targets import Target, probe
 from dptext.batch.work import Job, Part
 from dptext.errors import ConfigError, DataError, DPTextError, LedgerError
 from dptext.mechanism import Mechanism, settings
-from dptext.runs.certificate import MANIFEST, READING, Certificate, Manifest
+from dptext.runs.certificate import MANIFEST, Certificate, Manifest
 from dptext.runs.certificate import Part as Listed
 from dptext.runs.files import Agreed, agreed
 from dptext.runs.plan import Plan, run_digest
@@ -267,7 +267,7 @@ class _Run:
             also_reveals=(*self.plan.reveals, *also),
             charged=None if charge is None or terms.due is None else terms.due.charged(charge),
             fields=terms.columns.renamed,
-            reading=tuple(name for name in READING if self.plan.reading[name]),
+            reading=self.plan.stated,
         )
         sealed = replace(state, certificate=certificate.to_json(), manifest=manifest)
         self._state.save(sealed)

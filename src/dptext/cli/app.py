@@ -21,6 +21,7 @@ import os
 import sys
 import threading
 import traceback
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -31,7 +32,7 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 import typer.main
 from typer import Option
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from dptext.cli import COMMANDS, GROUPS, SECTIONS
 from dptext.cli.terminal import Stopped, listen, open_streams, say
@@ -93,6 +94,36 @@ def defaults(command: str, options: list[tuple[str, list[str]]]) -> dict[str, An
     return found
 
 
+#: Options that say nothing without one of others, by the names of their parameters.
+_BESIDE: Final = {"subject_key": ("subject_field", "by_subject"), "public_label_field": ("label_field",)}
+
+
+def _require_said(command: TyperCommand | TyperGroup, ctx: Any, args: list[str]) -> None:
+    """Refuse what would be passed over in silence: one value given twice, an empty one, an option without another."""
+    if ctx.resilient_parsing:
+        return
+    found, _, order = command.make_parser(ctx).parse_args(args=args)
+    for each, times in Counter(each for each in order if isinstance(each, TyperOption)).items():
+        name, values = max(each.opts, key=len), found[each.name]
+        if times > 1 and not each.multiple and not (each.is_flag and not each.secondary_opts):
+            raise ConfigError(f"Expected {name} once, found it {times} times. Give the one you mean.")
+        if "" in (values if each.multiple else [values]):
+            raise ConfigError(f"Expected {name} with a value, found an empty one. Say what you mean, or leave it out.")
+        beside = [other for other in command.params if other.name in _BESIDE.get(str(each.name), ())]
+        if beside and not any(ctx.params[other.name] for other in beside):
+            raise ConfigError(f"Expected {' or '.join(other.opts[0] for other in beside)} with {name}.")
+
+
+class StrictCommand(TyperCommand):
+    """A command that passes over nothing that is said."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        given = [*args]  # the parser empties its list
+        rest = super().parse_args(ctx, args)
+        _require_said(self, ctx, given)
+        return rest
+
+
 class LazyGroup(TyperGroup):
     """The program, or a group of it, whose commands stand in the tables of `dptext.cli`.
 
@@ -105,6 +136,12 @@ class LazyGroup(TyperGroup):
         self.table: Mapping[str, tuple[str, ...]] = GROUPS[group] if group else COMMANDS
         self.sections = {"Commands": tuple(self.table)} if group else SECTIONS
         self.commands = {name: TyperCommand(name, help=told) for name, (_, told, *_) in self.table.items()}
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        given = [*args]
+        rest = super().parse_args(ctx, args)
+        _require_said(self, ctx, given)
+        return rest
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         for title, names in self.sections.items():
@@ -136,7 +173,7 @@ class LazyGroup(TyperGroup):
             if code := command(**options):
                 raise typer.Exit(code)
 
-        alone.command(name, help=told, epilog=epilog, context_settings=HELP_NAMES)(ending)
+        alone.command(name, cls=StrictCommand, help=told, epilog=epilog, context_settings=HELP_NAMES)(ending)
         return typer.main.get_command(alone)  # type: ignore[return-value]  # one of the two
 
 

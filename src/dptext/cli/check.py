@@ -3,7 +3,9 @@
 import itertools
 import json
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Final
 
 from typer import Option
@@ -13,8 +15,12 @@ from dptext.cli import options
 from dptext.text.formats import PACKED, Format
 from dptext.text.reading import MAX_CHARACTERS
 from dptext.text.survey import LONG, Column, Survey, survey
+from dptext.types import Json
 
 NOT_PROTECTED: Final = "These numbers are computed from private text and not protected: do not hand them on."
+NOT_BY_TEXTS: Final = """\
+Decide by how the file was made, not by what its texts hold: a setting that follows private texts tells of them. Column,
+delimiter and encoding are guesses from the texts; certificates state --empty-nulls, --strip-html, --on-error skip."""
 _EMPTY: Final = "Empty  a text like any other: candidates, for one, releases a public text in its place"
 _LONG: Final = """\
 Long   candidates and adept read the first 256 word pieces, some 200 words, by default; what follows does not
@@ -57,7 +63,7 @@ def _answer(found: Survey) -> str:
         f"{plural(column.nulls, 'text')} null (--empty-nulls)" if column.nulls else "",
         f"{_share(column)} hold HTML (--strip-html)" if column.tags else "",
         f"{plural(column.long, 'text')} of more than {LONG:,} characters (see Long)" if column.long else "",
-        f"{plural(found.bad, 'record')} unreadable (first: {found.fault})" if found.bad else "",
+        f"{plural(found.bad, 'record')} unreadable (first: {found.fault}; --on-error skip)" if found.bad else "",
     ]
     said = "; ".join(filter(None, wants))
     nameless = not found.named and found.format is not Format.TEXT
@@ -115,32 +121,38 @@ def _table(found: Survey) -> list[str]:
     return [*lines, *([f"and {plural(more, 'more column')}"] if more > 0 else [])]
 
 
-def form_options(found: Survey) -> list[str]:
-    usual = "\t" if found.format is Format.TSV else ","
+def form_options(found: Survey, written: Mapping[str, Json] = MappingProxyType({})) -> list[str]:
+    """The options of its delimiter and encoding, where they are not the usual ones or those that are written down."""
+    delimiter = written.get("delimiter", "\t" if found.format is Format.TSV else ",")
+    encoding = written.get("encoding", "utf-8")
     return options.as_typed(
-        delimiter=None if found.delimiter in (None, usual) else str(found.delimiter).replace("\t", "\\t"),
-        encoding=None if found.encoding == "utf-8" else found.encoding,
-        on_error="skip" if found.bad else None,
+        delimiter=None if found.delimiter in (None, delimiter) else str(found.delimiter).replace("\t", "\\t"),
+        encoding=None if found.encoding == encoding else found.encoding,
     )
 
 
+def stated_options(found: Survey, column: Column) -> list[str]:
+    """What may be asked for because of what the texts hold; certificates state it."""
+    skip = "skip" if found.bad else None
+    return options.as_typed(empty_nulls=bool(column.nulls), strip_html=bool(column.tags), on_error=skip)
+
+
 def _options(found: Survey, named: Format | None) -> list[str]:
-    column = found.texts
     typed = [] if named is None else ["--format", str(named)]
     typed += form_options(found)
     if found.format is not Format.TEXT and found.text not in (None, "text"):
         typed += ["--text-field", str(found.text) if found.named else "NAME"]
-    return [*typed, *["--empty-nulls"] * bool(column.nulls), *["--strip-html"] * bool(column.tags)]
+    return typed
 
 
 def _commands(found: Survey, typed: list[str]) -> list[str]:
-    path = found.path
+    path, fit = found.path, "dptext fit --mechanism candidates --set epsilon=10 --public PUBLIC --out MODEL"
     out = path.with_name(f"{path.name.partition('.')[0]}.private.jsonl")  # as `dptext init` names it
-    layout = f" {shlex.join(typed)}".replace(" --on-error skip", "").rstrip()  # `fit` skips nothing
     return [
         "Public texts of the same kind and form (PUBLIC) make a model, which privatizes the file:",
-        f"  dptext fit --mechanism candidates --set epsilon=10 --public PUBLIC --out MODEL{layout}",
+        f"  {fit} {shlex.join(typed)}".rstrip(),
         f"  {shlex.join(['dptext', 'privatize', str(path), str(out), *typed])} --model MODEL",
+        NOT_BY_TEXTS,
         "Which mechanism, and at which epsilon: dptext recommend",
     ]
 
@@ -159,4 +171,5 @@ def _data(found: Survey, typed: list[str]) -> dict[str, object]:
         "long": found.texts.long,
         "columns": columns,
         "options": typed,
+        "to_decide": stated_options(found, found.texts),
     }

@@ -12,7 +12,7 @@ from typer import Option
 
 from dptext.cli import options
 from dptext.cli.app import FILE
-from dptext.cli.check import form_options
+from dptext.cli.check import NOT_BY_TEXTS, NOT_PROTECTED, form_options, stated_options
 from dptext.compare.folder import read_measured
 from dptext.compare.recommend import Asked, recommend
 from dptext.errors import ConfigError
@@ -21,8 +21,10 @@ from dptext.mechanisms.registry import SPECS
 from dptext.privacy.guarantee import Unit
 from dptext.runs.specs import settings_to_toml, spec_from_settings
 from dptext.text.files import Target, sha256_of
+from dptext.text.formats import Format
+from dptext.text.lines import listed
 from dptext.text.records import TEXT_FIELD, Record
-from dptext.text.survey import survey
+from dptext.text.survey import Column, Survey, survey
 from dptext.types import Json
 
 _WORDS = "word_metric"  # what there is without public text
@@ -44,7 +46,7 @@ def init(
 ) -> None:
     Target(FILE, force).check()
     found = survey(source, text=text_field)
-    text_field = text_field or _asked("The field of the text", found.text if found.named and found.text else TEXT_FIELD)
+    text_field = text_field or _text_field(found)
     label_field = label_field or _asked("The field of a label that is to leave, privatized too (empty: none)", "")
     if public is None:
         told = _asked("A file of public texts of the same kind, with the same fields (empty: none)", "")
@@ -56,21 +58,15 @@ def init(
         raise ConfigError("Expected a number for epsilon.") from None
     known: list[Record] = []
     form: list[str] = []
+    fields: dict[str, Json] = {"text-field": text_field}
     if public is not None:
-        known, form = _public(public, source, public_text_field or text_field, public_label_field or label_field)
+        known, like = _public(public, source, public_text_field or text_field, public_label_field or label_field)
+        fields |= _written(like, found.format, public_text_field or text_field)
+        form = form_options(like, fields) + options.as_typed(on_error="skip" if like.bad else None)
     labels = _labels(known, label_field)
     settings, why = _mechanism(Asked(wanted, limit, 1e-3, task), labels, n_public=len(known))
     spec = spec_from_settings(settings)
     learns = spec.traits.learns is not Learns.NOTHING
-    text = found.columns.get(text_field)
-    fields: dict[str, Json] = {"text-field": text_field}
-    fields |= {
-        name: True for name, of in (("empty-nulls", "nulls"), ("strip-html", "tags")) if text and getattr(text, of)
-    }
-    own = form_options(found)
-    if not learns or form == own:  # one encoding, one delimiter for both files
-        given = zip(own[::2], own[1::2], strict=True)
-        fields |= {name[2:]: value for name, value in given if name in ("--delimiter", "--encoding")}
     if labels and spec.traits.releases_labels:
         fields["label-field"] = label_field
     others = {"public-text-field": public_text_field, "public-label-field": public_label_field}
@@ -83,9 +79,24 @@ def init(
     if learns:
         print(f"  {shlex.join(['dptext', 'fit', *form])}")
     out = source.with_name(f"{source.name.partition('.')[0]}.private.jsonl")
-    print(
-        f"  {shlex.join(['dptext', 'privatize', str(source), str(out), *form_options(found)])}\n  dptext explain {out}"
-    )
+    own = form_options(found, fields)
+    print(f"  {shlex.join(['dptext', 'privatize', str(source), str(out), *own])}\n  dptext explain {out}")
+    column = found.columns.get(text_field, Column())
+    suggested = [each for each in stated_options(found, column) if each.removeprefix("--") not in fields]
+    if own or suggested:
+        said = f" {source} also suggests {' '.join(suggested)}." if suggested else ""
+        print(f"\n{NOT_PROTECTED}{said}\n{NOT_BY_TEXTS}")
+
+
+def _text_field(found: Survey) -> str:
+    """The field `text`, or what the user answers: the longest texts suggest a field, which is shown and not taken."""
+    there = TEXT_FIELD if TEXT_FIELD in found.columns else ""
+    longest = f" (the longest texts are in {found.text!r})" if found.named and found.text else ""
+    answer = _asked(f"The field of the text{longest}", there)
+    if not answer:
+        names = listed(list(found.columns)) if found.named else "no names that can be shown"
+        raise ConfigError(f"Expected --text-field NAME with {found.path}, found {names}{longest}.")
+    return answer
 
 
 def _asked(question: str, default: str) -> str:
@@ -95,7 +106,7 @@ def _asked(question: str, default: str) -> str:
     return ask(question, default=default, show_default=bool(default), err=True).strip()
 
 
-def _public(public: Path, source: Path, text_field: str, label_field: str) -> tuple[list[Record], list[str]]:
+def _public(public: Path, source: Path, text_field: str, label_field: str) -> tuple[list[Record], Survey]:
     if sha256_of(public) == sha256_of(source):
         raise ConfigError("Expected public texts, found the private file itself: its texts would leave as they are.")
     found = survey(public, text=text_field)
@@ -103,7 +114,16 @@ def _public(public: Path, source: Path, text_field: str, label_field: str) -> tu
     layout = options.Layout(
         text_field, delimiter=found.delimiter, encoding=found.encoding, empty_nulls=True, on_error=on_error
     )
-    return layout.read_public(public, label=label_field or None), form_options(found)
+    return layout.read_public(public, label=label_field or None), found
+
+
+def _written(public: Survey, private: Format, text_field: str) -> dict[str, Json]:
+    """How the public file says that both files are read; a delimiter and an encoding where both have its format."""
+    column = public.columns.get(text_field, Column())
+    form = {"delimiter": public.delimiter, "encoding": public.encoding} if public.format is private else {}
+    usual = (None, False, "\t" if public.format is Format.TSV else ",", "utf-8")
+    said: dict[str, Json] = {**form, "empty-nulls": bool(column.nulls), "strip-html": bool(column.tags)}
+    return {name: value for name, value in said.items() if value not in usual}
 
 
 def _labels(public: Sequence[Record], label_field: str) -> list[str]:

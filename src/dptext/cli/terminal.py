@@ -87,7 +87,7 @@ class Printed(io.TextIOBase):
 
 
 def open_streams() -> None:
-    """Put `Printed` in the place of stdout and stderr; one that is closed leads nowhere."""
+    """Put `Printed` in the place of stdout and stderr; a stream that is closed leads nowhere, stdin holds nothing."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -95,6 +95,8 @@ def open_streams() -> None:
             # The lowest number that is free, so this one. Else the next file that is opened would get it, and be
             # written to by whatever prints.
             os.open(os.devnull, os.O_RDWR)
+    if sys.stdin is None:  # as Python leaves it where it found none
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115, PTH123  # as long as the process lives
     sys.stdout = _printed(sys.stdout, essential=True)
     sys.stderr = _printed(sys.stderr, essential=False)
 

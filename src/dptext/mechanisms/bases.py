@@ -274,6 +274,7 @@ class FittedMechanism(Frozen, Generic[Spec_co]):
     """A fitted mechanism: frozen, so that what it holds is what was fitted.
 
     It holds its spec. A subclass that fits more names it in `__slots__`, and overrides `digests` and `save`.
+    ConfigError: the device of the spec is not here, also where nothing of this mechanism computes there.
     """
 
     __slots__ = ("spec",)
@@ -281,6 +282,10 @@ class FittedMechanism(Frozen, Generic[Spec_co]):
     spec: Spec_co
 
     def __init__(self, spec: Spec_co) -> None:
+        if (device := getattr(spec, "device", "cpu")) != "cpu":
+            with needing(f"device={device!r}", "sbert"):
+                from dptext.embeddings.devices import require_device  # noqa: PLC0415 (needs torch)
+            require_device(device)
         self.spec = spec
 
     def __repr__(self) -> str:

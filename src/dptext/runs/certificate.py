@@ -5,7 +5,7 @@ data set speaks of its manifest: a part counts because this names it.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, astuple, dataclass, field, fields
 from pathlib import Path
 from typing import Final, TypeVar
@@ -32,6 +32,7 @@ READING = {
     "empty_nulls": "null texts were read as empty ones",
     "strip_html": "HTML tags were taken out of the texts first",
 }
+
 _HEX = 64
 _LONGEST_NAME = 255  # bytes of a file's name
 Kind = TypeVar("Kind")
@@ -45,6 +46,11 @@ def certificate_path(output: Path) -> Path:
 def stream_mark(stream: str) -> str:
     """What the books say that a charge paid for, where its releases left as a stream."""
     return f"stream {stream}"
+
+
+def reading_revealed(reading: Iterable[str]) -> tuple[str, ...]:
+    """What settings of reading reveal: that they were chosen, of which the texts may have been the reason."""
+    return tuple(f"the setting that {READING[name]}" for name in reading)
 
 
 @dataclass(frozen=True, slots=True)

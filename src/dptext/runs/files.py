@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from dptext.errors import ConfigError, DataError, DPTextError, LedgerError
 from dptext.mechanism import Mechanism, settings
 from dptext.privacy.guarantee import Guarantee, Unit
-from dptext.runs.certificate import READING, Certificate, certificate_path
+from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.plan import Plan, State, draft_path, fingerprint, run_digest, state_path
 from dptext.runs.streaming import guarantees, layout, limited, release, released, require_guarantee
 from dptext.sampling.source import Randomness, secure, seeded
@@ -393,7 +393,7 @@ class _Run:
             also_reveals=self.plan.reveals,
             charged=None if charge is None or self.due is None else self.due.charged(charge),
             fields=columns.renamed,
-            reading=tuple(name for name in READING if self.plan.reading[name]),
+            reading=self.plan.stated,
         )
         sealed = replace(state, bytes=file.tell(), certificate=certificate.to_json())
         sealed.save(self._state)

@@ -15,6 +15,7 @@ from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism, settings
 from dptext.privacy.guarantee import RECORD_COUNT
+from dptext.runs.certificate import READING, reading_revealed
 from dptext.runs.streaming import BATCH_SIZE
 from dptext.sampling.source import Randomness
 from dptext.text.files import write_private, writing
@@ -77,10 +78,15 @@ class Plan:
         return {name: getattr(self, name) for name in ("delimiter", "encoding", "empty_nulls", "strip_html")}
 
     @property
+    def stated(self) -> tuple[str, ...]:
+        """What is done to texts as they are read, by its names in `READING`: the certificate states it."""
+        return tuple(name for name in READING if self.reading[name])
+
+    @property
     def reveals(self) -> tuple[str, ...]:
         """What leaves besides the text."""
         skipped = ("the number of skipped records",) if self.on_error is OnError.SKIP else ()
-        return (*reveals_of(self.fields), *skipped)
+        return (*reveals_of(self.fields), *skipped, *reading_revealed(self.stated))
 
 
 def reveals_of(fields: Fields) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from dptext._wording import html_table, plural
 from dptext.errors import ConfigError, PrivacyError, needing
 from dptext.mechanism import HasRemarks, Mechanism, Spec, settings
 from dptext.privacy.guarantee import Guarantee
-from dptext.runs.certificate import Certificate, Charged, certificate_path, stream_mark
+from dptext.runs.certificate import Certificate, Charged, certificate_path, reading_revealed, stream_mark
 from dptext.runs.plan import reveals_of
 from dptext.runs.streaming import BATCH_SIZE, guarantees, layout, limited, released, require_guarantee
 from dptext.sampling.source import Randomness, secure
@@ -291,7 +291,9 @@ def privatize(
     if max_per_author is not None:
         _validate.count(max_per_author=max_per_author)
         batches = limited(batches, max_per_author)
-    reveals = (*reveals_of(fields), *([_READY] if _may_be_ready(private) else []))
+    reading = ("empty_nulls",) * empty_nulls
+    ready = (_READY,) if _may_be_ready(private) else ()
+    reveals = (*reveals_of(fields), *ready, *reading_revealed(reading))
     terms: dict[str, Any] = {"delta": delta, "max_per_author": max_per_author}
     promised = guarantees(mechanism.spec, randomness=randomness, reveals=reveals, **terms)
     charged, left = None, ""
@@ -309,7 +311,7 @@ def privatize(
         _digests=dict(mechanism.digests),
         _parts=released(batches, mechanism, randomness, batch_size=batch_size),
         _fields=fields,
-        _terms={**terms, "randomness": secured, "also_reveals": reveals, "reading": ("empty_nulls",) * empty_nulls},
+        _terms={**terms, "randomness": secured, "also_reveals": reveals, "reading": reading},
         _charged=charged,
         _kept=[] if isinstance(private, Sized) and not isinstance(private, str) else None,
         _index=index_of(private),

@@ -117,9 +117,10 @@ _HOW: Final = "--encoding {} on the command line, dp.read_records(path, encoding
 
 def is_utf8(encoding: str | None) -> bool:
     """Whether an encoding is UTF-8, as it is where none is named; ConfigError where Python knows none of this name."""
+    name = "utf-8" if encoding is None else encoding
     with contextlib.suppress(LookupError, ValueError):
-        "".encode(encoding or "utf-8")
-        return codecs.lookup(encoding or "utf-8").name in ("utf-8", "utf-8-sig")
+        "".encode(name)
+        return codecs.lookup(name).name in ("utf-8", "utf-8-sig")
     raise ConfigError(f"Expected --encoding {encoding!r} to be one that Python knows, as utf-8, utf-16, cp1252.")
 
 
