@@ -25,7 +25,7 @@ from sqlalchemy import event, exc
 from sqlalchemy.pool import QueuePool
 
 from dptext.errors import ConfigError, DPTextError, LedgerError
-from dptext.ledger.identity import LedgerFile
+from dptext.ledger.identity import LedgerDatabase, LedgerFile
 from dptext.ledger.requests import UNREADABLE
 
 _QUERY = {"host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "target_session_attrs"}
@@ -142,15 +142,11 @@ _OLDEST_SQLITE = (3, 35, 0)  # INSERT ... RETURNING
 _UPGRADE_LOCK = 0x6470_7465_7874  # names an advisory lock of PostgreSQL; any constant that others do not use
 
 
-def _close(engine: sa.Engine, process: int) -> None:
-    """Close the connections of an engine, but in the process that opened them: a fork shares their sockets."""
-    engine.dispose(close=os.getpid() == process)
-
-
 class Database:
     """Where the books lie. It opens nothing until it is used, and waits so many seconds for a lock.
 
-    Each process needs one of its own. Every method raises LedgerError where the database cannot be used.
+    Threads share it, and a forked child goes on with it over connections of its own. It cannot be copied. Every method
+    raises LedgerError where the database cannot be used.
     """
 
     def __init__(self, location: str | Path, *, wait: float = WAIT_SECONDS) -> None:
@@ -159,10 +155,11 @@ class Database:
         self._wait = wait
         self._pool = {"poolclass": QueuePool, "pool_size": _KEPT, "max_overflow": _MOST - _KEPT, "pool_timeout": wait}
         self._checked = False
-        self._file = LedgerFile(self.path) if self.path else None
-        self._engine = self._sqlite(self._file) if self._file else self._postgresql()
+        self._file, self._server = LedgerFile(self.path) if self.path else None, LedgerDatabase(self.name)
+        self._engine = self._sqlite(self._file) if self._file else self._postgresql(self._server)
         # Nothing that the engine holds may refer to this object, so that its connections close as soon as it is gone.
-        weakref.finalize(self, _close, self._engine, os.getpid()).atexit = False
+        weakref.finalize(self, self._engine.dispose).atexit = False
+        _databases[id(self)] = self
 
     def __repr__(self) -> str:
         return f"Database({self.name!r})"
@@ -171,8 +168,22 @@ class Database:
         """Close the connections; the next use opens new ones, to whatever lies there then."""
         self._engine.dispose()
         self._checked = False
+        (self._file or self._server).forget()
+
+    def __reduce__(self) -> str:
+        raise TypeError("A ledger cannot be copied or sent to another process: open it there, by its location.")
+
+    def before_fork(self) -> None:
+        """Close what no thread is using: SQLite in a child would take the locks of this process for its own."""
         if self._file:
-            self._file.forget()
+            self._engine.dispose()
+
+    def after_fork(self) -> None:
+        """Leave to the parent what it opened, and open connections of this process."""
+        _inherited.append(self._engine.pool)
+        self._engine.dispose(close=False)
+        if self._file:
+            self._file.inherit()
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sa.Connection]:
@@ -330,7 +341,7 @@ class Database:
 
         return engine
 
-    def _postgresql(self) -> sa.Engine:
+    def _postgresql(self, server: LedgerDatabase) -> sa.Engine:
         engine = sa.create_engine(
             self._url,
             connect_args={
@@ -340,6 +351,7 @@ class Database:
             },
             hide_parameters=True,
             **self._pool,
+            pool_pre_ping=True,  # what was open before a restart of the server is replaced; nothing is sent twice
             isolation_level="READ COMMITTED",  # whatever the server's default, because `statements` relies on it
         )
 
@@ -351,9 +363,23 @@ class Database:
                     "SELECT set_config(name, 'lz4', false) FROM pg_settings "
                     "WHERE name = 'default_toast_compression' AND 'lz4' = ANY (enumvals)"
                 )
+            server.opened(connection)
             connection.commit()
 
         return engine
+
+
+_databases: weakref.WeakValueDictionary[int, Database] = weakref.WeakValueDictionary()
+_inherited: list[sa.Pool] = []  # kept, because to collect a connection is to close it
+
+
+def _each(do: Callable[[Database], None]) -> None:
+    for reference in _databases.valuerefs():  # a list, because threads make others meanwhile
+        if (database := reference()) is not None:
+            do(database)
+
+
+os.register_at_fork(before=lambda: _each(Database.before_fork), after_in_child=lambda: _each(Database.after_fork))
 
 
 def _alembic() -> Config:
