@@ -12,7 +12,7 @@ from dptext.ledger.entries import UNITS, Account, Charge
 from dptext.ledger.requests import Request, Terms, canonical, digest_of, terms_from_text
 from dptext.ledger.schema import accounts, balances, charges, requests, settlements
 from dptext.privacy.guarantee import Guarantee, Relation, Unit
-from dptext.privacy.names import COMPARED, normal_form
+from dptext.privacy.names import COMPARED, look_alike, normal_form
 
 AnyRow = sa.Row[Any]  # columns are checked by the tests against both databases
 _ROWS_AT_ONCE = 1000
@@ -103,6 +103,12 @@ def write_account(connection: sa.Connection, account: Account, key_check: bytes 
                 f"{there.unit}. A second one would hide what the first has spent"
                 f"{'' if there.dataset == dataset else f'; names are {COMPARED}'}."
             )
+        for what, found, theirs in (("name", name, there.name), ("dataset", dataset, there.dataset)):
+            if look_alike(found, theirs):
+                raise ConfigError(
+                    f"Expected a {what} that can be told from others, found {found!a}, which looks like {theirs!a} of "
+                    f"account {there.name!r}."
+                )
     made = connection.execute(
         sa.insert(accounts).values(
             name=name,
