@@ -1,14 +1,10 @@
-"""SQLite and PostgreSQL as a ledger needs them: whole transactions, one schema, and faults said in plain words.
-
-A ledger lies in a file, at `sqlite:///PATH`, or at `postgresql+psycopg://USER@HOST/DATABASE`. The password of a URL is
-never shown; PGPASSWORD or ~/.pgpass is a better place for it. Anything else is refused and not shown, because it may
-hold a password, which a file of that name would tell.
-"""
+"""SQLite and PostgreSQL as a ledger needs them: whole transactions, one schema, and faults said in plain words."""
 
 import contextlib
 import functools
 import os
 import re
+import select
 import sqlite3
 import weakref
 from collections.abc import Callable, Iterator
@@ -24,20 +20,11 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import event, exc
 from sqlalchemy.pool import QueuePool
 
-from dptext.errors import ConfigError, DPTextError, LedgerError
+from dptext.errors import DPTextError, LedgerError
 from dptext.ledger.identity import LedgerDatabase, LedgerFile
+from dptext.ledger.locations import parse_location, shown_url
 from dptext.ledger.requests import UNREADABLE
 
-_QUERY = {"host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "target_session_attrs"}
-_NO_LOCATION = (
-    "Expected --ledger to be a file, sqlite:///PATH or postgresql+psycopg://USER@HOST/DATABASE, found something else; "
-    "it may hold a password and is not shown. A file whose name holds one of : = @ is written ./NAME. "
-    "A password belongs into PGPASSWORD or ~/.pgpass."
-)
-#: No path may hold these: user:password@, PASSWORD=...
-_CREDENTIALS = re.compile(r":.*@|(passw(or)?d|pwd|secret)\s*=", re.IGNORECASE | re.DOTALL)
-#: No file name may begin so, unless as ./NAME: scheme:, user:password, KEY=VALUE, user/password@host, //host.
-_ADDRESS = re.compile(r"[^/]*[:=@]|//|(?!/|\.\.?/).*@", re.DOTALL)
 SQLITE_FAULTS = {
     sqlite3.SQLITE_BUSY: "is locked by another program; wait until that has ended and run the command again",
     sqlite3.SQLITE_LOCKED: "is locked by another program; wait until that has ended and run the command again",
@@ -67,53 +54,6 @@ _SAID = (  # by a server that speaks English; in any other language the fault is
     ("too many (clients|connections)|connection slots are reserved|remaining connection slots", "53300"),
     ("database .* does not exist", "3D000"),
 )
-
-
-def parse_location(location: str | Path) -> tuple[Path | None, sa.URL]:
-    """A path and its URL for SQLite, or None and that of PostgreSQL; ConfigError for all else, which it hides."""
-    text = str(location)
-    if "://" not in text:
-        if isinstance(location, str) and _ADDRESS.match(text):
-            raise ConfigError(_NO_LOCATION)
-        return _file(text), sa.URL.create("sqlite")
-    scheme = text.partition("://")[0]
-    try:
-        url = sa.make_url(text)
-    except (exc.ArgumentError, ValueError):
-        url = None
-    if url is not None and scheme in ("sqlite", "sqlite+pysqlite"):
-        if url == sa.URL.create(url.drivername, database=url.database):  # neither user nor host, and no settings
-            return _file(url.database or ""), url
-    elif url is not None and scheme in ("postgresql", "postgresql+psycopg"):
-        if unknown := set(url.query) - _QUERY:
-            raise ConfigError(
-                f"Expected nothing behind the ? of the URL but {', '.join(sorted(_QUERY))}; found "
-                f"{len(unknown)} other settings. A password belongs into PGPASSWORD or ~/.pgpass."
-            )
-        named = (url.username or "", url.database or "", (url.host or "").replace(":", ""))  # ::1 is a host
-        if any(re.search(r"[@:=\s]", part) for part in named):
-            raise ConfigError(
-                "Expected user, host and database of the URL without : = @ and white space; an @ of the password is "
-                "written %40. The URL is not shown, as it may hold one."
-            )
-        return None, url.set(drivername="postgresql+psycopg")
-    raise ConfigError(_NO_LOCATION)
-
-
-def _file(text: str) -> Path:
-    path = Path(text)
-    if not text.strip() or text == ":memory:" or not path.name:
-        raise ConfigError("Expected a ledger that outlives the run: a file, or a URL of PostgreSQL.")
-    if _CREDENTIALS.search(text) or "\0" in text:
-        raise ConfigError(_NO_LOCATION)
-    return path
-
-
-def shown_url(url: sa.URL) -> str:
-    """The parts of a URL that cannot hold a password."""
-    user = f"{url.username}@" if url.username else ""
-    port = f":{url.port}" if url.port else ""
-    return f"{url.drivername}://{user}{url.host or ''}{port}/{url.database or ''}"
 
 
 def fault_of(error: BaseException | None) -> str:
@@ -351,7 +291,6 @@ class Database:
             },
             hide_parameters=True,
             **self._pool,
-            pool_pre_ping=True,  # what was open before a restart of the server is replaced; nothing is sent twice
             isolation_level="READ COMMITTED",  # whatever the server's default, because `statements` relies on it
         )
 
@@ -365,6 +304,14 @@ class Database:
                 )
             server.opened(connection)
             connection.commit()
+
+        @event.listens_for(engine, "checkout")
+        def look(connection: psycopg.Connection, *_: object) -> None:
+            # The last word of a server that ended a connection waits in its socket. To ask would be a journey more.
+            waiting = select.poll()
+            waiting.register(connection.fileno(), select.POLLIN)
+            if waiting.poll(0):
+                raise exc.DisconnectionError  # the pool opens another
 
         return engine
 
