@@ -80,18 +80,27 @@ HARMS = [
 ]  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def whole(fast_folder: Path) -> Path:
+    path = fast_folder / "whole.db"
+    ledger = Ledger.create(path, key=KEY)
+    ledger.open_account("a", limit(), by_subject=True)
+    ledger.charge("a", request(1.0), key="first")
+    ledger.close()
+    return path
+
+
 @pytest.fixture
-def path(fast_folder: Path, tmp_path: Path) -> Path:
-    found = fast_folder / tmp_path.name / "budget.db"
+def path(whole: Path, tmp_path: Path) -> Path:
+    found = whole.with_name(tmp_path.name) / "budget.db"
     found.parent.mkdir()
-    return found
+    return Path(shutil.copy(whole, found))
 
 
 @pytest.fixture
 def books(path: Path) -> Iterator[Ledger]:
-    ledger = Ledger.create(path, key=KEY)
-    ledger.open_account("a", limit(), by_subject=True)
-    ledger.charge("a", request(1.0), key="first")
+    ledger = Ledger.at(path, key=KEY)
+    ledger.balance("a")
     yield ledger
     ledger.close()
 
