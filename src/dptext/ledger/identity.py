@@ -1,0 +1,137 @@
+"""Which file or database a ledger lies in: the one that was opened, and not whatever has its name now.
+
+SQLite goes on with an open file whose name is gone or means another file. Charges to it would be in no books. A server
+closes the connections to a database that is dropped; one of the same name forgets what was charged.
+"""
+
+import os
+from pathlib import Path
+
+import psycopg
+
+from dptext.errors import LedgerError, LedgerGoneError
+
+_BESIDE = ("-wal", "-shm")  # SQLite removes both with the last connection of all processes, and not before
+
+
+class LedgerFile:
+    """The files of a ledger in SQLite, known by device and inode from their first use on.
+
+    Attributes:
+        path: where the ledger lies, whatever folder the process works in later.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self._known: dict[str, tuple[int, int]] = {}
+        self._connections: set[int] = set()
+        self._is_shared = False
+
+    def forget(self) -> None:
+        """Take whatever file has the name at the next use."""
+        self._known.clear()
+        self._connections.clear()
+
+    def inherit(self) -> None:
+        """Know in a forked child what the parent knew. What is open now, a thread of the parent was using."""
+        self._is_shared = bool(self._connections)
+        for connection in tuple(self._connections):
+            self.closing(connection)
+
+    def require_there(self) -> None:
+        """LedgerError where there is no file, or it is not for this process; LedgerGoneError where it was another."""
+        if self._is_shared:
+            raise LedgerError(
+                f"Expected no other thread to use the ledger {self.path} at the moment when this process was forked, "
+                "as SQLite takes its locks for those of this process. Nothing is released. Fork before threads use "
+                "the ledger, or start the process by spawn and open the ledger there."
+            )
+        self.require_same()
+        if _identity(str(self.path)) is None:
+            raise LedgerError(f"There is no ledger {self.path}: make one with `dptext budget open`.")
+
+    def make(self) -> None:
+        """An empty file, readable by its owner alone, where there is none; LedgerError where none can be made."""
+        if _identity(str(self.path)) is not None:
+            return
+        try:
+            os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            pass  # another process was faster
+        except OSError as error:
+            raise LedgerError(f"The ledger {self.path} cannot be made: {error.strerror}.") from None
+
+    def opened(self, connection: int) -> None:
+        """Know the file that a new connection has read."""
+        self._connections.add(connection)
+        self._learn("")
+
+    def closing(self, connection: int) -> None:
+        """Know no longer what SQLite removes with the last connection."""
+        self._connections.discard(connection)
+        if not self._connections:
+            for suffix in _BESIDE:
+                self._known.pop(suffix, None)
+
+    def require_same(self, *, unsure: bool = False) -> None:
+        """Raise LedgerGoneError where a file is gone, or another one has its name."""
+        for suffix, known in list(self._known.items()):
+            found = _identity(self._place(suffix))
+            if found != known:
+                raise LedgerGoneError(
+                    f"Expected {self.path}{suffix} to be the file of the ledger that was opened, found "
+                    f"{'none' if found is None else 'another'} of this name. Nothing is released. Bring the file back, "
+                    "or restore a copy of the ledger, and start again what uses it.",
+                    unsure=unsure,
+                )
+
+    def require_same_within(self) -> None:
+        """As `require_same`, within a transaction: while it holds the files, those that are new become known."""
+        self.require_same()
+        for suffix in _BESIDE:
+            self._learn(suffix)
+
+    def _learn(self, suffix: str) -> None:
+        found = _identity(self._place(suffix))
+        if found is not None:
+            self._known.setdefault(suffix, found)
+
+    def _place(self, suffix: str) -> str:
+        return os.path.realpath(self.path) + suffix  # SQLite puts its other files beside the one that a link leads to
+
+
+class LedgerDatabase:
+    """The database of a ledger in PostgreSQL, known by its number and that of the server from its first use on."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._known: tuple[object, ...] | None = None
+
+    def forget(self) -> None:
+        """Take whatever database has the name at the next use."""
+        self._known = None
+
+    def opened(self, connection: psycopg.Connection) -> None:
+        """Raise LedgerGoneError where a new connection leads to another database."""
+        found = connection.execute(
+            "SELECT oid, has_function_privilege('pg_control_system()', 'EXECUTE') FROM pg_database "
+            "WHERE datname = current_database()"
+        ).fetchone()
+        if found and found[1]:
+            found += connection.execute("SELECT system_identifier FROM pg_control_system()").fetchone() or ()
+        self._known = self._known or found
+        if found != self._known:
+            raise LedgerGoneError(
+                f"Expected {self._name} to be the database of the ledger that was opened, found another of this name. "
+                "Nothing is released. Start again what uses it, once the right books are there."
+            )
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116 (each charge asks several times)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise LedgerError(f"The ledger cannot be opened: {error.strerror}.") from None
+    return found.st_dev, found.st_ino
