@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dptext.batch.engines import DatasetPlan, Engine, Here, Progress, Skip
 from dptext.batch.places import Place, State, StateFolder, place_at
-from dptext.batch.shards import Shard, is_remote, shards_of
+from dptext.batch.shards import Shard, as_read, is_remote, shards_of
 from dptext.batch.targets import Target, probe
 from dptext.batch.work import Job, Part
 from dptext.errors import ConfigError, DataError, DPTextError, LedgerError
@@ -109,6 +109,7 @@ def _prepared(
         if Path(source).resolve() in (inside, *inside.parents):
             raise ConfigError(f"Expected {str(target)!r} outside of the input, {str(source)!r}: it would be read, too.")
     shards = shards_of(source, format=plan.input_format, options=dataset.storage_options)
+    plan = as_read(source, shards, plan)
     kind, compressed = _written_as(shards, plan)
     place = place_at(str(target), dataset.storage_options)
     terms = agreed(mechanism, plan, _randomness(seed), payment, kind, place.reveals)
@@ -268,6 +269,7 @@ class _Run:
             charged=None if charge is None or terms.due is None else terms.due.charged(charge),
             fields=terms.columns.renamed,
             reading=tuple(name for name in READING if self.plan.reading[name]),
+            record=self.plan.record or "",
         )
         sealed = replace(state, certificate=certificate.to_json(), manifest=manifest)
         self._state.save(sealed)

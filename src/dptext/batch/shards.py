@@ -8,8 +8,8 @@ A folder, a glob, a single file, a data set that `datasets` saved, or a URL that
 import glob
 import io
 import itertools
-from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -20,7 +20,8 @@ from dptext.text.batches import Batch
 from dptext.text.formats import Format, detect_format
 from dptext.text.inputs import parse_json, read_whole, telling
 from dptext.text.packed_rows import load_pyarrow
-from dptext.text.reading import read_batches, read_records
+from dptext.text.plain_text import Portion
+from dptext.text.reading import read_batches, read_records, require_layout
 from dptext.text.row_checks import needed
 
 _CERTIFICATE: Final = certificate_path(Path("x")).name[1:]
@@ -71,6 +72,25 @@ def shards_of(source: str | Path, *, format: Format | None = None, options: Mapp
         if format is None and not shard.arrow:
             detect_format(shard.name)
     return tuple(sorted(wanted, key=lambda shard: shard.name))
+
+
+def as_read(source: str | Path, shards: Sequence[Shard], plan: Plan) -> Plan:
+    """The plan, which says what one record of plain text is: of several files each is one unless the plan says else.
+
+    ConfigError: the input is one such file and the plan does not say it, or it says it and there is no such file.
+    """
+    texts = [each for each in shards if not each.arrow and _format(each, plan) is Format.TEXT]
+    if not texts and plan.record is not None:
+        raise ConfigError(f"Expected no --record: no file at {str(source)!r} is plain text.")
+    if not texts or plan.record is not None:
+        return plan
+    if len(shards) == 1 and PurePosixPath(str(source)).name == PurePosixPath(shards[0].name).name:
+        require_layout(Path(shards[0].name), Format.TEXT, None, None, None)
+    return replace(plan, record=Portion.FILE)
+
+
+def _format(shard: Shard, plan: Plan) -> Format:
+    return plan.input_format or detect_format(shard.name)
 
 
 def _aside(name: PurePosixPath) -> bool:
@@ -141,6 +161,7 @@ def read(
     else:
         source = Path(shard.where)
     settings.update(plan.reading, format=plan.input_format, allow_empty=allow_empty)
+    settings["record"] = plan.record if _format(shard, plan) is Format.TEXT else None
     yield from read_batches(source, plan.fields, **settings)
 
 

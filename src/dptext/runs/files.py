@@ -394,6 +394,7 @@ class _Run:
             charged=None if charge is None or self.due is None else self.due.charged(charge),
             fields=columns.renamed,
             reading=tuple(name for name in READING if self.plan.reading[name]),
+            record=self.plan.record or "",
         )
         sealed = replace(state, bytes=file.tell(), certificate=certificate.to_json())
         sealed.save(self._state)

@@ -28,6 +28,9 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.runs.payment import Payment
 
 
+_READING: Final = ("delimiter", "encoding", "record", "empty_nulls", "strip_html")
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Public settings of a run from file to file.
@@ -44,7 +47,7 @@ class Plan:
         force: overwrite an output that is there, throw away an unfinished run.
         resume: go on with an unfinished run.
         safe_csv: put an apostrophe before every text of a CSV output that a spreadsheet would take for a formula.
-        delimiter, encoding, empty_nulls, strip_html: how the input is read; see `read_records`.
+        delimiter, encoding, record, empty_nulls, strip_html: how the input is read; see `read_records`.
     """
 
     fields: Fields = field(default_factory=Fields)
@@ -60,6 +63,7 @@ class Plan:
     safe_csv: bool = False
     delimiter: str | None = None
     encoding: str | None = None
+    record: str | None = None
     empty_nulls: bool = False
     strip_html: bool = False
 
@@ -74,7 +78,7 @@ class Plan:
     @property
     def reading(self) -> dict[str, Any]:
         """How the input is read, as keywords of `read_batches`."""
-        return {name: getattr(self, name) for name in ("delimiter", "encoding", "empty_nulls", "strip_html")}
+        return {name: getattr(self, name) for name in _READING}
 
     @property
     def reveals(self) -> tuple[str, ...]:

@@ -239,6 +239,7 @@ def privatize(
     author: str | None = None,
     keep: Iterable[str] = (),
     empty_nulls: bool = False,
+    record: str | None = None,
     randomness: Randomness | None = None,
     delta: float = 0.0,
     batch_size: int = BATCH_SIZE,
@@ -258,6 +259,7 @@ def privatize(
         author: column of the authors, for `max_per_author`.
         keep: names of columns that are public and leave as they are.
         empty_nulls: whether a null text is read as an empty one. Otherwise it is an error.
+        record: of a file of plain text, what is one record: "file", "line" or "block"; see `read_records`.
         randomness: `randomness.secure()` by default; a seeded one voids the guarantee.
         delta: at which the guarantee is stated.
         batch_size: records that are computed together; changes speed only.
@@ -286,13 +288,14 @@ def privatize(
         )
     randomness, kept = randomness or secure(), (keep,) if isinstance(keep, str) else tuple(keep)
     fields = Fields(text=text, id=id, label=label, author=author, keep=kept)
-    records = read_records(private, fields, empty_nulls=empty_nulls, advice=_ADVICE)
+    records = read_records(private, fields, empty_nulls=empty_nulls, record=record, advice=_ADVICE)
     batches: Iterable[Batch] = (Batch.of([record]) for record in records)
     if max_per_author is not None:
         _validate.count(max_per_author=max_per_author)
         batches = limited(batches, max_per_author)
     reveals = (*reveals_of(fields), *([_READY] if _may_be_ready(private) else []))
     terms: dict[str, Any] = {"delta": delta, "max_per_author": max_per_author}
+    read = {"reading": ("empty_nulls",) * empty_nulls, "record": record or ""}
     promised = guarantees(mechanism.spec, randomness=randomness, reveals=reveals, **terms)
     charged, left = None, ""
     if payment is not None:
@@ -309,7 +312,7 @@ def privatize(
         _digests=dict(mechanism.digests),
         _parts=released(batches, mechanism, randomness, batch_size=batch_size),
         _fields=fields,
-        _terms={**terms, "randomness": secured, "also_reveals": reveals, "reading": ("empty_nulls",) * empty_nulls},
+        _terms={**terms, **read, "randomness": secured, "also_reveals": reveals},
         _charged=charged,
         _kept=[] if isinstance(private, Sized) and not isinstance(private, str) else None,
         _index=index_of(private),
