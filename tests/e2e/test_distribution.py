@@ -53,7 +53,7 @@ def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Installe
     (folder / "notes.txt").write_text("I owe Tom 40 dollars\n", "utf-8")
     found = Installed(folder, folder / "venv" / "bin" / "dptext")
     fit = ["fit", "--mechanism", "candidates", "--set", "epsilon=4", "--set", "ranker=tfidf", "--public", "public.txt"]
-    fitted = found.dptext(*fit, "--out", "notes.model")
+    fitted = found.dptext(*fit, "--record", "line", "--out", "notes.model")
     assert fitted.returncode == 0, fitted.stderr
     return found
 
@@ -78,7 +78,7 @@ def test_the_base_commands_work_without_extras(installed: Installed) -> None:
         ["--help"],
         ["mechanisms"],
         ["explain", "--mechanism", "adept", "--set", "epsilon=10"],
-        ["privatize", "notes.txt", "notes.out.txt", "--model", "notes.model"],
+        ["privatize", "notes.txt", "notes.out.txt", "--record", "line", "--model", "notes.model"],
         ["recommend", "--epsilon", "5"],
         ["explain", "notes.out.txt.guarantee.json"],
     ):
@@ -90,12 +90,15 @@ def test_the_base_commands_work_without_extras(installed: Installed) -> None:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        ("privatize notes.txt x.txt --mechanism word_metric --set epsilon=5", "pip install 'dptext[glove]'"),
-        ("fit --mechanism adept --set epsilon=5 --public public.txt --out x.model", "[neural"),
-        ("fit --mechanism candidates --set epsilon=5 --public public.txt --out x.model", "sbert"),
+        (
+            "privatize notes.txt x.txt --record line --mechanism word_metric --set epsilon=5",
+            "pip install 'dptext[glove]'",
+        ),
+        ("fit --mechanism adept --set epsilon=5 --public public.txt --record line --out x.model", "[neural"),
+        ("fit --mechanism candidates --set epsilon=5 --public public.txt --record line --out x.model", "sbert"),
         ("audit distinguish --noise laplace --trials 1000", "pip install 'dptext[audit]'"),
         ("budget open notes --epsilon 1 --unit document --ledger b.db", "pip install 'dptext[ledger]'"),
-        ("privatize notes.txt x.parquet --model notes.model", "pip install 'dptext[parquet]'"),
+        ("privatize notes.txt x.parquet --record line --model notes.model", "pip install 'dptext[parquet]'"),
         ("compare e.toml --out compared", "pip install 'dptext[parquet]'"),
         ("audit sensitivity --dims 2 --pairs 100 --figure x.svg", "dptext[report]"),
     ],

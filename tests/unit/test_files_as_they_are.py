@@ -97,12 +97,13 @@ def test_another_encoding_is_refused_told_and_read(tmp_path: Path, name: str, en
     path = tmp_path / name
     path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
     fields = Fields() if name == "a.txt" else FIELDS
+    reading = {"record": "line"} if name == "a.txt" else {}
     guess = {"utf-16-le": "utf_16_le", "latin-1": "cp1252"}.get(encoding, encoding)
     assert detected(path) == guess
     with pytest.raises(DataError, match=f"--encoding {guess}") as caught:
-        list(read_records(path, fields))
+        list(read_records(path, fields, **reading))
     assert "Gerät" not in str(caught.value)
-    assert texts(read_records(path, fields, encoding=encoding)) == [row["Bewertung"]] * 9
+    assert texts(read_records(path, fields, encoding=encoding, **reading)) == [row["Bewertung"]] * 9
 
 
 def test_of_encodings_that_read_a_file_equally_well_the_common_one_is_named(tmp_path: Path) -> None:

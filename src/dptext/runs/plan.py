@@ -20,6 +20,7 @@ from dptext.sampling.source import Randomness
 from dptext.text.files import write_private, writing
 from dptext.text.formats import Format
 from dptext.text.inputs import telling
+from dptext.text.plain_text import Portion
 from dptext.text.reading import OnError
 from dptext.text.records import Fields
 from dptext.types import Json
@@ -123,7 +124,8 @@ def run_digest(
         fixed["blocks"] = "by releases"
     if plan.safe_csv:  # only then, so that runs that an older version began can be resumed
         fixed["safe_csv"] = True
-    fixed.update({name: value for name, value in plan.reading.items() if value})  # as above
+    # As above; older versions took each line for a record.
+    fixed.update({name: value for name, value in plan.reading.items() if value and value != Portion.LINE})
     if renamed:
         fixed["columns"] = dict(renamed)
     return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()

@@ -206,8 +206,8 @@ def require_layout(path: Path, kind: Format, delimiter: str | None, encoding: st
         one_of(Portion, record=record)
     if kind is Format.TEXT and record is None:
         raise ConfigError(
-            f"Expected --record for {str(path)!r}: file, line, or block (of lines between blank ones), whichever is one "
-            "record. In Python: dp.read_records(path, record='line')."
+            f"Expected --record for {str(path)!r}: file, line, or block (of lines between blank ones), whichever is "
+            "one record. In Python: dp.read_records(path, record='line')."
         )
     if kind is not Format.TEXT and record is not None:
         raise ConfigError(f"Expected no --record for {str(path)!r}: it is read as {kind}, whose rows are the records.")
