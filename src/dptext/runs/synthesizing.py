@@ -145,7 +145,6 @@ def synthesize(
     author: str | None = None,
     public_text: str | None = None,
     record: str | None = None,
-    public_record: str | None = None,
     payment: Payment | None = None,
     randomness: Randomness | None = None,
     seed: int | None = None,
@@ -164,8 +163,7 @@ def synthesize(
         label: column of the labels, where the settings have some.
         author: column of the authors, wanted where unit="author".
         public_text: column of the pool's texts, where it has another name.
-        record: of a file of plain text, what is one record: "file", "line" or "block"; see `read_records`.
-        public_record: the same of the pool, where it is such a file.
+        record: of a private file of plain text, what is one record: "file", "line" or "block"; see `read_records`.
         payment: the account that is charged, for everyone in it, before any noise is drawn.
         randomness: `randomness.secure()` by default; a seeded one voids the guarantee.
         seed: of clusters and directions of the pool, which are public.
@@ -181,7 +179,7 @@ def synthesize(
     """
     spec = synthesis_from_settings({"kind": kind, **set_})
     refuse_same(private, public)
-    fitted = spec.fit(public=as_records(public, text=public_text or text, record=public_record), seed=seed)
+    fitted = spec.fit(public=as_records(public, text=public_text or text), seed=seed)
     fields = Fields(text=text, label=label, author=author)
     return run(Private(private, fields, {"record": record}), fitted, payment=payment, randomness=randomness)
 

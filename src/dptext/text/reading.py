@@ -137,11 +137,10 @@ def as_records(
     id: str | None = None,
     author: str | None = None,
     empty_nulls: bool = False,
-    record: str | None = None,
 ) -> list[Record]:
     """What people hold as records: see `read_records`. The names are of columns; ready records stay as they are."""
     fields = Fields(text=text, label=label, id=id, author=author)
-    return list(read_records(texts, fields, empty_nulls=empty_nulls, record=record))
+    return list(read_records(texts, fields, empty_nulls=empty_nulls))
 
 
 def read_released(path: Path, fields: Fields) -> Generator[Record, None, None]:
