@@ -160,8 +160,9 @@ def read(
         settings["opener"] = opened
     else:
         source = Path(shard.where)
-    settings.update(plan.reading, format=plan.input_format, allow_empty=allow_empty)
-    settings["record"] = plan.record if _format(shard, plan) is Format.TEXT else None
+    kind = _format(shard, plan)
+    settings.update(plan.reading, format=kind, allow_empty=allow_empty)
+    settings["record"] = plan.record if kind is Format.TEXT else None
     yield from read_batches(source, plan.fields, **settings)
 
 
