@@ -28,11 +28,12 @@ from dptext.text.formats import DELIMITED, PACKED, Format, detect_format, file_f
 from dptext.text.inputs import advice as advice_on_encoding
 from dptext.text.inputs import file_error, is_utf8, open_input
 from dptext.text.lines import Bad, BadHeader, Broken, Chunk, rows_of
-from dptext.text.packed_rows import load_openpyxl, load_pyarrow
+from dptext.text.packed_rows import load_pyarrow
 from dptext.text.plain_text import Portion
 from dptext.text.records import TEXT_FIELD, Fields, Record
 from dptext.text.row_checks import Checks, Ids, batch_of, key_of, needed
 from dptext.text.rows import Opener, file_chunks
+from dptext.text.sheets import load_openpyxl
 from dptext.text.tables import EXPECTED, Texts, table_rows
 from dptext.text.tokens import without_tags
 
@@ -79,7 +80,8 @@ def read_records(
     - JSON: one array of objects, read whole (256 MiB at most).
     - CSV: comma (tab in TSV) or `delimiter`, double quotes, a header; every row has the columns of the header. Empty
       lines as in JSON Lines. There is no null: an empty field is the empty string (which names no id or author).
-    - XLSX: the first sheet, with a header; formulas as their values, empty cells as in CSV. Needs ``dptext[files]``.
+    - XLSX: one sheet with cells, with a header; formulas as their last values (one without is an error), empty cells
+      as in CSV, no merged cells. Needs ``dptext[files]``.
     - Parquet: pages of at most 128 MiB, dictionaries of 32 MiB, texts in plain or dictionary encoding; all of it
       unpacks to at most 1 GiB or 1,000 times the file. Needs the extra ``dptext[parquet]``.
     - Plain text: `record` says whether a record is the file or a line (an empty one is an empty text), or a block of

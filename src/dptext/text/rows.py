@@ -20,9 +20,10 @@ from dptext.text.csv_rows import csv_chunks
 from dptext.text.formats import Format
 from dptext.text.inputs import Transcoded, is_utf8, open_input, unzip
 from dptext.text.lines import Bad, Broken, Chunk, RawLine, Row, Table, blocks_of, lines_of
-from dptext.text.packed_rows import parquet_chunks, values_of, xlsx_chunks
+from dptext.text.packed_rows import parquet_chunks, values_of
 from dptext.text.plain_text import Portion, text_chunks
 from dptext.text.records import TEXT_FIELD
+from dptext.text.sheets import xlsx_chunks
 
 Opener = Callable[[Path], io.BufferedReader]
 MAX_JSON: Final = 2**28  #: Bytes of the longest JSON array, which is read whole
