@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from dptext.errors import ConfigError, DPTextError, needing
+from dptext.errors import BrokenFileError, ConfigError, DPTextError, needing
 from dptext.runs.certificate import MANIFEST, certificate_path
 from dptext.runs.plan import Plan
 from dptext.text.batches import Batch
@@ -27,6 +27,7 @@ from dptext.text.row_checks import needed
 _CERTIFICATE: Final = certificate_path(Path("x")).name[1:]
 _SAVED_DATASET: Final = "state.json"  # what `Dataset.save_to_disk` writes beside its Arrow files
 _CHUNK: Final = 1024
+_END: Final = b"\xff\xff\xff\xff\0\0\0\0"  # of a stream of Arrow
 _ADVICE: Final = "Repair it, or skip such records: --on-error skip."
 
 
@@ -171,6 +172,9 @@ def _arrow(shard: Shard, plan: Plan, settings: Mapping[str, Any]) -> Iterator[Ba
     try:
         with pa.memory_map(shard.where) as file, pa.ipc.open_stream(file) as stream:
             table = stream.read_all()  # of the map: it takes no memory of its own
+            # pyarrow takes a stream that was cut between two batches for a whole one, and the first of two for both.
+            if file.tell() != file.size() or file.read_at(len(_END), max(0, file.size() - len(_END))) != _END:
+                raise BrokenFileError(f"{shard.where}: the Arrow data is truncated, or more follows its end.")
             options = {name: value for name, value in plan.reading.items() if name in ("empty_nulls", "strip_html")}
             found = read_records(_rows(table, plan), plan.fields, **settings, **options)
             while records := list(itertools.islice(found, _CHUNK)):

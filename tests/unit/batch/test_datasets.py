@@ -1,6 +1,7 @@
 """Runs over many files: what becomes visible, what is refused, and what is left behind."""
 
 import gzip
+import io
 import json
 import os
 import stat
@@ -12,8 +13,9 @@ import pytest
 import dptext as dp
 from dptext.batch import engines, runs, work
 from dptext.batch.engines import Here, Processes
+from dptext.batch.shards import Shard, read
 from dptext.batch.surveys import Surveys
-from dptext.errors import ConfigError, DataError, DPTextError
+from dptext.errors import BrokenFileError, ConfigError, DataError, DPTextError
 from dptext.runs.certificate import MANIFEST, Manifest
 from dptext.runs.verification import verify
 from dptext.text.formats import Format
@@ -369,3 +371,25 @@ def test_what_was_surveyed_is_not_surveyed_again(tmp_path: Path) -> None:
     (tmp_path / "7.survey").write_text("[[7]]")
     with pytest.raises(ConfigError, match="cannot be read as part of a run"):
         Surveys.at(tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["cut between two batches", "without its end", "followed by another"])
+def test_a_stream_of_arrow_is_read_to_its_end(tmp_path: Path, damage: str) -> None:
+    pa = pytest.importorskip("pyarrow")
+    batch = pa.record_batch({"text": ["a", "b"]})
+    parts = []
+    for n in (1, 2):
+        file = io.BytesIO()
+        with pa.ipc.new_stream(file, batch.schema) as stream:
+            for _ in range(n):
+                stream.write_batch(batch)
+        parts.append(file.getvalue())
+    one, two = parts
+    data = {"cut between two batches": one[:-8], "without its end": two[:-8], "followed by another": two + one}[damage]
+    path = tmp_path / "data.arrow"
+    shard = Shard("data.arrow", str(path), arrow=True)
+    path.write_bytes(two)
+    assert sum(map(len, read(shard, dp.Plan(), {}, {}))) == 4
+    path.write_bytes(data)
+    with pytest.raises(BrokenFileError, match="truncated, or more follows its end"):
+        list(read(shard, dp.Plan(), {}, {}))
