@@ -36,6 +36,7 @@ from dptext.runs.files import Agreed, agreed
 from dptext.runs.plan import Plan, run_digest
 from dptext.sampling.source import Randomness, secure, seeded
 from dptext.text.formats import READ_ONLY, Format, detect_format, is_compressed, output_format
+from dptext.text.reading import require_records
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.ledger.entries import Charge
@@ -94,7 +95,8 @@ def rehearse_dataset(
     if due is not None:
         named = None if run.plan.fields.subject is None else job.subjects(found.hashes for found in surveyed)
         due.weigh(due.payment.key, named)
-    return sum(found.records for found in surveyed), run.terms.promised, due
+    require_records(n := sum(found.records for found in surveyed), source)
+    return n, run.terms.promised, due
 
 
 def _prepared(
@@ -242,6 +244,7 @@ class _Run:
         try:
             surveys, also = self._survey(job, on_progress, on_skip), self.place.reveals
             counts = [surveys.records[i] for i in range(len(self.shards))]
+            require_records(sum(counts), "the input")
             if self.dataset.keep_shards:
                 listed = ", ".join(f"{shard.name} {n}" for shard, n in zip(self.shards, counts, strict=True))
                 also += (f"the names of the files of the input and how many records each has ({listed})",)

@@ -22,7 +22,7 @@ from dptext.text.batches import Batch
 from dptext.text.columns import VECTOR_FIELD, Columns
 from dptext.text.files import Target, sha256_of
 from dptext.text.formats import Format, output_format
-from dptext.text.reading import read_records
+from dptext.text.reading import read_records, require_records
 from dptext.text.records import ID_FIELD, TEXT_FIELD, Fields, Record, Release
 from dptext.text.tables import Texts, index_of
 from dptext.text.writers import encode_batch, write_all
@@ -89,7 +89,7 @@ class Privatized(Iterable[Release[str]]):
         """What is guaranteed, complete as all releases are drawn; those of data in memory are drawn now.
 
         It speaks of the releases as JSON Lines; `write` gives the one of a file. ConfigError: releases of a stream are
-        still to be drawn.
+        still to be drawn. DataError: there are none.
         """
         if self._kept is not None:
             self._finish()
@@ -197,6 +197,7 @@ class Privatized(Iterable[Release[str]]):
             pass
 
     def _certificate(self, name: str, sha256: str) -> Certificate:
+        require_records(self._n, "The private texts")
         return Certificate(
             settings=settings(self.spec),
             events=self.spec.events(self.spec.units[0]),
@@ -272,7 +273,7 @@ def privatize(
         NoGuaranteeError: the mechanism guarantees nothing and `without_guarantee` is not set, or a payment is.
         BudgetExceededError: the account cannot pay.
         ConfigError: a setting is wrong, or these are no texts.
-        DataError: while drawing: a record cannot be read, or an author has too many.
+        DataError: while drawing: a record cannot be read, or an author has too many; there is no record to pay for.
     """
     _validate.count(batch_size=batch_size)
     if isinstance(mechanism, Spec):
@@ -299,6 +300,8 @@ def privatize(
     promised = guarantees(mechanism.spec, randomness=randomness, reveals=reveals, **terms)
     charged, left = None, ""
     if payment is not None:
+        if isinstance(private, Sized) and not isinstance(private, str):
+            require_records(len(private), "The private texts")
         due = payment.due(mechanism.spec, randomness=randomness, max_per_author=max_per_author, reveals=reveals)
         key, stream = payment.key or secrets.token_hex(16), secrets.token_hex(32)
         charged = replace(due.charged(due.charge(key, None)), stream=stream)

@@ -201,6 +201,12 @@ def read_batches(
     return _without_tags(found) if strip_html else found
 
 
+def require_records(n: int, source: str | os.PathLike[str]) -> None:
+    """Raise BrokenFileError where no record is left that could be read: a certificate of nothing promises nothing."""
+    if not n:
+        raise BrokenFileError(f"{source}: no record can be read, so nothing is released.")
+
+
 def require_layout(path: Path, kind: Format, delimiter: str | None, encoding: str | None, record: str | None) -> None:
     """Raise ConfigError for a delimiter or an encoding that a file cannot have, or plain text without a `record`."""
     if record is not None:
