@@ -67,7 +67,9 @@ def test_a_file_by_itself_has_to_say_it(notes: Path, redaction: Any, tmp_path: P
         lambda: dp.privatize(path, redaction, without_guarantee=True),
         lambda: dp.privatize_file(path, tmp_path / "out.txt", redaction, plan=plan),
         lambda: dp.fit(dp.Candidates(epsilon=4.0, ranker="tfidf"), path),
-        lambda: dp.synthesize(path, dp.sample_records(40), kind="topics", epsilon=1.0),
+        lambda: dp.synthesize(
+            path, dp.sample_records(200), kind="topics", epsilon=1.0, encoder="glove", words=8, topics=4
+        ),
         lambda: dp.privatize_dataset(path, tmp_path / "out", redaction, plan=plan, dataset=many_files.here()),
     ):
         with pytest.raises(ConfigError, match=asked):
