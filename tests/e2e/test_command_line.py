@@ -190,7 +190,8 @@ def test_every_output_format(tmp_path: Path, spec: Path, name: str) -> None:
     done = dptext("privatize", source, target, "--spec", spec, "--json", "--batch-size", 7)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["records"] == 40
-    again = dptext("privatize", target, tmp_path / "again.jsonl", "--spec", spec)
+    lines = ["--record", "line"] if ".txt" in name else []
+    again = dptext("privatize", target, tmp_path / "again.jsonl", "--spec", spec, *lines)
     assert again.returncode == 0, again.stderr
     assert len(rows_of(tmp_path / "again.jsonl")) == 40
     assert dptext("explain", f"{target}.guarantee.json").returncode == 0
@@ -582,6 +583,8 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, spec: Path) -> Non
                 "privatize",
                 str(source),
                 str(target),
+                "--record",
+                "line",
                 "--spec",
                 str(spec),
                 "--set",

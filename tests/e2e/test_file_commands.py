@@ -73,7 +73,7 @@ def test_check_names_what_works_and_it_works(work: Path) -> None:
 
 def test_check_warns_of_long_texts(work: Path) -> None:
     (work / "long.txt").write_text(f"{CANARY} " * 150_000 + "\nshort\n", "utf-8")
-    done = dptext("check", "long.txt", cwd=work)
+    done = dptext("check", "long.txt", "--record", "line", cwd=work)
     lines = done.stdout.splitlines()
     assert lines[0].endswith("To decide: 1 text of more than 1,500 characters (see Long).")
     assert "largest 2,700,000" in done.stdout
@@ -81,17 +81,20 @@ def test_check_warns_of_long_texts(work: Path) -> None:
     assert "\nEmpty " not in done.stdout
     assert "refused" not in done.stdout
     assert CANARY not in done.stdout
-    assert json.loads(dptext("check", "long.txt", "--json", cwd=work).stdout)["long"] == 1
+    assert json.loads(dptext("check", "long.txt", "--record", "line", "--json", cwd=work).stdout)["long"] == 1
     (work / "long.txt").write_text("word " * 1_000_001, "utf-8")
-    done = dptext("check", "long.txt", cwd=work)
+    done = dptext("check", "long.txt", "--record", "line", cwd=work)
     assert done.stdout.startswith("long.txt holds 1 row that can be read")
     assert "A text of more than 5,000,000 characters is refused" in done.stdout
-    assert dptext("privatize", "long.txt", "out.txt", "--spec", "spec.toml", cwd=work).returncode == 4
+    assert (
+        dptext("privatize", "long.txt", "out.txt", "--record", "line", "--spec", "spec.toml", cwd=work).returncode == 4
+    )
 
 
 def proposed(work: Path, path: str) -> list[list[str]]:
     """The commands that `check` proposes, the file itself in place of a public one."""
-    lines = dptext("check", path, cwd=work).stdout.splitlines()
+    record = ["--record", "line"] if path.endswith(".txt") else []
+    lines = dptext("check", path, *record, cwd=work).stdout.splitlines()
     return [[path if part == "PUBLIC" else part for part in shlex.split(line)[1:]] for line in lines if "MODEL" in line]
 
 
@@ -110,7 +113,7 @@ def test_both_commands_that_check_proposes_work(work: Path, path: str) -> None:
         done = dptext(*command, cwd=work)
         assert done.returncode == 0, done.stderr
     told = done.stdout.splitlines()[-1]
-    judged = " --text-field review" if path.startswith("rows") else ""
+    judged = {"rows": " --text-field review", "texts": " --record line"}.get(path.partition(".")[0], "")
     if path == "excel.csv":
         judged = " --text-field Bewertung --delimiter ';' --encoding cp1252"
     more = f"dptext utility fidelity {path} {run[2]} --public PUBLIC{judged}"

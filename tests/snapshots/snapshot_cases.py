@@ -541,7 +541,7 @@ RUNS = {
         replace(_BLOCKS, fields=TABLE, max_per_author=30, safe_csv=True),
         20,
     ),
-    "texts": Run(("random_redaction", "1"), "in.txt", "out.txt", _BLOCKS, 10),
+    "texts": Run(("random_redaction", "1"), "in.txt", "out.txt", replace(_BLOCKS, record="line"), 10),
     "vectors": Run(("truncation", "0"), "in.jsonl", "out.jsonl.gz", replace(_BLOCKS, fields=TABLE), 10),
     "none": Run(("count_redaction", "0"), "in.jsonl", "out.csv", _BLOCKS, 20),
     "parquet": Run(("label_only", "1"), "in.jsonl", "out.parquet", replace(_BLOCKS, fields=TABLE), "sealed"),

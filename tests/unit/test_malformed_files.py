@@ -427,8 +427,12 @@ def source(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
+def portion(source: Path) -> str | None:
+    return "line" if source.suffix == ".txt" else None
+
+
 def test_a_reader_that_stops_early_closes_the_file(source: Path) -> None:
-    records = read_records(source)
+    records = read_records(source, record=portion(source))
     next(records)
     assert is_open(source)
     records.close()
@@ -439,7 +443,7 @@ def test_a_run_that_fails_closes_its_input(
     source: Path, tmp_path: Path, vectors: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mechanism = WordMetric(epsilon=3.0, vectors=str(vectors), n_words=300).fit()
-    failures: list[Callable[[], Plan]] = [lambda: Plan(batch_size=10)]
+    failures: list[Callable[[], Plan]] = [lambda: Plan(batch_size=10, record=portion(source))]
     if source.suffix != ".txt":
         failures.append(lambda: Plan(fields=Fields(author="who"), max_per_author=5))
     for number, plan in enumerate(failures):

@@ -99,7 +99,7 @@ def test_the_number_of_records_cannot_be_left_out(tmp_path: Path) -> None:
     source, target = tmp_path / "in.txt", tmp_path / "out.jsonl"
     source.write_text("a\nb\n", "utf-8")
     mechanism = RandomRedaction(0.999_999).fit()
-    privatize_file(source, target, mechanism, plan=Plan(without_guarantee=True))
+    privatize_file(source, target, mechanism, plan=Plan(without_guarantee=True, record="line"))
     path = certificate_path(target)
     explain_certificate(path, None, as_json=True)
     data = json.loads(path.read_text("utf-8"))

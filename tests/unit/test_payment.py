@@ -585,9 +585,9 @@ def test_a_stream_is_paid_before_it_begins(mechanism, ledger: Ledger) -> None:
 
 def test_a_stream_with_a_key_runs_once(mechanism, ledger: Ledger) -> None:
     payment = Payment(ledger, "texts", "nightly 7", everyone=True)
-    privatize([], mechanism, payment=payment)
+    privatize(["a text"], mechanism, payment=payment)
     with pytest.raises(PrivacyError, match="a release already"):
-        privatize([], mechanism, payment=payment)
+        privatize(["a text"], mechanism, payment=payment)
     assert ledger.balance("texts").charges == 1
 
 

@@ -31,7 +31,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from dptext.batch.engines import Engine, Here, Workers
-from dptext.batch.shards import Shard, read, shards_of
+from dptext.batch.shards import Shard, as_read, read, shards_of
 from dptext.batch.work import Rest
 from dptext.errors import DPTextError
 from dptext.runs.plan import Plan
@@ -197,12 +197,14 @@ def synthesize_dataset(
     As `dptext.synthesize`; DPTextError also where workers die again and again: nothing is released.
     """
     options = storage_options or {}
+    shards = shards_of(source, format=plan.input_format, options=options)
+    plan = as_read(source, shards, plan)
     engine, _ = (workers or Workers()).made()
     private = PrivateShards(
         str(source),
         plan.fields,
         dict(plan.reading),
-        shards=shards_of(source, format=plan.input_format, options=options),
+        shards=shards,
         plan=plan,
         options=options,
         engine=engine,

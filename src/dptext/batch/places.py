@@ -18,18 +18,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-import numpy as np
-
 from dptext.batch.shards import Shard, file_system, is_remote
 from dptext.batch.targets import Folder, Objects, Target, filled
-from dptext.batch.work import HASHED, Surveyed, most_common
 from dptext.errors import ConfigError
 from dptext.runs.certificate import MANIFEST, Manifest, certificate_path
 from dptext.text import files
 from dptext.text.files import held, refuse_existing, share, writing
 
 _HEX: Final = re.compile("[0-9a-f]{64}")
-_COUNT: Final = 8  # bytes
 _LOCK: Final = "lock"
 _STATE: Final = "state.json"
 
@@ -82,29 +78,6 @@ class StateFolder:
         except (OSError, ValueError, TypeError, RecursionError):
             raise ConfigError(f"{path} cannot be read as the state of a run. Begin anew with --force.") from None
         return state
-
-    def keep(self, number: int, found: Surveyed) -> None:
-        """Write down what was found in a shard, last its number of records: without it the shard is surveyed again."""
-        counted = found.records.to_bytes(_COUNT, "big") + found.hashes
-        for what, data in (("ids", found.ids), ("authors", found.authors), ("hashes", counted)):
-            files.Target(self.path / f"{number}.{what}", force=True).write(data)
-
-    def records(self, number: int) -> int | None:
-        """How many records a shard has, if it was surveyed."""
-        path = self.path / f"{number}.hashes"
-        if not path.exists():
-            return None
-        with path.open("rb") as file:
-            return int.from_bytes(file.read(_COUNT), "big")
-
-    def hashes(self, number: int) -> bytes:
-        """The hashes of the blocks of a shard that was surveyed."""
-        return (self.path / f"{number}.hashes").read_bytes()[_COUNT:]
-
-    def most(self, what: str, n: int) -> int:
-        """How often the id or the author comes that comes most in the first `n` shards, by "ids" or "authors"."""
-        paths = [self.path / f"{number}.{what}" for number in range(n)]
-        return most_common([np.memmap(path, HASHED, "r") for path in paths if path.stat().st_size])
 
     def clear(self) -> None:
         """Delete all but the lock, last the state: what a kill leaves can be gone on with."""

@@ -8,6 +8,7 @@ run until all are there, so that neither names nor times of writing tell which t
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import hashlib
 import itertools
@@ -23,7 +24,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dptext.batch.engines import DatasetPlan, Engine, Here, Progress, Skip
 from dptext.batch.places import Place, State, StateFolder, place_at
-from dptext.batch.shards import Shard, is_remote, shards_of
+from dptext.batch.shards import Shard, as_read, is_remote, shards_of
+from dptext.batch.surveys import Surveys
 from dptext.batch.targets import Target, probe
 from dptext.batch.work import Job, Part
 from dptext.errors import ConfigError, DataError, DPTextError, LedgerError
@@ -34,6 +36,7 @@ from dptext.runs.files import Agreed, agreed
 from dptext.runs.plan import Plan, run_digest
 from dptext.sampling.source import Randomness, secure, seeded
 from dptext.text.formats import READ_ONLY, Format, detect_format, is_compressed, output_format
+from dptext.text.reading import require_records
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.ledger.entries import Charge
@@ -92,7 +95,8 @@ def rehearse_dataset(
     if due is not None:
         named = None if run.plan.fields.subject is None else job.subjects(found.hashes for found in surveyed)
         due.weigh(due.payment.key, named)
-    return sum(found.records for found in surveyed), run.terms.promised, due
+    require_records(n := sum(found.records for found in surveyed), source)
+    return n, run.terms.promised, due
 
 
 def _prepared(
@@ -109,6 +113,7 @@ def _prepared(
         if Path(source).resolve() in (inside, *inside.parents):
             raise ConfigError(f"Expected {str(target)!r} outside of the input, {str(source)!r}: it would be read, too.")
     shards = shards_of(source, format=plan.input_format, options=dataset.storage_options)
+    plan = as_read(source, shards, plan)
     kind, compressed = _written_as(shards, plan)
     place = place_at(str(target), dataset.storage_options)
     terms = agreed(mechanism, plan, _randomness(seed), payment, kind, place.reveals)
@@ -237,19 +242,21 @@ class _Run:
     def _work(self, state: State, on_progress: Progress, on_skip: Skip) -> State:
         job = self.job(bytes.fromhex(state.key), state.token)
         try:
-            counts, also = self._survey(job, on_progress, on_skip), self.place.reveals
+            surveys, also = self._survey(job, on_progress, on_skip), self.place.reveals
+            counts = [surveys.records[i] for i in range(len(self.shards))]
+            require_records(sum(counts), "the input")
             if self.dataset.keep_shards:
                 listed = ", ".join(f"{shard.name} {n}" for shard, n in zip(self.shards, counts, strict=True))
                 also += (f"the names of the files of the input and how many records each has ({listed})",)
             parts = self._parts(counts)
             terms = agreed(self.mechanism, self.plan, _randomness(self.seed), self.payment, self.kind, also)
-            charge = self._charge(job, terms, state)
+            charge = self._charge(job, terms, state, surveys)
         except ConfigError as error:
             if not self.plan.resume and not (isinstance(error, LedgerError) and error.unsure):
                 self._throw_away(state)  # nothing was charged and nothing drawn
             raise
         job.target.prepare(part.name for part in parts)
-        digests = self._privatized(job, parts, counts, on_progress)
+        digests = self._privatized(job, parts, counts, surveys, on_progress)
         sums = zip(parts, digests, strict=True)
         made = (Listed(self.place.named(part.name, state.token), part.size, digest) for part, digest in sums)
         manifest = Manifest(tuple(made)).to_json()
@@ -268,38 +275,40 @@ class _Run:
             charged=None if charge is None or terms.due is None else terms.due.charged(charge),
             fields=terms.columns.renamed,
             reading=self.plan.stated,
+            record=self.plan.record or "",
         )
         sealed = replace(state, certificate=certificate.to_json(), manifest=manifest)
         self._state.save(sealed)
         return sealed
 
-    def _charge(self, job: Job, terms: Agreed, state: State) -> Charge | None:
+    def _charge(self, job: Job, terms: Agreed, state: State, surveys: Surveys) -> Charge | None:
         """Pay before the first draw; a run that goes on finds its charge again by the key in its state."""
         if terms.due is None:
             return None
-        hashes = (self._state.hashes(i) for i in range(len(self.shards)))
+        hashes = (surveys.hashes[i] for i in range(len(self.shards)))
         try:
             return terms.due.charge(state.charge_key, job.subjects(hashes) if self.plan.fields.subject else None)
         except LedgerError as error:
             problem = error
         raise LedgerError(f"{problem} Go on with --resume: it finds the charge if written.", unsure=problem.unsure)
 
-    def _survey(self, job: Job, on_progress: Progress, on_skip: Skip) -> list[int]:
-        n, fields = len(self.shards), self.plan.fields
-        todo = [i for i in range(n) if self._state.records(i) is None]
-        done = sum(self._state.records(i) or 0 for i in range(n))
+    def _survey(self, job: Job, on_progress: Progress, on_skip: Skip) -> Surveys:
+        surveys, fields = Surveys.at(self._state.path), self.plan.fields
+        todo = [i for i in range(len(self.shards)) if i not in surveys.records]
+        done = sum(surveys.records.values())
         for place, found in self.engine.answers(job, [("survey", (i,)) for i in todo]):
-            self._state.keep(todo[place], found)
+            surveys.keep(todo[place], found)
             for reason, skipped in found.skipped.items():
                 on_skip(self.shards[todo[place]].name, skipped, reason)
             done += found.records
             on_progress("reading", done, None)
-        if fields.id is not None and self._state.most("ids", n) > 1:
+        surveys.write()
+        if fields.id is not None and surveys.most("ids") > 1:
             raise DataError(f"Expected each id (field {fields.id!r}) once in all files: one comes twice.")
         most = self.plan.max_per_author
-        if most is not None and self._state.most("authors", n) > most:
+        if most is not None and surveys.most("authors") > most:
             raise DataError(f"Expected at most max_per_author={most} records of an author in all files: one has more.")
-        return [self._state.records(i) or 0 for i in range(n)]
+        return surveys
 
     def _parts(self, counts: Sequence[int]) -> list[Part]:
         ends = [0, *itertools.accumulate(counts)]
@@ -313,18 +322,17 @@ class _Run:
         starts = range(0, total, size)
         return [Part(f"part-{i:06d}{suffix}", start, min(start + size, total)) for i, start in enumerate(starts)]
 
-    def _privatized(self, job: Job, parts: Sequence[Part], counts: Sequence[int], on_progress: Progress) -> list[str]:
+    def _privatized(
+        self, job: Job, parts: Sequence[Part], counts: Sequence[int], surveys: Surveys, on_progress: Progress
+    ) -> list[str]:
         together = max(1, math.ceil(len(parts) / max(_TASKS_A_WORKER * self.workers, len(self.shards))))
         runs = [tuple(parts[i : i + together]) for i in range(0, len(parts), together)]
         firsts = [0, *itertools.accumulate(counts)]
         tasks = []
         for run in runs:
             start, stop = run[0].start, run[-1].stop
-            sources = tuple(
-                (i, firsts[i], self._state.hashes(i))
-                for i in range(len(counts))
-                if firsts[i] < stop and firsts[i + 1] > start
-            )
+            within = range(bisect.bisect_right(firsts, start) - 1, bisect.bisect_left(firsts, stop))
+            sources = tuple((i, firsts[i], surveys.hashes[i]) for i in within if counts[i])
             tasks.append(("privatize", (run, sources)))
         with _watching(job.target, parts, on_progress):
             found: dict[int, tuple[str, ...]] = dict(self.engine.answers(job, tasks))

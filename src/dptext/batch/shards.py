@@ -8,24 +8,26 @@ A folder, a glob, a single file, a data set that `datasets` saved, or a URL that
 import glob
 import io
 import itertools
-from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from dptext.errors import ConfigError, DPTextError, needing
+from dptext.errors import BrokenFileError, ConfigError, DPTextError, needing
 from dptext.runs.certificate import MANIFEST, certificate_path
 from dptext.runs.plan import Plan
 from dptext.text.batches import Batch
 from dptext.text.formats import Format, detect_format
 from dptext.text.inputs import parse_json, read_whole, telling
 from dptext.text.packed_rows import load_pyarrow
-from dptext.text.reading import read_batches, read_records
+from dptext.text.plain_text import Portion
+from dptext.text.reading import read_batches, read_records, require_layout
 from dptext.text.row_checks import needed
 
 _CERTIFICATE: Final = certificate_path(Path("x")).name[1:]
 _SAVED_DATASET: Final = "state.json"  # what `Dataset.save_to_disk` writes beside its Arrow files
 _CHUNK: Final = 1024
+_END: Final = b"\xff\xff\xff\xff\0\0\0\0"  # of a stream of Arrow
 _ADVICE: Final = "Repair it, or skip such records: --on-error skip."
 
 
@@ -71,6 +73,25 @@ def shards_of(source: str | Path, *, format: Format | None = None, options: Mapp
         if format is None and not shard.arrow:
             detect_format(shard.name)
     return tuple(sorted(wanted, key=lambda shard: shard.name))
+
+
+def as_read(source: str | Path, shards: Sequence[Shard], plan: Plan) -> Plan:
+    """The plan, which says what one record of plain text is: of several files each is one unless the plan says else.
+
+    ConfigError: the input is one such file and the plan does not say it, or it says it and there is no such file.
+    """
+    texts = [each for each in shards if not each.arrow and _format(each, plan) is Format.TEXT]
+    if not texts and plan.record is not None:
+        raise ConfigError(f"Expected no --record: no file at {str(source)!r} is plain text.")
+    if not texts or plan.record is not None:
+        return plan
+    if len(shards) == 1 and PurePosixPath(str(source)).name == PurePosixPath(shards[0].name).name:
+        require_layout(Path(shards[0].name), Format.TEXT, None, None, None)
+    return replace(plan, record=Portion.FILE)
+
+
+def _format(shard: Shard, plan: Plan) -> Format:
+    return plan.input_format or detect_format(shard.name)
 
 
 def _aside(name: PurePosixPath) -> bool:
@@ -140,7 +161,9 @@ def read(
         settings["opener"] = opened
     else:
         source = Path(shard.where)
-    settings.update(plan.reading, format=plan.input_format, allow_empty=allow_empty)
+    kind = _format(shard, plan)
+    settings.update(plan.reading, format=kind, allow_empty=allow_empty)
+    settings["record"] = plan.record if kind is Format.TEXT else None
     yield from read_batches(source, plan.fields, **settings)
 
 
@@ -149,6 +172,9 @@ def _arrow(shard: Shard, plan: Plan, settings: Mapping[str, Any]) -> Iterator[Ba
     try:
         with pa.memory_map(shard.where) as file, pa.ipc.open_stream(file) as stream:
             table = stream.read_all()  # of the map: it takes no memory of its own
+            # pyarrow takes a stream that was cut between two batches for a whole one, and the first of two for both.
+            if file.tell() != file.size() or file.read_at(len(_END), max(0, file.size() - len(_END))) != _END:
+                raise BrokenFileError(f"{shard.where}: the Arrow data is truncated, or more follows its end.")
             options = {name: value for name, value in plan.reading.items() if name in ("empty_nulls", "strip_html")}
             found = read_records(_rows(table, plan), plan.fields, **settings, **options)
             while records := list(itertools.islice(found, _CHUNK)):

@@ -165,7 +165,7 @@ class Job:
 
     def _blocks(self, number: int, skipped: dict[str, int]) -> Generator[Batch, None, None]:
         """The records of a shard in blocks of `BLOCK`, the last one shorter."""
-        with contextlib.closing(read(self.shards[number], self.plan, self.options, skipped)) as found:
+        with contextlib.closing(read(self.shards[number], self.plan, self.options, skipped, allow_empty=True)) as found:
             rest = Rest(found)
             while parts := list(rest.take(BLOCK)):
                 yield Batch.joined(parts)

@@ -38,10 +38,11 @@ def check(
     input_format: options.FormatOption = None,
     delimiter: options.DelimiterOption = None,
     encoding: options.EncodingOption = None,
+    record: options.RecordOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     kind = None if input_format is None else options.member(Format, "--format", input_format)
-    found = survey(path, format=kind, delimiter=delimiter, encoding=encoding, text=text_field)
+    found = survey(path, format=kind, delimiter=delimiter, encoding=encoding, text=text_field, record=record)
     typed = _options(found, kind)
     if as_json:
         print(json.dumps(_data(found, typed), indent=2))
@@ -128,6 +129,7 @@ def form_options(found: Survey, written: Mapping[str, Json] = MappingProxyType({
     return options.as_typed(
         delimiter=None if found.delimiter in (None, delimiter) else str(found.delimiter).replace("\t", "\\t"),
         encoding=None if found.encoding == encoding else found.encoding,
+        record=None if "record" in written else found.record,
     )
 
 

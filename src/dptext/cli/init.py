@@ -21,8 +21,9 @@ from dptext.mechanisms.registry import SPECS
 from dptext.privacy.guarantee import Unit
 from dptext.runs.specs import settings_to_toml, spec_from_settings
 from dptext.text.files import Target, sha256_of
-from dptext.text.formats import Format
+from dptext.text.formats import Format, file_format
 from dptext.text.lines import listed
+from dptext.text.plain_text import Portion
 from dptext.text.records import TEXT_FIELD, Record
 from dptext.text.survey import Column, Survey, survey
 from dptext.types import Json
@@ -35,17 +36,19 @@ _ENOUGH_TO_TRAIN = 1000  # texts; a network that learned from fewer writes littl
 def init(
     source: Annotated[Path, options.file_argument(metavar="FILE", help="The private texts; nothing of them is shown.")],
     text_field: Annotated[str | None, Option(help="Field of the text.")] = None,
+    record: options.RecordOption = None,
     label_field: options.LabelFieldOption = None,
     public: options.PublicOption = None,
     public_text_field: options.PublicTextFieldOption = None,
     public_label_field: options.PublicLabelFieldOption = None,
+    public_record: options.PublicRecordOption = None,
     unit: Annotated[str | None, Option(help="What is protected: token or document.")] = None,
     epsilon: Annotated[float | None, Option(help="The most that a release may cost.")] = None,
     task: Annotated[str, Option(help="What releases are for: classification, meaning or authorship.")] = "meaning",
     force: options.ForceOption = False,
 ) -> None:
     Target(FILE, force).check()
-    found = survey(source, text=text_field)
+    found = survey(source, text=text_field, record=_record(record, source))
     text_field = text_field or _text_field(found)
     label_field = label_field or _asked("The field of a label that is to leave, privatized too (empty: none)", "")
     if public is None:
@@ -59,10 +62,14 @@ def init(
     known: list[Record] = []
     form: list[str] = []
     fields: dict[str, Json] = {"text-field": text_field}
+    fields |= {"record": found.record} if found.record else {}
     if public is not None:
-        known, like = _public(public, source, public_text_field or text_field, public_label_field or label_field)
-        fields |= _written(like, found.format, public_text_field or text_field)
-        form = form_options(like, fields) + options.as_typed(on_error="skip" if like.bad else None)
+        names = public_text_field or text_field, public_label_field or label_field
+        public_record = _record(public_record or record, public)
+        known, like = _public(public, source, *names, public_record)
+        fields |= _written(like, found.format, names[0])
+        form = form_options(like, {"record": public_record, **fields})
+        form += options.as_typed(on_error="skip" if like.bad else None)
     labels = _labels(known, label_field)
     settings, why = _mechanism(Asked(wanted, limit, 1e-3, task), labels, n_public=len(known))
     spec = spec_from_settings(settings)
@@ -70,6 +77,7 @@ def init(
     if labels and spec.traits.releases_labels:
         fields["label-field"] = label_field
     others = {"public-text-field": public_text_field, "public-label-field": public_label_field}
+    others |= {"public-record": public_record}
     if learns:
         fields |= {name: value for name, value in others.items() if value is not None}
         fields |= {"public": str(public), "model": f"{source.name.partition('.')[0]}.model"}
@@ -106,13 +114,28 @@ def _asked(question: str, default: str) -> str:
     return ask(question, default=default, show_default=bool(default), err=True).strip()
 
 
-def _public(public: Path, source: Path, text_field: str, label_field: str) -> tuple[list[Record], Survey]:
+def _record(named: str | None, path: Path) -> str | None:
+    """What is one record of plain text, as is said; None of a file whose rows are the records."""
+    if file_format(path, None) is not Format.TEXT:
+        return None
+    named = named or _asked(f"One record of {path} is the file, a line, or a block of lines between blank ones", "")
+    return None if not named else options.member(Portion, "--record", named)
+
+
+def _public(
+    public: Path, source: Path, text_field: str, label_field: str, record: str | None
+) -> tuple[list[Record], Survey]:
     if sha256_of(public) == sha256_of(source):
         raise ConfigError("Expected public texts, found the private file itself: its texts would leave as they are.")
-    found = survey(public, text=text_field)
+    found = survey(public, text=text_field, record=record)
     on_error = "skip" if found.bad else "stop"
     layout = options.Layout(
-        text_field, delimiter=found.delimiter, encoding=found.encoding, empty_nulls=True, on_error=on_error
+        text_field,
+        delimiter=found.delimiter,
+        encoding=found.encoding,
+        record=found.record,
+        empty_nulls=True,
+        on_error=on_error,
     )
     return layout.read_public(public, label=label_field or None), found
 

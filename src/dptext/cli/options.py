@@ -19,6 +19,7 @@ from dptext.cli.terminal import say
 from dptext.errors import ConfigError, DataError
 from dptext.text.files import Target
 from dptext.text.formats import DELIMITED, PACKED, Format, file_format
+from dptext.text.plain_text import Portion
 from dptext.text.reading import OnError, read_records
 from dptext.text.records import TEXT_FIELD, Fields, Record
 
@@ -106,6 +107,9 @@ PublicOption = Annotated[Path | None, file_option("--public", help="Public recor
 PublicTextFieldOption = Annotated[
     str | None, Option("--public-text-field", help="The same in public files; default: --text-field.")
 ]
+PublicRecordOption = Annotated[
+    str | None, Option("--public-record", help="The same in public files; default: --record.")
+]
 PublicLabelFieldOption = Annotated[
     str | None, Option("--public-label-field", help="The same in public files; default: --label-field.")
 ]
@@ -124,6 +128,9 @@ DelimiterOption = Annotated[
     ),
 ]
 EncodingOption = Annotated[str | None, Option("--encoding", help="Of the file, as cp1252 or utf-16; default: UTF-8.")]
+RecordOption = Annotated[
+    str | None, Option("--record", help="Of plain text, what is one record: file, line or block (of lines).")
+]
 SeedOption = Annotated[int | None, Option("--seed", help="Makes the run repeatable.")]
 ClassifierOption = Annotated[str, Option("--classifier", help="tfidf (linear, quick), or bilstm, as the ADePT paper.")]
 ForceOption = Annotated[bool, Option("--force", help="Overwrite a file that is there; never one that is read.")]
@@ -167,6 +174,7 @@ class Form:
     input_format: FormatOption = None
     delimiter: DelimiterOption = None
     encoding: EncodingOption = None
+    record: RecordOption = None
     empty_nulls: Annotated[bool, Option("--empty-nulls", help="Read null texts as empty ones.")] = False
     strip_html: Annotated[bool, Option("--strip-html", help="Take HTML tags out first, and decode entities.")] = False
     on_error: Annotated[str, Option(help="stop, or skip unreadable records.")] = "stop"
@@ -179,6 +187,7 @@ class Form:
             format=self.input_format,
             delimiter=self.delimiter,
             encoding=self.encoding,
+            record=self.record,
             empty_nulls=self.empty_nulls,
             strip_html=self.strip_html,
             on_error=None if self.on_error == "stop" else self.on_error,
@@ -188,6 +197,7 @@ class Form:
         return {
             "input_format": None if self.input_format is None else member(Format, "--format", self.input_format),
             "on_error": member(OnError, "--on-error", self.on_error),
+            "record": None if self.record is None else member(Portion, "--record", self.record),
             **{name: getattr(self, name) for name in ("delimiter", "encoding", "empty_nulls", "strip_html")},
         }
 
@@ -198,11 +208,12 @@ class Layout(Form):
 
     public_text_field: PublicTextFieldOption = None
     public_label_field: PublicLabelFieldOption = None
+    public_record: PublicRecordOption = None
 
     def read(
         self, path: Path, *, label: str | None = None, author: str | None = None, id: str | None = None
     ) -> list[Record]:
-        return self._records(path, Fields(self.text_field, label=label, author=author, id=id))
+        return self._records(path, Fields(self.text_field, label=label, author=author, id=id), self.record)
 
     def read_public(self, path: Path | None, *, label: str | None = None) -> list[Record]:
         """The records of a public file, none where there is no file; errors name the options of public files."""
@@ -212,16 +223,18 @@ class Layout(Form):
             return self._records(
                 path,
                 Fields(self.public_text_field or self.text_field, label=label and (self.public_label_field or label)),
+                self.public_record or self.record,
             )
-        except DataError as error:
-            error.args = (re.sub("--(text|label)-field", r"--public-\1-field", str(error)),)
+        except (ConfigError, DataError) as error:
+            error.args = (re.sub("--(text-field|label-field|record)", r"--public-\1", str(error)),)
             raise
 
-    def _records(self, path: Path, fields: Fields) -> list[Record]:
+    def _records(self, path: Path, fields: Fields, record: str | None) -> list[Record]:
         reading = self.settings()
         kind = file_format(path, reading.pop("input_format"))
         reading["delimiter"] = self.delimiter if kind in DELIMITED else None
         reading["encoding"] = None if kind in PACKED else self.encoding
+        reading["record"] = record if kind is Format.TEXT else None
         return list(read_records(path, fields, format=kind, **reading, on_skip=skipped))
 
 

@@ -25,7 +25,7 @@ from dptext.runs.specs import on_device, spec_from_settings
 from dptext.runs.verification import read_certificate, verify
 from dptext.sampling.source import seeded
 from dptext.text.formats import Format, detect_format
-from dptext.text.reading import read_records
+from dptext.text.reading import read_released
 from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Fields, Record, Release
 from dptext.types import Floats, Json
 from dptext.types import as_json as jsonable
@@ -113,7 +113,8 @@ def read_judged(files: Files, named: Named, seed: int | None) -> Judged:
             "--label NAME, repeated."
         )
     labelled = bool(found) if spec is None else spec.traits.releases_labels
-    private = named.read(files.originals, label=named.label_field, id=named.id_field)
+    own = named if certificate is None or named.record else replace(named, record=certificate.record or None)
+    private = own.read(files.originals, label=named.label_field, id=named.id_field)
     return Judged(
         "released" if spec is None else spec.kind,
         private,
@@ -153,7 +154,7 @@ def read_back(path: Path, originals: Sequence[Record], *, labelled: bool) -> lis
     columns = read_certificate(beside).fields if beside.exists() else {}
     text, id_, label = (columns.get(name, name) for name in (TEXT_FIELD, ID_FIELD, LABEL_FIELD))
     names = Fields() if plain else Fields(text=text, id=id_, label=label if labelled else None)
-    found = list(read_records(path, names))
+    found = list(read_released(path, names))
     if len(found) != len(originals):
         raise ConfigError(
             f"Expected a release for each of the {len(originals)} originals, found {len(found)}. Where "
@@ -280,7 +281,7 @@ def corpus(
     drawn, seed = seed is None, options.seed_of(seed)
     private = layout.read(files.private, label=label_field)
     pool = layout.read_public(files.public, label=label_field)
-    made = options.Layout().read(files.released, label=None if label_field is None else "label")
+    made = list(read_released(files.released, Fields(label=None if label_field is None else "label")))
     held = [] if files.test is None else layout.read(files.test, label=label_field)
     if min(map(len, (private, pool, made))) < 8:
         raise ConfigError("Expected at least 8 records in each file.")

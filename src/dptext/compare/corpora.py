@@ -92,7 +92,7 @@ def _read(name: str, plan: CorpusPlan, source: Source) -> list[Record]:
         return [replace(record, **hidden) for record in sample_records(source.sample)]
     fields = Fields(text=plan.text, label=plan.label or None, author=plan.author or None, keep=tuple(source.where))
     advice = f'Repair it, or skip such records: on_error = "skip" in [corpora.{name}].'
-    read = read_records(source.path, fields, on_error=plan.on_error, advice=advice)
+    read = read_records(source.path, fields, on_error=plan.on_error, record=plan.record, advice=advice)
     wanted = source.where.items()
     return [replace(record, kept={}) for record in read if all(record.kept[name] in some for name, some in wanted)]
 

@@ -11,6 +11,7 @@ import pydantic
 
 from dptext import _validate
 from dptext.errors import ConfigError
+from dptext.text.plain_text import Portion
 from dptext.text.reading import OnError
 
 Item = TypeVar("Item")
@@ -162,6 +163,7 @@ class CorpusPlan(Origin):
         text, label, author: names of fields; empty where there is none.
         labels: the public label set; empty takes the labels of the public part, or those that have names.
         names: what each label means. With names the public part has no labels but those that they give its texts.
+        record: of plain text, what is one document: "file", "line" or "block".
         pieces: what is one record: the documents, or their sentences.
         max_tokens: texts are cut to so many tokens; 0 cuts nothing.
     """
@@ -171,6 +173,7 @@ class CorpusPlan(Origin):
     author: PrintableText = ""
     labels: Annotated[tuple[str, ...], pydantic.BeforeValidator(_label_set)] = ()
     names: dict[Name, Name] = pydantic.Field(default_factory=dict)
+    record: Portion | None = None
     pieces: Literal["documents", "sentences"] = "documents"
     max_tokens: Count = 0
     on_error: OnError = OnError.STOP

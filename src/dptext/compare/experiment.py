@@ -42,11 +42,12 @@
     sweep = { epsilon = [0.5, 1.0, 4.0] }   # for all of it, under central trust: no epsilon of a text
 
 More keys: `seeded = true` draws releases by the seed, which voids every guarantee. A corpus may have `text` and
-`author` (names of fields), `pieces = "sentences"`, and `on_error = "skip"`, which leaves out records that cannot be
-read. Its `names = { LABEL = "what it means" }` hides the labels of the public part: public texts get those that the
-names give them, and a synthesis reads the pool without any. `where` also takes a list of values. [settings.authorship]
-has `bundle` and `authors`, [settings.distinguish] has `trials`. A mechanism that has no guarantee for documents ignores
-`document_epsilon`: it runs once with its own settings, which must then hold its epsilon.
+`author` (names of fields), `record` ("file", "line" or "block" of plain text), `pieces = "sentences"`, and `on_error =
+"skip"`, which leaves out records that cannot be read. Its `names = { LABEL = "what it means" }` hides the labels of the
+public part: public texts get those that the names give them, and a synthesis reads the pool without any. `where` also
+takes a list of values. [settings.authorship] has `bundle` and `authors`, [settings.distinguish] has `trials`. A
+mechanism that has no guarantee for documents ignores `document_epsilon`: it runs once with its own settings, which must
+then hold its epsilon.
 
 A path may begin with `$DPTEXT_DATA`, the environment's folder of corpora (default `../shared/data`); it is relative to
 the working directory. `sample = 600` in the place of a path stands for so many built-in sample texts.

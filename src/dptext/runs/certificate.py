@@ -17,6 +17,7 @@ from dptext.privacy.events import Event, event_from_dict, event_to_dict
 from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.text.files import sha256_of
 from dptext.text.inputs import parse_json, read_whole
+from dptext.text.plain_text import SAID, Portion
 from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD
 from dptext.types import Json
 from dptext.version import __version__
@@ -98,6 +99,7 @@ class Certificate:
         schema: of the file that it was read from.
         fields: the names of the columns `id`, `text` and `label` in the file, where they have others.
         reading: the names in `READING` of what was done to texts as they were read; it shows in releases.
+        record: what was one record of plain text, "file", "line" or "block"; empty where rows were.
     """
 
     settings: Mapping[str, Json]
@@ -116,6 +118,7 @@ class Certificate:
     schema: int = SCHEMA
     fields: Mapping[str, str] = field(default_factory=dict)
     reading: tuple[str, ...] = ()
+    record: str = ""
 
     def __post_init__(self) -> None:
         _validate.probability(delta=self.delta)
@@ -133,7 +136,7 @@ class Certificate:
 
     def to_json(self) -> str:
         """The certificate as JSON text."""
-        late = ("schema", "fields", "reading")
+        late = ("schema", "fields", "reading", "record")
         data: dict[str, object] = {"schema": SCHEMA}
         data |= {each.name: getattr(self, each.name) for each in fields(self) if each.name not in late}
         data |= {
@@ -145,7 +148,8 @@ class Certificate:
             "charged": None if self.charged is None else self.charged.to_dict(),
             "repetition": self.repetition,
         }
-        data |= {name: found for name, found in (("fields", dict(self.fields)), ("reading", self.reading)) if found}
+        written = (("fields", dict(self.fields)), ("reading", self.reading), ("record", self.record))
+        data |= {name: found for name, found in written if found}
         return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     @classmethod
@@ -184,6 +188,7 @@ class Certificate:
             f"{self.output}: {texts}, mechanism {self.settings['kind']}, dptext "
             f"{self.version}, {self.randomness} randomness; {'; '.join(said)}."
         )
+        head += f" {SAID[Portion(self.record)]}" if self.record else ""
         return "\n\n".join([head, *(guarantee.explain() for guarantee in self.guarantees)])
 
 
@@ -235,6 +240,9 @@ def _read(data: Mapping[str, Json]) -> Certificate:
     reading = _texts(data.get("reading", []))
     if not set(reading) <= READING.keys():
         raise ValueError("Expected what dptext does to texts as it reads them.")
+    record = _typed(data.get("record", ""), str)
+    if record not in ("", *Portion):
+        raise ValueError("Expected what one record of plain text is.")
     return Certificate(
         settings=_typed(data["settings"], dict),
         events=tuple(event_from_dict(_typed(event, dict)) for event in events),
@@ -252,6 +260,7 @@ def _read(data: Mapping[str, Json]) -> Certificate:
         schema=schema,
         fields=_fields(_typed(data.get("fields", {}), dict)),
         reading=reading,
+        record=record,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hmac
+import itertools
 import os
 import secrets
 import time
@@ -36,7 +37,7 @@ from dptext.text.files import (
     writing,
 )
 from dptext.text.formats import Format, is_compressed, output_format
-from dptext.text.reading import read_batches
+from dptext.text.reading import read_batches, require_records
 from dptext.text.records import Fields
 from dptext.text.samples import sample_records
 from dptext.text.writers import APPENDABLE, blocks, completed, open_writer, require_csv
@@ -203,8 +204,10 @@ class _Run:
                 return self._publish(state)
         with self._opened() as file, contextlib.closing(batches):
             try:
+                first = next(batches, None)  # what is at fault in a header, or in all records, costs nothing
+                require_records(0 if first is None else len(first), self.source)
                 charge = self._charge(state)
-                state = self._write(file, batches, state, charge, on_progress)
+                state = self._write(file, itertools.chain(filter(None, [first]), batches), state, charge, on_progress)
                 return self._publish(state)
             except DPTextError as error:
                 if not isinstance(error, ConfigError):  # a full disk can be mended and the run resumed
@@ -229,7 +232,8 @@ class _Run:
 
     def count(self, on_skip: Callable[[int, str], None] | None) -> int:
         with contextlib.closing(self._batches(on_skip)) as batches:
-            return sum(map(len, batches))
+            require_records(n := sum(map(len, batches)), self.source)
+            return n
 
     def _batches(self, on_skip: Callable[[int, str], None] | None) -> Generator[Batch, None, None]:
         batches = read_batches(
@@ -395,6 +399,7 @@ class _Run:
             charged=None if charge is None or self.due is None else self.due.charged(charge),
             fields=columns.renamed,
             reading=self.plan.stated,
+            record=self.plan.record or "",
         )
         sealed = replace(state, bytes=file.tell(), certificate=certificate.to_json())
         sealed.save(self._state)

@@ -21,12 +21,16 @@ from dptext.sampling.source import Randomness
 from dptext.text.files import write_private, writing
 from dptext.text.formats import Format
 from dptext.text.inputs import telling
+from dptext.text.plain_text import Portion
 from dptext.text.reading import OnError
 from dptext.text.records import Fields
 from dptext.types import Json
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.runs.payment import Payment
+
+
+_READING: Final = ("delimiter", "encoding", "record", "empty_nulls", "strip_html")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,7 @@ class Plan:
         force: overwrite an output that is there, throw away an unfinished run.
         resume: go on with an unfinished run.
         safe_csv: put an apostrophe before every text of a CSV output that a spreadsheet would take for a formula.
-        delimiter, encoding, empty_nulls, strip_html: how the input is read; see `read_records`.
+        delimiter, encoding, record, empty_nulls, strip_html: how the input is read; see `read_records`.
     """
 
     fields: Fields = field(default_factory=Fields)
@@ -61,6 +65,7 @@ class Plan:
     safe_csv: bool = False
     delimiter: str | None = None
     encoding: str | None = None
+    record: str | None = None
     empty_nulls: bool = False
     strip_html: bool = False
 
@@ -75,7 +80,7 @@ class Plan:
     @property
     def reading(self) -> dict[str, Any]:
         """How the input is read, as keywords of `read_batches`."""
-        return {name: getattr(self, name) for name in ("delimiter", "encoding", "empty_nulls", "strip_html")}
+        return {name: getattr(self, name) for name in _READING}
 
     @property
     def stated(self) -> tuple[str, ...]:
@@ -125,7 +130,8 @@ def run_digest(
         fixed["blocks"] = "by releases"
     if plan.safe_csv:  # only then, so that runs that an older version began can be resumed
         fixed["safe_csv"] = True
-    fixed.update({name: value for name, value in plan.reading.items() if value})  # as above
+    # As above; older versions took each line for a record.
+    fixed.update({name: value for name, value in plan.reading.items() if value and value != Portion.LINE})
     if renamed:
         fixed["columns"] = dict(renamed)
     return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()

@@ -22,7 +22,7 @@ from dptext.text.batches import Batch
 from dptext.text.columns import VECTOR_FIELD, Columns
 from dptext.text.files import Target, sha256_of
 from dptext.text.formats import Format, output_format
-from dptext.text.reading import read_records
+from dptext.text.reading import read_records, require_records
 from dptext.text.records import ID_FIELD, TEXT_FIELD, Fields, Record, Release
 from dptext.text.tables import Texts, index_of
 from dptext.text.writers import encode_batch, write_all
@@ -92,7 +92,7 @@ class Privatized(Iterable[Release[str]]):
         """What is guaranteed, complete as all releases are drawn; those of data in memory are drawn now.
 
         It speaks of the releases as JSON Lines; `write` gives the one of a file. ConfigError: releases of a stream are
-        still to be drawn.
+        still to be drawn. DataError: there are none.
         """
         if self._drawing.kept is not None:
             self._drawing.finish()
@@ -175,6 +175,7 @@ class Privatized(Iterable[Release[str]]):
         return head + html_table(list(columns), zip(*columns.values(), strict=True), f"The first of {whole}.")
 
     def _certificate(self, name: str, sha256: str) -> Certificate:
+        require_records(self._drawing.n, "The private texts")
         return Certificate(
             settings=settings(self.spec),
             events=self.spec.events(self.spec.units[0]),
@@ -217,6 +218,7 @@ def privatize(
     author: str | None = None,
     keep: Iterable[str] = (),
     empty_nulls: bool = False,
+    record: str | None = None,
     randomness: Randomness | None = None,
     delta: float = 0.0,
     batch_size: int = BATCH_SIZE,
@@ -236,6 +238,7 @@ def privatize(
         author: column of the authors, for `max_per_author`.
         keep: names of columns that are public and leave as they are.
         empty_nulls: whether a null text is read as an empty one. Otherwise it is an error.
+        record: of a file of plain text, what is one record: "file", "line" or "block"; see `read_records`.
         randomness: `randomness.secure()` by default; a seeded one voids the guarantee.
         delta: at which the guarantee is stated.
         batch_size: records that are computed together; changes speed only.
@@ -248,7 +251,7 @@ def privatize(
         NoGuaranteeError: the mechanism guarantees nothing and `without_guarantee` is not set, or a payment is.
         BudgetExceededError: the account cannot pay.
         ConfigError: a setting is wrong, or these are no texts.
-        DataError: while drawing: a record cannot be read, or an author has too many.
+        DataError: while drawing: a record cannot be read, or an author has too many; there is no record to pay for.
     """
     _validate.count(batch_size=batch_size)
     if isinstance(mechanism, Spec):
@@ -264,7 +267,7 @@ def privatize(
         )
     randomness, kept = randomness or secure(), (keep,) if isinstance(keep, str) else tuple(keep)
     fields = Fields(text=text, id=id, label=label, author=author, keep=kept)
-    records = read_records(private, fields, empty_nulls=empty_nulls, advice=_ADVICE)
+    records = read_records(private, fields, empty_nulls=empty_nulls, record=record, advice=_ADVICE)
     batches: Iterable[Batch] = (Batch.of([record]) for record in records)
     if max_per_author is not None:
         _validate.count(max_per_author=max_per_author)
@@ -276,6 +279,8 @@ def privatize(
     promised = guarantees(mechanism.spec, randomness=randomness, reveals=reveals, **terms)
     charged, left = None, ""
     if payment is not None:
+        if isinstance(private, Sized) and not isinstance(private, str):
+            require_records(len(private), "The private texts")
         due = payment.due(mechanism.spec, randomness=randomness, max_per_author=max_per_author, reveals=reveals)
         key, stream = payment.key or secrets.token_hex(16), secrets.token_hex(32)
         charged = replace(due.charged(due.charge(key, None)), stream=stream)
@@ -293,7 +298,13 @@ def privatize(
             keep=isinstance(private, Sized) and not isinstance(private, str),
         ),
         _fields=fields,
-        _terms={**terms, "randomness": secured, "also_reveals": reveals, "reading": reading},
+        _terms={
+            **terms,
+            "randomness": secured,
+            "also_reveals": reveals,
+            "reading": reading,
+            "record": record or "",
+        },
         _charged=charged,
         _index=index_of(private),
         _inputs=(Path(private),) if isinstance(private, str | PathLike) else (),

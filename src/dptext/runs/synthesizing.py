@@ -144,6 +144,7 @@ def synthesize(
     label: str | None = None,
     author: str | None = None,
     public_text: str | None = None,
+    record: str | None = None,
     payment: Payment | None = None,
     randomness: Randomness | None = None,
     seed: int | None = None,
@@ -162,6 +163,7 @@ def synthesize(
         label: column of the labels, where the settings have some.
         author: column of the authors, wanted where unit="author".
         public_text: column of the pool's texts, where it has another name.
+        record: of a private file of plain text, what is one record: "file", "line" or "block"; see `read_records`.
         payment: the account that is charged, for everyone in it, before any noise is drawn.
         randomness: `randomness.secure()` by default; a seeded one voids the guarantee.
         seed: of clusters and directions of the pool, which are public.
@@ -179,7 +181,7 @@ def synthesize(
     refuse_same(private, public)
     fitted = spec.fit(public=as_records(public, text=public_text or text), seed=seed)
     fields = Fields(text=text, label=label, author=author)
-    return run(Private(private, fields, {}), fitted, payment=payment, randomness=randomness)
+    return run(Private(private, fields, {"record": record}), fitted, payment=payment, randomness=randomness)
 
 
 def refuse_same(private: object, public: object) -> None:
@@ -319,6 +321,7 @@ def run(
         version=__version__,
         charged=charged,
         reading=tuple(name for name in READING if private.reading.get(name)),
+        record=str(private.reading.get("record") or ""),
     )
     inputs = (Path(private.source),) if isinstance(private.source, str | PathLike) else ()
     return Synthesized(releases, found.report, found.sentences, certificate, left, inputs, settle)

@@ -25,7 +25,7 @@ from dptext.runs.streaming import guarantees
 from dptext.sampling.exponential import TruncatedExponential
 from dptext.sampling.source import secure, seeded
 from dptext.text.inputs import read_whole
-from dptext.text.reading import read_records
+from dptext.text.reading import read_released
 from dptext.text.records import ID_FIELD, TEXT_FIELD, Fields
 from dptext.types import Json
 
@@ -136,7 +136,7 @@ def _count_records(part: Part, folder: Path, names: Mapping[str, str], column: s
     path = folder / part.name
     found = 0
     try:
-        for _ in read_records(path, Fields(text=names.get(column, column))):
+        for _ in read_released(path, Fields(text=names.get(column, column))):
             found += 1
     except ConfigError:
         return  # the extension does not tell the format

@@ -53,11 +53,15 @@ class UnreadableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The values of a column in a group of rows: where they begin, how many there are, and how they are packed."""
+    """The values of a column in a group of rows: where they begin, how many there are, and how they are packed.
+
+    `rows` is how many rows the group has.
+    """
 
     at: int
     values: int
     codec: int
+    rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +91,9 @@ def chunks_of(raw: io.BufferedReader) -> list[list[Chunk]]:
     raw.seek(end - size)
     footer = _Compact(io.BytesIO(raw.read(size)), _MOST_ITEMS).struct(())
     raw.seek(0)
-    groups = [_field(group, 1, _LIST) for group in _field(footer, 4, _LIST)]
-    return [[_chunk(_field(chunk, 3, _STRUCT)) for chunk in group] for group in groups]
+    groups = [(_field(group, 1, _LIST), _field(group, 3, _INT64)) for group in _field(footer, 4, _LIST)]
+    _require(sum(rows for _, rows in groups) == _field(footer, 3, _INT64))
+    return [[_chunk(_field(chunk, 3, _STRUCT), rows) for chunk in group] for group, rows in groups]
 
 
 def rows_at_once(raw: io.BufferedReader, schema: Any, groups: list[list[Chunk]], names: Sequence[str]) -> int:
@@ -107,6 +112,8 @@ def rows_at_once(raw: io.BufferedReader, schema: Any, groups: list[list[Chunk]],
         texts = column.physical_type == "BYTE_ARRAY"
         for group in groups:
             value = max(_VALUE, column.length or 0)  # of a fixed length, also where it is null
+            # pyarrow reads as many rows as the group says that it has, and leaves the others.
+            _require(bool(column.max_repetition_level) or group[place].values == group[place].rows)
             longest, dense, repeated, whole, packed = 0, 0, value, 0, 0
             for page in _pages(raw, group[place]):
                 left -= 1
@@ -134,15 +141,15 @@ def _require(sound: bool, otherwise: str = _DAMAGED) -> None:
         raise UnreadableError(otherwise)
 
 
-def _chunk(told: _Fields) -> Chunk:
+def _chunk(told: _Fields, rows: int) -> Chunk:
     """A chunk, from where pyarrow begins to read it."""
     at = _field(told, 9, _INT64)
     dictionary = _field(told, 11, _INT64) if 11 in told else 0
-    return Chunk(dictionary if 0 < dictionary < at else at, _field(told, 5, _INT64), _field(told, 4, _INT32))
+    return Chunk(dictionary if 0 < dictionary < at else at, _field(told, 5, _INT64), _field(told, 4, _INT32), rows)
 
 
 def _pages(raw: io.BufferedReader, chunk: Chunk) -> Iterator[_Page]:
-    """The pages of a chunk, to where pyarrow ends, or later."""
+    """The pages of a chunk, which hold as many values as it says."""
     at, seen = chunk.at, 0
     while seen < chunk.values:
         _require(0 < at < 2**62)
@@ -158,6 +165,7 @@ def _pages(raw: io.BufferedReader, chunk: Chunk) -> Iterator[_Page]:
         page = _Page(raw.tell(), kind, unpacked, packed, values, encoding)
         yield page
         at, seen = page.at + packed, seen + values
+    _require(seen == chunk.values)
 
 
 def _longest(raw: io.BufferedReader, page: _Page, codec: int) -> int:

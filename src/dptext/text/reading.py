@@ -21,17 +21,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from dptext._validate import count
+from dptext._validate import count, one_of
 from dptext.errors import BrokenFileError, ConfigError, DataError, HeaderError
 from dptext.text.batches import Batch
-from dptext.text.formats import DELIMITED, PACKED, Format, file_format
+from dptext.text.formats import DELIMITED, PACKED, Format, detect_format, file_format
 from dptext.text.inputs import advice as advice_on_encoding
 from dptext.text.inputs import file_error, is_utf8, open_input
 from dptext.text.lines import Bad, BadHeader, Broken, Chunk, rows_of
-from dptext.text.packed_rows import load_openpyxl, load_pyarrow
+from dptext.text.packed_rows import load_pyarrow
+from dptext.text.plain_text import Portion
 from dptext.text.records import TEXT_FIELD, Fields, Record
 from dptext.text.row_checks import Checks, Ids, batch_of, key_of, needed
 from dptext.text.rows import Opener, file_chunks
+from dptext.text.sheets import load_openpyxl
 from dptext.text.tables import EXPECTED, Texts, table_rows
 from dptext.text.tokens import without_tags
 
@@ -64,6 +66,7 @@ def read_records(
     empty_nulls: bool = False,
     delimiter: str | None = None,
     encoding: str | None = None,
+    record: str | None = None,
     strip_html: bool = False,
     advice: str = "Repair it or take it out.",
 ) -> Generator[Record, None, None]:
@@ -77,10 +80,12 @@ def read_records(
     - JSON: one array of objects, read whole (256 MiB at most).
     - CSV: comma (tab in TSV) or `delimiter`, double quotes, a header; every row has the columns of the header. Empty
       lines as in JSON Lines. There is no null: an empty field is the empty string (which names no id or author).
-    - XLSX: the first sheet, with a header; formulas as their values, empty cells as in CSV. Needs ``dptext[files]``.
+    - XLSX: one sheet with cells, with a header; formulas as their last values (one without is an error), empty cells
+      as in CSV, no merged cells. Needs ``dptext[files]``.
     - Parquet: pages of at most 128 MiB, dictionaries of 32 MiB, texts in plain or dictionary encoding; all of it
       unpacks to at most 1 GiB or 1,000 times the file. Needs the extra ``dptext[parquet]``.
-    - Plain text: every line is a document, and an empty line an empty one.
+    - Plain text: `record` says whether a record is the file or a line (an empty one is an empty text), or a block of
+      lines between blank ones.
 
     Ids are "0", "1", ... in the order of the records that could be read, unless ``fields.id`` names a field. Then they
     must be unique; to check that, every id or its 16-byte hash is kept (at most 60 bytes of memory a record of a file,
@@ -99,6 +104,7 @@ def read_records(
         empty_nulls: Whether a null text is read as an empty one. Otherwise it is an error.
         delimiter: What parts the columns of CSV, one character.
         encoding: Of a file of lines, by a name that Python knows.
+        record: What is one record of plain text: "file", "line" or "block". Such a file needs it, others have none.
         strip_html: Whether to take tags out of the texts, and decode entities (`without_tags`).
         advice: What to do about a record that ends the reading, as the message says it: only the caller knows what
             its users can set.
@@ -117,6 +123,8 @@ def read_records(
     how: dict[str, Any] = dict(locals())
     if not isinstance(source, str | os.PathLike):
         count(max_characters=max_characters)
+        if record is not None:
+            raise ConfigError(f"Expected no record={record!r} with rows or texts: each is one.")
         reading = _Reading("the rows", Checks(fields, max_characters, empty_nulls), on_error, on_skip, advice)
         found = reading.records(table_rows(source, needed(fields)))
         return (replace(record, text=without_tags(record.text)) for record in found) if strip_html else found
@@ -137,6 +145,11 @@ def as_records(
     return list(read_records(texts, fields, empty_nulls=empty_nulls))
 
 
+def read_released(path: Path, fields: Fields) -> Generator[Record, None, None]:
+    """The texts of a file that `writers` wrote, of which plain text has one a line; see `read_records`."""
+    return read_records(path, fields, record=Portion.LINE if detect_format(path) is Format.TEXT else None)
+
+
 def read_batches(
     source: str | os.PathLike[str],
     fields: Fields = _ALL_FIELDS,
@@ -148,6 +161,7 @@ def read_batches(
     empty_nulls: bool = False,
     delimiter: str | None = None,
     encoding: str | None = None,
+    record: str | None = None,
     strip_html: bool = False,
     advice: str = "Repair it or take it out.",
     opener: Opener | None = None,
@@ -170,7 +184,7 @@ def read_batches(
         raise ConfigError(
             f"Expected no ids, labels, authors, subjects or kept fields for {str(path)!r}: plain text has no fields."
         )
-    require_layout(path, kind, delimiter, encoding)
+    require_layout(path, kind, delimiter, encoding, record)
     if kind is Format.PARQUET:
         load_pyarrow()
     if kind is Format.XLSX:
@@ -180,14 +194,30 @@ def read_batches(
     reading = _Reading(str(path), Checks(fields, max_characters, empty_nulls), on_error, on_skip, advice)
     if encoding is None and kind not in PACKED and opener is None and path.is_file():  # a pipe is read once
         reading.unnamed = path
-    most, of_lines = reading.check.max_line, {"delimiter": delimiter, "encoding": encoding}
-    chunks = file_chunks(path, kind, needed(fields), max_line=most, opener=opener or open_input, **of_lines)
+    how: dict[str, Any] = {"delimiter": delimiter, "encoding": encoding, "record": record}
+    how |= {"max_line": reading.check.max_line, "opener": opener or open_input}
+    chunks = file_chunks(path, kind, needed(fields), **how)
     found = _file_batches(chunks, reading, allow_empty)
     return _without_tags(found) if strip_html else found
 
 
-def require_layout(path: Path, kind: Format, delimiter: str | None, encoding: str | None) -> None:
-    """Raise ConfigError for a delimiter or an encoding that a file cannot have."""
+def require_records(n: int, source: str | os.PathLike[str]) -> None:
+    """Raise BrokenFileError where no record is left that could be read: a certificate of nothing promises nothing."""
+    if not n:
+        raise BrokenFileError(f"{source}: no record can be read, so nothing is released.")
+
+
+def require_layout(path: Path, kind: Format, delimiter: str | None, encoding: str | None, record: str | None) -> None:
+    """Raise ConfigError for a delimiter or an encoding that a file cannot have, or plain text without a `record`."""
+    if record is not None:
+        one_of(Portion, record=record)
+    if kind is Format.TEXT and record is None:
+        raise ConfigError(
+            f"Expected --record for {str(path)!r}: file, line, or block (of lines between blank ones), whichever is "
+            "one record. In Python: dp.read_records(path, record='line')."
+        )
+    if kind is not Format.TEXT and record is not None:
+        raise ConfigError(f"Expected no --record for {str(path)!r}: it is read as {kind}, whose rows are the records.")
     if delimiter is not None and kind not in DELIMITED:
         raise ConfigError(f"Expected no --delimiter for {str(path)!r}: it is read as {kind}, not csv (see --format).")
     if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0'):

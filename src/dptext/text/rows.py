@@ -20,8 +20,10 @@ from dptext.text.csv_rows import csv_chunks
 from dptext.text.formats import Format
 from dptext.text.inputs import Transcoded, is_utf8, open_input, unzip
 from dptext.text.lines import Bad, Broken, Chunk, RawLine, Row, Table, blocks_of, lines_of
-from dptext.text.packed_rows import parquet_chunks, values_of, xlsx_chunks
+from dptext.text.packed_rows import parquet_chunks, values_of
+from dptext.text.plain_text import Portion, text_chunks
 from dptext.text.records import TEXT_FIELD
+from dptext.text.sheets import xlsx_chunks
 
 Opener = Callable[[Path], io.BufferedReader]
 MAX_JSON: Final = 2**28  #: Bytes of the longest JSON array, which is read whole
@@ -35,12 +37,14 @@ def file_chunks(
     max_line: int,
     delimiter: str | None = None,
     encoding: str | None = None,
+    record: str | None = None,
     opener: Opener = open_input,
 ) -> Generator[Chunk, None, None]:
     """The rows of a file, or their faults, in chunks of at least one; nothing follows a `Broken`.
 
     The fields that are needed are `names`, the text first; none for all. A line, or row of CSV, above `max_line` bytes
-    is not read whole. Columns are parted by a comma in CSV, a tab in TSV, unless a delimiter is named.
+    is not read whole. Columns are parted by a comma in CSV, a tab in TSV, unless a delimiter is named. Of plain text
+    `record` says what one is; see `require_layout`.
     """
     with opener(path) as raw:
         if kind is Format.PARQUET:
@@ -60,22 +64,11 @@ def file_chunks(
                 yield from csv_chunks(blocks, names, max_line, delimiter or ("," if kind is Format.CSV else "\t"))
             case Format.TEXT:
                 name = names[0] if names else TEXT_FIELD
-                yield from ([_text_row(line, name) for line in lines_of([block])] for block in blocks)
+                yield from text_chunks(blocks, name, Portion(record or ""), max_line)
             case Format.JSON:
                 yield from filter(None, [_json_array(blocks)])
             case _:
                 assert_never(kind)
-
-
-def _text_row(line: RawLine, name: str) -> Row:
-    if not isinstance(line, bytes):
-        return line
-    if line.endswith(b"\n"):
-        line = line[:-1].removesuffix(b"\r")
-    try:
-        return {name: line.decode()}
-    except UnicodeDecodeError:
-        return Bad("the line is not UTF-8")
 
 
 def _json_chunks(blocks: Iterator[RawLine], names: Sequence[str]) -> Iterator[Chunk]:

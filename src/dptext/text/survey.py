@@ -10,7 +10,7 @@ from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from dptext.errors import BrokenFileError
 from dptext.text.csv_rows import DELIMITERS
@@ -108,6 +108,7 @@ class Survey:
     format: Format
     delimiter: str | None
     encoding: str | None
+    record: str | None = None  #: what is one of plain text
     columns: dict[str, Column] = field(default_factory=dict)  #: by their names
     rows: int = 0  #: how many can be read; `bad` is how many cannot
     bad: int = 0
@@ -151,6 +152,7 @@ def survey(
     delimiter: str | None = None,
     encoding: str | None = None,
     text: str | None = None,
+    record: str | None = None,
 ) -> Survey:
     """Read a file once, and count what it holds; what is not named is guessed.
 
@@ -158,15 +160,16 @@ def survey(
     it cannot be read to its end, or holds no record.
     """
     kind = file_format(path, format)
-    require_layout(path, kind, delimiter, encoding)
+    require_layout(path, kind, delimiter, encoding, record)
     encoding = encoding if kind in PACKED else encoding or detected(path)
     delimiter = delimiter or ("\t" if kind is Format.TSV else None)
     if kind is Format.CSV and delimiter is None:
         first = beginning(path, encoding, _BEGINNING)
         delimiter = max(DELIMITERS, key=lambda each: _columns(first, each))  # a comma, where none gives columns
-    found = Survey(path, kind, delimiter, encoding)
+    found = Survey(path, kind, delimiter, encoding, record)
     limit = Checks(Fields(), MAX_CHARACTERS).max_line
-    with closing(file_chunks(path, kind, [], max_line=limit, delimiter=delimiter, encoding=encoding)) as chunks:
+    how: dict[str, Any] = {"max_line": limit, "delimiter": delimiter, "encoding": encoding, "record": record}
+    with closing(file_chunks(path, kind, [], **how)) as chunks:
         for row in itertools.chain.from_iterable(map(rows_of, chunks)):
             if isinstance(row, Broken):
                 raise BrokenFileError(f"{path}, record {found.rows + found.bad + 1}: {row.reason}.")

@@ -535,7 +535,9 @@ def test_the_command_on_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     for stated, code in ((claim(1.0), 1), (claim(2.5), 0), (unclaimed(), 0)):
         tried = WordResponse(2.0), stated
         monkeypatch.setattr(command, "on_trial", lambda *_, tried=tried: tried)
-        assert command.reconstruction(pool=pool, top=[1], trials=1000, attack="surrogate", seed=1) == code
+        assert (
+            command.reconstruction(pool=pool, record="line", top=[1], trials=1000, attack="surrogate", seed=1) == code
+        )
     with pytest.raises(ConfigError, match="--pool FILE"):
         command.reconstruction(as_json=True)
 

@@ -1,6 +1,7 @@
 """Runs over many files: what becomes visible, what is refused, and what is left behind."""
 
 import gzip
+import io
 import json
 import os
 import stat
@@ -12,7 +13,9 @@ import pytest
 import dptext as dp
 from dptext.batch import engines, runs, work
 from dptext.batch.engines import Here, Processes
-from dptext.errors import ConfigError, DataError, DPTextError
+from dptext.batch.shards import Shard, read
+from dptext.batch.surveys import Surveys
+from dptext.errors import BrokenFileError, ConfigError, DataError, DPTextError
 from dptext.runs.certificate import MANIFEST, Manifest
 from dptext.runs.verification import verify
 from dptext.text.formats import Format
@@ -333,3 +336,60 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert refused.returncode == 2
     assert "single file" in refused.stderr
     assert isinstance(refused, subprocess.CompletedProcess)
+
+
+def test_many_small_files_are_not_brought_to_the_disk_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """10,000 one-line files took minutes: six calls of the disk for each."""
+    (tmp_path / "in").mkdir()
+    for i in range(200):
+        (tmp_path / "in" / f"n{i:03d}.txt").write_text(f"note {i}")
+    synced, sync = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(sync(file)))
+    unchanged, plain = dp.RandomRedaction(0.0).fit(), dp.Plan(without_guarantee=True)
+    found = dp.privatize_dataset(tmp_path / "in", tmp_path / "out", unchanged, plan=plain, dataset=here())
+    assert (found.records, found.record) == (200, "file")
+    assert len(synced) < 60
+
+
+def test_what_was_surveyed_is_not_surveyed_again(tmp_path: Path) -> None:
+    written = Surveys.at(tmp_path)
+    for number in range(5):
+        ids = b"".join(sorted([b"%016d" % number, b"%016d" % (number % 2)]))
+        written.keep(number, work.Surveyed(number, b"h" * 16 * number, ids))
+        if number == 2:
+            written.write()
+    unwritten = Surveys.at(tmp_path)
+    assert unwritten.records == {0: 0, 1: 1, 2: 2}
+    assert unwritten.hashes == {number: b"h" * 16 * number for number in range(3)}
+    written.write()
+    again = Surveys.at(tmp_path)
+    assert (again.records, again.hashes) == (written.records, written.hashes)
+    assert [found.most("ids") for found in (unwritten, again)] == [3, 4]
+    assert again.most("authors") == 0
+    (tmp_path / "7.survey").write_text("[[7]]")
+    with pytest.raises(ConfigError, match="cannot be read as part of a run"):
+        Surveys.at(tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["cut between two batches", "without its end", "followed by another"])
+def test_a_stream_of_arrow_is_read_to_its_end(tmp_path: Path, damage: str) -> None:
+    pa = pytest.importorskip("pyarrow")
+    batch = pa.record_batch({"text": ["a", "b"]})
+    parts = []
+    for n in (1, 2):
+        file = io.BytesIO()
+        with pa.ipc.new_stream(file, batch.schema) as stream:
+            for _ in range(n):
+                stream.write_batch(batch)
+        parts.append(file.getvalue())
+    one, two = parts
+    data = {"cut between two batches": one[:-8], "without its end": two[:-8], "followed by another": two + one}[damage]
+    path = tmp_path / "data.arrow"
+    shard = Shard("data.arrow", str(path), arrow=True)
+    path.write_bytes(two)
+    assert sum(map(len, read(shard, dp.Plan(), {}, {}))) == 4
+    path.write_bytes(data)
+    with pytest.raises(BrokenFileError, match="truncated, or more follows its end"):
+        list(read(shard, dp.Plan(), {}, {}))

@@ -290,7 +290,6 @@ def test_an_empty_corpus_is_one_like_others(topics: Fitted, tmp_path: Path) -> N
         ("e.csv", "text\n"),
         ("e.tsv", ""),
         ("e.json", "[]"),
-        ("e.txt", ""),
     ):
         (tmp_path / name).write_text(held)
         sources.append(tmp_path / name)

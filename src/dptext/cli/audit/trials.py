@@ -189,6 +189,7 @@ def reconstruction(
     *,
     given: Claimed,
     pool: Annotated[Path | None, options.file_option(help="Candidate texts: .jsonl .csv .parquet .txt.")] = None,
+    record: options.RecordOption = None,
     candidates: Annotated[int, Option(help="Random vectors in the pool of --noise.")] = 1000,
     top: Annotated[list[int] | None, Option(help="Guesses; repeatable. Default 1, 5, 10.")] = None,
     trials: Annotated[int, Option(help="Releases to attack.")] = 2000,
@@ -201,7 +202,7 @@ def reconstruction(
     randomness = secure() if given.seed is None else seeded(given.seed)
     known: CandidateInputs
     if pool is not None:
-        known = list(read_records(pool))
+        known = list(read_records(pool, record=record))
     elif given.noise is not None:
         known = random_candidates(candidates, dim=given.dim, clip_norm=given.clip_norm, randomness=randomness)
     else:

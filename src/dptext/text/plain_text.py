@@ -1,0 +1,91 @@
+"""Records of plain text: whole files, lines, or blocks of lines. Which of them is said by name and never guessed.
+
+The unit of a guarantee is a record. Whoever takes each line for one where people wrote notes of several lines protects
+less than he says.
+"""
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Final, assert_never
+
+from dptext.text.lines import Bad, Broken, Chunk, RawLine, Row, lines_of
+
+
+class Portion(StrEnum):
+    """What of a plain text is one record."""
+
+    FILE = "file"
+    LINE = "line"
+    BLOCK = "block"
+
+
+#: What a record was, in the words of a certificate.
+SAID: Final = {
+    Portion.FILE: "A record was a file.",
+    Portion.LINE: "A record was a line of a file.",
+    Portion.BLOCK: "A record was a block of lines between blank ones.",
+}
+
+
+def text_chunks(blocks: Iterator[RawLine], name: str, portion: Portion, limit: int) -> Iterator[Chunk]:
+    """The records of a plain text, their text in the field `name`; nothing follows a `Broken`.
+
+    Of a file of more than `limit` bytes no more is read than that. A line end within a text is a line feed, and the
+    last one is no part of it.
+    """
+    match portion:
+        case Portion.LINE:
+            yield from ([_row(line, name, "line") for line in lines_of([block])] for block in blocks)
+        case Portion.FILE:
+            yield [_row(_whole(blocks, limit), name, "file")]
+        case Portion.BLOCK:
+            yield from _blocks(blocks, name, limit)
+        case _:
+            assert_never(portion)
+
+
+def _row(found: RawLine, name: str, what: str) -> Row:
+    if not isinstance(found, bytes):
+        return found
+    try:
+        return {name: found.decode().replace("\r\n", "\n").removesuffix("\n")}
+    except UnicodeDecodeError:
+        return Bad(f"the {what} is not UTF-8")
+
+
+def _whole(blocks: Iterator[RawLine], limit: int) -> RawLine:
+    read = bytearray()
+    for block in blocks:
+        if isinstance(block, Broken):
+            return block
+        if not isinstance(block, bytes) or len(read) + len(block) > limit:
+            return Bad(f"the file is longer than {limit} bytes")
+        read += block
+    return bytes(read)
+
+
+def _blocks(blocks: Iterator[RawLine], name: str, limit: int) -> Iterator[Chunk]:
+    block, long = bytearray(), False
+
+    def ended() -> list[Row]:
+        nonlocal block, long
+        found: RawLine = Bad(f"the block is longer than {limit} bytes") if long else bytes(block)
+        block, long = bytearray(), False
+        return [_row(found, name, "block")] if found else []
+
+    for read in blocks:
+        rows: list[Row] = []
+        for line in lines_of([read]):
+            if isinstance(line, Broken):
+                yield [*rows, line]
+                return
+            if isinstance(line, bytes) and not line.strip():
+                rows += ended()
+            elif long or not isinstance(line, bytes) or len(block) + len(line) > limit:
+                block, long = bytearray(), True
+            else:
+                block += line
+        if rows:
+            yield rows
+    if last := ended():
+        yield last
