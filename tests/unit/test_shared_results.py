@@ -113,6 +113,18 @@ def test_threads_share_an_iterator_of_a_stream(mechanism) -> None:
     assert result.certificate.records == 300
 
 
+def test_texts_that_look_at_their_own_result_do_not_wait_for_themselves(mechanism) -> None:
+    given: list[Iterator[object]] = []
+
+    def texts() -> Iterator[dict[str, str]]:
+        yield from rows(3)
+        next(given[0])
+
+    given.append(iter(result_of(texts(), mechanism)))
+    with pytest.raises(PrivacyError, match="stopped with an error"):
+        next(given[0])
+
+
 @pytest.mark.parametrize("forge", [copy.copy, copy.deepcopy, pickle.dumps])
 @pytest.mark.parametrize("drawn", [False, True])
 def test_a_result_is_not_copied(mechanism, forge: Callable[[object], object], drawn: bool) -> None:

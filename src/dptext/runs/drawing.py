@@ -110,7 +110,7 @@ class Stream(Iterator[Release[str]]):
 
     def __init__(self, drawing: Drawing) -> None:
         self._drawing = drawing
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._rest: deque[Release[str]] | None = None
         self._process = os.getpid()
 
