@@ -275,8 +275,8 @@ def _health(app: FastAPI, gate: Gateway) -> None:
 
     @app.get("/readyz", responses=refusals(503))
     async def ready() -> dict[str, str]:
-        """Whether the ledger answers, too, and jobs are run."""
-        asked = asyncio.get_running_loop().run_in_executor(probing, gate.ledger.accounts)
+        """Whether the ledger answers, too, key file, spool and models are there, and jobs are run."""
+        asked = asyncio.get_running_loop().run_in_executor(probing, gate.require_ready)
         try:
             await asyncio.wait_for(asked, _PROBE)
         except (DPTextError, TimeoutError):

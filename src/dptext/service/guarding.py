@@ -102,6 +102,7 @@ class Guard:
         self._busy[who] += 1
         try:
             if upload:
+                await run_in_threadpool(gate.jobs.require_spool)
                 await run_in_threadpool(gate.space.measure)
                 named = body.headers.get(b"idempotency-key", b"").decode("latin-1")
                 again = not gate.space.uploading(who) and await run_in_threadpool(gate.jobs.known, key, named)

@@ -52,6 +52,9 @@ _WORDS: Final = (
 )
 
 
+NO_MODEL: Final = "no-model"  # the kind of a problem
+
+
 class BrokenModelError(ConfigError):
     """A folder of models holds one that cannot be used."""
 
