@@ -5,6 +5,7 @@ The tree::
     DPTextError
       ConfigError(ValueError)       a setting or file cannot be used
         LedgerError                 the ledger cannot be used: unreachable, locked, read-only, of another schema
+          LedgerGoneError           its file was deleted or replaced after it was opened
       DataError(ValueError)         record N of FILE cannot be read
         BrokenFileError             nothing after it can be read: a truncated gzip, an open quote
           HeaderError               its header has not the columns that were named
@@ -40,6 +41,10 @@ class LedgerError(ConfigError):
     def __init__(self, message: str, *, unsure: bool = False) -> None:
         super().__init__(message)
         self.unsure = unsure
+
+
+class LedgerGoneError(LedgerError):
+    """The file of a ledger was deleted or replaced after it was opened: a charge to it would be in no books."""
 
 
 class DataError(DPTextError, ValueError):

@@ -25,6 +25,7 @@ from sqlalchemy import event, exc
 from sqlalchemy.pool import QueuePool
 
 from dptext.errors import ConfigError, DPTextError, LedgerError
+from dptext.ledger.identity import LedgerFile
 from dptext.ledger.requests import UNREADABLE
 
 _QUERY = {"host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "target_session_attrs"}
@@ -158,7 +159,8 @@ class Database:
         self._wait = wait
         self._pool = {"poolclass": QueuePool, "pool_size": _KEPT, "max_overflow": _MOST - _KEPT, "pool_timeout": wait}
         self._checked = False
-        self._engine = self._sqlite() if self.path else self._postgresql()
+        self._file = LedgerFile(self.path) if self.path else None
+        self._engine = self._sqlite(self._file) if self._file else self._postgresql()
         # Nothing that the engine holds may refer to this object, so that its connections close as soon as it is gone.
         weakref.finalize(self, _close, self._engine, os.getpid()).atexit = False
 
@@ -166,8 +168,11 @@ class Database:
         return f"Database({self.name!r})"
 
     def close(self) -> None:
-        """Close the connections; the next use opens new ones."""
+        """Close the connections; the next use opens new ones, to whatever lies there then."""
         self._engine.dispose()
+        self._checked = False
+        if self._file:
+            self._file.forget()
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sa.Connection]:
@@ -190,9 +195,16 @@ class Database:
             options = {"dptext_read": read}
             if read and not self.path:
                 options["isolation_level"] = "REPEATABLE READ"  # type: ignore[assignment]  # names and flags
-            with self._engine.connect().execution_options(**options) as connection, connection.begin():
-                yield connection
-                done = True  # a failure from here on happens while the transaction is made final
+            with self._engine.connect().execution_options(**options) as connection:
+                with connection.begin():
+                    if self._file:
+                        self._file.require_same()
+                    yield connection
+                    if self._file:
+                        self._file.require_same_within()
+                    done = True  # a failure from here on happens while the transaction is made final
+                if self._file:
+                    self._file.require_same(unsure=not read)
 
     @contextlib.contextmanager
     def _plainly(self, unsure: Callable[[], bool] = lambda: False) -> Iterator[None]:
@@ -213,13 +225,8 @@ class Database:
 
     def create(self) -> None:
         """Make the newest schema where there is none yet; an existing ledger stays as it is."""
-        if self.path and not _there(self.path):
-            try:
-                os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-            except FileExistsError:
-                pass  # another process was faster
-            except OSError as error:
-                raise LedgerError(f"The ledger {self.path} cannot be made: {error.strerror}.") from None
+        if self._file:
+            self._file.make()
         try:
             with self._transaction(read=False) as connection:
                 self._lock_schema(connection)
@@ -290,9 +297,8 @@ class Database:
             )
         self._checked = True
 
-    def _sqlite(self) -> sa.Engine:
-        path, wait = self.path, self._wait
-        assert path is not None  # noqa: S101  # mypy cannot see that _sqlite is called for paths only
+    def _sqlite(self, file: LedgerFile) -> sa.Engine:
+        wait = self._wait
         if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
             raise LedgerError(
                 f"Expected SQLite {'.'.join(map(str, _OLDEST_SQLITE))} or newer, found {sqlite3.sqlite_version}: "
@@ -300,10 +306,9 @@ class Database:
             )
 
         def connect() -> sqlite3.Connection:
-            if not _there(path):
-                raise LedgerError(f"There is no ledger {path}: make one with `dptext budget open`.")
+            file.require_there()
             # Python's sqlite3 must not begin transactions by itself: isolation_level=None.
-            where = f"file:{quote(os.fsencode(path.absolute()))}?mode=rw"
+            where = f"file:{quote(os.fsencode(file.path))}?mode=rw"
             return sqlite3.connect(where, uri=True, timeout=wait, isolation_level=None, check_same_thread=False)
 
         engine = sa.create_engine("sqlite+pysqlite://", creator=connect, hide_parameters=True, **self._pool)
@@ -312,6 +317,11 @@ class Database:
         def set_up(connection: sqlite3.Connection, _: object) -> None:
             connection.execute("PRAGMA synchronous=FULL")  # a charge survives a power cut
             connection.execute("PRAGMA foreign_keys=ON")
+            file.opened(id(connection))
+
+        @event.listens_for(engine, "close")
+        def closing(connection: sqlite3.Connection, _: object) -> None:
+            file.closing(id(connection))
 
         @event.listens_for(engine, "begin")
         def begin(connection: sa.Connection) -> None:
@@ -344,13 +354,6 @@ class Database:
             connection.commit()
 
         return engine
-
-
-def _there(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError as error:
-        raise LedgerError(f"The ledger cannot be opened: {error.strerror}.") from None
 
 
 def _alembic() -> Config:
