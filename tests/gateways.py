@@ -84,6 +84,11 @@ class Served:
         return list(self.ledger.log("reviews"))
 
 
+def lines(n: int) -> bytes:
+    """A file of so many records, each with a text of its own."""
+    return b"".join(b'{"text": "%06d", "label": "travel"}\n' % i for i in range(n))
+
+
 def save_models(models: Path) -> None:
     """A model and a synthesis."""
     dp.save_model(mechanism(), models / "labels")

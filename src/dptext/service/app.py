@@ -162,7 +162,11 @@ def _releases(app: FastAPI, gate: Gateway) -> None:
         key: Annotated[Key, asking("privatize")],
         idempotency_key: IdempotencyKey = None,
     ) -> Response:
-        """Privatize a few records at once. The same key and payload give the same answer again."""
+        """Privatize a few records at once. The same key and payload give the same answer again.
+
+        A charge to an account per document pays for one release of each document: a text that is there twice, in
+        normal form, is refused (`equal-texts`). Records of an author have the public maximum `max_per_author`.
+        """
         gate.permitted(key, name)
         usable(idempotency_key)
         payload = name.encode() + b"\0" + await request.body()

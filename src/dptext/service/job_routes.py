@@ -112,7 +112,11 @@ def add_asking(app: FastAPI, gate: Gateway) -> None:
         delta: Annotated[float, Query(ge=0, lt=1)] = 0.0,
         idempotency_key: IdempotencyKey = None,
     ) -> Response:
-        """Privatize a file, which is the body. It is done later: ask for the job."""
+        """Privatize a file, which is the body. It is done later: ask for the job.
+
+        A job of an account per document fails, uncharged, where a text is there twice, in normal form: a charge pays
+        for one release of each document. Records of an author have the public maximum `max_per_author`.
+        """
         return await _queued(gate, request, key, idempotency_key, _wish_of("privatize", locals()))
 
     @app.post("/v1/synthesize", status_code=202, response_model=JobTold, responses=_TAKEN, openapi_extra=_FILE)
@@ -126,7 +130,11 @@ def add_asking(app: FastAPI, gate: Gateway) -> None:
         author_field: _Name = None,
         idempotency_key: IdempotencyKey = None,
     ) -> Response:
-        """Write a synthetic corpus for a private one, which is the body."""
+        """Write a synthetic corpus for a private one, which is the body.
+
+        Per document its guarantee is that of one record: a text that is there k times has k times the epsilon. Nobody
+        is told of copies, as that would tell of a record: take them out before, or take unit="author".
+        """
         return await _queued(gate, request, key, idempotency_key, _wish_of("synthesize", locals()))
 
 

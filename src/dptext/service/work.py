@@ -32,6 +32,7 @@ from dptext.runs.synthesizing import due_of
 from dptext.runs.verification import Verified
 from dptext.sampling.source import secure
 from dptext.service.answers import Attempt, Stored
+from dptext.service.copies import copies_of
 from dptext.service.keys import MODEL, Key
 from dptext.service.metrics import span
 from dptext.service.problems import NO_MODEL, BrokenModelError, Problem
@@ -248,6 +249,9 @@ def released(
     fields = wanted.fields
     try:
         records = list(read_records(list(wanted.rows), fields))
+        if copies := copies_of(ledger.account(key.account or "").limit):
+            copies.add(record.text for record in records)
+            copies.require_none("records[{}]", 0)
         if wanted.max_per_author is not None:
             records = [record for batch in limited([Batch.of(records)], wanted.max_per_author) for record in batch]
         if mechanism.spec.traits.reads_labels and fields.label is None:

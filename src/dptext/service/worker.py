@@ -29,6 +29,7 @@ from dptext.runs.plan import Plan, State, state_path
 from dptext.runs.synthesizing import Private, run
 from dptext.runs.verification import read_certificate
 from dptext.service.answers import Answers
+from dptext.service.copies import Copies, copies_of
 from dptext.service.jobs import Jobs, Wish, charge_key
 from dptext.service.limits import NO_ROOM, Space, files, size_of
 from dptext.service.metrics import span
@@ -298,7 +299,7 @@ class Worker:
         )
         resume = _can_go_on(out, wish.format)
         if not resume:
-            self._read(wish, source, tell)
+            self._read(wish, source, tell, copies_of(self._jobs.ledger.account(row.account).limit))
         plan = replace(plan, resume=resume, force=not resume)
         mechanism = self._jobs.models.loaded(row.model)
         return privatize_file(source, out, mechanism, plan=plan, payment=payment, on_progress=tell)
@@ -317,14 +318,18 @@ class Worker:
     def _how(self, wish: Wish) -> dict[str, Any]:
         return {"format": wish.format, "max_characters": self._settings.max_characters}
 
-    def _read(self, wish: Wish, source: Path, tell: Callable[[int], None]) -> None:
+    def _read(self, wish: Wish, source: Path, tell: Callable[[int], None], copies: Copies | None) -> None:
         """Read the whole file before anything is charged: what cannot be read costs nothing."""
         seen = 0
         with contextlib.closing(read_batches(source, wish.fields, **self._how(wish))) as batches:
             for batch in batches:
                 seen += len(batch)
                 self._require_few(seen)
+                if copies:
+                    copies.add(batch.texts)
                 tell(0)
+        if copies:
+            copies.require_none("record {} of the file", 1)
 
     def _room(self, row: Any) -> None:
         """A Problem of status 503 where a job has to wait for room; an EndedError where there will never be any."""

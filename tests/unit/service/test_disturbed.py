@@ -17,7 +17,7 @@ from dptext.service import clock, work, worker
 from dptext.service.app import create_app
 from dptext.service.clock import Clock
 from dptext.service.store import JOBS
-from gateways import Served, logged, served
+from gateways import Served, lines, logged, served
 from many_files import LABELS, mechanism
 
 FEW = [{"text": "secret", "label": "travel"}]
@@ -38,11 +38,6 @@ def wrong(seconds: float) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "time", lambda: RIGHT() + seconds)
         yield
-
-
-def lines(n: int) -> bytes:
-    """A file of so many records, each with a text of its own."""
-    return b"".join(LINE.replace(b"secret", b"secret %d" % i) for i in range(n))
 
 
 def kind(answer: httpx.Response) -> tuple[int, str]:
@@ -337,8 +332,8 @@ def test_a_synthesis_is_not_charged_for_a_pool_that_changed_since_the_start(fres
     assert fresh.ended(finished_first)["state"] == "done"
     pool = fresh.gate.settings.models / "topics" / work.POOL
     pool.write_text(json.dumps({"text": "other"}) + "\n" + pool.read_text())
-    with logged() as lines:
+    with logged() as said:
         failed = fresh.ended(fresh.job(LINE, "second-job", **SYNTHESIS).json()["id"])
     assert failed["problem"].startswith("This model cannot be used now")
     assert len(fresh.charges()) == 1
-    assert "The model topics cannot be used: it was replaced; start the gateway again." in "".join(lines)
+    assert "The model topics cannot be used: it was replaced; start the gateway again." in "".join(said)
