@@ -13,6 +13,7 @@ from fastapi import FastAPI, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
 
+from dptext.errors import MissingExtraError
 from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.synthesizing import REPORT_SUFFIXES
 from dptext.runs.verification import read_certificate
@@ -27,6 +28,7 @@ from dptext.service.work import in_words, named
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.files import create_private, sync_folder, to_disk
 from dptext.text.formats import Format
+from dptext.text.packed_rows import load_pyarrow
 
 _LONGEST: Final = 200
 _EVENTS: Final = 1.0  # seconds from one event to the next
@@ -83,7 +85,18 @@ def _room(gate: Gateway, key: Key, wish: Wish) -> Path:
         raise Problem(422, "settings", f"Expected label_field: {spec.kind} reads the label with the text.")
     if wish.format not in FORMATS:
         raise Problem(415, "format", f"Expected a file in {', '.join(FORMATS)}.")
+    if wish.format is Format.PARQUET:
+        _require_parquet()
     return gate.jobs.spool()
+
+
+def _require_parquet() -> None:
+    """A Problem where the package is not installed that reads Parquet, which is an extra of its own."""
+    try:
+        load_pyarrow()
+    except MissingExtraError:
+        said = "This gateway cannot read Parquet: send jsonl or csv. Whoever runs it can install 'dptext[parquet]'."
+        raise Problem(415, "format", said) from None
 
 
 def _wish_of(kind: str, given: Mapping[str, Any]) -> Wish:

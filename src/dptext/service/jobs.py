@@ -137,6 +137,9 @@ class Jobs:
         folder, now, row = self._folder(name, payload), time.time(), self.row(name)
         # What ended, or was begun elsewhere, gets no file here.
         waits = row is None or (row.state in OPEN and (self.mine(row) or not row.lease))
+        if waits and row is not None:  # another gateway may have its file and be gone; here no sweep takes this one
+            waiting = JOBS.update().where(JOBS.c.id == name, JOBS.c.answer == payload, JOBS.c.lease == 0)
+            self.store.write(waiting.where(JOBS.c.state == "queued", JOBS.c.spool != self.own).values(spool=self.own))
         if waits and folder.exists():  # of a gateway that died before the row: no sweep takes it for old
             os.utime(folder)
         elif waits:
@@ -163,9 +166,6 @@ class Jobs:
             starts=0,
             mark=self.models.mark(wish.model),
         )
-        if not new and folder.is_dir():  # another gateway got the file before, and may be gone: it has not begun
-            waiting = JOBS.update().where(JOBS.c.id == name, JOBS.c.answer == payload, JOBS.c.lease == 0)
-            self.store.write(waiting.where(JOBS.c.state == "queued", JOBS.c.spool != self.own).values(spool=self.own))
         row = self.row(name)
         if row is None or row.answer != payload or not self.mine(row):
             shutil.rmtree(folder, ignore_errors=True)

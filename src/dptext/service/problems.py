@@ -11,7 +11,15 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from dptext.errors import BudgetExceededError, ConfigError, DataError, DPTextError, LedgerError, PrivacyError
+from dptext.errors import (
+    BudgetExceededError,
+    ConfigError,
+    DataError,
+    DPTextError,
+    LedgerError,
+    LedgerGoneError,
+    PrivacyError,
+)
 from dptext.ledger.entries import format_left
 from dptext.privacy.guarantee import format_epsilon
 from dptext.types import Json
@@ -102,6 +110,9 @@ def problem_of(error: DPTextError) -> Problem:
                 "missing": format_epsilon(error.gap),
             }
             return Problem(403, "budget-exhausted", str(error), more=numbers)
+        case LedgerGoneError():
+            gone = "The ledger is gone or was replaced: it has to come back, or the gateway to start again."
+            return Problem(503, "ledger", gone, retry_after=60)
         case LedgerError():
             return Problem(503, "ledger", "The ledger cannot be used now: try again.", retry_after=5)
         case BrokenModelError():

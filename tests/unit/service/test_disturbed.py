@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -13,7 +14,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 import dptext as dp
-from dptext.service import clock, work, worker
+from dptext.service import clock, jobs, work, worker
 from dptext.service.app import create_app
 from dptext.service.clock import Clock
 from dptext.service.store import JOBS
@@ -166,6 +167,21 @@ def asked(gateway: Served, client: TestClient | None = None) -> list[tuple[int, 
     return [kind(each) for each in (client.get("/readyz"), release, file)]
 
 
+@pytest.mark.parametrize("replaced", [False, True])
+def test_books_that_are_gone_or_replaced(fresh: Served, replaced: bool) -> None:
+    """What would be charged in them would be in no books; they may come back."""
+    answer, books = fresh.privatize(FEW), fresh.folder / "books.db"
+    away = books.rename(books.with_name("away.db"))
+    if replaced:
+        shutil.copy(away, books)
+    assert asked(fresh) == [(503, "ledger")] * 3
+    assert fresh.client.get("/healthz").status_code == 200
+    books.unlink(missing_ok=True)
+    away.rename(books)
+    assert [status for status, _ in asked(fresh)] == [200, 200, 202]
+    assert fresh.privatize(FEW).content == answer.content
+
+
 def test_a_key_file_that_is_gone_or_replaced(fresh: Served) -> None:
     """Nobody could open an answer that was sealed from then on, once the gateway starts again."""
     file = fresh.gate.settings.key_file
@@ -273,7 +289,7 @@ SYNTHESIS = {"path": "/v1/synthesize", "model": "topics"}
 
 @pytest.mark.parametrize("job", [{}, SYNTHESIS], ids=["file", "synthesis"])
 def test_kills_end_no_job_that_is_paid_for(fresh: Served, monkeypatch: pytest.MonkeyPatch, job: dict) -> None:
-    name = killed(fresh, monkeypatch, 5, **job)
+    name = killed(fresh, monkeypatch, 3, **job)
     assert not again(fresh)._one()  # not at once: it may be the job that ends the process
     fresh.gate.store.write(JOBS.update().values(lease=time.time() - 1_000))
     assert again(fresh)._one()
@@ -337,3 +353,27 @@ def test_a_synthesis_is_not_charged_for_a_pool_that_changed_since_the_start(fres
     assert failed["problem"].startswith("This model cannot be used now")
     assert len(fresh.charges()) == 1
     assert "The model topics cannot be used: it was replaced; start the gateway again." in "".join(said)
+
+
+def test_a_file_that_is_taken_over_lies_in_one_spool_alone(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the gateway that takes it over sweeps in the same moment."""
+    fresh.gate.worker.close()
+    other = create_app(replace(fresh.gate.settings, spool=fresh.folder / "other"))
+    name = fresh.job(LINE).json()["id"]
+    gate = other.state.gate
+    gate.worker.claim()
+    sync = jobs.sync_folder
+
+    def swept(folder: Path) -> None:
+        worker.Worker(gate.jobs, gate.answers).sweep()
+        sync(folder)
+
+    monkeypatch.setattr(jobs, "sync_folder", swept)
+    client = TestClient(other)
+    headers = fresh.headers(None, "first-job")
+    sent = client.post("/v1/jobs?model=labels&label_field=label", content=LINE, headers=headers)
+    assert (sent.status_code, sent.json()["id"]) == (200, name)
+    again(fresh).sweep()
+    assert list((fresh.folder / "spool").glob("job-*")) == []
+    assert worker.Worker(gate.jobs, gate.answers)._one()
+    assert fresh.ended(name)["state"] == "done"

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import stat
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -816,3 +817,17 @@ def test_a_slow_upload_is_not_swept(fresh: Served) -> None:
     os.utime(folder, (old, old))
     fresh.gate.worker.sweep()
     assert not folder.is_dir()
+
+
+def test_a_gateway_that_cannot_read_parquet_takes_none(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its reader is an extra of its own, which is not part of the gateway's."""
+    data = parquet({"text": ["a"], "label": ["travel"]})
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "pyarrow", None)
+        for path, model in (("/v1/jobs", "labels"), ("/v1/synthesize", "topics")):
+            refused = fresh.job(data, f"job-of-{model}", path, format="parquet", model=model)
+            assert (refused.status_code, refused.json()["type"]) == (415, "urn:dptext:format")
+            assert "'dptext[parquet]'" in refused.json()["detail"]
+        assert fresh.job(LINE, "of-another-format").status_code == 202
+    assert list((fresh.folder / "spool").glob("upload-*")) == []
+    assert fresh.ended(fresh.job(data, "job-of-labels", format="parquet").json()["id"])["state"] == "done"
