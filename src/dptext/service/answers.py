@@ -89,15 +89,13 @@ class Answers:
         row = self.store.one(sa.select(ANSWERS).where(ANSWERS.c.id == name))
         if row is None:
             raise Problem(409, "in-flight", "Another attempt has just ended: try again.", retry_after=1)
-        if row.expires < now and row.answer is not None:  # deleted by a sweep alone: this clock may be wrong
+        if row.answer is not None and _expired(row):  # deleted by a sweep alone: this clock may be wrong
             raise _gone()
         if row.payload != mac:
             raise Problem(422, "idempotency-key-reused", "This Idempotency-Key was used for another payload.")
         if row.answer is not None:
             return self.opened(row)
-        # A clock that went back leaves leases behind that end much later than any that it gives.
-        over = (ANSWERS.c.lease < now) | (ANSWERS.c.lease > now + self.seconds)
-        take = (ANSWERS.c.id == name) & ANSWERS.c.answer.is_(None) & over
+        take = (ANSWERS.c.id == name) & ANSWERS.c.answer.is_(None) & _over(now, self.seconds)
         if self.store.write(ANSWERS.update().where(take).values(owner=own, lease=lease)):
             return Attempt(self, name, own, mac)
         # Not the whole lease, which a living attempt puts off: its answer is there as soon as it is drawn.
@@ -187,6 +185,16 @@ class Attempt:
 
     def _mine(self) -> sa.ColumnElement[bool]:
         return (ANSWERS.c.id == self.name) & (ANSWERS.c.owner == self.own) & ANSWERS.c.answer.is_(None)
+
+
+def _expired(row: sa.Row[Any]) -> bool:
+    expires: float = row.expires
+    return expires < time.time()
+
+
+def _over(now: float, seconds: float) -> sa.ColumnElement[bool]:
+    """Whether the lease of an attempt is over; one that ends later than any that is given now: the clock went back."""
+    return (ANSWERS.c.lease < now) | (ANSWERS.c.lease > now + seconds)
 
 
 def _gone() -> Problem:

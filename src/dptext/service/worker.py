@@ -10,12 +10,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
-import re
 import shutil
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,11 +24,12 @@ from dptext.errors import DataError, DPTextError, LedgerError, PrivacyError
 from dptext.runs.certificate import Certificate, certificate_path, stream_mark
 from dptext.runs.files import privatize_file
 from dptext.runs.payment import Payment
-from dptext.runs.plan import Plan, State, state_path
+from dptext.runs.plan import Plan, state_path
 from dptext.runs.synthesizing import Private, run
 from dptext.runs.verification import read_certificate
 from dptext.service.answers import Answers
 from dptext.service.copies import Copies, copies_of
+from dptext.service.job_files import can_go_on, rows_of, without_names
 from dptext.service.jobs import Jobs, Wish, charge_key
 from dptext.service.limits import NO_ROOM, Space, files, size_of
 from dptext.service.metrics import span
@@ -40,9 +40,7 @@ from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.batches import Batch
 from dptext.text.files import held
 from dptext.text.formats import Format
-from dptext.text.packed_rows import load_pyarrow
 from dptext.text.reading import read_batches
-from dptext.text.writers import APPENDABLE
 
 _LOG: Final = logging.getLogger("dptext.service")
 _TELL: Final = 1.0
@@ -54,16 +52,6 @@ _LONGEST_PAUSE: Final = 3_600.0  # seconds between two starts of a job that is p
 _LOCK: Final = "lock"
 _NO_MODEL: Final = "Its model is gone or was replaced: it waits for the one that it was charged for."
 _PATIENCE: Final = 10.0  # seconds that a stop waits for a thread
-_LOOK: Final = "Name its columns: text_field, label_field and so on; on the page, Column of the text."
-
-
-def _without_names(said: str, wish: Wish) -> str:
-    """A message without what the file has in quotes: names of fields may be a text, where a header is missing."""
-    kept = re.split("[:,;]? (?:found|but one that holds|[(]name another) ", said)[0]
-    asked = {name for name in (wish.model, *asdict(wish.fields).values()) if isinstance(name, str)}
-    if '"' in kept or not set(re.findall("'([^']*)'", kept)) <= asked:
-        kept = "the file cannot be read as asked"
-    return said if kept == said else f"{kept}. {_LOOK}"
 
 
 class EndedError(PrivacyError):
@@ -264,7 +252,7 @@ class Worker:
             return f"It failed with {type(error).__name__}."
         said = in_words_of_the_api(str(error).replace(str(self._jobs.folder(row) / "input"), "the file"))
         if isinstance(error, DataError):
-            return _without_names(said, Wish.of(row.settings))
+            return without_names(said, Wish.of(row.settings))
         paths = (self._settings.spool, self._settings.models)
         return f"It failed with {type(error).__name__}." if any(str(each) in said for each in paths) else said
 
@@ -297,7 +285,7 @@ class Worker:
             delta=wish.delta,
             max_per_author=wish.max_per_author,
         )
-        resume = _can_go_on(out, wish.format)
+        resume = can_go_on(out, wish.format)
         if not resume:
             self._read(wish, source, tell, copies_of(self._jobs.ledger.account(row.account).limit))
         plan = replace(plan, resume=resume, force=not resume)
@@ -313,7 +301,7 @@ class Worker:
         if not row.lease:  # it begins
             self._room(row)
         if wish.format is Format.PARQUET:  # some bytes of it may be any number of rows
-            self._require_few(_rows_of(source))
+            self._require_few(rows_of(source))
 
     def _how(self, wish: Wish) -> dict[str, Any]:
         return {"format": wish.format, "max_characters": self._settings.max_characters}
@@ -391,20 +379,3 @@ class Worker:
 def _whose(row: Any) -> tuple[str, str]:
     """Names of the account and of the key of a job."""
     return f"account {row.account}", f"key {row.prefix}"
-
-
-def _rows_of(parquet: Path) -> int:
-    """How many a Parquet file says that it has; 0 where it cannot be read, which is said when it is read."""
-    arrow, reading = load_pyarrow()
-    with contextlib.suppress(arrow.ArrowException, OSError, ValueError, MemoryError):
-        found = reading.read_metadata(parquet)
-        return sum(found.row_group(each).num_rows for each in range(found.num_row_groups))
-    return 0
-
-
-def _can_go_on(out: Path, kind: Format) -> bool:
-    """Whether an unfinished run lies there that can be gone on with; else it begins anew, under the same charge."""
-    with contextlib.suppress(DPTextError):
-        state = State.load(state_path(out))
-        return kind in APPENDABLE or bool(state.certificate)
-    return False
