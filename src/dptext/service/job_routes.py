@@ -24,7 +24,7 @@ from dptext.service.keys import Key
 from dptext.service.problems import Problem
 from dptext.service.schemas import IDEMPOTENT, KEYED, NAMED, IdempotencyKey, JobTold, Words, file_of, refusals
 from dptext.service.store import Event
-from dptext.service.work import in_words, named
+from dptext.service.work import in_words, named, spec_of
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.files import create_private, sync_folder, to_disk
 from dptext.text.formats import Format
@@ -221,7 +221,7 @@ def add_jobs(app: FastAPI, gate: Gateway) -> None:
     def words(name: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> dict[str, Any]:
         """Its certificate in plain words, and for whoever answers for the release."""
         found = certified(name, key)
-        return in_words(found, gate.models.spec(str(gate.jobs.told(name, key)["model"])))
+        return in_words(found, spec_of(found))
 
     @app.get("/v1/topics/{name}", response_class=FileResponse, responses={**_READY, 200: _REPORT})
     def topics(

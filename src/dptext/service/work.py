@@ -26,7 +26,7 @@ from dptext.runs.models import MODEL_FILE, load_model, model_spec
 from dptext.runs.payment import Due, Payment
 from dptext.runs.plan import reveals_of
 from dptext.runs.results import privatize
-from dptext.runs.specs import read_toml, synthesis_from_settings
+from dptext.runs.specs import is_synthesis, read_toml, spec_from_settings, synthesis_from_settings
 from dptext.runs.streaming import limited
 from dptext.runs.synthesizing import due_of
 from dptext.runs.verification import Verified
@@ -47,6 +47,7 @@ from dptext.types import Json
 SYNTHESIS: Final = "synthesis.toml"
 POOL: Final = "pool.jsonl"
 _REPLACED: Final = "it was replaced; start the gateway again."
+_OTHER: Final = "This Idempotency-Key was charged for another model, or other settings: it waits for these."
 _LOADERS: Final = 4  # models that are loaded at once
 _LOG: Final = logging.getLogger("dptext.service")
 
@@ -303,6 +304,9 @@ def _paid(due: Due, attempt: Attempt, refused: Event) -> Charge:
     except PrivacyError as error:
         if type(error) is not PrivacyError:  # such as of a unit; what is left names the internal key
             raise
+        same = (each for each in due.payment.ledger.log(due.account.name) if each.key == attempt.charge_key)
+        if (found := next(same, None)) is not None and found.release is None:
+            raise Problem(503, "model", _OTHER, retry_after=60) from None
         raise attempt.spent() from None
 
 
@@ -324,6 +328,12 @@ def in_words(certificate: Certificate, spec: Promise) -> dict[str, Json]:
     ]
     parts: dict[str, Json] = {"title": page.title, "sections": sections, "footer": page.footer}
     return {"words": certificate.explain(), "legal": page.text(), "legal_page": parts}
+
+
+def spec_of(certificate: Certificate) -> Promise:
+    """What was promised, whatever became of the model."""
+    given = certificate.settings
+    return synthesis_from_settings(given) if is_synthesis(given) else spec_from_settings(given)
 
 
 def settled(ledger: Ledger, key: Key, stored: Stored) -> None:

@@ -377,3 +377,42 @@ def test_a_file_that_is_taken_over_lies_in_one_spool_alone(fresh: Served, monkey
     assert list((fresh.folder / "spool").glob("job-*")) == []
     assert worker.Worker(gate.jobs, gate.answers)._one()
     assert fresh.ended(name)["state"] == "done"
+
+
+def test_an_answer_that_is_paid_for_waits_for_its_model(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call died between charge and answer; then its model was replaced by one that costs something else."""
+
+    def dies(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as died:
+        died.setattr(work, "privatize", dies)
+        assert fresh.privatize(FEW).status_code == 503
+    model = fresh.gate.settings.models / "labels"
+    away = model.rename(model.with_name("away"))
+    public = [dp.Record(label, f"another text of {label}", label) for label in LABELS]
+    dp.save_model(replace(mechanism().spec, epsilon=3.0).fit(public=public), model)
+    headers, asked = fresh.headers(), {"json": {"records": FEW}}
+    path = "/v1/models/labels/privatize"
+    with TestClient(create_app(replace(fresh.gate.settings, spool=fresh.folder / "other"))) as other:
+        for _ in range(2):
+            assert kind(other.post(path, headers=headers, **asked)) == (503, "model")
+    shutil.rmtree(model)
+    away.rename(model)
+    assert fresh.privatize(FEW).status_code == 200
+    (charge,) = fresh.charges()
+    assert charge.release
+
+
+def test_words_about_a_result_outlive_its_model(fresh: Served) -> None:
+    made = {path: fresh.job(LINE, f"job-of-{model}", path, model=model).json()["id"] for path, model in
+            (("/v1/jobs", "labels"), ("/v1/synthesize", "topics"))}  # fmt: skip
+    told = []
+    for name in made.values():
+        assert fresh.ended(name)["state"] == "done"
+        told.append(fresh.client.get(f"/v1/jobs/{name}/words", headers=fresh.headers()).json())
+    for model in ("labels", "topics"):
+        (fresh.gate.settings.models / model).rename(fresh.folder / model)
+    again = [fresh.client.get(f"/v1/jobs/{name}/words", headers=fresh.headers()).json() for name in made.values()]
+    assert again == told
+    assert all(each["legal"] for each in told)
