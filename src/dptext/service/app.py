@@ -20,7 +20,7 @@ from dptext.mechanism import Mechanism
 from dptext.privacy.guarantee import Guarantee, Relation, Unit, format_epsilon
 from dptext.service import problems
 from dptext.service.answers import Attempt, Stored, usable
-from dptext.service.gateway import Gateway, asking, known
+from dptext.service.gateway import Gateway, asking, known, once
 from dptext.service.guarding import Guard
 from dptext.service.job_routes import add_asking, add_jobs
 from dptext.service.keys import SCOPES, Key
@@ -70,7 +70,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     untold: Any = {"tracing": False, "metrics": False, "logs": False}  # they have messages of exceptions, and queries
     app = FastAPI(
-        dependencies=[Depends(known)],
+        dependencies=[Depends(known), Depends(once)],
         title="dptext gateway",
         version=__version__,
         lifespan=living,

@@ -1,9 +1,12 @@
 """What the routes of a gateway share, and who may ask."""
 
 import hmac
+import json
+from contextlib import suppress
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Request, Security
+from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPBearer
 
 from dptext.errors import ConfigError
@@ -21,6 +24,7 @@ from dptext.service.store import Store
 from dptext.service.work import Models
 from dptext.service.worker import Worker
 
+UPLOADS: Final = ("/v1/jobs", "/v1/synthesize")  # where a body is a file
 #: Named in the description of the routes; `Guard` reads the header itself.
 _BEARER: Final = HTTPBearer(auto_error=False, description="A key of `dptext keys create`.")
 
@@ -91,6 +95,24 @@ async def known(request: Request) -> None:
     if request.url.path.startswith("/v1/") and not set(request.query_params) <= expected:
         named = ", ".join(sorted(expected)) or "none"
         raise Problem(422, "parameter", f"Expected no other parameters in the address than these: {named}.")
+
+
+async def once(request: Request) -> None:
+    """Refuse a body that has a key twice, of which another reader may take the other: no file may have one either."""
+    if request.method == "POST" and request.url.path not in UPLOADS and (body := await request.body()):
+        await run_in_threadpool(_require_once, body)
+
+
+def _require_once(body: bytes) -> None:
+    with suppress(ValueError, RecursionError):  # it is no JSON, which is said where it is read
+        json.loads(body, object_pairs_hook=_unique)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise Problem(422, "invalid", "Expected each key of an object once: one is there twice.")
+    return found
 
 
 def asking(*scopes: str) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import re
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -21,7 +22,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dptext.errors import DPTextError
-from dptext.service.gateway import Gateway
+from dptext.service.gateway import UPLOADS, Gateway
 from dptext.service.problems import Problem, failed, problem_of, response_to
 from dptext.service.settings import Settings
 
@@ -41,9 +42,10 @@ _ONCE: Final = (
     b"authorization", b"idempotency-key", b"content-length", b"content-encoding", b"content-type", b"transfer-encoding"
 )  # fmt: skip
 _LOG: Final = logging.getLogger("dptext.service")
+#: What HEAD asks as GET does: not files, whose downloads are noted, nor events, which do not end.
+_LOOKED_AT: Final = re.compile("/healthz|/readyz|/metrics|/v1/(key|models|accounts|events)(/.*)?|/v1/jobs(/[^/]*)?")
 _LINGER: Final = 20.0  # seconds for which a body is read that was refused
 _QUIET: Final = 2.0  # seconds without a byte of it
-_UPLOADS: Final = ("/v1/jobs", "/v1/synthesize")
 _LOOKERS: Final = 4  # threads that look for keys, so that calls which wait for their turn hold none of them
 
 
@@ -60,9 +62,11 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if scope["method"] == "HEAD" and _LOOKED_AT.fullmatch(scope["path"]):
+            scope = {**scope, "method": "GET"}  # the server sends no body: it knows what was asked
         settings, counts = self._gate.settings, self._gate.counts
         began = time.monotonic()
-        upload = scope["path"] in _UPLOADS and scope["method"] == "POST"
+        upload = scope["path"] in UPLOADS and scope["method"] == "POST"
         body = _Body(scope["headers"], receive, settings, began, upload=upload)
         answer = _Answer(send, body)
         out = _Padding(answer, settings, began) if scope["path"].endswith("/privatize") else answer

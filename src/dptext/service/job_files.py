@@ -15,6 +15,15 @@ from dptext.text.formats import Format
 from dptext.text.packed_rows import load_pyarrow
 from dptext.text.writers import APPENDABLE
 
+#: What packed files begin with; an XLSX is a ZIP.
+_PACKED: Final = {
+    "gzip (.gz)": b"\x1f\x8b",
+    "ZIP": b"PK\x03\x04",
+    "Zstandard (.zst)": b"\x28\xb5\x2f\xfd",
+    "bzip2 (.bz2)": b"BZh91AY&SY",
+    "XZ (.xz)": b"\xfd7zXZ",
+}
+_FIRST: Final = 16
 _LOOK: Final = "Name its columns: text_field, label_field and so on; on the page, Column of the text."
 
 
@@ -25,6 +34,13 @@ def without_names(said: str, wish: Wish) -> str:
     if '"' in kept or not set(re.findall("'([^']*)'", kept)) <= asked:
         kept = "the file cannot be read as asked"
     return said if kept == said else f"{kept}. {_LOOK}"
+
+
+def packing(source: Path) -> str | None:
+    """How a file is packed, by its first bytes; None where it is not."""
+    with source.open("rb") as file:
+        first = file.read(_FIRST)
+    return next((name for name, begin in _PACKED.items() if first.startswith(begin)), None)
 
 
 def rows_of(parquet: Path) -> int:

@@ -164,7 +164,7 @@ def install(app: FastAPI, fields: Collection[str]) -> None:
             row = where[2] if where[:2] == ("body", "records") and len(where) > 2 and type(where[2]) is int else None
             found.append({"in": str(where[0]), "kind": kind, "name": named} | ({} if row is None else {"record": row}))
             place = "" if row is None else f"records[{row}]"
-            if kind in ("json_invalid", "model_attributes_type"):
+            if kind == "json_invalid" or (kind == "model_attributes_type" and len(where) == 1):
                 said = "Expected a body of JSON, and the header Content-Type: application/json."
             elif named or place:
                 missing = " of ".join(filter(None, (named, place)))

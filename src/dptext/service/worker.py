@@ -29,7 +29,7 @@ from dptext.runs.synthesizing import Private, run
 from dptext.runs.verification import read_certificate
 from dptext.service.answers import Answers
 from dptext.service.copies import Copies, copies_of
-from dptext.service.job_files import can_go_on, rows_of, without_names
+from dptext.service.job_files import can_go_on, packing, rows_of, without_names
 from dptext.service.jobs import Jobs, Wish, charge_key
 from dptext.service.limits import NO_ROOM, Space, files, size_of
 from dptext.service.metrics import span
@@ -298,6 +298,8 @@ class Worker:
             raise BrokenModelError("The model of this job was replaced since its file came.")
         if not self._jobs.whole(row):
             raise EndedError("The file is damaged: send it again, under another Idempotency-Key.")
+        if found := packing(source):
+            raise EndedError(f"The file is packed with {found}: send it unpacked.")
         if not row.lease:  # it begins
             self._room(row)
         if wish.format is Format.PARQUET:  # some bytes of it may be any number of rows

@@ -5,7 +5,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +17,7 @@ import dptext as dp
 from dptext.service import clock, jobs, work, worker
 from dptext.service.app import create_app
 from dptext.service.clock import Clock
+from dptext.service.problems import Problem
 from dptext.service.store import JOBS
 from gateways import Served, lines, logged, served
 from many_files import LABELS, mechanism
@@ -101,9 +102,11 @@ def test_a_job_and_an_answer_go_on_when_the_clock_is_right_again(fresh: Served, 
     with wrong(-4 * DAY if behind else 0.0):
         assert again(fresh)._one()
         assert fresh.ended(job)["state"] == "done"
-        taken = fresh.gate.answers.attempt(key, "first-call", b"payload")
-    assert taken.name == died.name
-    assert taken.own != died.own
+        taken = None
+        with suppress(Problem):  # in flight
+            taken = fresh.gate.answers.attempt(key, "first-call", b"payload")
+    assert taken is not None
+    assert (taken.name, taken.own == died.own) == (died.name, False)
 
 
 class Hands:
