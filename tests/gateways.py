@@ -21,7 +21,7 @@ from fastapi.testclient import TestClient
 
 import dptext as dp
 from dptext.ledger.books import Ledger
-from dptext.service import metrics, worker
+from dptext.service import clock, metrics, worker
 from dptext.service.app import Gateway, create_app
 from dptext.service.server import server
 from dptext.service.settings import Settings
@@ -84,6 +84,11 @@ class Served:
         return list(self.ledger.log("reviews"))
 
 
+def lines(n: int) -> bytes:
+    """A file of so many records, each with a text of its own."""
+    return b"".join(b'{"text": "%06d", "label": "travel"}\n' % i for i in range(n))
+
+
 def save_models(models: Path) -> None:
     """A model and a synthesis."""
     dp.save_model(mechanism(), models / "labels")
@@ -123,8 +128,9 @@ def served(folder: Path, location: str | None = None, **settings: Any) -> Iterat
     """A gateway within this process."""
     wanted, ledger = prepare(folder, location or str(folder / "books.db"), **settings)
     app = create_app(wanted)
-    # Jobs that wait are looked for soon.
-    with mock.patch.object(worker, "_PAUSE", 0.05), TestClient(app, raise_server_exceptions=False) as client:
+    # Jobs that wait are looked for soon, and what has expired is deleted from the start on.
+    soon = mock.patch.object(worker, "_PAUSE", 0.05), mock.patch.object(clock, "_YOUNG", 0.0)
+    with soon[0], soon[1], TestClient(app, raise_server_exceptions=False) as client:
         yield Served(folder, client, app.state.gate, ledger)
     ledger.close()
 

@@ -1,8 +1,11 @@
-"""A pytest plugin that plants a fault: a line of one module, or several, are others, as DPTEXT_PLANTED says.
+"""A pytest plugin that plants a fault, as DPTEXT_PLANTED says: a function is another, or lines of one module.
 
+DPTEXT_PLANTED='["dptext.service.work:Models.mark", "gateway_faults:one_mark"]' python -m pytest -p planted ...
 DPTEXT_PLANTED='["dptext.service.work", "old source", "new source"]' python -m pytest -p planted ...
 """
 
+import functools
+import importlib
 import importlib.machinery
 import json
 import os
@@ -10,7 +13,7 @@ import sys
 from importlib.abc import MetaPathFinder
 from types import CodeType
 
-MODULE, OLD, NEW = json.loads(os.environ["DPTEXT_PLANTED"])
+MODULE, OLD, NEW = [*json.loads(os.environ["DPTEXT_PLANTED"]), ""][:3]
 PAIRS = [(OLD, NEW)] if isinstance(OLD, str) else list(zip(OLD, NEW, strict=True))
 
 
@@ -45,6 +48,17 @@ class Finder(MetaPathFinder):
         return found
 
 
-if MODULE in sys.modules:
-    ended(f"Expected {MODULE} not to be imported yet.")
-sys.meta_path.insert(0, Finder())
+def replace(place: str, replacement: str) -> None:
+    """Put what a function of another module gives into a place, "module:name" or "module:Class.name"."""
+    (module, names), (other, function) = place.split(":"), replacement.split(":")
+    *owners, name = names.split(".")
+    owner = functools.reduce(getattr, owners, importlib.import_module(module))
+    setattr(owner, name, getattr(importlib.import_module(other), function)(getattr(owner, name)))
+
+
+if ":" in MODULE:
+    replace(MODULE, OLD)
+else:
+    if MODULE in sys.modules:
+        ended(f"Expected {MODULE} not to be imported yet.")
+    sys.meta_path.insert(0, Finder())

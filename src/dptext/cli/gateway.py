@@ -9,6 +9,7 @@ import sys
 from contextlib import suppress
 from dataclasses import fields
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -21,6 +22,7 @@ from dptext.errors import ConfigError, needing
 if TYPE_CHECKING:  # an extra
     from dptext.service.keys import Keys
 
+_KEYS: Final = "`dptext keys`"
 _ARENA_MAX: Final = -8  # M_ARENA_MAX of malloc.h
 
 
@@ -62,12 +64,13 @@ def serve(
     origins: Annotated[list[str] | None, Option("--origin", help="Pages elsewhere that may ask. Repeatable.")] = None,
 ) -> None:
     given = locals()
+    _require_extra("`dptext serve`")
     with needing("`dptext serve`", "service"):
         from dptext.service.app import create_app
         from dptext.service.server import server
         from dptext.service.settings import Settings
     secret = key_file_of(ledger, key_file)
-    named = {
+    settings = {
         **{each.name: given[each.name] for each in fields(Settings)},
         "spool": spool or secret.with_name(secret.name.removesuffix(".key") + ".spool"),
         "key_file": secret,
@@ -75,11 +78,12 @@ def serve(
     }
     with suppress(AttributeError, OSError):  # glibc alone: each thread's own heap keeps what was freed in it
         ctypes.CDLL(None).mallopt(_ARENA_MAX, 2)
-    app = create_app(Settings(**named))
+    app = create_app(Settings(**settings))
     sys.setswitchinterval(0.0005)  # an encoder gives way often, and should not wait long for its turn
     with _listening(host, port) as taken, suppress(KeyboardInterrupt):
         app.state.gate.worker.claim()
-        say(f"Serving {models} at http://{host}:{taken.getsockname()[1]}. TLS is a proxy's: put one before it.")
+        shown = f"[{host}]" if ":" in host else host  # as in a URL
+        say(f"Serving {models} at http://{shown}:{taken.getsockname()[1]}. TLS is a proxy's: put one before it.")
         server(app).run(sockets=[taken])
 
 
@@ -96,8 +100,17 @@ KeyFileOption = Annotated[Path | None, options.output_option("--key-file", help=
 PrefixArgument = Annotated[str, Argument(metavar="PREFIX", help="The key, by its prefix.")]
 
 
+def _require_extra(command: str) -> None:
+    """MissingExtraError before the ledger, which is part of the gateway's extra, names its own."""
+    with needing(command, "service"):
+        for name in ("sqlalchemy", "alembic", "psycopg"):
+            if find_spec(name) is None:
+                raise ModuleNotFoundError(name=name)
+
+
 def _keys(ledger: str, key_file: Path | None) -> Keys:
-    with needing("`dptext keys`", "service"):
+    _require_extra(_KEYS)
+    with needing(_KEYS, "service"):
         from dptext.ledger.database import Database
         from dptext.service.keys import Keys
         from dptext.service.settings import Secret, require_ledger
@@ -122,6 +135,7 @@ def create(
     days: Annotated[float | None, Option(help="After which it expires; default: never.")] = None,
     key_file: KeyFileOption = None,
 ) -> None:
+    _require_extra(_KEYS)
     if account is not None:
         from dptext.ledger.books import Ledger
 

@@ -21,6 +21,7 @@ from cryptography.exceptions import InvalidTag
 from starlette.concurrency import run_in_threadpool
 
 from dptext.errors import DPTextError
+from dptext.service.clock import Clock
 from dptext.service.keys import Key
 from dptext.service.problems import Problem
 from dptext.service.settings import Secret
@@ -68,6 +69,7 @@ class Answers:
     secret: Secret
     seconds: float
     kept: float
+    clock: Clock
 
     def attempt(self, key: Key, idempotency_key: str | None, payload: bytes) -> Attempt | Stored:
         """Begin an attempt, or the stored answer, whose charge may still have to be settled.
@@ -80,20 +82,20 @@ class Answers:
         mac = self.secret.mac("payload", account, payload)
         own, now = secrets.token_hex(16), time.time()
         lease = now + self.seconds
-        values: dict[str, Any] = {"payload": mac, "owner": own, "lease": lease, "expires": now + self.kept}
+        values: dict[str, Any] = {"payload": mac, "owner": own, "lease": lease}
+        values["expires"] = self.clock.latest() + self.kept
         if self.store.insert(ANSWERS, id=name, answer=None, certificate=None, **values):
             return Attempt(self, name, own, mac)
         row = self.store.one(sa.select(ANSWERS).where(ANSWERS.c.id == name))
         if row is None:
             raise Problem(409, "in-flight", "Another attempt has just ended: try again.", retry_after=1)
-        if row.expires < now:
-            self.forget(ANSWERS.c.id == name)
-            return self.attempt(key, idempotency_key, payload)
+        if row.answer is not None and _expired(row):  # deleted by a sweep alone: this clock may be wrong
+            raise _gone()
         if row.payload != mac:
             raise Problem(422, "idempotency-key-reused", "This Idempotency-Key was used for another payload.")
         if row.answer is not None:
             return self.opened(row)
-        take = (ANSWERS.c.id == name) & ANSWERS.c.answer.is_(None) & (ANSWERS.c.lease < now)
+        take = (ANSWERS.c.id == name) & ANSWERS.c.answer.is_(None) & _over(now, self.seconds)
         if self.store.write(ANSWERS.update().where(take).values(owner=own, lease=lease)):
             return Attempt(self, name, own, mac)
         # Not the whole lease, which a living attempt puts off: its answer is there as soon as it is drawn.
@@ -109,11 +111,7 @@ class Answers:
 
     def sweep(self) -> None:
         """Forget answers that have expired; the charge of an attempt stays."""
-        self.forget(sa.true())
-
-    def forget(self, which: sa.ColumnElement[bool]) -> None:
-        """Forget those of these answers that have expired."""
-        self.store.write(ANSWERS.delete().where(which, ANSWERS.c.expires < time.time()))
+        self.store.write(ANSWERS.delete().where(ANSWERS.c.expires < self.clock.earliest()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +155,7 @@ class Attempt:
         answers = self.answers
         # Also of an attempt whose time is over: whoever stores first is seen, and all draw under the one charge.
         mine = (ANSWERS.c.id == self.name) & (ANSWERS.c.payload == self.payload) & ANSWERS.c.answer.is_(None)
-        sealed, expires = answers.secret.seal(answer, self.name), time.time() + answers.kept
+        sealed, expires = answers.secret.seal(answer, self.name), answers.clock.latest() + answers.kept
         values = {"answer": sealed, "certificate": certificate, "expires": expires}
         if answers.store.change(ANSWERS.update().where(mine).values(**values), event):
             return Stored(self.name, answer, certificate)
@@ -171,8 +169,7 @@ class Attempt:
         row = self.answers.store.one(sa.select(ANSWERS).where(ANSWERS.c.id == self.name))
         if row is not None and row.answer is not None:
             return Problem(409, "in-flight", "Another attempt took over.", retry_after=1)
-        said = "The charge of this Idempotency-Key is spent and its answer is gone."
-        return Problem(410, "answer-expired", f"{said} A new Idempotency-Key asks for a new release, charged anew.")
+        return _gone()
 
     def free(self) -> None:
         """Let the next attempt begin at once: this one failed, and nothing of it was stored."""
@@ -188,3 +185,18 @@ class Attempt:
 
     def _mine(self) -> sa.ColumnElement[bool]:
         return (ANSWERS.c.id == self.name) & (ANSWERS.c.owner == self.own) & ANSWERS.c.answer.is_(None)
+
+
+def _expired(row: sa.Row[Any]) -> bool:
+    expires: float = row.expires
+    return expires < time.time()
+
+
+def _over(now: float, seconds: float) -> sa.ColumnElement[bool]:
+    """Whether the lease of an attempt is over; one that ends later than any that is given now: the clock went back."""
+    return (ANSWERS.c.lease < now) | (ANSWERS.c.lease > now + seconds)
+
+
+def _gone() -> Problem:
+    said = "The charge of this Idempotency-Key is spent and its answer is gone."
+    return Problem(410, "answer-expired", f"{said} A new Idempotency-Key asks for a new release, charged anew.")

@@ -20,7 +20,7 @@ from dptext.mechanism import Mechanism
 from dptext.privacy.guarantee import Guarantee, Relation, Unit, format_epsilon
 from dptext.service import problems
 from dptext.service.answers import Attempt, Stored, usable
-from dptext.service.gateway import Gateway, asking, known
+from dptext.service.gateway import Gateway, asking, known, once
 from dptext.service.guarding import Guard
 from dptext.service.job_routes import add_asking, add_jobs
 from dptext.service.keys import SCOPES, Key
@@ -70,7 +70,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     untold: Any = {"tracing": False, "metrics": False, "logs": False}  # they have messages of exceptions, and queries
     app = FastAPI(
-        dependencies=[Depends(known)],
+        dependencies=[Depends(known), Depends(once)],
         title="dptext gateway",
         version=__version__,
         lifespan=living,
@@ -162,7 +162,11 @@ def _releases(app: FastAPI, gate: Gateway) -> None:
         key: Annotated[Key, asking("privatize")],
         idempotency_key: IdempotencyKey = None,
     ) -> Response:
-        """Privatize a few records at once. The same key and payload give the same answer again."""
+        """Privatize a few records at once. The same key and payload give the same answer again.
+
+        A charge to an account per document pays for one release of each document: a text that is there twice, in
+        normal form, is refused (`equal-texts`). Records of an author have the public maximum `max_per_author`.
+        """
         gate.permitted(key, name)
         usable(idempotency_key)
         payload = name.encode() + b"\0" + await request.body()
@@ -275,8 +279,8 @@ def _health(app: FastAPI, gate: Gateway) -> None:
 
     @app.get("/readyz", responses=refusals(503))
     async def ready() -> dict[str, str]:
-        """Whether the ledger answers, too, and jobs are run."""
-        asked = asyncio.get_running_loop().run_in_executor(probing, gate.ledger.accounts)
+        """Whether the ledger answers, too, key file, spool and models are there, and jobs are run."""
+        asked = asyncio.get_running_loop().run_in_executor(probing, gate.require_ready)
         try:
             await asyncio.wait_for(asked, _PROBE)
         except (DPTextError, TimeoutError):

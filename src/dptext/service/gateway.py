@@ -1,23 +1,30 @@
 """What the routes of a gateway share, and who may ask."""
 
+import hmac
+import json
+from contextlib import suppress
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Request, Security
+from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPBearer
 
+from dptext.errors import ConfigError
 from dptext.ledger.books import Ledger
 from dptext.ledger.database import Database
 from dptext.service.answers import Answers
+from dptext.service.clock import Clock
 from dptext.service.jobs import Jobs
 from dptext.service.keys import Key, Keys
 from dptext.service.limits import Rates, Space
 from dptext.service.metrics import Counts, Turns
-from dptext.service.problems import Problem, parameters
+from dptext.service.problems import NO_MODEL, Problem, parameters
 from dptext.service.settings import Secret, Settings, require_ledger
 from dptext.service.store import Store
 from dptext.service.work import Models
 from dptext.service.worker import Worker
 
+UPLOADS: Final = ("/v1/jobs", "/v1/synthesize")  # where a body is a file
 #: Named in the description of the routes; `Guard` reads the header itself.
 _BEARER: Final = HTTPBearer(auto_error=False, description="A key of `dptext keys create`.")
 
@@ -28,13 +35,14 @@ class Gateway:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         require_ledger(settings.ledger)
-        secret = Secret.at(settings.key_file)
+        self._secret = secret = Secret.at(settings.key_file)
         books = Database(settings.ledger)  # one, so that a gateway never has more connections than threads
         self.ledger, self.store = Ledger(books), Store(books)
         self.keys = Keys(self.store, secret)
-        self.answers = Answers(self.store, secret, settings.seconds, settings.kept)
+        clock = Clock(self.store.newest())
+        self.answers = Answers(self.store, secret, settings.seconds, settings.kept, clock)
         self.models = Models(settings.models)
-        self.jobs = Jobs(settings, self.store, secret, self.ledger, self.models)
+        self.jobs = Jobs(settings, self.store, secret, self.ledger, self.models, clock)
         self.worker = Worker(self.jobs, self.answers)
         self.rates = Rates(settings.requests_a_minute, settings.bytes_a_minute)
         self.space = Space(settings, self.store)
@@ -42,10 +50,28 @@ class Gateway:
         self.turns = Turns(settings.threads)
         self.counts.waiting.set_function(lambda: self.turns.waiting)
 
+    def require_secret(self) -> None:
+        """A Problem where the file of the secret is gone or another: nobody could open what is sealed from now on."""
+        try:
+            same = hmac.compare_digest(Secret.read(self.settings.key_file).key, self._secret.key)
+        except ConfigError:
+            same = False
+        if not same:
+            said = "The key file of the gateway is gone or was replaced: it has to come back."
+            raise Problem(503, "key-file", said, retry_after=60)
+
+    def require_ready(self) -> None:
+        """LedgerError or a Problem where the books, the key file, the spool or the models are not what they were."""
+        self.ledger.accounts()
+        self.require_secret()
+        self.jobs.require_spool()
+        self.models.names()
+
     def key(self, authorization: bytes) -> Key:
-        """Who asks, by the header Authorization; a Problem for anybody else."""
+        """Who asks, by the header Authorization; a Problem for anybody else, or where the secret is not what it was."""
         kind, _, given = authorization.decode("latin-1").partition(" ")
         found = self.keys.find(given.strip()) if kind.lower() == "bearer" else None
+        self.require_secret()
         if found is None:
             said = "This key is wrong, has expired or was revoked. Expected the header Authorization: Bearer KEY."
             raise Problem(401, "unauthorized", said)
@@ -54,7 +80,7 @@ class Gateway:
     def permitted(self, key: Key, model: str) -> None:
         """Refuse the name of a model that a key may not use."""
         if key.models and model not in key.models:
-            raise Problem(404, "no-model", "There is no such model, or this key may not use it.")
+            raise Problem(404, NO_MODEL, "There is no such model, or this key may not use it.")
 
     def allowed(self, key: Key, model: str) -> str:
         """The name of a model that is there and that a key may use."""
@@ -69,6 +95,24 @@ async def known(request: Request) -> None:
     if request.url.path.startswith("/v1/") and not set(request.query_params) <= expected:
         named = ", ".join(sorted(expected)) or "none"
         raise Problem(422, "parameter", f"Expected no other parameters in the address than these: {named}.")
+
+
+async def once(request: Request) -> None:
+    """Refuse a body that has a key twice, of which another reader may take the other: no file may have one either."""
+    if request.method == "POST" and request.url.path not in UPLOADS and (body := await request.body()):
+        await run_in_threadpool(_require_once, body)
+
+
+def _require_once(body: bytes) -> None:
+    with suppress(ValueError, RecursionError):  # it is no JSON, which is said where it is read
+        json.loads(body, object_pairs_hook=_unique)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise Problem(422, "invalid", "Expected each key of an object once: one is there twice.")
+    return found
 
 
 def asking(*scopes: str) -> Any:

@@ -1,6 +1,7 @@
 """What stands between the network and the routes: keys, sizes, rates, headers, padding, and counts without content.
 
-The key is looked for before any byte of a body is taken. An answer to a body that was not taken ends the connection.
+The key is looked for before any byte of a body is taken. An answer to a body that was not taken ends the connection,
+once the body has come or stops to come.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import re
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -20,7 +22,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dptext.errors import DPTextError
-from dptext.service.gateway import Gateway
+from dptext.service.gateway import UPLOADS, Gateway
 from dptext.service.problems import Problem, failed, problem_of, response_to
 from dptext.service.settings import Settings
 
@@ -40,7 +42,10 @@ _ONCE: Final = (
     b"authorization", b"idempotency-key", b"content-length", b"content-encoding", b"content-type", b"transfer-encoding"
 )  # fmt: skip
 _LOG: Final = logging.getLogger("dptext.service")
-_UPLOADS: Final = ("/v1/jobs", "/v1/synthesize")
+#: What HEAD asks as GET does: not files, whose downloads are noted, nor events, which do not end.
+_LOOKED_AT: Final = re.compile("/healthz|/readyz|/metrics|/v1/(key|models|accounts|events)(/.*)?|/v1/jobs(/[^/]*)?")
+_LINGER: Final = 20.0  # seconds for which a body is read that was refused
+_QUIET: Final = 2.0  # seconds without a byte of it
 _LOOKERS: Final = 4  # threads that look for keys, so that calls which wait for their turn hold none of them
 
 
@@ -57,9 +62,11 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if scope["method"] == "HEAD" and _LOOKED_AT.fullmatch(scope["path"]):
+            scope = {**scope, "method": "GET"}  # the server sends no body: it knows what was asked
         settings, counts = self._gate.settings, self._gate.counts
         began = time.monotonic()
-        upload = scope["path"] in _UPLOADS and scope["method"] == "POST"
+        upload = scope["path"] in UPLOADS and scope["method"] == "POST"
         body = _Body(scope["headers"], receive, settings, began, upload=upload)
         answer = _Answer(send, body)
         out = _Padding(answer, settings, began) if scope["path"].endswith("/privatize") else answer
@@ -69,6 +76,9 @@ class Guard:
                 await self._app(scope, body.receive, out)
         except ClientDisconnect:
             pass
+        except asyncio.CancelledError:  # by the end of the server, which would log its trace
+            if not answer.status:
+                await failed()(scope, receive, out)
         except (Problem, DPTextError) as error:
             if not answer.status:
                 await response_to(error if isinstance(error, Problem) else problem_of(error))(scope, receive, out)
@@ -79,6 +89,9 @@ class Guard:
         route = getattr(scope.get("route"), "path", "other")
         counts.requests.labels(route, answer.status or 499).inc()
         counts.seconds.labels(route).observe(time.monotonic() - began)
+        scope.get("state", {}).pop("key", None)  # from here on it waits for nothing: its place is free for others
+        with suppress(asyncio.CancelledError):
+            await answer.end()
 
     @asynccontextmanager
     async def _admitted(self, scope: Scope, body: _Body, *, upload: bool) -> AsyncIterator[None]:
@@ -102,6 +115,7 @@ class Guard:
         self._busy[who] += 1
         try:
             if upload:
+                await run_in_threadpool(gate.jobs.require_spool)
                 await run_in_threadpool(gate.space.measure)
                 named = body.headers.get(b"idempotency-key", b"").decode("latin-1")
                 again = not gate.space.uploading(who) and await run_in_threadpool(gate.jobs.known, key, named)
@@ -185,6 +199,16 @@ class _Body:
         self.whole = not message.get("more_body", False)
         return message
 
+    async def drop(self) -> None:
+        """Read what still comes, and forget it, for a while: where it is not read a client may lose the answer."""
+        end = time.monotonic() + _LINGER
+        while not self.whole and (left := end - time.monotonic()) > 0:
+            try:
+                message = await asyncio.wait_for(self._receive(), min(left, _QUIET))
+            except TimeoutError:
+                return
+            self.whole = not message.get("more_body", False)
+
     def _too_large(self) -> Problem:
         return Problem(413, "too-large", f"Expected at most {self._most:,} bytes.")
 
@@ -194,7 +218,7 @@ class _Answer:
 
     def __init__(self, send: Send, body: _Body) -> None:
         self._send, self._body = send, body
-        self.status = 0
+        self.status, self._early = 0, False
 
     async def __call__(self, message: Message) -> None:
         """One message of the answer."""
@@ -206,7 +230,16 @@ class _Answer:
                 *((name, value) for name, value in HEADERS.items() if name not in there),
                 *([] if self._body.whole else [(b"connection", b"close")]),
             ]
+        elif not (message.get("more_body") or self._body.whole):
+            self._early = True
+            message = {**message, "more_body": True}
         await self._send(message)
+
+    async def end(self) -> None:
+        """End what was answered before its body had come: a connection with bytes that nobody has read is reset."""
+        if self._early:
+            await self._body.drop()
+            await self._send({"type": "http.response.body", "body": b""})
 
 
 class _Padding:

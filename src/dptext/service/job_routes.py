@@ -13,6 +13,7 @@ from fastapi import FastAPI, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
 
+from dptext.errors import MissingExtraError
 from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.synthesizing import REPORT_SUFFIXES
 from dptext.runs.verification import read_certificate
@@ -23,10 +24,11 @@ from dptext.service.keys import Key
 from dptext.service.problems import Problem
 from dptext.service.schemas import IDEMPOTENT, KEYED, NAMED, IdempotencyKey, JobTold, Words, file_of, refusals
 from dptext.service.store import Event
-from dptext.service.work import in_words, named
+from dptext.service.work import in_words, named, spec_of
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.files import create_private, sync_folder, to_disk
 from dptext.text.formats import Format
+from dptext.text.packed_rows import load_pyarrow
 
 _LONGEST: Final = 200
 _EVENTS: Final = 1.0  # seconds from one event to the next
@@ -83,7 +85,18 @@ def _room(gate: Gateway, key: Key, wish: Wish) -> Path:
         raise Problem(422, "settings", f"Expected label_field: {spec.kind} reads the label with the text.")
     if wish.format not in FORMATS:
         raise Problem(415, "format", f"Expected a file in {', '.join(FORMATS)}.")
+    if wish.format is Format.PARQUET:
+        _require_parquet()
     return gate.jobs.spool()
+
+
+def _require_parquet() -> None:
+    """A Problem where the package is not installed that reads Parquet, which is an extra of its own."""
+    try:
+        load_pyarrow()
+    except MissingExtraError:
+        said = "This gateway cannot read Parquet: send jsonl or csv. Whoever runs it can install 'dptext[parquet]'."
+        raise Problem(415, "format", said) from None
 
 
 def _wish_of(kind: str, given: Mapping[str, Any]) -> Wish:
@@ -112,7 +125,11 @@ def add_asking(app: FastAPI, gate: Gateway) -> None:
         delta: Annotated[float, Query(ge=0, lt=1)] = 0.0,
         idempotency_key: IdempotencyKey = None,
     ) -> Response:
-        """Privatize a file, which is the body. It is done later: ask for the job."""
+        """Privatize a file, which is the body. It is done later: ask for the job.
+
+        A job of an account per document fails, uncharged, where a text is there twice, in normal form: a charge pays
+        for one release of each document. Records of an author have the public maximum `max_per_author`.
+        """
         return await _queued(gate, request, key, idempotency_key, _wish_of("privatize", locals()))
 
     @app.post("/v1/synthesize", status_code=202, response_model=JobTold, responses=_TAKEN, openapi_extra=_FILE)
@@ -126,7 +143,11 @@ def add_asking(app: FastAPI, gate: Gateway) -> None:
         author_field: _Name = None,
         idempotency_key: IdempotencyKey = None,
     ) -> Response:
-        """Write a synthetic corpus for a private one, which is the body."""
+        """Write a synthetic corpus for a private one, which is the body.
+
+        Per document its guarantee is that of one record: a text that is there k times has k times the epsilon. Nobody
+        is told of copies, as that would tell of a record: take them out before, or take unit="author".
+        """
         return await _queued(gate, request, key, idempotency_key, _wish_of("synthesize", locals()))
 
 
@@ -200,7 +221,7 @@ def add_jobs(app: FastAPI, gate: Gateway) -> None:
     def words(name: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> dict[str, Any]:
         """Its certificate in plain words, and for whoever answers for the release."""
         found = certified(name, key)
-        return in_words(found, gate.models.spec(str(gate.jobs.told(name, key)["model"])))
+        return in_words(found, spec_of(found))
 
     @app.get("/v1/topics/{name}", response_class=FileResponse, responses={**_READY, 200: _REPORT})
     def topics(

@@ -24,6 +24,7 @@ from dptext.errors import DPTextError
 from dptext.ledger.books import Ledger
 from dptext.runs.certificate import certificate_path
 from dptext.runs.synthesizing import REPORT_SUFFIXES
+from dptext.service.clock import Clock
 from dptext.service.keys import Key
 from dptext.service.problems import Problem
 from dptext.service.settings import Secret, Settings
@@ -81,9 +82,13 @@ class Wish:
 class Jobs:
     """The jobs of a gateway, as its routes see them."""
 
-    def __init__(self, settings: Settings, store: Store, secret: Secret, ledger: Ledger, models: Models) -> None:
+    def __init__(
+        self, settings: Settings, store: Store, secret: Secret, ledger: Ledger, models: Models, clock: Clock
+    ) -> None:
         self.settings, self.store, self.ledger, self.models = settings, store, ledger, models
+        self.clock = clock
         self._secret = secret
+        self._taken: tuple[int, int] | None = None  # device and inode of the spool
 
     @cached_property
     def own(self) -> str:
@@ -91,7 +96,26 @@ class Jobs:
         path = self.settings.spool / "id"
         if not path.exists():
             write_first(path, secrets.token_hex(16).encode())
-        return path.read_text("ascii")
+        return self._id()
+
+    def take_spool(self) -> None:
+        """Remember which folder the spool is, as this gateway begins to use it."""
+        found = self.settings.spool.stat()
+        self._taken = (found.st_dev, found.st_ino) if self.own else None
+
+    def require_spool(self) -> None:
+        """A Problem where the spool is not the folder that this gateway took: files of its jobs lie elsewhere."""
+        try:
+            found = self.settings.spool.stat()
+            same = (found.st_dev, found.st_ino) == self._taken and self._id() == self.own
+        except OSError:
+            same = False
+        if not same:
+            said = "The folder for files is gone or was replaced: it has to come back, or the gateway to start again."
+            raise Problem(503, "spool", said, retry_after=60)
+
+    def _id(self) -> str:
+        return (self.settings.spool / "id").read_text("ascii")
 
     def mine(self, row: Any) -> bool:
         """Whether a job is of this spool, or of an older gateway, which wrote none."""
@@ -113,6 +137,9 @@ class Jobs:
         folder, now, row = self._folder(name, payload), time.time(), self.row(name)
         # What ended, or was begun elsewhere, gets no file here.
         waits = row is None or (row.state in OPEN and (self.mine(row) or not row.lease))
+        if waits and row is not None:  # another gateway may have its file and be gone; here no sweep takes this one
+            waiting = JOBS.update().where(JOBS.c.id == name, JOBS.c.answer == payload, JOBS.c.lease == 0)
+            self.store.write(waiting.where(JOBS.c.state == "queued", JOBS.c.spool != self.own).values(spool=self.own))
         if waits and folder.exists():  # of a gateway that died before the row: no sweep takes it for old
             os.utime(folder)
         elif waits:
@@ -135,12 +162,10 @@ class Jobs:
             problem=None,
             certificate=None,
             created=now,
-            expires=now + self.settings.kept,
+            expires=self.clock.latest() + self.settings.kept,
             starts=0,
+            mark=self.models.mark(wish.model),
         )
-        if not new and folder.is_dir():  # another gateway got the file before, and may be gone: it has not begun
-            waiting = JOBS.update().where(JOBS.c.id == name, JOBS.c.answer == payload, JOBS.c.lease == 0)
-            self.store.write(waiting.where(JOBS.c.state == "queued", JOBS.c.spool != self.own).values(spool=self.own))
         row = self.row(name)
         if row is None or row.answer != payload or not self.mine(row):
             shutil.rmtree(folder, ignore_errors=True)
@@ -191,6 +216,7 @@ class Jobs:
             raise Problem(410, "no-result", f"The job is {state}: it has no result.")
         out = self._made(row)
         if out is None:
+            self.require_spool()
             raise Problem(404, "no-file", "This job has no such file here.")
         path = {"certificate": certificate_path(out), "topics": out.with_name(out.name + REPORT_SUFFIXES[0])}.get(
             what, out
@@ -251,25 +277,30 @@ class Jobs:
             "problem": problem,
             "certificate": certificate,
             "lease": 0.0,
-            "expires": time.time() + self.settings.kept,
+            "expires": self.clock.latest() + self.settings.kept,
         }
 
-    def expire(self, now: float) -> None:
+    def expire(self) -> None:
         """Say of jobs whose time is over that they have expired; one that did not end says what became of its charge.
 
         A job ends somewhere: whoever has the file of an open one puts its time off.
         """
+        now, latest = self.clock.earliest(), self.clock.latest()
         over = JOBS.update().where(JOBS.c.expires < now)
         self.store.write(
             over.where(JOBS.c.state.in_(("done", "failed", "cancelled"))).values(state="expired", problem=_EXPIRED)
         )
-        soon = now + self.settings.kept / 2
+        soon = latest + self.settings.kept / 2
         for row in self.store.rows(sa.select(JOBS).where(JOBS.c.state.in_(OPEN), JOBS.c.expires < soon)):
             mine = JOBS.update().where(JOBS.c.id == row.id, JOBS.c.state == row.state)
             if self.mine(row) and self.folder(row).is_dir():
-                self.store.write(mine.values(expires=now + self.settings.kept))
+                self.store.write(mine.values(expires=latest + self.settings.kept))
             elif row.expires < now:
                 self.store.write(mine.values(**self.ended("expired", f"{_EXPIRED} {self.charge_of(row)[1]}")))
+
+    def paid(self, row: Any) -> bool:
+        """Whether there is a charge for a job. LedgerError where that is not known."""
+        return any(each.key == charge_key(row.id) for each in self.ledger.log(row.account))
 
     def charge_of(self, row: Any) -> tuple[int | None, str]:
         """The number of the charge of a job that has no result, if it is known, and what became of it, in words."""

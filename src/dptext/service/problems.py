@@ -11,7 +11,15 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from dptext.errors import BudgetExceededError, ConfigError, DataError, DPTextError, LedgerError, PrivacyError
+from dptext.errors import (
+    BudgetExceededError,
+    ConfigError,
+    DataError,
+    DPTextError,
+    LedgerError,
+    LedgerGoneError,
+    PrivacyError,
+)
 from dptext.ledger.entries import format_left
 from dptext.privacy.guarantee import format_epsilon
 from dptext.types import Json
@@ -50,6 +58,9 @@ _WORDS: Final = (
     (re.compile(", --author-field, --subject-field or --keep"), " or --author-field"),
     (re.compile(" on the command line, [^:;()]* in Python"), ""),
 )
+
+
+NO_MODEL: Final = "no-model"  # the kind of a problem
 
 
 class BrokenModelError(ConfigError):
@@ -99,6 +110,9 @@ def problem_of(error: DPTextError) -> Problem:
                 "missing": format_epsilon(error.gap),
             }
             return Problem(403, "budget-exhausted", str(error), more=numbers)
+        case LedgerGoneError():
+            gone = "The ledger is gone or was replaced: it has to come back, or the gateway to start again."
+            return Problem(503, "ledger", gone, retry_after=60)
         case LedgerError():
             return Problem(503, "ledger", "The ledger cannot be used now: try again.", retry_after=5)
         case BrokenModelError():
@@ -150,7 +164,7 @@ def install(app: FastAPI, fields: Collection[str]) -> None:
             row = where[2] if where[:2] == ("body", "records") and len(where) > 2 and type(where[2]) is int else None
             found.append({"in": str(where[0]), "kind": kind, "name": named} | ({} if row is None else {"record": row}))
             place = "" if row is None else f"records[{row}]"
-            if kind in ("json_invalid", "model_attributes_type"):
+            if kind == "json_invalid" or (kind == "model_attributes_type" and len(where) == 1):
                 said = "Expected a body of JSON, and the header Content-Type: application/json."
             elif named or place:
                 missing = " of ".join(filter(None, (named, place)))

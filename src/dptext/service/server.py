@@ -6,6 +6,7 @@ import asyncio
 import time
 from typing import Final
 
+import h11
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -37,6 +38,13 @@ class Patient(H11Protocol):
         if self.limit_concurrency is not None and len(self.connections) >= self.limit_concurrency:
             idle = [each for each in self.connections if isinstance(each, Patient) and not each._kept]  # noqa: SLF001
             min(idle, key=lambda each: each._since).end()  # noqa: SLF001  # of its own kind
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse bytes that are no request; in the middle of an answer there is no place for another one."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
 
     def on_response_complete(self) -> None:
         """Wait for the next request."""

@@ -129,6 +129,11 @@ class Secret:
         """The secret in the file, which is made where there is none; ConfigError where others can read it."""
         if not path.exists():
             write_first(path, secrets.token_bytes(_BYTES).hex().encode())
+        return Secret.read(path)
+
+    @staticmethod
+    def read(path: Path) -> Secret:
+        """The secret in a file; ConfigError where there is none, or others can read it."""
         try:
             key = bytes.fromhex(path.read_text("ascii").strip())
             private = not path.stat().st_mode & _MODES

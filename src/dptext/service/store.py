@@ -60,6 +60,7 @@ JOBS: Final = sa.Table(
     sa.Column("created", sa.Float, nullable=False),
     sa.Column("expires", sa.Float, nullable=False),
     sa.Column("starts", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("mark", _Text),
 )
 #: The states of a job that has not ended, and of one that has files.
 OPEN: Final = ("queued", "running", "cancelling")
@@ -107,7 +108,7 @@ class Store:
             _METADATA.create_all(connection)
             _BY_STATE.create(connection, checkfirst=True)  # an older table has none
             columns = {each["name"] for each in sa.inspect(connection).get_columns(JOBS.name)}
-            for name, kind in (("starts", "INTEGER NOT NULL DEFAULT 0"), ("spool", "TEXT")):
+            for name, kind in (("starts", "INTEGER NOT NULL DEFAULT 0"), ("spool", "TEXT"), ("mark", "TEXT")):
                 if name not in columns:  # an older table
                     connection.execute(sa.text(f"ALTER TABLE gateway_jobs ADD COLUMN {name} {kind}"))
 
@@ -159,6 +160,11 @@ class Store:
     def note(self, event: Event) -> None:
         """Write a line of the audit log."""
         self.write(_line(event))
+
+    def newest(self) -> float | None:
+        """When the newest line of the audit log was written; None where there is none."""
+        found = self.one(sa.select(sa.func.max(EVENTS.c.at).label("at")))
+        return None if found is None else found.at
 
     def events(self, account: str | None, last: int, before: int | None = None) -> list[dict[str, Json]]:
         """The last lines of the audit log (before a number), of an account or of all, the newest first."""

@@ -26,24 +26,28 @@ from dptext.runs.models import MODEL_FILE, load_model, model_spec
 from dptext.runs.payment import Due, Payment
 from dptext.runs.plan import reveals_of
 from dptext.runs.results import privatize
-from dptext.runs.specs import read_toml, synthesis_from_settings
+from dptext.runs.specs import is_synthesis, read_toml, spec_from_settings, synthesis_from_settings
 from dptext.runs.streaming import limited
 from dptext.runs.synthesizing import due_of
 from dptext.runs.verification import Verified
 from dptext.sampling.source import secure
 from dptext.service.answers import Attempt, Stored
+from dptext.service.copies import copies_of
 from dptext.service.keys import MODEL, Key
 from dptext.service.metrics import span
-from dptext.service.problems import BrokenModelError, Problem
+from dptext.service.problems import NO_MODEL, BrokenModelError, Problem
 from dptext.service.store import Event
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.batches import Batch
+from dptext.text.files import sha256_of
 from dptext.text.reading import read_records
-from dptext.text.records import TEXT_FIELD, Fields
+from dptext.text.records import TEXT_FIELD, Fields, Record
 from dptext.types import Json
 
 SYNTHESIS: Final = "synthesis.toml"
 POOL: Final = "pool.jsonl"
+_REPLACED: Final = "it was replaced; start the gateway again."
+_OTHER: Final = "This Idempotency-Key was charged for another model, or other settings: it waits for these."
 _LOADERS: Final = 4  # models that are loaded at once
 _LOG: Final = logging.getLogger("dptext.service")
 
@@ -53,28 +57,44 @@ class Models:
     """The saved models in a folder: each is read when it is first used, its settings and it, and then kept."""
 
     folder: Path
-    _specs: dict[str, Spec | SynthesisSpec] = field(default_factory=dict, repr=False)
+    _known: dict[str, tuple[Spec | SynthesisSpec, str]] = field(default_factory=dict, repr=False)
     _loading: dict[str, Future[Mechanism[str]]] = field(default_factory=dict, repr=False)
     _broken: set[str] = field(default_factory=set, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _loaders: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_LOADERS, "models"), repr=False)
 
     def names(self) -> list[str]:
-        """Of the folders that hold a model or a synthesis."""
-        found = (path for path in sorted(self.folder.iterdir()) if MODEL.fullmatch(path.name))
+        """Of the folders that hold a model or a synthesis. Problem: the folder of all is gone."""
+        try:
+            found = [path for path in sorted(self.folder.iterdir()) if MODEL.fullmatch(path.name)]
+        except OSError:
+            raise Problem(503, "models", "The folder of models is gone: it has to come back.", retry_after=60) from None
         return [path.name for path in found if (path / MODEL_FILE).is_file() or (path / SYNTHESIS).is_file()]
 
     def path(self, name: str) -> Path:
         """The folder of a model; a Problem where there is none of this name."""
         if not MODEL.fullmatch(name) or name not in self.names():
-            raise Problem(404, "no-model", "There is no such model, or this key may not use it.")
+            raise Problem(404, NO_MODEL, "There is no such model, or this key may not use it.")
         return self.folder / name
 
     def spec(self, name: str) -> Spec | SynthesisSpec:
         """The settings of a model or synthesis. BrokenModelError: they cannot be read."""
+        return self._found(name)[0]
+
+    def mark(self, name: str) -> str:
+        """What tells a model or synthesis from every other that has or had its name; errors as of `spec`."""
+        return self._found(name)[1]
+
+    def pool(self, name: str) -> list[Record]:
+        """The public texts of a synthesis. BrokenModelError: it was replaced since it was first used."""
+        found = list(read_records(self.path(name) / POOL))
+        self._require_same(name)
+        return found
+
+    def _found(self, name: str) -> tuple[Spec | SynthesisSpec, str]:
         path = self.path(name)
         try:
-            return self._specs.get(name) or self._specs.setdefault(name, _read(path))
+            return self._known.get(name) or self._known.setdefault(name, (_read(path), _mark(path)))
         except Exception as error:  # noqa: BLE001  # whoever damaged a file can break a parser in any way
             raise self._unusable(name, error) from None
 
@@ -111,10 +131,19 @@ class Models:
         try:
             found = load_model(self.folder / name)
             if settings(found.spec) != settings(spec):
-                raise ConfigError("it was replaced; start the gateway again.")
+                raise ConfigError(_REPLACED)
+            self._require_same(name)
         except Exception as error:  # noqa: BLE001  # as above
             raise self._unusable(name, error) from None
         return found
+
+    def _require_same(self, name: str) -> None:
+        try:
+            same = _mark(self.folder / name) == self._known[name][1]
+        except OSError:
+            same = False
+        if not same:
+            raise self._unusable(name, ConfigError(_REPLACED))
 
     def _unusable(self, name: str, error: Exception) -> BrokenModelError:
         if name not in self._broken:
@@ -139,6 +168,12 @@ class Models:
             "sentence": promised[-1].sentence(),
             "words": [each.explain() for each in promised],
         }
+
+
+def _mark(path: Path) -> str:
+    """A digest of a model, whose file has those of all its others, or of a synthesis with its pool."""
+    names = (SYNTHESIS, POOL) if (path / SYNTHESIS).is_file() else (MODEL_FILE,)
+    return " ".join(sha256_of(path / name) for name in names)
 
 
 def _read(path: Path) -> Spec | SynthesisSpec:
@@ -215,6 +250,9 @@ def released(
     fields = wanted.fields
     try:
         records = list(read_records(list(wanted.rows), fields))
+        if copies := copies_of(ledger.account(key.account or "").limit):
+            copies.add(record.text for record in records)
+            copies.require_none("records[{}]", 0)
         if wanted.max_per_author is not None:
             records = [record for batch in limited([Batch.of(records)], wanted.max_per_author) for record in batch]
         if mechanism.spec.traits.reads_labels and fields.label is None:
@@ -266,6 +304,9 @@ def _paid(due: Due, attempt: Attempt, refused: Event) -> Charge:
     except PrivacyError as error:
         if type(error) is not PrivacyError:  # such as of a unit; what is left names the internal key
             raise
+        same = (each for each in due.payment.ledger.log(due.account.name) if each.key == attempt.charge_key)
+        if (found := next(same, None)) is not None and found.release is None:
+            raise Problem(503, "model", _OTHER, retry_after=60) from None
         raise attempt.spent() from None
 
 
@@ -287,6 +328,12 @@ def in_words(certificate: Certificate, spec: Promise) -> dict[str, Json]:
     ]
     parts: dict[str, Json] = {"title": page.title, "sections": sections, "footer": page.footer}
     return {"words": certificate.explain(), "legal": page.text(), "legal_page": parts}
+
+
+def spec_of(certificate: Certificate) -> Promise:
+    """What was promised, whatever became of the model."""
+    given = certificate.settings
+    return synthesis_from_settings(given) if is_synthesis(given) else spec_from_settings(given)
 
 
 def settled(ledger: Ledger, key: Key, stored: Stored) -> None:

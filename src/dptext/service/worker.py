@@ -10,12 +10,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
-import re
 import shutil
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,43 +24,34 @@ from dptext.errors import DataError, DPTextError, LedgerError, PrivacyError
 from dptext.runs.certificate import Certificate, certificate_path, stream_mark
 from dptext.runs.files import privatize_file
 from dptext.runs.payment import Payment
-from dptext.runs.plan import Plan, State, state_path
+from dptext.runs.plan import Plan, state_path
 from dptext.runs.synthesizing import Private, run
 from dptext.runs.verification import read_certificate
 from dptext.service.answers import Answers
+from dptext.service.copies import Copies, copies_of
+from dptext.service.job_files import can_go_on, packing, rows_of, without_names
 from dptext.service.jobs import Jobs, Wish, charge_key
 from dptext.service.limits import NO_ROOM, Space, files, size_of
 from dptext.service.metrics import span
-from dptext.service.problems import Problem, in_words_of_the_api
-from dptext.service.store import JOBS, KEPT, KEYS, OPEN, Event
-from dptext.service.work import POOL
+from dptext.service.problems import NO_MODEL, BrokenModelError, Problem, in_words_of_the_api
+from dptext.service.store import JOBS, KEYS, OPEN, Event
+from dptext.service.sweeping import Sweeper
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.batches import Batch
 from dptext.text.files import held
 from dptext.text.formats import Format
-from dptext.text.packed_rows import load_pyarrow
-from dptext.text.reading import read_batches, read_records
-from dptext.text.writers import APPENDABLE
+from dptext.text.reading import read_batches
 
 _LOG: Final = logging.getLogger("dptext.service")
 _TELL: Final = 1.0
 _PAUSE: Final = 1.0  # seconds until a thread without a job looks for one, and one that failed goes on
 _AGAIN: Final = 5.0  # seconds until a job asks a database again that went away
 _SWEEP: Final = 60.0
-_ROWS: Final = 500  # looked for at once
 _STARTS: Final = 3  # that end with the process, and no record further than before
+_LONGEST_PAUSE: Final = 3_600.0  # seconds between two starts of a job that is paid for and ends with the process
 _LOCK: Final = "lock"
+_NO_MODEL: Final = "Its model is gone or was replaced: it waits for the one that it was charged for."
 _PATIENCE: Final = 10.0  # seconds that a stop waits for a thread
-_LOOK: Final = "Name its columns: text_field, label_field and so on; on the page, Column of the text."
-
-
-def _without_names(said: str, wish: Wish) -> str:
-    """A message without what the file has in quotes: names of fields may be a text, where a header is missing."""
-    kept = re.split("[:,;]? (?:found|but one that holds|[(]name another) ", said)[0]
-    asked = {name for name in (wish.model, *asdict(wish.fields).values()) if isinstance(name, str)}
-    if '"' in kept or not set(re.findall("'([^']*)'", kept)) <= asked:
-        kept = "the file cannot be read as asked"
-    return said if kept == said else f"{kept}. {_LOOK}"
 
 
 class EndedError(PrivacyError):
@@ -87,15 +77,17 @@ class Worker:
     """Runs the jobs whose files lie here, one at a time."""
 
     def __init__(self, jobs: Jobs, answers: Answers) -> None:
-        self._jobs, self._answers = jobs, answers
+        self._jobs = jobs
         self._settings, self._store = jobs.settings, jobs.store
         self._space = Space(jobs.settings, jobs.store)
+        self._sweeper = Sweeper(jobs, answers)
         self._lock, self._claimed = contextlib.ExitStack(), False
         self._stop, self._wake = threading.Event(), threading.Event()
         self._threads = [threading.Thread(target=each, daemon=True) for each in (self._serve, self._tidy)]
         self._turn, self._turns = 0, dict[str, int]()
         self._told = 0  # records of the job at hand that are done
         self._at_hand = ""  # its id
+        self._reasons = dict[str, str]()  # for which a thread failed last
 
     def claim(self) -> None:
         """Take the spool for this gateway, if it is not taken. ConfigError: another one has it."""
@@ -105,6 +97,7 @@ class Worker:
         spool.mkdir(mode=0o700, parents=True, exist_ok=True)
         spool.chmod(0o700)
         self._lock.enter_context(held(spool / _LOCK, f"Another gateway uses the spool {spool}: give each its own."))
+        self._jobs.take_spool()
         self._claimed = True
 
     def start(self) -> None:
@@ -138,57 +131,45 @@ class Worker:
             self._lock.close()
 
     def sweep(self) -> None:
-        """Forget what has expired, and delete files of jobs that ended badly or are elsewhere, and old uploads."""
-        self._answers.sweep()
-        now = time.time()
-        self._jobs.expire(now)
-        # Seen before the rows are read: what no row knows may be on its way to one, unless nothing came for long.
-        folders = [folder for folder in self._settings.spool.iterdir() if folder.is_dir()]
-
-        def quiet(folder: Path) -> bool:
-            # A slow upload may lie in a buffer for as long as it may take.
-            most = self._settings.seconds if folder.name.startswith("job-") else self._settings.upload_seconds
-            return _touched(folder) < now - 2 * most
-
-        old = {folder for folder in folders if quiet(folder)}
-        for first in range(0, len(folders), _ROWS):
-            some = folders[first : first + _ROWS]
-            names = [folder.name.split("-")[1] for folder in some if folder.name.startswith("job-")]
-            rows = self._store.rows(sa.select(JOBS).where(JOBS.c.id.in_(names)))
-            wanted = {self._jobs.folder(row): row.state in KEPT and self._jobs.mine(row) for row in rows}
-            for folder in some:
-                if wanted.get(folder, folder not in old):
-                    continue
-                if folder not in wanted and not (quiet(folder) and self._unknown(folder)):
-                    continue  # it was taken since
-                shutil.rmtree(folder, ignore_errors=True)
-
-    def _unknown(self, folder: Path) -> bool:
-        """Whether no row has this folder."""
-        row = self._jobs.row(folder.name.split("-")[1])
-        return row is None or self._jobs.folder(row) != folder
+        """Forget and delete what is over; see `Sweeper`."""
+        self._sweeper.sweep()
 
     def _tidy(self) -> None:
         while not self._stop.wait(_SWEEP):
-            with contextlib.suppress(Exception):  # whatever it is, such as a database that is away: it goes on
+            try:
                 self.sweep()
+                self._reasons.pop("of sweeps", None)
+            except Exception as error:  # noqa: BLE001  # whatever it is, it goes on
+                self._failed("of sweeps", error)
 
     def _serve(self) -> None:
         while not self._stop.is_set():
             try:
-                if not self._one():
+                some = self._one()
+                self._reasons.pop("of jobs", None)
+                if not some:
                     self._wake.wait(_PAUSE)
                     self._wake.clear()
             except Exception as error:  # noqa: BLE001  # as above
-                _LOG.error("The thread of jobs failed with %s, and goes on.", type(error).__name__)
+                self._failed("of jobs", error)
                 self._stop.wait(_PAUSE)
 
+    def _failed(self, which: str, error: Exception) -> None:
+        """Say in the log, once for each reason, that a thread could not do its work."""
+        reason = error.detail if isinstance(error, Problem) else type(error).__name__
+        if self._reasons.get(which) != reason:
+            _LOG.error("The thread %s failed, and goes on: %s", which, reason)
+        self._reasons[which] = reason
+
     def _one(self) -> bool:
-        """Run one job whose file lies here, if there is any."""
+        """Run one job whose file lies here, if there is any. Problem: the spool is gone or was replaced."""
+        self._jobs.require_spool()
         now = time.time()
-        waiting = sa.select(JOBS).where(JOBS.c.state.in_(OPEN), JOBS.c.lease < now).order_by(JOBS.c.created)
+        # A clock that went back leaves times behind that are later than any that it gives.
+        free = sa.or_(JOBS.c.lease < now, JOBS.c.lease > now + _AGAIN)
+        waiting = sa.select(JOBS).where(JOBS.c.state.in_(OPEN), free).order_by(JOBS.c.created)
         for row in self._in_turn(self._store.rows(waiting)):
-            if not (self._jobs.mine(row) and self._jobs.folder(row).is_dir()):
+            if not (self._jobs.mine(row) and self._jobs.folder(row).is_dir()) or self._pauses(row, now):
                 continue
             mine = JOBS.update().where(
                 JOBS.c.id == row.id, JOBS.c.spool.is_not_distinct_from(row.spool), JOBS.c.state == row.state
@@ -202,6 +183,12 @@ class Worker:
                 return True
         return False
 
+    def _pauses(self, row: Any, now: float) -> bool:
+        """Whether a job that is paid for, and whose process died in each of several starts, waits for the next."""
+        starts: int = row.starts
+        pause = min(_AGAIN * 2.0 ** min(starts - _STARTS, 10), _LONGEST_PAUSE)
+        return starts >= _STARTS and row.state == "running" and bool(0 <= now - row.lease < pause)
+
     def _in_turn(self, rows: Iterable[Any]) -> list[Any]:
         """First the jobs of the account, then of the key, whose last turn is the longest ago."""
         return sorted(rows, key=lambda row: [self._turns.get(each, 0) for each in _whose(row)])
@@ -212,7 +199,7 @@ class Worker:
             with span("job", model=row.model, kind=row.kind):
                 certificate = self._done(row)
         except Exception as error:  # noqa: BLE001  # of whatever reads a text: its message could hold it
-            if (waits := _waits(error)) is not None:
+            if (waits := self._waits(error, row)) is not None:
                 if waits and waits != row.problem:
                     _LOG.error("A job waits: %s", waits)
                 again = JOBS.update().where(JOBS.c.id == row.id)
@@ -232,6 +219,21 @@ class Worker:
         ):
             self._jobs.delete(row)
 
+    def _waits(self, error: BaseException | None, row: Any) -> str | None:
+        """Why a job is tried again later, under the same charge, "" for the ledger; None where it ends."""
+        if isinstance(error, LedgerError):
+            return ""
+        if isinstance(error, Problem) and error.status == 503:
+            return error.detail
+        without = isinstance(error, BrokenModelError) or (isinstance(error, Problem) and error.kind == NO_MODEL)
+        if without and self._jobs.paid(row):
+            return _NO_MODEL
+        while error is not None:
+            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+                return f"The disk is full. {NO_ROOM}"
+            error = error.__cause__ or error.__context__
+        return None
+
     def _ended(
         self, row: Any, before: str, state: str, problem: str | None, charge: int | None, sha256: str | None = None
     ) -> bool:
@@ -250,7 +252,7 @@ class Worker:
             return f"It failed with {type(error).__name__}."
         said = in_words_of_the_api(str(error).replace(str(self._jobs.folder(row) / "input"), "the file"))
         if isinstance(error, DataError):
-            return _without_names(said, Wish.of(row.settings))
+            return without_names(said, Wish.of(row.settings))
         paths = (self._settings.spool, self._settings.models)
         return f"It failed with {type(error).__name__}." if any(str(each) in said for each in paths) else said
 
@@ -262,7 +264,7 @@ class Worker:
         payment = Payment(self._jobs.ledger, row.account, charge_key(row.id))
         # A kill came after it.
         whole = certificate_path(out).is_file() and not state_path(out).exists() and out.exists()
-        if not whole and row.starts >= _STARTS:
+        if not whole and row.starts >= _STARTS and not self._jobs.paid(row):
             raise EndedError(f"The gateway died each time in {_STARTS} starts of this job: it is given up.")
         if not whole:
             self._require(row, wish, source)
@@ -283,33 +285,41 @@ class Worker:
             delta=wish.delta,
             max_per_author=wish.max_per_author,
         )
-        resume = _can_go_on(out, wish.format)
+        resume = can_go_on(out, wish.format)
         if not resume:
-            self._read(wish, source, tell)
+            self._read(wish, source, tell, copies_of(self._jobs.ledger.account(row.account).limit))
         plan = replace(plan, resume=resume, force=not resume)
         mechanism = self._jobs.models.loaded(row.model)
         return privatize_file(source, out, mechanism, plan=plan, payment=payment, on_progress=tell)
 
     def _require(self, row: Any, wish: Wish, source: Path) -> None:
         """Refuse what cannot be done, before anything is charged."""
+        if row.mark not in (None, self._jobs.models.mark(row.model)):
+            raise BrokenModelError("The model of this job was replaced since its file came.")
         if not self._jobs.whole(row):
             raise EndedError("The file is damaged: send it again, under another Idempotency-Key.")
+        if found := packing(source):
+            raise EndedError(f"The file is packed with {found}: send it unpacked.")
         if not row.lease:  # it begins
             self._room(row)
         if wish.format is Format.PARQUET:  # some bytes of it may be any number of rows
-            self._require_few(_rows_of(source))
+            self._require_few(rows_of(source))
 
     def _how(self, wish: Wish) -> dict[str, Any]:
         return {"format": wish.format, "max_characters": self._settings.max_characters}
 
-    def _read(self, wish: Wish, source: Path, tell: Callable[[int], None]) -> None:
+    def _read(self, wish: Wish, source: Path, tell: Callable[[int], None], copies: Copies | None) -> None:
         """Read the whole file before anything is charged: what cannot be read costs nothing."""
         seen = 0
         with contextlib.closing(read_batches(source, wish.fields, **self._how(wish))) as batches:
             for batch in batches:
                 seen += len(batch)
                 self._require_few(seen)
+                if copies:
+                    copies.add(batch.texts)
                 tell(0)
+        if copies:
+            copies.require_none("record {} of the file", 1)
 
     def _room(self, row: Any) -> None:
         """A Problem of status 503 where a job has to wait for room; an EndedError where there will never be any."""
@@ -360,7 +370,7 @@ class Worker:
         spec = self._jobs.models.spec(row.model)
         if not isinstance(spec, SynthesisSpec):
             raise Problem(422, "no-synthesis", "This model answers each text: POST /v1/jobs.")
-        pool = list(read_records(self._jobs.models.path(row.model) / POOL))
+        pool = self._jobs.models.pool(row.model)
         for each in set(source.parent.iterdir()) - {source}:
             each.unlink()  # drawn by an attempt that was killed, and seen by nobody
         corpus = _Watched(source, wish.fields, self._how(wish), tell)
@@ -368,44 +378,6 @@ class Worker:
         found.write(out, force=True)
 
 
-def _waits(error: BaseException | None) -> str | None:
-    """Why a job is tried again later, under the same charge, "" for the ledger; None where it ends."""
-    if isinstance(error, LedgerError):
-        return ""
-    if isinstance(error, Problem) and error.status == 503:
-        return error.detail
-    while error is not None:
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return f"The disk is full. {NO_ROOM}"
-        error = error.__cause__ or error.__context__
-    return None
-
-
 def _whose(row: Any) -> tuple[str, str]:
     """Names of the account and of the key of a job."""
     return f"account {row.account}", f"key {row.prefix}"
-
-
-def _rows_of(parquet: Path) -> int:
-    """How many a Parquet file says that it has; 0 where it cannot be read, which is said when it is read."""
-    arrow, reading = load_pyarrow()
-    with contextlib.suppress(arrow.ArrowException, OSError, ValueError, MemoryError):
-        found = reading.read_metadata(parquet)
-        return sum(found.row_group(each).num_rows for each in range(found.num_row_groups))
-    return 0
-
-
-def _touched(folder: Path) -> float:
-    """When something was last written in a folder; 0 where it is gone."""
-    try:
-        return max(path.stat().st_mtime for path in (folder, *folder.iterdir()))
-    except OSError:
-        return 0.0
-
-
-def _can_go_on(out: Path, kind: Format) -> bool:
-    """Whether an unfinished run lies there that can be gone on with; else it begins anew, under the same charge."""
-    with contextlib.suppress(DPTextError):
-        state = State.load(state_path(out))
-        return kind in APPENDABLE or bool(state.certificate)
-    return False

@@ -673,7 +673,8 @@ def test_nobody_is_connected_to(fresh: Served) -> None:
 
     sys.addaudithook(heard)
     assert fresh.privatize(FEW).status_code == 200
-    data = "".join(json.dumps({"text": e.text, "label": e.label}) + "\n" for e in sample_records(300)).encode()
+    each = {e.text: {"text": e.text, "label": e.label} for e in sample_records(300)}
+    data = "".join(json.dumps(one) + "\n" for one in each.values()).encode()
     for path, model in (("/v1/jobs", "labels"), ("/v1/synthesize", "topics")):
         assert fresh.ended(fresh.job(data, f"job-of-{model}", path, model=model).json()["id"])["state"] == "done"
     assert asked == []

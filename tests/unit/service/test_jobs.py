@@ -7,6 +7,7 @@ import json
 import os
 import re
 import stat
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -31,9 +32,10 @@ from dptext.service.jobs import Jobs
 from dptext.service.problems import Problem, in_words_of_the_api
 from dptext.service.store import ANSWERS, EVENTS, JOBS, Store
 from dptext.service.work import Models
-from dptext.text import lines, row_checks
+from dptext.text import lines as text_lines
+from dptext.text import row_checks
 from dptext.text.inputs import file_error
-from gateways import Served, live, served
+from gateways import Served, lines, live, served
 
 FEW = [{"text": "secret", "label": "travel"}]
 LINE = b'{"text": "secret", "label": "travel"}\n'
@@ -219,11 +221,11 @@ def test_messages_of_the_library_in_words_of_the_api() -> None:
     """Of each message about fields: the options are those of requests, and no other is offered."""
     fields = ["text", "label"]
     for said in (
-        lines.no_column("text", fields, fields),
-        lines.no_column("label", fields, fields),
-        lines.missing_field("label", fields, fields),
+        text_lines.no_column("text", fields, fields),
+        text_lines.no_column("label", fields, fields),
+        text_lines.missing_field("label", fields, fields),
         row_checks._NULL.format("text"),
-        lines.no_column("label", ["text"], fields),
+        text_lines.no_column("label", ["text"], fields),
         "Repair it, or skip such records: --on-error skip.",
         "Expected a maximum of records for each author: --author-field NAME --max-per-author N.",
     ):
@@ -597,7 +599,11 @@ def test_what_another_gateway_began_stays_its_own(fresh: Served) -> None:
 @pytest.mark.parametrize("format", ["jsonl", "parquet"])
 def test_records_of_a_job_have_a_limit(tmp_path: Path, format: str) -> None:
     rows = 3_000
-    data = LINE * rows if format == "jsonl" else parquet({"text": ["a"] * rows, "label": ["travel"] * rows})
+    data = (
+        lines(rows)
+        if format == "jsonl"
+        else parquet({"text": [str(i) for i in range(rows)], "label": ["travel"] * rows})
+    )
     with served(tmp_path, max_job_records=1_000) as gateway:
         failed = gateway.ended(gateway.job(data, format=format).json()["id"])
         assert failed["problem"] == "Expected at most 1,000 records of a job. Nothing was charged."
@@ -617,7 +623,7 @@ def test_a_job_may_not_run_for_ever(tmp_path: Path, path: str) -> None:
 
 def test_what_a_job_writes_counts_for_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "_TELL", 0.0)
-    data = LINE * 5_000
+    data = lines(5_000)
     with served(tmp_path, spool_bytes_of_key=2 * len(data) + 10_000) as gateway:
         failed = gateway.ended(gateway.job(data).json()["id"])
         assert failed["problem"].startswith("Expected at most 390,000 bytes of a job with what comes of it.")
@@ -629,12 +635,12 @@ def test_a_file_keeps_room_for_what_comes_of_it(tmp_path: Path, monkeypatch: pyt
     """A second file does not take it; the same again is no second file."""
     going, run = threading.Event(), worker.privatize_file
     monkeypatch.setattr(worker, "privatize_file", lambda *given, **more: (going.wait(60), run(*given, **more))[1])
-    data = LINE * 500
+    data = lines(500)
     with served(tmp_path, spool_bytes_of_key=3 * len(data)) as gateway:
         first = gateway.job(data)
         assert first.status_code == 202
         for _ in range(2):
-            refused = gateway.job(LINE * 260, "another-file")
+            refused = gateway.job(lines(260), "another-file")
             assert (refused.status_code, refused.json()["type"]) == (413, "urn:dptext:quota")
         again = gateway.job(data)
         assert (again.status_code, again.json()["id"]) == (200, first.json()["id"])
@@ -676,7 +682,7 @@ def test_a_job_waits_for_room_under_its_charge(fresh: Served, monkeypatch: pytes
     monkeypatch.setattr(worker, "privatize_file", on_a_full_disk)
     with monkeypatch.context() as crowd:
         crowd.setattr(space, "require", crowded)
-        name = fresh.job(LINE * 2_000).json()["id"]
+        name = fresh.job(lines(2_000)).json()["id"]
         waits(name, "Other files of its key have the room: it waits.")
         assert fresh.charges() == []
     waits(name, "The disk is full.")
@@ -718,7 +724,7 @@ def test_a_file_is_on_the_disk_before_it_is_taken(fresh: Served, monkeypatch: py
 
 def test_a_damaged_file_is_not_charged(fresh: Served) -> None:
     fresh.gate.worker.close()
-    name = fresh.job(LINE * 2).json()["id"]
+    name = fresh.job(lines(2)).json()["id"]
     (file,) = (fresh.folder / "spool").glob("job-*/input")
     file.write_bytes(LINE)  # a power cut took the rest
     worker.Worker(fresh.gate.jobs, fresh.gate.answers)._one()
@@ -743,10 +749,10 @@ def test_events_end_with_the_key(fresh: Served, monkeypatch: pytest.MonkeyPatch)
     name = fresh.job(LINE).json()["id"]
     path = f"/v1/jobs/{name}/events"
     with live(fresh.client.app) as url, httpx.stream("GET", url + path, headers=fresh.headers(), timeout=30) as answer:
-        lines = answer.iter_lines()
-        assert json.loads(next(lines).removeprefix("data: "))["state"] == "queued"
+        told = answer.iter_lines()
+        assert json.loads(next(told).removeprefix("data: "))["state"] == "queued"
         fresh.gate.keys.revoke(fresh.key.split("_")[1])
-        assert len([each for each, _ in zip(lines, range(8), strict=False) if each]) <= 2  # of many
+        assert len([each for each, _ in zip(told, range(8), strict=False) if each]) <= 2  # of many
     assert fresh.gate.jobs.row(name).state == "queued"
 
 
@@ -761,9 +767,9 @@ def test_a_model_that_reads_labels_gets_no_file_without(fresh: Served) -> None:
 
 def test_a_job_that_has_ended_tells_of_all_its_records(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "_TELL", 1e9)
-    assert fresh.ended(fresh.job(LINE * 3).json()["id"])["records_done"] == 3
+    assert fresh.ended(fresh.job(lines(3)).json()["id"])["records_done"] == 3
     given = {"path": "/v1/synthesize", "model": "topics"}
-    assert fresh.ended(fresh.job(LINE * 3, "second-job", **given).json()["id"])["records_done"] == 0
+    assert fresh.ended(fresh.job(lines(3), "second-job", **given).json()["id"])["records_done"] == 0
 
 
 def test_a_job_that_has_ended_is_not_looked_for_in_the_books(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -811,3 +817,17 @@ def test_a_slow_upload_is_not_swept(fresh: Served) -> None:
     os.utime(folder, (old, old))
     fresh.gate.worker.sweep()
     assert not folder.is_dir()
+
+
+def test_a_gateway_that_cannot_read_parquet_takes_none(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its reader is an extra of its own, which is not part of the gateway's."""
+    data = parquet({"text": ["a"], "label": ["travel"]})
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "pyarrow", None)
+        for path, model in (("/v1/jobs", "labels"), ("/v1/synthesize", "topics")):
+            refused = fresh.job(data, f"job-of-{model}", path, format="parquet", model=model)
+            assert (refused.status_code, refused.json()["type"]) == (415, "urn:dptext:format")
+            assert "'dptext[parquet]'" in refused.json()["detail"]
+        assert fresh.job(LINE, "of-another-format").status_code == 202
+    assert list((fresh.folder / "spool").glob("upload-*")) == []
+    assert fresh.ended(fresh.job(data, "job-of-labels", format="parquet").json()["id"])["state"] == "done"

@@ -6,14 +6,16 @@ import secrets
 import shutil
 import socket
 import sqlite3
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from commands import Interpreter, dptext
-from dptext.errors import LedgerError
+from dptext.cli import gateway
+from dptext.errors import LedgerError, MissingExtraError
 from dptext.ledger.database import Database
 from dptext.service.keys import Keys
 from dptext.service.settings import Secret
@@ -158,3 +160,21 @@ def test_an_address_or_spool_that_is_taken_is_said_before_anything_is_served(
     (tmp_path / "spool").mkdir()
     with held(tmp_path / "spool" / "lock", "It is held."):
         assert "Another gateway uses the spool" in refused("--port", 0, "--spool", tmp_path / "spool")
+
+
+@pytest.mark.parametrize("missing", ["sqlalchemy", "alembic", "psycopg"])
+@pytest.mark.parametrize("command", [("keys", "create"), ("keys", "list"), ("serve",)], ids=" ".join)
+def test_without_its_extra_a_command_names_that_of_the_gateway(
+    command: tuple[str, ...], missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not that of the ledger, which is a part of it: who installs that alone is sent back again."""
+    monkeypatch.setitem(sys.modules, missing, None)
+    books = str(tmp_path / "books.db")
+    calls: dict[tuple[str, ...], Callable[[], None]] = {
+        ("keys", "create"): lambda: gateway.create("team", books, ["jobs"], account="reviews"),
+        ("keys", "list"): lambda: gateway.listed(books),
+        ("serve",): lambda: gateway.serve(tmp_path, books),
+    }
+    with pytest.raises(MissingExtraError, match=rf"`dptext {command[0]}` needs .* {missing}. .*'dptext\[service\]'"):
+        calls[command]()
+    assert list(tmp_path.iterdir()) == []

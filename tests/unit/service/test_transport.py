@@ -17,7 +17,7 @@ import pytest
 
 from dptext.cli.gateway import serve
 from dptext.errors import ConfigError, LedgerError
-from dptext.service import app, server
+from dptext.service import app, guarding, server
 from dptext.service.settings import Settings
 from dptext.service.store import JOBS
 from gateways import Served, live, logged, served, traced
@@ -387,3 +387,79 @@ def test_no_other_telemetry_than_its_own(tmp_path: Path, monkeypatch: pytest.Mon
     with served(tmp_path) as gateway:
         assert gateway.privatize(FEW["records"]).status_code == 503
     assert told.mock_calls == []
+
+
+JOB = "/v1/jobs?model=labels&label_field=label"
+SIZE = 8_000_000  # bytes: more than sockets hold
+
+
+def whole(url: str, sent: bytes, body: Iterator[bytes]) -> str:
+    """The answer that a client reads which sends all that it has before it looks."""
+    with opened(url, sent) as connection:
+        for each in body:
+            connection.sendall(each)
+        return answered(connection)
+
+
+@pytest.mark.parametrize(
+    ("status", "key", "path", "settings"),
+    [
+        (401, None, JOB, {}),
+        (413, "", JOB, {"max_file": SIZE - 1}),
+        (413, "", RELEASE, {"max_body": SIZE - 1}),
+        (429, "", JOB, {"requests_a_minute": 1}),
+        (503, "", JOB, {"spool_bytes": SIZE}),
+        (404, "", JOB.replace("labels", "none"), {}),
+        (415, "", f"{JOB}&format=xlsx", {}),
+        (405, None, "/healthz", {"max_body": 2 * SIZE}),
+    ],
+)
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_refusal_is_read_by_who_still_sends(
+    tmp_path: Path, status: int, key: str | None, path: str, settings: dict, chunked: bool
+) -> None:
+    """A connection that is closed with bytes that nobody has read is reset, and what was answered is lost."""
+    block = b"x" * 65_536
+    blocks = [block] * (SIZE // len(block) + 1)
+    with reached(tmp_path, **settings) as (gateway, url):
+        key = gateway.key if key == "" else None
+        if status == 429:
+            assert httpx.get(f"{url}/v1/key", headers=gateway.headers()).status_code == 200
+        length = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {len(blocks) * len(block)}"
+        parts = [b"%x\r\n%b\r\n" % (len(each), each) for each in blocks] + [b"0\r\n\r\n"] if chunked else blocks
+        found = whole(url, head(key, path, length), iter(parts))
+        assert found.startswith(f"HTTP/1.1 {status}"), found[:200]
+        assert "connection: close" in found
+        assert found.count("HTTP/1.1") == 1
+        assert list((tmp_path / "spool").glob("*-*")) == []
+
+
+def test_a_refused_body_is_not_read_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guarding, "_LINGER", 0.3)
+    monkeypatch.setattr(guarding, "_QUIET", 0.2)
+    with reached(tmp_path) as (_, url), opened(url, head(None, JOB, "Content-Length: 100000000")) as endless:
+        end = time.monotonic() + PATIENT
+        with suppress(ConnectionResetError, BrokenPipeError):
+            while time.monotonic() < end:
+                endless.sendall(b"x" * 1_000)
+                time.sleep(0.02)
+        assert time.monotonic() < end
+
+
+def test_no_trace_of_bytes_that_are_no_chunks_or_of_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes that are no chunk, in the middle of an answer; and requests that the end of the server cuts off."""
+    running = []
+    real = server.server
+    monkeypatch.setattr("gateways.server", lambda app: running.append(real(app)) or running[-1])
+    with served(tmp_path) as gateway, logged() as lines, ExitStack() as held:
+        with live(gateway.client.app) as url:
+            running[0].config.timeout_graceful_shutdown = 0.2
+            with opened(url, head(None, JOB, "Transfer-Encoding: chunked")) as odd:
+                assert odd.recv(100).startswith(b"HTTP/1.1 401")
+                odd.sendall(b"no chunk\r\n\r\n")
+                answered(odd)
+            slow = held.enter_context(opened(url, head(gateway.key, RELEASE, "Content-Length: 9")))
+            held.enter_context(opened(url, head(gateway.key, JOB, "Content-Length: 9") + b"1"))
+            time.sleep(0.2)
+        assert answered(slow).startswith("HTTP/1.1 503")
+    assert not [each for each in lines if not each.endswith(" None") or "Exception" in each], lines

@@ -1,0 +1,60 @@
+"""The file of a job: how many rows it has, whether its run can go on, and words about it that hold no name in it."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+from dptext.errors import DPTextError
+from dptext.runs.plan import State, state_path
+from dptext.service.jobs import Wish
+from dptext.text.formats import Format
+from dptext.text.packed_rows import load_pyarrow
+from dptext.text.writers import APPENDABLE
+
+#: What packed files begin with; an XLSX is a ZIP.
+_PACKED: Final = {
+    "gzip (.gz)": b"\x1f\x8b",
+    "ZIP": b"PK\x03\x04",
+    "Zstandard (.zst)": b"\x28\xb5\x2f\xfd",
+    "bzip2 (.bz2)": b"BZh91AY&SY",
+    "XZ (.xz)": b"\xfd7zXZ",
+}
+_FIRST: Final = 16
+_LOOK: Final = "Name its columns: text_field, label_field and so on; on the page, Column of the text."
+
+
+def without_names(said: str, wish: Wish) -> str:
+    """A message without what the file has in quotes: names of fields may be a text, where a header is missing."""
+    kept = re.split("[:,;]? (?:found|but one that holds|[(]name another) ", said)[0]
+    asked = {name for name in (wish.model, *asdict(wish.fields).values()) if isinstance(name, str)}
+    if '"' in kept or not set(re.findall("'([^']*)'", kept)) <= asked:
+        kept = "the file cannot be read as asked"
+    return said if kept == said else f"{kept}. {_LOOK}"
+
+
+def packing(source: Path) -> str | None:
+    """How a file is packed, by its first bytes; None where it is not."""
+    with source.open("rb") as file:
+        first = file.read(_FIRST)
+    return next((name for name, begin in _PACKED.items() if first.startswith(begin)), None)
+
+
+def rows_of(parquet: Path) -> int:
+    """How many a Parquet file says that it has; 0 where it cannot be read, which is said when it is read."""
+    arrow, reading = load_pyarrow()
+    with contextlib.suppress(arrow.ArrowException, OSError, ValueError, MemoryError):
+        found = reading.read_metadata(parquet)
+        return sum(found.row_group(each).num_rows for each in range(found.num_row_groups))
+    return 0
+
+
+def can_go_on(out: Path, kind: Format) -> bool:
+    """Whether an unfinished run lies there that can be gone on with; else it begins anew, under the same charge."""
+    with contextlib.suppress(DPTextError):
+        state = State.load(state_path(out))
+        return kind in APPENDABLE or bool(state.certificate)
+    return False

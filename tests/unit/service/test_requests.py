@@ -1,0 +1,94 @@
+"""What a request may look like: keys of JSON, packed files, HEAD, and what is said of a body that is wrong."""
+
+import bz2
+import gzip
+import io
+import lzma
+import zipfile
+from collections.abc import Iterator
+
+import pytest
+
+from gateways import Served, served
+
+LINE = b'{"text": "secret", "label": "travel"}\n'
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("gateway")) as found:
+        yield found
+
+
+RELEASE = "/v1/models/labels/privatize"
+TWICE = {
+    RELEASE: (
+        b'{"records": [{"text": "a", "label": "travel"}], "records": [{"text": "b", "label": "travel"}]}',
+        b'{"records": [{"text": "a", "text": "b", "label": "travel"}]}',
+        b'{"records": [{"text": "a", "t\\u0065xt": "a", "label": "travel"}]}',
+    ),
+    "/v1/models/labels/explain": (b'{"unit": "document", "unit": "author"}',),
+    "/v1/accounts": (b'{"name": "a", "epsilon": 1.0, "epsilon": 100.0}',),
+}
+
+
+@pytest.mark.parametrize(("path", "body"), [(path, body) for path, bodies in TWICE.items() for body in bodies])
+def test_a_key_of_a_body_is_there_once(gateway: Served, path: str, body: bytes) -> None:
+    """Of two one reader takes the first and another the last: a proxy may have looked at the other."""
+    key = gateway.admin if path == "/v1/accounts" else gateway.key
+    headers = {**gateway.headers(key), "Content-Type": "application/json"}
+    found = gateway.client.post(path, content=body, headers=headers)
+    assert (found.status_code, found.json()["type"]) == (422, "urn:dptext:invalid")
+    assert found.json()["detail"].startswith("Expected each key of an object once")
+    assert gateway.charges() == []
+
+
+def zipped(data: bytes) -> bytes:
+    with zipfile.ZipFile(found := io.BytesIO(), "w") as file:
+        file.writestr("a.jsonl", data)
+    return found.getvalue()
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv", "parquet"])
+@pytest.mark.parametrize(
+    ("pack", "named"),
+    [(gzip.compress, "gzip (.gz)"), (zipped, "ZIP"), (bz2.compress, "bzip2 (.bz2)"), (lzma.compress, "XZ (.xz)")],
+    ids=["gzip", "zip", "bzip2", "xz"],
+)
+def test_a_packed_file_is_named_as_such(gateway: Served, pack, named: str, format: str) -> None:  # type: ignore[no-untyped-def]
+    for path, model in (("/v1/jobs", "labels"), ("/v1/synthesize", "topics")):
+        name = f"{format}-{model}-{pack.__module__}-{pack.__name__}"
+        job = gateway.job(pack(LINE), name, path, model=model, format=format).json()["id"]
+        found = gateway.ended(job)["problem"]
+        assert found == f"The file is packed with {named}: send it unpacked. Nothing was charged."
+
+
+def test_head_is_answered_as_get_is(gateway: Served) -> None:
+    keyed = ("key", "models", "models/labels", "models/labels/cost", "models/none", "jobs", "accounts", "events")
+    for path in ("/healthz", "/readyz", "/", "/nothing", "/v1/accounts/reviews", *(f"/v1/{each}" for each in keyed)):
+        for headers in ({}, gateway.headers()):
+            get, head = (gateway.client.request(each, path, headers=headers) for each in ("GET", "HEAD"))
+            assert head.status_code == get.status_code, path
+            assert head.headers["content-type"] == get.headers["content-type"]
+    job = gateway.job(LINE).json()["id"]
+    assert gateway.ended(job)["state"] == "done"
+    for end in ("result", "events"):  # what is noted as a download, and what may not end
+        assert gateway.client.head(f"/v1/jobs/{job}/{end}", headers=gateway.headers()).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{"records": ["secret"]}', "records[0] is missing, or has not the form"),
+        (b'{"records": [{"text": "a"}, 5]}', "records[1] is missing, or has not the form"),
+        (b'{"records": "secret"}', "records is missing, or has not the form"),
+        (b'["secret"]', "Expected a body of JSON"),
+        (b"secret", "Expected a body of JSON"),
+    ],
+)
+def test_what_is_wrong_with_a_body_is_said(gateway: Served, body: bytes, said: str) -> None:
+    headers = {**gateway.headers(), "Content-Type": "application/json"}
+    found = gateway.client.post(RELEASE, content=body, headers=headers)
+    assert found.status_code == 422
+    assert found.json()["detail"].startswith(said)
+    assert "secret" not in found.text
