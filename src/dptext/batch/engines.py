@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from dptext import _validate
 from dptext.errors import ConfigError, DPTextError, needing
-from dptext.runs.processes import Process, Task, answered
+from dptext.runs.processes import Process, Task, answered, packed
 
 RETRIES: Final = 3  #: How often a task is given to another worker where one died at it
 _DIED: Final = object()
@@ -40,10 +40,11 @@ class Processes:
 
     def answers(self, job: object, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
         """See `Here`."""
+        data = packed(job)
         with ExitStack() as stack:
 
             def start() -> Process:
-                return stack.enter_context(closing(Process(job)))
+                return stack.enter_context(closing(Process(data)))
 
             def ask(process: Process, number: int) -> Connection:
                 process.send(tasks[number])
@@ -52,7 +53,7 @@ class Processes:
             def answer(process: Process, pipe: Connection) -> Any:
                 try:
                     return pipe.recv()
-                except (EOFError, OSError):
+                except (EOFError, ConnectionResetError):
                     process.close()
                     return _DIED
 
