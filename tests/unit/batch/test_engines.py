@@ -1,14 +1,21 @@
 """Workers that cannot get their work, or cannot be started, are errors with a name, before anything is charged."""
 
+import contextlib
 import errno
 import os
+import signal
+import socket
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import dptext as dp
+from dptext.batch import engines
 from dptext.batch.engines import Processes
 from dptext.errors import ConfigError, DPTextError
 from dptext.runs import processes
@@ -112,3 +119,88 @@ def test_a_worker_that_takes_nothing_is_ended(tmp_path: Path, monkeypatch: pytes
         process.pipe.recv()
     process.close()
     assert time.monotonic() - began < 30
+
+
+@contextlib.contextmanager
+def listening(answer: bytes) -> Iterator[str]:
+    """The address of a server that says this to the first who comes."""
+    with socket.create_server(("127.0.0.1", 0)) as server, contextlib.ExitStack() as stack:
+
+        def serve() -> None:
+            one, _ = server.accept()
+            stack.enter_context(one).sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        thread.join()
+
+
+def test_addresses_where_no_cluster_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "_REACHED_SECONDS", 0.2)
+    for answer, said in ((b"", "timed out"), (b"HTTP/1.1 400 Bad Request\r\n\r\n", "no Ray")):
+        with listening(answer) as address, pytest.raises(ConfigError, match=said):
+            engines._reach(address)
+    with listening(b"\0\0\0\4\0") as closed:
+        engines._reach(closed)
+    for address in (closed, f"ray://{closed}"):
+        with pytest.raises(ConfigError, match="Connection refused"):
+            engines._reach(address)
+    for address in ("nonsense", "host:", "host:x", "/tmp/ray"):  # noqa: S108
+        with pytest.raises(ConfigError, match="HOST:PORT"):
+            engines._reach(address)
+    for address in (None, "auto", "local"):
+        engines._reach(address)
+
+
+class FakeRay:
+    """Fails at the start as Ray does where a node is slow, after it has taken SIGTERM for itself."""
+
+    exceptions = SimpleNamespace(RayError=LookupError)
+
+    def init(self, **_: object) -> None:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(15))
+        raise Exception("The current node timed out during startup.\nThis could happen")  # noqa: TRY002
+
+
+def test_a_cluster_that_does_not_start_is_an_error_and_takes_no_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    before = signal.getsignal(signal.SIGTERM)
+    signal.signal(signal.SIGTERM, own := lambda *_: None)
+    try:
+        with pytest.raises(ConfigError, match=r"found none \(Exception: The current node timed out during startup\.\)"):
+            engines._connect(FakeRay(), None)
+        assert signal.getsignal(signal.SIGTERM) is own
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_what_ends_a_command_is_not_hidden_by_a_cluster() -> None:
+    """Ray reports what a handler of a signal raised as the cause of a SystemError."""
+    with pytest.raises(KeyboardInterrupt), engines._failing(FakeRay()):
+        raise SystemError from KeyboardInterrupt()
+    for error in (LookupError("secret"), TimeoutError("secret"), RuntimeError("secret")):
+        with pytest.raises(DPTextError, match=type(error).__name__) as caught, engines._failing(FakeRay()):
+            raise error
+        assert "secret" not in str(caught.value)
+        assert caught.value.__cause__ is None
+
+
+def test_a_full_cluster_does_all_tasks_with_the_workers_that_it_has_room_for() -> None:
+    started, ended = list[int](), set[int]()
+
+    def start() -> int:
+        started.append(len(started))
+        return started[-1]
+
+    def wait_for(busy: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        room = [worker for worker in started if worker not in ended][:2]
+        found = [handle for handle in busy if handle[0] in room]
+        assert found, "all wait for ever"
+        return found[:1]
+
+    answers = engines._shared_out(
+        5, 9, start, lambda worker, number: (worker, number), wait_for, lambda _, handle: handle[1] * 2, ended.add
+    )
+    assert dict(answers) == {number: number * 2 for number in range(9)}
+    assert len(started) == 5
