@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dptext.batch.shards import Shard, file_system, is_remote
+from dptext.batch.shards import Shard, as_path, file_system, is_remote
 from dptext.batch.targets import Folder, Objects, Target, filled
 from dptext.batch.work import HASHED, Surveyed, most_common
 from dptext.errors import ConfigError
@@ -132,6 +132,7 @@ _TIMES: Final = "when each file was written, which an object store shows: it fol
 
 def place_at(where: str, options: Mapping[str, Any]) -> Place:
     """The place of a path or URL."""
+    where = as_path(where)
     if not where:
         raise ConfigError("Expected the path or URL of a new folder, found an empty one.")
     # Links are followed: a link cannot be replaced by a folder, and what it leads to can.

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dptext.batch.engines import DatasetPlan, Engine, Here, Progress, Skip
 from dptext.batch.parts import Part, names_of, numbered
 from dptext.batch.places import Place, State, StateFolder, place_at
-from dptext.batch.shards import Shard, is_remote, shards_of
+from dptext.batch.shards import Shard, as_path, is_remote, shards_of
 from dptext.batch.targets import Target, probe
 from dptext.batch.work import Job
 from dptext.errors import ConfigError, DataError, DPTextError, LedgerError
@@ -105,7 +105,8 @@ def _prepared(
     seed: int | None,
     payment: Payment | None,
 ) -> _Run:
-    if not is_remote(str(source)) and not is_remote(str(target)) and Path(source).is_dir():
+    source, target = as_path(str(source)), as_path(str(target))
+    if not is_remote(source) and not is_remote(target) and Path(source).is_dir():
         inside = Path(target).resolve()
         if Path(source).resolve() in (inside, *inside.parents):
             raise ConfigError(f"Expected {str(target)!r} outside of the input, {str(source)!r}: it would be read, too.")

@@ -44,6 +44,11 @@ def is_remote(where: str) -> bool:
     return "://" in where
 
 
+def as_path(where: str) -> str:
+    """A URL of a file of this computer as its path, as which it is compared and replaced; all else as it is."""
+    return where.removeprefix("file://")
+
+
 def file_system(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
     """The file system of a URL, of fsspec, and the path in it; MissingExtraError where its package is absent."""
     with needing("A URL", "batch"):
@@ -63,7 +68,7 @@ def shards_of(source: str | Path, *, format: Format | None = None, options: Mapp
     Of a folder all files with a known extension, those in its folders too; names that begin with `.` or `_` are left
     out, and so are certificates and manifests. ConfigError: there is none, or one has an unknown extension.
     """
-    where = str(source)
+    where = as_path(str(source))
     found = _remote(where, options) if is_remote(where) else _local(Path(where))
     wanted = [shard for shard in found if not _aside(PurePosixPath(shard.name))]
     if not wanted:
@@ -87,11 +92,10 @@ def _refuse_twice(shards: Iterable[Shard]) -> None:
     """Raise ConfigError where two names lead to one file: its records would be released twice."""
     seen = dict[tuple[int, int], str]()
     for shard in shards:
-        where = shard.where.removeprefix("file://")
-        if is_remote(where):
+        if is_remote(shard.where):
             continue  # an object store has no links
-        with telling(where, "read"):
-            found = os.stat(where)  # noqa: PTH116 (also of a URL)
+        with telling(shard.where, "read"):
+            found = Path(shard.where).stat()
         _once(seen, found, shard.where)
 
 

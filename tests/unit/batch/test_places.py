@@ -185,12 +185,23 @@ def test_places_that_are_no_new_folder(tmp_path: Path, monkeypatch: pytest.Monke
     deep = tmp_path / "in" / "deep"
     deep.mkdir()
     monkeypatch.chdir(deep)
-    for target in ("", ".", "..", "/", "new", source, source / "s0.jsonl", tmp_path, tmp_path / "file"):
+    for target in (
+        "",
+        ".",
+        "..",
+        "/",
+        "new",
+        source,
+        source / "s0.jsonl",
+        tmp_path,
+        tmp_path / "file",
+        f"file://{source}",
+    ):
         for force in (False, True):
             with pytest.raises(ConfigError):
                 dp.privatize_dataset(source, target, mechanism(), plan=plan(force=force), dataset=here())
     assert listed(tmp_path) == ["file", "in"]
-    assert place_at("a/../b/", {}) == Disk(deep / "b")
+    assert place_at("a/../b/", {}) == place_at(f"file://{deep}/b", {}) == Disk(deep / "b")
 
 
 def test_a_folder_stays_where_the_system_asks_in_vain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
