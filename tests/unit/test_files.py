@@ -15,6 +15,7 @@ from dptext.errors import ConfigError
 from dptext.text.files import (
     Target,
     create_private,
+    is_fixed,
     new_folder,
     publish,
     refuse_existing,
@@ -380,3 +381,14 @@ def test_a_folder_that_cannot_be_replaced_gets_what_a_new_one_holds(
         with pytest.raises(ConfigError, match="Cannot write"):
             require_free(tmp_path / "new")
     assert [each.name for each in tmp_path.iterdir()] == ["own"]
+
+
+def test_where_the_working_folder_is_gone_a_folder_is_asked_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone, own = tmp_path / "gone", tmp_path / "own"
+    own.mkdir()
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert not is_fixed(own)

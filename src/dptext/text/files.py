@@ -216,8 +216,9 @@ def is_fixed(folder: Path) -> bool:
     own = Path(os.path.realpath(folder))
     if not own.is_dir():
         return False
-    if Path.cwd().is_relative_to(own):  # else whoever works there is left in a folder without a name
-        return True
+    with contextlib.suppress(FileNotFoundError):  # where the process works is gone
+        if Path.cwd().is_relative_to(own):  # else whoever works there is left in a folder without a name
+            return True
     full = _partial(own)
     inner = full / "full"
     try:

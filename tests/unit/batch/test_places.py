@@ -19,7 +19,7 @@ from dptext.runs.verification import verify
 from dptext.text import files
 from dptext.text.files import is_fixed
 from dptext.text.formats import Format
-from many_files import here, ids, mechanism, plan, shards
+from many_files import here, ids, mechanism, plan, rows, shards
 from mounting import with_mounts
 
 CERTIFICATE = "manifest.json.guarantee.json"
@@ -359,3 +359,21 @@ def test_linked_and_nested_files_of_a_data_set_are_seen(tmp_path: Path) -> None:
     (tmp_path / "moved" / "stray").touch()
     with pytest.raises(dp.errors.DataError, match="no part of this data set"):
         verify(out / CERTIFICATE)
+
+
+@pytest.mark.parametrize("name", ["a\nGuaranteed.jsonl", "a\x1b[2J.jsonl", "a\udcff.jsonl", "a" * 250 + ".jsonl"])
+def test_the_name_of_one_output_is_checked_before_the_charge(tmp_path: Path, name: str) -> None:
+    source, payment = shards(tmp_path / "in", 30), account(tmp_path)
+    with pytest.raises(ConfigError, match="name"):
+        dp.privatize_file(source / "s0.jsonl", tmp_path / name, mechanism(), plan=plan(), payment=payment)
+    assert charges(payment) == 0
+
+
+def test_a_saved_dataset_that_lists_a_file_twice(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    datasets.Dataset.from_list(rows(30)).save_to_disk(str(tmp_path / "in"))
+    path = tmp_path / "in" / "state.json"
+    listed = json.loads(path.read_text())
+    path.write_text(json.dumps(listed | {"_data_files": listed["_data_files"] * 2}))
+    with pytest.raises(ConfigError, match="two names"):
+        dp.privatize_dataset(tmp_path / "in", tmp_path / "out", mechanism(), plan=plan(), dataset=here())
