@@ -4,16 +4,19 @@ import json
 import pickle
 import random
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from test_batch_kills import HERE, Rig
+from test_batch_kills import HERE, Rig, wait_until
 
 import dptext as dp
 from dptext.batch.corpora import synthesize_dataset
 from dptext.runs.specs import synthesis_from_settings
+from many_files import mechanism, shards
 
 
 @pytest.fixture
@@ -67,6 +70,29 @@ def test_workers_nodes_and_drivers_are_killed_on_a_cluster(rig: Rig) -> None:
     rig.check()
     assert kills >= 2
     print(f"{kills} nodes and drivers and {20 - len(list(rig.kills.iterdir()))} workers were killed")
+
+
+@pytest.mark.slow
+def test_a_command_that_is_stopped_says_so(tmp_path: Path) -> None:
+    """Ray takes SIGTERM for itself where it is started."""
+    pytest.importorskip("ray")
+    shards(tmp_path / "in", 300)
+    dp.save_model(mechanism(), tmp_path / "model")
+    words = ["privatize", "in", "out", "--model", "model", "--label-field", "label", "--engine", "ray"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from dptext.cli.app import main; main()", *words, "--workers", "1", "--part-size", "1"],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_until(lambda: (tmp_path / ".out.run" / "0.hashes").exists() or process.poll() is not None)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM, said
+    assert "stopped by SIGTERM" in said
+    assert "--resume goes on" in said
+    assert "Traceback" not in said
 
 
 def test_the_object_store_holds_no_name_and_no_count_of_a_synthesis(

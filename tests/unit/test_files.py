@@ -2,8 +2,10 @@
 
 import ast
 import errno
+import json
 import os
 import stat
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,15 +15,18 @@ from dptext.errors import ConfigError
 from dptext.text.files import (
     Target,
     create_private,
+    is_fixed,
     new_folder,
     publish,
     refuse_existing,
     refuse_inputs,
+    require_free,
     sha256_of,
     share,
     write_first,
     writing,
 )
+from mounting import with_mounts
 
 
 def mode(path: Path) -> int:
@@ -262,8 +267,8 @@ def test_there_is_one_door() -> None:
     assert {name: found for name, found in calls.items() if found} == {
         "cli/privatize.py": ["open"],  # stdout, by its number
         "cli/terminal.py": ["open", "os.open", "os.open"],  # what stands for closed streams
-        # two of them only to sync a file or a folder
-        "text/files.py": ["each.open", "open", "os.fdopen", "os.open", "os.open", "os.open", "os.open"],
+        # two of them only to sync a file or a folder, one to ask whether a file is protected
+        "text/files.py": ["each.open", "open", "os.fdopen", *["os.open"] * 5],
         "testing/silence_checks.py": ["source.write_text"],  # made-up texts in a folder that is removed
         "audits/drawing.py": ["figure.savefig"],  # into memory
         "compare/runner.py": ["Path('/proc/self/clear_refs').write_text"],  # the system's
@@ -279,3 +284,111 @@ def test_the_search_for_other_doors_finds_them() -> None:
         "path.open",
     ]
     assert writing_calls("path.open('rb'); open(p); p.read_text('utf-8'); gzip.open(p)") == []
+
+
+def refusing(number: int) -> object:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return refuse
+
+
+@pytest.mark.parametrize(
+    ("name", "number"), [("os.link", errno.EXDEV), ("os.open", errno.EPERM), ("os.replace", errno.EPERM)]
+)
+def test_a_place_that_cannot_be_replaced_is_found_before_the_work(
+    old: Path, monkeypatch: pytest.MonkeyPatch, name: str, number: int
+) -> None:
+    """A mount point, a protected file, a folder where nothing is renamed."""
+    Target(old, force=True).check()
+    own = os.open
+    with monkeypatch.context() as patch:
+        patch.setattr(name, refusing(number))
+        if name == "os.open":  # only what is there is protected
+            patch.setattr(os, "open", lambda path, *of: (refusing(number) if path == old else own)(path, *of))
+        with pytest.raises(ConfigError, match="Cannot write"):
+            Target(old, force=True).check()
+    with monkeypatch.context() as patch:  # what other systems refuse says nothing
+        patch.setattr(os, "link", refusing(errno.EPERM))
+        Target(old, force=True).check()
+    assert (old.read_bytes(), [each.name for each in old.parent.iterdir()]) == (b"old", ["old"])
+
+
+def test_a_file_of_somebody_else_where_each_removes_their_own(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old.parent.chmod(0o1777)
+    monkeypatch.setattr(os, "geteuid", lambda: old.stat().st_uid + 1)
+    with pytest.raises(ConfigError, match="not permitted"):
+        Target(old, force=True).check()
+
+
+def test_a_file_that_is_a_mount_point_is_not_paid_for(tmp_path: Path) -> None:
+    """Nor is a model fitted that could not be saved: it is put into a folder that is one."""
+    (tmp_path / "in.jsonl").write_text('{"text": "a", "label": "health"}\n{"text": "b", "label": "travel"}\n')
+    for name in ("out.jsonl", "other"):
+        (tmp_path / name).write_text("mine")
+    (tmp_path / "model").mkdir()
+    script = """
+import json, sys
+from dptext.cli.app import main
+for arguments in json.loads(sys.argv[1]):
+    sys.argv[1:] = arguments
+    try:
+        main()
+    except SystemExit as end:
+        print("ended with", end.code, flush=True)
+"""
+    spec = ["--mechanism", "label_only", "--set", "epsilon=2", "--set", 'labels=["health","travel"]']
+    label = ["--label-field", "label"]
+    paid = ["--ledger", "books.db", "--account", "a"]
+    commands = [
+        ["budget", "open", "a", "--epsilon", "9", "--unit", "document", "--ledger", "books.db"],
+        ["fit", *spec, "--public", "in.jsonl", *label, "--out", "model"],
+        ["privatize", "in.jsonl", "out.jsonl", "--model", "model", *label, *paid, "--force"],
+        ["budget", "log", "a", "--ledger", "books.db", "--json"],
+    ]
+    ran = with_mounts(
+        "mount --bind other out.jsonl; mount -t tmpfs tmpfs model",
+        *(sys.executable, "-c", script, json.dumps(commands)),
+        cwd=tmp_path,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    codes = [line for line in ran.stdout.splitlines() if line.startswith("ended with")]
+    assert codes == [f"ended with {code}" for code in (0, 0, 2, 0)], ran.stderr
+    assert "busy" in ran.stderr
+    assert json.loads(ran.stdout.split("ended with 2")[1].split("ended with 0")[0]) == []
+    assert sorted(each.name for each in tmp_path.iterdir() if "books" not in each.name) == [
+        "in.jsonl",
+        "model",
+        "other",
+        "out.jsonl",
+    ]
+
+
+def test_a_folder_that_cannot_be_replaced_gets_what_a_new_one_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    monkeypatch.chdir(own)
+    with new_folder(Path()) as folder:
+        (folder / "model.json").write_bytes(b"x")
+        (folder / "deep").mkdir()
+    assert sorted(each.name for each in own.iterdir()) == ["deep", "model.json"]
+    assert mode(own / "model.json") == 0o600
+    assert [each.name for each in tmp_path.iterdir()] == ["own"]
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", refusing(errno.EXDEV))
+        with pytest.raises(ConfigError, match="Cannot write"):
+            require_free(tmp_path / "new")
+    assert [each.name for each in tmp_path.iterdir()] == ["own"]
+
+
+def test_where_the_working_folder_is_gone_a_folder_is_asked_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone, own = tmp_path / "gone", tmp_path / "own"
+    own.mkdir()
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert not is_fixed(own)

@@ -6,9 +6,12 @@ task without end and without a word. And the public settings of a run over many 
 """
 
 import os
+import signal
+import socket
+import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -16,10 +19,13 @@ from typing import Any, Final
 
 from dptext import _validate
 from dptext.errors import ConfigError, DPTextError, needing
-from dptext.runs.processes import Process, Task, answered
+from dptext.runs.processes import Process, Task, answered, packed
 
 RETRIES: Final = 3  #: How often a task is given to another worker where one died at it
 _DIED: Final = object()
+#: What a client of HTTP/2 says first (RFC 9113, 3.4): its preface, and a frame of settings, which is answered by one.
+_HTTP2: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
+_REACHED_SECONDS: Final = 10  # that a connection to a cluster takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +46,11 @@ class Processes:
 
     def answers(self, job: object, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
         """See `Here`."""
+        data = packed(job)
         with ExitStack() as stack:
 
             def start() -> Process:
-                return stack.enter_context(closing(Process(job)))
+                return stack.enter_context(closing(Process(data)))
 
             def ask(process: Process, number: int) -> Connection:
                 process.send(tasks[number])
@@ -52,11 +59,11 @@ class Processes:
             def answer(process: Process, pipe: Connection) -> Any:
                 try:
                     return pipe.recv()
-                except (EOFError, OSError):
+                except (EOFError, ConnectionResetError):
                     process.close()
                     return _DIED
 
-            yield from _shared_out(self.n, len(tasks), start, ask, wait, answer)
+            yield from _shared_out(self.n, len(tasks), start, ask, wait, answer, Process.close)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,36 +79,93 @@ class Ray:
         with needing("engine='ray'", "ray"):
             import ray  # noqa: PLC0415 (an extra, slow to load)
         if not ray.is_initialized():
-            os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-            # What a worker prints stays where it is: a trace might show private text.
-            ray.init(address=self.address, log_to_driver=False, include_dashboard=None, configure_logging=False)
+            _connect(ray, self.address)
         options: dict[str, Any] = {"num_cpus": 1, "max_restarts": 0, "max_task_retries": 0}
         if self.memory:
             options["memory"] = self.memory
         env = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
         remote: Any = ray.remote(_Actor)
         actor = remote.options(runtime_env={"env_vars": env}, **options)
-        shared = ray.put(job)
+        with _failing(ray):
+            shared = ray.put(job)
         with ExitStack() as stack:
 
             def start() -> Any:
-                one = actor.remote(shared)
-                stack.callback(ray.kill, one)
+                with _failing(ray):
+                    one = actor.remote(shared)
+                stack.callback(end, one)
                 return one
+
+            def end(one: Any) -> None:
+                with suppress(ray.exceptions.RayError, ValueError, ConnectionError):  # it is gone, or the cluster is
+                    ray.kill(one)
 
             def ask(one: Any, number: int) -> Any:
                 name = tasks[number][0]  # as the dashboard shows it; how many there are can be private
-                return one.do.options(name=name).remote(tasks[number])
+                with _failing(ray):
+                    return one.do.options(name=name).remote(tasks[number])
 
             def answer(_: Any, ref: Any) -> Any:
-                try:
-                    return ray.get(ref)
-                except (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError):
-                    return _DIED
-                except ray.exceptions.RayError as error:
-                    raise DPTextError(f"Ray failed with {type(error).__name__}.") from None
+                with _failing(ray):
+                    try:
+                        return ray.get(ref)
+                    except (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError):
+                        return _DIED
 
-            yield from _shared_out(self.n, len(tasks), start, ask, lambda refs: ray.wait(refs)[0], answer)
+            def wait_for(refs: list[Any]) -> list[Any]:
+                with _failing(ray):
+                    return list(ray.wait(refs)[0])
+
+            yield from _shared_out(self.n, len(tasks), start, ask, wait_for, answer, end)
+
+
+@contextmanager
+def _failing(ray: Any) -> Iterator[None]:
+    """What Ray raises becomes a DPTextError, without its message, which may hold the trace of a worker."""
+    try:
+        yield
+    except (ray.exceptions.RayError, OSError, RuntimeError, TypeError) as error:  # it raises these, too
+        problem: BaseException = DPTextError(f"Ray failed with {type(error).__name__}.")
+    except SystemError as error:  # a signal came while it waited: what its handler raised is the cause
+        problem = error.__cause__ or error
+    else:
+        return
+    raise problem
+
+
+def _connect(ray: Any, address: str | None) -> None:
+    """Connect to a cluster, or start one; ConfigError where that fails. What SIGTERM does here stays as it was."""
+    _reach(address or os.environ.get("RAY_ADDRESS"))
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    stopping, problem = signal.getsignal(signal.SIGTERM), ""
+    try:
+        # What a worker prints stays where it is: a trace might show private text.
+        ray.init(address=address, log_to_driver=False, include_dashboard=None, configure_logging=False)
+    except Exception as error:  # noqa: BLE001  # a node that is slow to start is a plain one; no text was read yet
+        problem = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+    finally:
+        if callable(stopping) and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, stopping)
+    if problem:
+        raise ConfigError(f"Expected a Ray cluster{f' at {address}' if address else ''}, found none ({problem}).")
+
+
+def _reach(address: str | None) -> None:
+    """Refuse (ConfigError) an address where nobody speaks HTTP/2, as gRPC does: Ray would wait for it for minutes."""
+    if address in (None, "auto", "local"):
+        return
+    host, colon, port = str(address).rpartition("://")[2].rpartition(":")
+    if not colon or not port.isdecimal():
+        raise ConfigError(f"Expected --address auto, HOST:PORT or ray://HOST:PORT, found {address!r}.")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=_REACHED_SECONDS) as there:
+            there.sendall(_HTTP2)
+            if os.environ.get("RAY_USE_TLS") == "1" or there.recv(4)[3:] == _HTTP2[-6:-5]:
+                return
+        reason = "what answers is no Ray"
+    except (OSError, OverflowError, UnicodeError) as error:
+        reason = (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
+    raise ConfigError(f"Expected a Ray cluster at {address}, found none: {reason}.")
 
 
 Engine = Here | Processes | Ray
@@ -114,8 +178,12 @@ def _shared_out(
     ask: Callable[[Any, int], Any],
     wait_for: Callable[[list[Any]], Iterable[Any]],
     answer: Callable[[Any, Any], Any],
+    end: Callable[[Any], object],
 ) -> Iterator[tuple[int, Any]]:
-    """The answers of tasks that `n` workers do at once, each by the handle that asking gave."""
+    """The answers of tasks that `n` workers do at once, each by the handle that asking gave.
+
+    A worker without a task is ended: on a full cluster another one waits for its place, with a task.
+    """
     todo, died, idle = deque(range(n_tasks)), Counter[int](), list[Any]()
     busy: dict[Any, tuple[Any, int]] = {}
     while todo or busy:
@@ -127,7 +195,10 @@ def _shared_out(
             worker, number = busy.pop(handle)
             found = answer(worker, handle)
             if found is not _DIED:
-                idle.append(worker)
+                if todo:
+                    idle.append(worker)
+                else:
+                    end(worker)
                 yield number, _raised(found)
                 continue
             died[number] += 1

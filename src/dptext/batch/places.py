@@ -1,8 +1,9 @@
 """Where an unfinished run stands, and where its data set appears.
 
-That is a folder, all at once by one renaming; or a prefix of an object store, by its manifest. The state of a run is a
-folder, readable by its owner only, until the run ends. It holds the key of the run's hashes, so that the hashes of
-private records in it mean nothing once it is deleted.
+That is a new folder, all at once by one renaming; a folder that is fixed, as a mount point is, by its manifest, which
+comes last; or a prefix of an object store, in the same way. The state of a run is a folder, readable by its owner only,
+until the run ends. It holds the key of the run's hashes, so that the hashes of private records in it mean nothing once
+it is deleted.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from dptext.batch.shards import Shard, file_system, is_remote
+from dptext.batch.shards import Shard, as_path, file_system, is_remote
 from dptext.batch.targets import Folder, Objects, Target, filled
 from dptext.errors import ConfigError
 from dptext.runs.certificate import MANIFEST, Manifest, certificate_path
 from dptext.text import files
-from dptext.text.files import held, refuse_existing, share, writing
+from dptext.text.files import held, is_fixed, refuse_existing, share, try_moving, writing
 
 _HEX: Final = re.compile("[0-9a-f]{64}")
 _LOCK: Final = "lock"
@@ -97,17 +98,26 @@ class StateFolder:
 _CLAIM: Final = "unfinished.json"  # in an object store: whose run is writing there
 _CERTIFICATE: Final = certificate_path(Path(MANIFEST)).name
 _REPLACED: Final = "replaced"
+_WHOLE: Final = "whole"  # a data set that is being moved into a folder that is fixed
+_WITHIN: Final = ".dptext.run"
 _TIMES: Final = "when each file was written, which an object store shows: it follows from how long the texts are"
 
 
 def place_at(where: str, options: Mapping[str, Any]) -> Place:
     """The place of a path or URL."""
-    return Store(where.rstrip("/"), options) if is_remote(where) else Disk(Path(where))
+    where = as_path(where)
+    if not where:
+        raise ConfigError("Expected the path or URL of a new folder, found an empty one.")
+    # Links are followed: a link cannot be replaced by a folder, and what it leads to can.
+    return Store(where.rstrip("/"), options) if is_remote(where) else Disk(Path(os.path.realpath(where)))
 
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A folder. Its parts lie in a hidden folder of the run until all are there, and have one time of writing."""
+    """A folder. Its parts lie in a hidden folder of the run until all are there, and have one time of writing.
+
+    Where it is fixed the hidden folder lies within.
+    """
 
     path: Path
 
@@ -118,7 +128,9 @@ class Disk:
 
     def default_state(self) -> Path:
         """Where the state of an unfinished run lies, unless that is said: in reach of a renaming."""
-        return self.path.with_name(f".{self.path.name}.run")
+        beside = self.path.parent / f".{self.path.name}.run"
+        within = self.path / _WITHIN
+        return within if within.exists() or (not beside.exists() and is_fixed(self.path)) else beside
 
     def check(self, shards: Sequence[Shard], *, force: bool, resume: bool) -> None:
         """Refuse (ConfigError) a place that cannot be written, or that is taken and is not to be replaced."""
@@ -137,7 +149,7 @@ class Disk:
             raise ConfigError(f"Expected {str(self.path)!r} to be a data set of dptext, which --force replaces.")
 
     def _is_free(self) -> bool:
-        return not self.path.exists() or (self.path.is_dir() and not any(self.path.iterdir()))
+        return not self.path.exists() or (self.path.is_dir() and not _in(self.path))
 
     def parts(self, token: str, state: Path) -> Target:
         """Where the parts of this run go."""
@@ -157,9 +169,20 @@ class Disk:
         for name in target.names():
             target.delete(name)
 
+    def try_publishing(self, folder: Path) -> None:
+        """Refuse (ConfigError) a place that parts in this folder of a state cannot be moved to."""
+        trial = folder / "trial"
+        with writing(self.path):
+            trial.mkdir(mode=0o700, exist_ok=True)
+            beside = self.path.parent / f".{self.path.name}.trial"
+            try_moving(trial, self.path / f"{_WITHIN}.trial" if is_fixed(self.path) else beside)
+
     def publish(self, state: State, folder: Path) -> None:
         """Make the data set visible; a kill between any two steps is mended by doing it again."""
-        made = folder / state.token
+        made, whole = folder / state.token, folder / _WHOLE
+        if whole.is_dir():
+            self._fill(whole)
+            return
         if not made.is_dir():  # a kill came after the renaming
             there = self.path / MANIFEST
             if not there.is_file() or there.read_text("utf-8") != state.manifest:
@@ -180,11 +203,33 @@ class Disk:
                     share(path)
                 os.utime(path, (now, now))  # when a part was written follows from how long its texts are
             made.chmod(0o755)
-            if not self._is_free():
-                if not state.force:
-                    refuse_existing(self.path)
-                self.path.rename(folder / _REPLACED)
-            made.rename(self.path)  # it replaces an empty folder only
+            if not self._is_free() and not state.force:
+                refuse_existing(self.path)
+            replaced = folder / _REPLACED
+            if not is_fixed(self.path):
+                if not self._is_free():
+                    self.path.rename(replaced)
+                made.rename(self.path)  # it replaces an empty folder only
+                return
+            replaced.mkdir(mode=0o700, exist_ok=True)
+            for each in _in(self.path):
+                each.rename(replaced / each.name)
+            made.rename(whole)
+            self._fill(whole)
+
+    def _fill(self, whole: Path) -> None:
+        """Move all files of a data set into the folder, which stays; last the manifest, by which they count."""
+        with writing(self.path):
+            for each in reversed(_in(whole)):
+                refuse_existing(self.path / each.name)
+                each.rename(self.path / each.name)
+            whole.rmdir()
+
+
+def _in(folder: Path) -> list[Path]:
+    """What lies in a folder besides the state of a run, the manifest first."""
+    found = (each for each in folder.iterdir() if not each.name.startswith(_WITHIN))
+    return sorted(found, key=lambda each: (each.name != MANIFEST, each.name != _CERTIFICATE, each.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +279,9 @@ class Store:
             whole.delete(_CLAIM)
         if whole.publish(_CLAIM, filled(data)) != hashlib.sha256(data).hexdigest():
             raise ConfigError(f"An unfinished run of another computer lies at {self.url}: --force throws it away.")
+
+    def try_publishing(self, folder: Path) -> None:
+        """See `Disk`: what claims the place is what publishes there."""
 
     def forget(self, token: str, state: Path) -> None:
         """See `Disk`."""

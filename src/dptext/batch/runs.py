@@ -19,15 +19,16 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dptext.batch.engines import DatasetPlan, Engine, Here, Progress, Skip
+from dptext.batch.parts import Part, names_of, numbered
 from dptext.batch.places import Place, State, StateFolder, place_at
-from dptext.batch.shards import Shard, as_read, is_remote, shards_of
+from dptext.batch.shards import Shard, as_path, as_read, is_remote, shards_of
 from dptext.batch.surveys import Surveys
 from dptext.batch.targets import Target, probe
-from dptext.batch.work import Job, Part
+from dptext.batch.work import Job
 from dptext.errors import ConfigError, DataError, DPTextError, LedgerError
 from dptext.mechanism import Mechanism, settings
 from dptext.runs.certificate import MANIFEST, Certificate, Manifest
@@ -108,7 +109,8 @@ def _prepared(
     seed: int | None,
     payment: Payment | None,
 ) -> _Run:
-    if not is_remote(str(source)) and not is_remote(str(target)) and Path(source).is_dir():
+    source, target = as_path(str(source)), as_path(str(target))
+    if not is_remote(source) and not is_remote(target) and Path(source).is_dir():
         inside = Path(target).resolve()
         if Path(source).resolve() in (inside, *inside.parents):
             raise ConfigError(f"Expected {str(target)!r} outside of the input, {str(source)!r}: it would be read, too.")
@@ -117,10 +119,13 @@ def _prepared(
     kind, compressed = _written_as(shards, plan)
     place = place_at(str(target), dataset.storage_options)
     terms = agreed(mechanism, plan, _randomness(seed), payment, kind, place.reveals)
+    if dataset.keep_shards:
+        names_of(shards, kind, compressed=compressed)  # refused before anything is read
     engine, n = dataset.workers.made()
     if str(target).startswith("memory://") and not isinstance(engine, Here):
         raise ConfigError("Expected one local worker with memory://, which is in the memory of one process.")
-    return _Run(shards, place, mechanism, plan, dataset, seed, payment, kind, compressed, terms, engine, n)
+    state = StateFolder(dataset.state or place.default_state())
+    return _Run(shards, place, mechanism, plan, dataset, seed, payment, kind, compressed, terms, engine, n, state)
 
 
 def _randomness(seed: int | None) -> Randomness:
@@ -154,10 +159,7 @@ class _Run:
     terms: Agreed
     engine: Engine
     workers: int
-
-    @property
-    def _state(self) -> StateFolder:
-        return StateFolder(self.dataset.state or self.place.default_state())
+    _state: StateFolder
 
     def job(self, key: bytes, token: str) -> Job:
         return Job(
@@ -224,9 +226,6 @@ class _Run:
         state = State(secrets.token_hex(32), secrets.token_hex(8), self._digest(), charge_key, force=self.plan.force)
         self.place.claim(state.token, force=self.plan.force)
         self._state.save(state)
-        target = self.place.parts(state.token, self._state.path)
-        target.prepare(())
-        probe(target)
         return state
 
     def _resumed(self) -> State:
@@ -242,6 +241,7 @@ class _Run:
     def _work(self, state: State, on_progress: Progress, on_skip: Skip) -> State:
         job = self.job(bytes.fromhex(state.key), state.token)
         try:
+            self._try_publishing(job.target)
             surveys, also = self._survey(job, on_progress, on_skip), self.place.reveals
             counts = [surveys.records[i] for i in range(len(self.shards))]
             require_records(sum(counts), "the input")
@@ -250,12 +250,12 @@ class _Run:
                 also += (f"the names of the files of the input and how many records each has ({listed})",)
             parts = self._parts(counts)
             terms = agreed(self.mechanism, self.plan, _randomness(self.seed), self.payment, self.kind, also)
+            job.target.prepare(part.name for part in parts)
             charge = self._charge(job, terms, state, surveys)
         except ConfigError as error:
             if not self.plan.resume and not (isinstance(error, LedgerError) and error.unsure):
                 self._throw_away(state)  # nothing was charged and nothing drawn
             raise
-        job.target.prepare(part.name for part in parts)
         digests = self._privatized(job, parts, counts, surveys, on_progress)
         sums = zip(parts, digests, strict=True)
         made = (Listed(self.place.named(part.name, state.token), part.size, digest) for part, digest in sums)
@@ -280,6 +280,14 @@ class _Run:
         sealed = replace(state, certificate=certificate.to_json(), manifest=manifest)
         self._state.save(sealed)
         return sealed
+
+    def _try_publishing(self, target: Target) -> None:
+        """Refuse (ConfigError) before the charge what would fail after it."""
+        target.prepare(())
+        probe(target)
+        self.place.try_publishing(self._state.path)
+        if self.dataset.keep_shards:
+            target.try_names(names_of(self.shards, self.kind, compressed=self.compressed))
 
     def _charge(self, job: Job, terms: Agreed, state: State, surveys: Surveys) -> Charge | None:
         """Pay before the first draw; a run that goes on finds its charge again by the key in its state."""
@@ -312,15 +320,10 @@ class _Run:
 
     def _parts(self, counts: Sequence[int]) -> list[Part]:
         ends = [0, *itertools.accumulate(counts)]
-        suffix = (".txt" if self.kind is Format.TEXT else f".{self.kind}") + ".gz" * self.compressed
         if self.dataset.keep_shards:
-            names = [_stem(shard.name) + suffix for shard in self.shards]
-            if len(set(names)) < len(names):
-                raise ConfigError("Expected files whose names differ without their extensions, with --keep-shards.")
+            names = names_of(self.shards, self.kind, compressed=self.compressed)
             return [Part(name, ends[i], ends[i + 1]) for i, name in enumerate(names)]
-        size, total = self.dataset.part_size, ends[-1]
-        starts = range(0, total, size)
-        return [Part(f"part-{i:06d}{suffix}", start, min(start + size, total)) for i, start in enumerate(starts)]
+        return numbered(ends[-1], self.dataset.part_size, self.kind, compressed=self.compressed)
 
     def _privatized(
         self, job: Job, parts: Sequence[Part], counts: Sequence[int], surveys: Surveys, on_progress: Progress
@@ -348,12 +351,6 @@ class _Run:
         return certificate
 
 
-def _stem(name: str) -> str:
-    path = PurePosixPath(name)
-    path = path.with_suffix("") if is_compressed(name) else path
-    return path.with_suffix("").as_posix()
-
-
 @contextlib.contextmanager
 def _watching(target: Target, parts: Sequence[Part], on_progress: Progress) -> Iterator[None]:
     """Tell how many records are visible, now and then: whoever published them."""
@@ -364,8 +361,11 @@ def _watching(target: Target, parts: Sequence[Part], on_progress: Progress) -> I
         pause = 1.0
         while not over.wait(pause):
             began = time.monotonic()
-            with contextlib.suppress(OSError, ConfigError):
-                on_progress("privatizing", sum(sizes.get(name, 0) for name in target.names()), total)
+            done = None
+            with contextlib.suppress(OSError, ConfigError):  # whoever publishes the next part says what is wrong
+                done = sum(sizes.get(name, 0) for name in target.names())
+            if done is not None:
+                on_progress("privatizing", done, total)
             pause = max(1.0, 20 * (time.monotonic() - began))  # of many parts, or far away, the names take a while
 
     thread = threading.Thread(target=watch, daemon=True)

@@ -8,7 +8,8 @@ A folder, a glob, a single file, a data set that `datasets` saved, or a URL that
 import glob
 import io
 import itertools
-from collections.abc import Generator, Iterator, Mapping, Sequence
+import os
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -45,6 +46,11 @@ def is_remote(where: str) -> bool:
     return "://" in where
 
 
+def as_path(where: str) -> str:
+    """A URL of a file of this computer as its path, as which it is compared and replaced; all else as it is."""
+    return where.removeprefix("file://")
+
+
 def file_system(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
     """The file system of a URL, of fsspec, and the path in it; MissingExtraError where its package is absent."""
     with needing("A URL", "batch"):
@@ -64,7 +70,7 @@ def shards_of(source: str | Path, *, format: Format | None = None, options: Mapp
     Of a folder all files with a known extension, those in its folders too; names that begin with `.` or `_` are left
     out, and so are certificates and manifests. ConfigError: there is none, or one has an unknown extension.
     """
-    where = str(source)
+    where = as_path(str(source))
     found = _remote(where, options) if is_remote(where) else _local(Path(where))
     wanted = [shard for shard in found if not _aside(PurePosixPath(shard.name))]
     if not wanted:
@@ -72,6 +78,7 @@ def shards_of(source: str | Path, *, format: Format | None = None, options: Mapp
     for shard in wanted:
         if format is None and not shard.arrow:
             detect_format(shard.name)
+    _refuse_twice(wanted)
     return tuple(sorted(wanted, key=lambda shard: shard.name))
 
 
@@ -95,8 +102,45 @@ def _format(shard: Shard, plan: Plan) -> Format:
 
 
 def _aside(name: PurePosixPath) -> bool:
-    hidden = any(part.startswith((".", "_")) for part in name.parts)
-    return hidden or name.name == MANIFEST or name.name.endswith(_CERTIFICATE)
+    return any(map(_hidden, name.parts)) or name.name == MANIFEST or name.name.endswith(_CERTIFICATE)
+
+
+def _hidden(name: str) -> bool:
+    return name.startswith((".", "_"))
+
+
+def _refuse_twice(shards: Iterable[Shard]) -> None:
+    """Raise ConfigError where two names lead to one file: its records would be released twice."""
+    seen = dict[tuple[int, int], str]()
+    for shard in shards:
+        if is_remote(shard.where):
+            continue  # an object store has no links
+        with telling(shard.where, "read"):
+            found = Path(shard.where).stat()
+        _once(seen, found, shard.where)
+
+
+def _once(seen: dict[tuple[int, int], str], found: os.stat_result, where: str) -> None:
+    number = found.st_dev, found.st_ino
+    if number in seen:
+        raise ConfigError(
+            f"Expected each file once, found one under two names: {seen[number]!r} and {where!r}. Leave one of them "
+            "out: its records would be released twice."
+        )
+    seen[number] = where
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """The files in a folder and in its folders, through links as well; ConfigError where two names lead to a folder."""
+    found, seen, left = list[Path](), dict[tuple[int, int], str](), [folder]
+    while left:
+        own = left.pop()
+        with telling(own, "read"):
+            _once(seen, own.stat(), str(own))
+            there = [each for each in own.iterdir() if not _hidden(each.name)]
+        left += [each for each in there if each.is_dir()]
+        found += [each for each in there if each.is_file()]
+    return found
 
 
 def _local(path: Path) -> list[Shard]:
@@ -105,14 +149,18 @@ def _local(path: Path) -> list[Shard]:
             raise ConfigError(f"Expected one split of the data set at {str(path)!r}: name its folder, as train.")
         if (path / _SAVED_DATASET).is_file():
             return _saved(path)
-        files = [each for each in path.rglob("*") if each.is_file()]
-        return [Shard(each.relative_to(path).as_posix(), str(each)) for each in files]
+        return [Shard(each.relative_to(path).as_posix(), str(each)) for each in _files_in(path)]
     if path.is_file():
         return [Shard(path.name, str(path))]
-    files = [Path(each) for each in glob.glob(str(path), recursive=True) if Path(each).is_file()]  # noqa: PTH207 (recursive)
+    listed = dict.fromkeys(glob.glob(str(path), recursive=True))  # noqa: PTH207 (recursive)
+    files = [Path(each) for each in listed if Path(each).is_file()]
     names = [each.name for each in files]
     if len(set(names)) < len(names):  # of several folders
-        return [Shard(each.as_posix().lstrip("/"), str(each)) for each in files]
+        whole = [os.path.abspath(each) for each in files]  # noqa: PTH100 (links are not followed)
+        shared = os.path.commonpath(whole)
+        return [
+            Shard(Path(each).relative_to(shared).as_posix(), str(file)) for each, file in zip(whole, files, strict=True)
+        ]
     return [Shard(each.name, str(each)) for each in files]
 
 

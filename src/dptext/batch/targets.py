@@ -22,6 +22,7 @@ from dptext.text.inputs import telling
 
 _PROBES: Final = 8
 _BLOCK: Final = 1 << 20
+_LONGEST_KEY: Final = 1024  # bytes of a name in S3 and in Google's store
 PARTIAL: Final = ".partial"
 Write = Callable[[BinaryIO], object]
 
@@ -43,7 +44,7 @@ class Folder:
         Returns the sha256 of what is visible under this name. ConfigError: the disk or the store refuses.
         """
         final = self.path / name
-        partial = final.with_name(f".{final.name}.{secrets.token_hex(8)}{PARTIAL}")
+        partial = final.with_name(f".{secrets.token_hex(16)}{PARTIAL}")  # any name is long enough already
         with writing(final):
             file = create_private(partial)  # not its folder: a worker that outlived its run must not make it anew
             try:
@@ -65,6 +66,15 @@ class Folder:
         with writing(self.path):
             for folder in {self.path, *((self.path / name).parent for name in names)}:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def try_names(self, names: Iterable[str]) -> None:
+        """Refuse (ConfigError) names that the file system does not take, or takes for one; nothing is left."""
+        with writing(self.path), tempfile.TemporaryDirectory(prefix=".", dir=self.path) as folder:
+            for name in names:
+                path = Path(folder, name)
+                with writing(name):
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.mkdir()
 
     def sha256(self, name: str) -> str | None:
         """The sha256 of a visible file, or None where there is none."""
@@ -120,6 +130,13 @@ class Objects:
 
     def prepare(self, names: Iterable[str]) -> None:
         """See `Folder`: an object store has no folders."""
+
+    def try_names(self, names: Iterable[str]) -> None:
+        """See `Folder`."""
+        _, prefix = self._at()
+        for name in names:
+            if len(f"{prefix}{name}".encode()) > _LONGEST_KEY:
+                raise ConfigError(f"Expected a shorter name than {name!r}: an object store takes no longer ones.")
 
     def sha256(self, name: str) -> str | None:
         """See `Folder`."""

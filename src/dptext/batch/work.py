@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from dptext.batch.parts import Part
 from dptext.batch.shards import Shard, read
 from dptext.batch.targets import Target
 from dptext.errors import DataError
@@ -31,20 +32,6 @@ from dptext.text.writers import blocks, completed, open_writer
 BLOCK: Final = 1024  #: Records of a block that is compared; as many are read ahead of what is released
 _HASH: Final = 16  # bytes
 HASHED: Final = np.dtype(f"S{_HASH}")
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One file of the output: its name, and which records of the whole input it holds."""
-
-    name: str
-    start: int
-    stop: int
-
-    @property
-    def size(self) -> int:
-        """How many records it holds."""
-        return self.stop - self.start
 
 
 #: A shard that parts lie in: its number, the place of its first record in the whole input, the hashes of its survey.

@@ -26,7 +26,7 @@ from dptext.compare.grid import ANY_LABELS, plan_cells
 from dptext.compare.stored import CellCounts, CellFile
 from dptext.embeddings.processors import processors
 from dptext.errors import ConfigError, DPTextError
-from dptext.runs.processes import Process
+from dptext.runs.processes import Process, packed
 from dptext.text.packed_rows import load_pyarrow
 from dptext.types import Json
 
@@ -283,7 +283,7 @@ class _Grid:
         if not count:
             return
         memory = options.memory_mib or max(1, int(memory_mib() * _SHARE / count))
-        job = Worker(replace(opening, memory_mib=memory))
+        job = packed(Worker(replace(opening, memory_mib=memory)))
         waiting, tabulated = Waiting(self.left, self._cells), time.monotonic()
         busy: dict[Any, tuple[Process, str, float]] = {}  # by their pipes: which cell they run, and since when
         with contextlib.ExitStack() as stack:
@@ -305,7 +305,7 @@ class _Grid:
                     process, name, began = busy.pop(pipe)
                     try:
                         answer = process.pipe.recv()
-                    except (EOFError, OSError):
+                    except (EOFError, ConnectionResetError):
                         code, peak = process.reap()
                         self.fail(name, _ending(code), seconds=time.monotonic() - began, peak=peak)
                         hand(None, "")

@@ -5,9 +5,10 @@ data set speaks of its manifest: a part counts because this names it.
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, astuple, dataclass, field, fields
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final, TypeVar
 
 from dptext import _validate
@@ -16,7 +17,7 @@ from dptext.errors import ConfigError, DataError
 from dptext.privacy.events import Event, event_from_dict, event_to_dict
 from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.text.files import sha256_of
-from dptext.text.inputs import parse_json, read_whole
+from dptext.text.inputs import parse_json, read_whole, telling
 from dptext.text.plain_text import SAID, Portion
 from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD
 from dptext.types import Json
@@ -36,12 +37,25 @@ READING = {
 
 _HEX = 64
 _LONGEST_NAME = 255  # bytes of a file's name
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 Kind = TypeVar("Kind")
 
 
 def certificate_path(output: Path) -> Path:
     """Where the certificate of an output file lies."""
     return output.with_name(output.name + ".guarantee.json")
+
+
+def check_name(name: str) -> None:
+    """Raise ConfigError unless a certificate can name such a file: in UTF-8, in one line, no longer than names are."""
+    try:
+        fault = "at most 255 bytes long" if len(name.encode()) > _LONGEST_NAME else ""
+    except UnicodeEncodeError:
+        fault = "in UTF-8"
+    if not fault and _CONTROLS.search(name):
+        fault = "without control characters and line breaks"
+    if fault:
+        raise ConfigError(f"Expected names of files {fault}, as the certificate states them, found {name!r}.")
 
 
 def stream_mark(stream: str) -> str:
@@ -309,9 +323,18 @@ class Manifest:
     def check(self, folder: Path) -> None:
         """Raise DataError unless the folder holds these parts, byte for byte, and no other file."""
         known = {part.name for part in self.parts} | {MANIFEST, certificate_path(Path(MANIFEST)).name}
-        for path in sorted(folder.rglob("*")):
-            if not path.is_dir() and path.relative_to(folder).as_posix() not in known:
-                raise DataError(f"{path} is no part of this data set: whoever reads the folder reads it, too.")
+        parents = {str(each) for name in known for each in PurePosixPath(name).parents}
+        left = [folder]
+        while left:
+            with telling(folder, "read"):
+                there = sorted(left.pop().iterdir())
+            for path in there:
+                name = path.relative_to(folder).as_posix()
+                real = path.is_dir() and not path.is_symlink()
+                if name not in known and name not in parents and not real:
+                    raise DataError(f"{path} is no part of this data set: whoever reads the folder reads it, too.")
+                if path.is_dir():
+                    left.append(path)  # of links those alone that parts lie in
         for part in self.parts:
             path = folder / part.name
             if not path.is_file():

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from dptext.errors import ConfigError, DataError, DPTextError, LedgerError
 from dptext.mechanism import Mechanism, settings
 from dptext.privacy.guarantee import Guarantee, Unit
-from dptext.runs.certificate import Certificate, certificate_path
+from dptext.runs.certificate import Certificate, certificate_path, check_name
 from dptext.runs.plan import Plan, State, draft_path, fingerprint, run_digest, state_path
 from dptext.runs.streaming import guarantees, layout, limited, release, released, require_guarantee
 from dptext.sampling.source import Randomness, secure, seeded
@@ -34,6 +34,7 @@ from dptext.text.files import (
     refuse_inputs,
     sha256_of,
     share,
+    try_replacing,
     writing,
 )
 from dptext.text.formats import Format, is_compressed, output_format
@@ -266,10 +267,7 @@ class _Run:
         raise LedgerError(f"{problem} Go on with --resume: it finds the charge if written; --force charges anew.")
 
     def _check_paths(self) -> None:
-        try:
-            str(self.target).encode()
-        except UnicodeEncodeError:
-            raise ConfigError("Expected an output path in UTF-8: the certificate names it.") from None
+        check_name(self.target.name)
         longest = max(len(os.fsencode(path.name)) for path in (self._state, certificate_path(self.target)))
         if longest + len(".new.") > 255:
             raise ConfigError(f"Expected a shorter name than {self.target.name!r}: files beside it get longer ones.")
@@ -280,6 +278,7 @@ class _Run:
         if not self.plan.resume:
             for path in (self.target, certificate_path(self.target)):
                 refuse_existing(path, force=self.plan.force)
+                try_replacing(path)
 
     def _refuse_unfinished(self) -> None:
         if not self.plan.force and (self._part.exists() or self._state.exists()):

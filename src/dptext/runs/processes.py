@@ -4,6 +4,9 @@
 """
 
 import os
+import pickle
+import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -11,12 +14,28 @@ import time
 from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
 from typing import Any, Final
 
 from dptext.errors import ConfigError, DataError, DPTextError, HeaderError, PrivacyError
 
 _THREADS: Final = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+_SEND_SECONDS: Final = 60  # that a worker takes nothing of what is sent to it, its start among them
+#: What ends a pipe whose other end is gone.
+_GONE: Final = (EOFError, BrokenPipeError, ConnectionResetError)
+_HOW: Final = "Models go through the temporary folder: give it room, name another one as TMPDIR, or take --workers 1."
 Task = tuple[str, tuple[Any, ...]]  #: The name of a method of the job, and what it takes
+
+
+def packed(job: object) -> bytes:
+    """The job as `Process` takes it; ConfigError where it cannot be sent, as where the temporary folder is full."""
+    try:
+        return bytes(ForkingPickler.dumps(job))
+    except DPTextError:
+        raise
+    except Exception as error:  # noqa: BLE001  # of whatever a model is made of: its message could hold anything
+        reason = _named(error)
+    raise ConfigError(f"Cannot send the work to a worker: {reason}. {_HOW}")
 
 
 def answered(job: object, task: Task) -> Any:
@@ -32,27 +51,50 @@ def answered(job: object, task: Task) -> Any:
         return DPTextError(f"A worker failed with {type(error).__name__}. Nothing of this part is released.")
 
 
+def _named(error: Exception) -> str:
+    return (isinstance(error, OSError) and error.strerror) or type(error).__name__
+
+
 class Process:
-    """One process with its job. The answer to what is sent comes by the pipe, which ends where the process died."""
+    """One process with its job, `packed`. The answer to what is sent comes by the pipe, which ends where it died.
 
-    def __init__(self, job: object) -> None:
+    DPTextError: the system starts no process.
+    """
+
+    def __init__(self, job: bytes) -> None:
         self.pipe, theirs = Pipe()
+        reason = None
         with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "dptext.runs.processes", str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,  # a trace might show private text
-                env={**os.environ, **dict.fromkeys(_THREADS, "1")},
-                start_new_session=True,  # Ctrl-C is for us; we end the workers
-            )
-        self.send(job)
+            try:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-P", "-m", "dptext.runs.processes", str(theirs.fileno())],
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,  # a trace might show private text
+                    env={**os.environ, **dict.fromkeys(_THREADS, "1")},
+                    start_new_session=True,  # Ctrl-C is for us; we end the workers
+                )
+            except OSError as error:
+                reason = error.strerror
+        if reason is not None:
+            self.pipe.close()
+            raise DPTextError(f"Cannot start a worker: {reason}. Run fewer --workers.")
+        with socket.socket(fileno=os.dup(self.pipe.fileno())) as end:
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", _SEND_SECONDS, 0))
+        self._send(job)
 
-    def send(self, what: object) -> None:
-        """Send the job, or a task."""
-        with suppress(OSError):  # it died: that shows when its answer is read
-            self.pipe.send(what)
+    def send(self, task: Task) -> None:
+        """Send a task."""
+        self._send(packed(task))
+
+    def _send(self, data: bytes) -> None:
+        try:
+            self.pipe.send_bytes(data)
+        except _GONE:
+            pass  # it died: that shows when its answer is read
+        except BlockingIOError:  # it takes nothing: as if it had died
+            self._process.kill()
 
     def reap(self) -> tuple[int, float]:
         """Wait for the end of a process that died. Returns how it ended, and the most memory that it held, in MiB."""
@@ -79,10 +121,23 @@ def _end_with(parent: int) -> None:
 def main(pipe: Connection) -> None:
     """Answer tasks until the pipe is closed."""
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    with suppress(EOFError, OSError):
-        job = pipe.recv()
+    with suppress(*_GONE):
+        data = pipe.recv_bytes()
+        job, fault = _loaded(data)
         while True:
-            pipe.send(answered(job, pipe.recv()))
+            task = pipe.recv()
+            pipe.send(fault or answered(job, task))
+
+
+def _loaded(data: bytes) -> tuple[object, DPTextError | None]:
+    """The job that `packed` packed, or why it cannot be had."""
+    try:
+        return pickle.loads(data), None  # noqa: S301  # of the process that started this one
+    except DPTextError as error:
+        reason = str(error)
+    except Exception as error:  # noqa: BLE001  # as above
+        reason = _named(error)
+    return None, ConfigError(f"A worker cannot load the model: {reason}. {_HOW}")
 
 
 if __name__ == "__main__":

@@ -47,8 +47,13 @@ class Target:
     def check(self) -> None:
         """Refuse now (ConfigError) what `write` would refuse after the work of an hour.
 
-        The path is an input, something is there and `force` is not set, or there is no folder for it.
+        The path is an input, something is there and `force` is not set, there is no folder for it, or no file can be
+        put in its place.
         """
+        self._refuse()
+        try_replacing(self.path)
+
+    def _refuse(self) -> None:
         refuse_inputs(self.path, self.inputs)
         refuse_existing(self.path, force=self.force)
         with writing(self.path):
@@ -58,7 +63,7 @@ class Target:
     @contextlib.contextmanager
     def opened(self) -> Iterator[BinaryIO]:
         """A new file under a name of its own, put in its place when the block ends without an error."""
-        self.check()
+        self._refuse()
         partial = _partial(self.path)
         file = create_private(partial)
         try:
@@ -105,11 +110,14 @@ def write_first(path: Path, data: bytes) -> None:
 def new_folder(path: Path) -> Iterator[Path]:
     """A folder under a name of its own, put in its place when the block ends without an error.
 
-    Only its owner can read it (mode 0700, its files 0600). After the block, it survives a loss of power. ConfigError:
-    as `require_free`, or an OSError came out of the block.
+    Only its owner can read it (mode 0700, its files 0600). After the block, it survives a loss of power. A folder that
+    is fixed stays, and what is in the new one is put into it. ConfigError: as `require_free`, or an OSError came out of
+    the block.
     """
     require_free(path)
-    partial = _partial(path)
+    path = Path(os.path.realpath(path))
+    fixed = is_fixed(path)
+    partial = _partial(path / "new") if fixed else _partial(path)
     try:
         with writing(path):
             partial.mkdir(mode=0o700)
@@ -122,8 +130,13 @@ def new_folder(path: Path) -> Iterator[Path]:
                 else:
                     sync_folder(each)
             sync_folder(partial)
-            partial.rename(path)  # replaces an empty folder
-            sync_folder(path.parent)
+            if fixed:
+                for each in partial.iterdir():
+                    each.rename(path / each.name)
+                sync_folder(path)
+            else:
+                partial.rename(path)  # replaces an empty folder
+                sync_folder(path.parent)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
@@ -182,11 +195,87 @@ def refuse_existing(path: str | os.PathLike[str], *, force: bool = False) -> Non
 
 
 def require_free(folder: Path) -> None:
-    """Raise ConfigError if there is something at the path that is not an empty folder."""
+    """Raise ConfigError if there is something at the path that is not an empty folder, or none can be put there."""
     with writing(folder):
         free = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
     if not free:
         raise ConfigError(f"Expected {str(folder)!r} to be absent or empty. Choose another folder.")
+    own = Path(os.path.realpath(folder))
+    beside = own / "new" if is_fixed(own) else own
+    partial, moved = _partial(beside), _partial(beside)
+    with writing(folder):
+        partial.mkdir(mode=0o700)
+        try_moving(partial, moved)
+
+
+def is_fixed(folder: Path) -> bool:
+    """Whether there is a folder that no other one can replace: a mount point, or where this process works.
+
+    The system is asked to put it in the place of a folder with something in it, which it refuses last of all.
+    """
+    own = Path(os.path.realpath(folder))
+    if not own.is_dir():
+        return False
+    with contextlib.suppress(FileNotFoundError):  # where the process works is gone
+        if Path.cwd().is_relative_to(own):  # else whoever works there is left in a folder without a name
+            return True
+    full = _partial(own)
+    inner = full / "full"
+    try:
+        full.mkdir(mode=0o700)
+    except OSError:
+        return True  # nothing can be made beside it
+    try:
+        inner.mkdir(mode=0o700)
+        own.rename(full)
+        full.rename(own)  # of a system that replaces what is full: nothing is lost
+    except OSError as error:
+        return error.errno not in (errno.ENOTEMPTY, errno.EEXIST)
+    finally:
+        for each in (inner, full):
+            with contextlib.suppress(FileNotFoundError):
+                each.rmdir()
+    return False
+
+
+def try_moving(folder: Path, moved: Path) -> None:
+    """Move an empty folder, as a full one will be, and remove it; OSError where that is refused."""
+    try:
+        folder.rename(moved)
+    finally:
+        (moved if moved.exists() else folder).rmdir()
+
+
+def try_replacing(path: Path) -> None:
+    """Raise ConfigError unless `publish` can put a file in this place; what is there stays as it is.
+
+    An empty file beside it is renamed and removed. What is there must not be a mount point, which cannot be replaced,
+    be protected, or be the file of somebody else in a folder where each removes their own.
+    """
+    first, second = _partial(path), _partial(path)
+    with writing(path):
+        create_private(first).close()
+        try:
+            first.replace(second)
+        finally:
+            (second if second.exists() else first).unlink()
+        if not os.path.lexists(path):
+            return
+        there, folder = path.lstat(), path.parent.stat()
+        if folder.st_mode & stat.S_ISVTX and os.geteuid() not in (0, there.st_uid, folder.st_uid):
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK))
+        except OSError as error:  # others say nothing of replacing it
+            if error.errno == errno.EPERM:
+                raise
+        try:
+            os.link(path, second, follow_symlinks=False)
+        except OSError as error:  # as above: not every file system has hard links
+            if error.errno == errno.EXDEV:
+                raise OSError(errno.EBUSY, os.strerror(errno.EBUSY)) from None
+        else:
+            second.unlink()
 
 
 def create_private(path: str | os.PathLike[str]) -> BinaryIO:

@@ -240,7 +240,7 @@ def test_a_computer_that_rounds_otherwise_is_refused(tmp_path: Path, fitted, mon
 
 
 def test_where_workers_die_nothing_is_advised_that_a_synthesis_lacks() -> None:
-    tried = _shared_out(1, 1, lambda: 0, lambda *_: 0, lambda handles: handles, lambda *_: _DIED)
+    tried = _shared_out(1, 1, lambda: 0, lambda *_: 0, lambda handles: handles, lambda *_: _DIED, lambda _: None)
     with pytest.raises(DPTextError, match="--workers") as caught:
         list(tried)
     assert "--resume" not in str(caught.value)
