@@ -88,12 +88,13 @@ class Prediction(WritingSpec):
     def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedPrediction:
         """Choose public examples; ConfigError where there are votes and too few public texts."""
         records = [record for record in as_records(public) if says_something(record.text)]
-        writer, examples = load_language_model(self.model), self.examples_of(records, seed or 0)
+        model, examples = load_language_model(self.model), self.examples_of(records, seed or 0)
+        written = FittedPrediction(self, model, examples)  # first: the model may have no room for the examples
         if not self.rounds:
-            return FittedPrediction(self, writer, examples)
+            return written
         texts = pool_texts(records)
         space, _ = fit_space(texts, encoder=self.encoder, words=self.words, dim=_DIRECTIONS, seed=seed or 0)
-        return FittedPrediction(self, writer, examples, space)
+        return FittedPrediction(self, model, examples, space)
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:

@@ -13,7 +13,6 @@ from typing import ClassVar, Final, Literal, Self
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.encoders import load_encoder
 from dptext.errors import ConfigError
 from dptext.sampling.source import Randomness
 from dptext.synthesis.pool import FIT_SHARE, UNLIKE_PART, OnPool, Pool, fit_pool, pool_texts, shuffled
@@ -92,11 +91,12 @@ class Prototypes(SynthesisSpec):
     def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedPrototypes:
         """Read the pool. Its labels are not looked at; a text that occurs twice counts once."""
         texts = pool_texts(public)
-        pool = fit_pool(texts, self, dim=min(self.directions, max(4, len(texts) // _TEXTS_A_DIRECTION)), seed=seed)
+        dim = min(self.directions, max(4, len(texts) // _TEXTS_A_DIRECTION))
+        pool, features = fit_pool(texts, self, dim=dim, seed=seed)
         centre = None
         if self.prior:
-            reader = load_encoder(self.encoder)
-            likeness = np.asarray(reader.embed(list(texts)) @ reader.embed(list(self.names or self.labels)).T)
+            names = np.asarray(pool.space.encoder.embed(list(self.names or self.labels)), np.float64)
+            likeness = features[:, : pool.space.encoder.dim] @ names.T
             centre = prior_means(pool.points, likeness - likeness.mean(axis=0))
         return FittedPrototypes(self, pool, centre)
 
@@ -199,7 +199,7 @@ def class_scores(pool: Floats, means: Floats, sizes: Floats) -> Floats:
 
     The covariance is that of the pool, whose class is not known: measured better than one without the spread of means.
     """
-    covariance = np.cov(pool.T)
+    covariance = np.atleast_2d(np.cov(pool.T))
     covariance += _RIDGE * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
     weights = np.linalg.solve(covariance, means.T)
     scores = pool @ weights - 0.5 * np.sum(means.T * weights, axis=0) + np.log(sizes / sizes.sum())
