@@ -110,6 +110,8 @@ def load_distilled(folder: Path) -> DistilledEncoder:
         words, max_tokens = tuple(described["words"]), described["max_tokens"]
         if rarity.shape != (len(words),) or weights.shape != (len(words), *offset.shape):
             raise ValueError
+        if not all(np.isfinite(values).all() for values in (rarity, weights, offset)):
+            raise ValueError
         found = DistilledEncoder(words, rarity, weights, offset, max_tokens, described["teacher"])
         if found.digest != described["digest"]:
             raise ValueError
