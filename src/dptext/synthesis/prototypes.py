@@ -111,20 +111,29 @@ class Prototypes(SynthesisSpec):
 class FittedPrototypes(OnPool[Prototypes]):
     """`Prototypes` with a pool, and where the names of the labels put class means `(classes, dim)`, if they do."""
 
-    __slots__ = ("_centre",)
+    __slots__ = ("centre",)
 
     def __init__(self, spec: Prototypes, pool: Pool, centre: Floats | None) -> None:
         super().__init__(spec, pool)
-        self._centre = centre
+        self.centre = centre
 
     def synthesize(self, corpus: Corpus, randomness: Randomness) -> Synthetic:
         """One pass over the corpus, noise once, then labelled pool texts."""
+        return self.written(self.noisy_sum(corpus, randomness), randomness)
+
+    @property
+    def parts(self) -> tuple[float, float, float]:
+        """What a unit's vector has: the length of its point at most, its count, and the number in its topic."""
+        part = self.spec.point_length
+        return part, in_steps(part * _COUNT), in_steps(math.sqrt(self.spec.topic_share))
+
+    def noisy_sum(self, corpus: Corpus, randomness: Randomness) -> Floats:
+        """The sum with noise: a row of points and a count for each label, topics by label, how many are unlike."""
         spec, dim, classes = self.spec, self.pool.space.dim, len(self.spec.labels)
         row = dim + 1
         last = classes * (row + spec.topics)
         summed = PrivateSum(last + 1, spec.noise(), by_author=spec.unit == "author")
-        part = spec.point_length
-        count, topic = in_steps(part * _COUNT), in_steps(math.sqrt(spec.topic_share))
+        part, count, topic = self.parts
         for read in readings(corpus, self.pool.space, spec.labels):
             one = (len(read.points), 1)
             cells = [read.labels[:, None] * row + np.arange(row), np.full(one, last)]
@@ -133,11 +142,11 @@ class FittedPrototypes(OnPool[Prototypes]):
                 cells.append((classes * row + read.labels * spec.topics + self.topics.nearest(read.points))[:, None])
                 values.append(np.full(one, topic))
             summed.add(np.concatenate(cells, axis=1), np.concatenate(values, axis=1), read.authors)
-        noisy = summed.release(randomness)
-        return self._written(noisy, part, count, topic, randomness)
+        return summed.release(randomness)
 
-    def _written(self, noisy: Floats, part: float, count: float, topic: float, randomness: Randomness) -> Synthetic:
-        """What follows from the noisy sum."""
+    def written(self, noisy: Floats, randomness: Randomness) -> Synthetic:
+        """What follows from a noisy sum and public text."""
+        part, count, topic = self.parts
         spec, classes, row = self.spec, len(self.spec.labels), self.pool.space.dim + 1
         scale = spec.noise().scale
         blocks = noisy[: classes * row].reshape(classes, row)
@@ -146,7 +155,7 @@ class FittedPrototypes(OnPool[Prototypes]):
         # Of the noise, and of a mean of so few texts.
         variance = (scale / part / sizes[:, None]) ** 2 + self.pool.points.var(axis=0) / sizes[:, None]
         means = blocks[:, :-1] / part / sizes[:, None]
-        centre = means.mean(axis=0) if self._centre is None else self._centre
+        centre = means.mean(axis=0) if self.centre is None else self.centre
         scores = class_scores(self.pool.points, shrunk(means, centre, variance), sizes)
         fit = self.pool_fit(noisy[-1], scale, counted, scale / count)
         report = Topics.of(spec.labels, counted[:, None], scale / count, (), spec.unit, fit)

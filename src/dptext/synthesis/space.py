@@ -118,8 +118,10 @@ def nearest(features: Floats, anchors: Floats) -> Floats:
     return np.asarray((features[:, : anchors.shape[1]] @ anchors.T).max(axis=1))
 
 
-def fit_space(texts: Sequence[str], *, encoder: str, words: int, dim: int, seed: int = 0) -> tuple[PublicSpace, Floats]:
-    """The space of public texts, and their features `(n, features)`, those of the encoder first.
+def fit_space(
+    texts: Sequence[str], *, encoder: str | Embedder, words: int, dim: int, seed: int = 0
+) -> tuple[PublicSpace, Floats]:
+    """The space of public texts, and their features `(n, features)`, those of the encoder, or of its name, first.
 
     ConfigError: too few texts, no words in common, or texts that do not differ in what is read. MissingExtraError: what
     reads is absent. What needs an encoder comes last.
@@ -127,13 +129,15 @@ def fit_space(texts: Sequence[str], *, encoder: str, words: int, dim: int, seed:
     if len(texts) < LEAST_TEXTS:
         wanted = f"a pool of at least {LEAST_TEXTS} different public texts that hold something"
         raise ConfigError(f"Expected {wanted}, found {len(texts)}: give more.")
-    if encoder != "sentence" and len({" ".join(sorted(words_of(text, _MOST_READ))) for text in texts}) == 1:
+    if encoder in ("distilled", "glove") and len({" ".join(sorted(words_of(text, _MOST_READ))) for text in texts}) == 1:
         raise ConfigError(f"{_ALIKE} Each has the same words, and encoder={encoder!r} reads no order of words.")
     also = (fit_tfidf_svd(texts, dim=words, seed=seed),) if words else ()
     order, half = np.random.default_rng(seed).permutation(len(texts)), len(texts) // 2
-    reading: Embedder = load_encoder("sentence" if encoder == "distilled" else encoder)
+    reading: Embedder
     if encoder == "distilled":  # it learns from a half of the pool, which tells nothing of how far others are from it
-        reading = distil_with_words(reading, [texts[i] for i in order[:half]], common=common_words())
+        reading = distil_with_words(load_encoder(), [texts[i] for i in order[:half]], common=common_words())
+    else:
+        reading = load_encoder(encoder) if isinstance(encoder, str) else encoder
     readers = (reading, *also)
     features = features_of(readers, texts)
     mean = features.mean(axis=0)
