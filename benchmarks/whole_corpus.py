@@ -5,7 +5,7 @@
 Each way reads a file of so many texts (4,000 built-in ones), and the encoder ("sentence", or "glove") embeds the same
 texts in the same batches, once for each pass of the way; in turn, in processor time. Exits 1 where a way takes more
 than 1.1 times as long. With FILE, of JSON Lines with "text", one way is measured once, as memory can be in a fresh
-process alone, and the encoder within it; the last 5,000 texts are the pool. A row is added to OUT.csv.
+process alone, and the encoder after it; the last 5,000 texts are the pool. A row is added to OUT.csv.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import dptext as dp
 from dptext.embeddings.encoders import load_encoder
@@ -50,19 +49,6 @@ def spent(method: Callable[[], object]) -> float:
     began = time.process_time()
     method()
     return time.process_time() - began
-
-
-def within(reader: Any, method: Callable[[], object]) -> tuple[float, float]:
-    """Processor seconds of a method, and those of them in which the encoder embeds."""
-    plain, inside = type(reader).embed, []
-
-    def timed(*given: Any, **settings: Any) -> Any:
-        found: list[Any] = []
-        inside.append(spent(lambda: found.append(plain(*given, **settings))))
-        return found[0]
-
-    with mock.patch.object(type(reader), "embed", timed):
-        return spent(method), sum(inside)
 
 
 def kept(path: Path, **row: object) -> None:
@@ -115,10 +101,9 @@ def main() -> int:
             synthesis = partial(run, Private(path, fields, {}), each)
             alone, whole = [], []
             for _ in range(rounds):
-                both = within(reader, synthesis) if rounds == 1 else (spent(synthesis), passes * spent(embed))
+                whole.append(spent(synthesis))
                 more = peak() - before
-                whole.append(both[0])
-                alone.append(both[1])
+                alone.append(passes * spent(embed))
             ratio = statistics.median(one / two for one, two in zip(whole, alone, strict=True))
             row = f"{texts:,} | {statistics.median(whole):.1f} | {ratio:.3f} | {more:.0f}"
             print(f"| {name} | {row} |", flush=True)

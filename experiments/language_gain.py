@@ -70,14 +70,14 @@ def main() -> None:
     for epsilon in [*given.epsilons, math.inf]:
         fitted = Steering(**spec, epsilon=min(epsilon, 1e4)).fit(public=shown, seed=SEED)
         source, found = seeded(0), []
-        counts, numbers, scale, deviation = fitted._numbers(corpus, source)  # noqa: SLF001
-        rates = fitted._believed(numbers, np.maximum(counts, scale), deviation)  # noqa: SLF001
+        counts, numbers, scale, deviation = fitted.numbers(corpus, source)
+        rates = fitted.believed_rates(numbers, np.maximum(counts, scale), deviation)
         for label, name in enumerate(labels):
             real = [fitted.writer.read(row["text"])[: split.tokens] for row in test if row["label"] == name]
             real = [text for text in real if text][: given.texts]
             if len(real) < 5:
                 continue
-            shift = fitted._shift(label, rates[label], source)  # noqa: SLF001
+            shift = fitted.shift(label, rates[label], source)
             warm = {"temperature": fitted.spec.temperature}
             plain = likelihood(fitted, label, real, **warm)
             steered, _ = fitted.writer.shifted(label, given.texts, shift, source)

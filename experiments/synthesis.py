@@ -16,13 +16,12 @@ texts, and each other seed draws as many of them with replacement. Rows beside t
 - `label_only` and `candidates`: local, epsilon 10 for each text, on the pool labelled as in public-only. By author 10
   is for all texts of one, shared out by the most that any has.
 
-The corpora are in the folder that DPTEXT_DATA names. Vectors of texts are kept in build/vectors.
+The corpora are in the folder that DPTEXT_DATA names. All of them are public: vectors of texts are kept in memory.
 """
 
 from __future__ import annotations
 
 import csv
-import hashlib
 import json
 import math
 import random
@@ -30,22 +29,18 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
 import dptext as dp
-from common import Remembering
-from dptext.embeddings import sentence_encoder
-from dptext.embeddings.tfidf import fit_tfidf_svd
+from dptext.embeddings.encoders import PublicVectors, load_encoder
 from dptext.privacy.guarantee import Relation
 from dptext.sampling.source import seeded
-from dptext.synthesis import space
 from dptext.synthesis.pool import fit_topics
 from dptext.synthesis.prototypes import Prototypes
+from dptext.synthesis.space import fit_space
 from dptext.synthesis.sums import Noise
 from dptext.synthesis.votes import TopicReport, Votes
 from dptext.text.batches import Batch
@@ -54,40 +49,9 @@ from synthesis_splits import SPLITS, Row
 
 SEED, SEEDS = 20261124, 3
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
-VECTORS = Path("build/vectors")
+VECTORS = 200_000  # that are kept
 COLUMNS = ("split", "row", "epsilon", "seed", "accuracy", "macro_f1", "own_label", "mix_l1", "reported_l1", "texts",
            "topics_tv")  # fmt: skip
-
-
-class Remembered:
-    """The sentence encoder, each text embedded once and kept in build/vectors."""
-
-    def __init__(self) -> None:
-        self.inner = sentence_encoder.load_sentence_encoder()
-        self.name, self.dim, self.precision, self.digest = (
-            self.inner.name, self.inner.dim, self.inner.precision, self.inner.digest,
-        )  # fmt: skip
-        self.rows: dict[str, np.ndarray] = {}
-        for path in VECTORS.glob("*.npz"):
-            with np.load(path) as found:
-                self.rows.update(zip(found["names"].tolist(), found["vectors"], strict=True))
-
-    def embed(self, texts: Sequence[str], **_: object) -> np.ndarray:
-        """Unit vectors `(n, dim)`."""
-        names = [name_of(text) for text in texts]
-        missing = {name: text for name, text in zip(names, texts, strict=True) if name not in self.rows}
-        if missing:
-            vectors = self.inner.embed(list(missing.values())).astype(np.float32)
-            self.rows.update(zip(missing, vectors, strict=True))
-            if len(missing) > 200:
-                VECTORS.mkdir(parents=True, exist_ok=True)
-                np.savez(VECTORS / f"{min(missing)}.npz", names=list(missing), vectors=vectors)
-        return np.stack([self.rows[name] for name in names]).astype(np.float64)
-
-
-def name_of(text: str) -> str:
-    """A text's name among the vectors."""
-    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
 def as_records(rows: Iterable[Row]) -> list[dp.Record]:
@@ -161,11 +125,20 @@ def local(name: str, pool: tuple[list[str], list[str]], epsilon: float) -> Any:
     return made.fit(public=public, seed=SEED)
 
 
-@cache
-def words_of(texts: tuple[str, ...], *, dim: int, seed: int) -> Remembering:
-    """What `fit_tfidf_svd` makes of a pool, fitted once and each text read once."""
-    found = fit_tfidf_svd(texts, dim=dim, seed=seed)
-    return Remembering(lambda: found, found.name, found.dim)
+class ExactPrototypes(Prototypes):
+    """Prototypes without noise: no release."""
+
+    def noise(self, share: float = 1.0) -> Noise:
+        """None."""
+        return Noise(math.inf, Relation.ADD_OR_REMOVE_ONE, signed=True)
+
+
+class ExactVotes(Votes):
+    """Votes without noise: no release."""
+
+    def noise(self, share: float = 1.0) -> Noise:
+        """None."""
+        return Noise(math.inf, Relation.ADD_OR_REMOVE_ONE, signed=False)
 
 
 @dataclass(frozen=True)
@@ -173,7 +146,6 @@ class Measuring:
     """One split; rows that are known are not measured again."""
 
     name: str
-    encoder: Remembered
     known: frozenset[tuple[str, ...]]
 
     def left(self, row: str, epsilon: float, seeds: Iterable[int] = range(SEEDS)) -> list[int]:
@@ -203,7 +175,7 @@ class Measuring:
 
     def public_only(self, split: Any, mine: list[dp.Record], pool: list[dp.Record], judge: Judge) -> Iterator[Row]:
         """What public text teaches, and local mechanisms on it."""
-        guessed = best_zero_shot([record.text for record in pool], split.names, self.encoder, judge.test)
+        guessed = best_zero_shot([record.text for record in pool], split.names, load_encoder(), judge.test)
         if own := [(record.text, split.public[record.label]) for record in pool if record.label in split.public]:
             labelled = tuple(map(list, zip(*own, strict=True)))
             guessed = max(guessed, labelled, key=lambda given: judge(*given)["accuracy"])
@@ -224,29 +196,28 @@ class Measuring:
         """Both ways, and topics alone."""
         labels, texts = tuple(split.names), [record.text for record in pool]
         truth = {record.text: record.label or "" for record in pool}
-        plane, points = space.fit_space(tuple(texts), encoder="sentence", words=300, dim=64)
-        topics = fit_topics(texts, points, 64, seed=0)
+        plane, features = fit_space(texts, encoder="sentence", words=300, dim=64)
+        topics = fit_topics(texts, plane.placed(features), 64, seed=0)
 
         def corpus() -> Any:
             yield from (Batch.of(private[i : i + 1024]) for i in range(0, len(private), 1024))
 
-        for kind, way in (("prototypes", Prototypes), ("votes", Votes)):
+        for kind, way, without_noise in (("prototypes", Prototypes, ExactPrototypes), ("votes", Votes, ExactVotes)):
             named = {"names": tuple(split.names.values())} if kind == "prototypes" else {}
             for epsilon in (*EPSILONS, math.inf):
                 exact = math.isinf(epsilon)
                 left = self.left(kind, epsilon, range(SEEDS + exact))
-                spec = way(**split.settings, **named, labels=labels, epsilon=min(epsilon, 1e4))
-                none = Noise(math.inf, Relation.ADD_OR_REMOVE_ONE, signed=spec.signed)
-                with mock.patch.object(way, "noise", return_value=none) if exact else mock.MagicMock():
-                    fitted = spec.fit(public=pool) if left else None
-                    for seed in left[:1] if exact else left:
-                        found = fitted.synthesize(corpus, seeded(SEED + seed))
-                        apart = topic_distance(found.texts, private, plane, topics)
-                        kept = told(found, truth, private, labels)
-                        guessed = judge.predicted(found.texts, [label or "" for label in found.labels])
-                        for drawn in left if exact else [seed]:
-                            numbers = judge.scored(guessed, drawn if exact else 0)
-                            yield self.row(kind, epsilon, drawn, **numbers, **kept, topics_tv=apart)
+                made: Any = without_noise if exact else way
+                spec = made(**split.settings, **named, labels=labels, epsilon=min(epsilon, 1e4))
+                fitted = spec.fit(public=pool) if left else None
+                for seed in left[:1] if exact else left:
+                    found = fitted.synthesize(corpus, seeded(SEED + seed))
+                    apart = topic_distance(found.texts, private, plane, topics)
+                    kept = told(found, truth, private, labels)
+                    guessed = judge.predicted(found.texts, [label or "" for label in found.labels])
+                    for drawn in left if exact else [seed]:
+                        numbers = judge.scored(guessed, drawn if exact else 0)
+                        yield self.row(kind, epsilon, drawn, **numbers, **kept, topics_tv=apart)
         for epsilon in (0.5, 1.0):
             if left := self.left("topics", epsilon):
                 report = TopicReport(**{**split.settings, "epsilon": epsilon}).fit(public=pool)
@@ -295,20 +266,17 @@ def kept(path: Path, rows: Iterable[Row], columns: Sequence[str]) -> None:
 
 def main() -> None:
     """Measure the splits that are named, or all."""
-    path, encoder, known = Path(sys.argv[1]), Remembered(), frozenset[tuple[str, ...]]()
+    path, known = Path(sys.argv[1]), frozenset[tuple[str, ...]]()
     names, _, encoders = " -- ".join(sys.argv[2:]).partition("--encoders -- ")
     if path.exists():
         with path.open(encoding="utf-8") as file:
             known = frozenset(tuple(row[c] for c in COLUMNS[:4]) for row in csv.DictReader(file))
-    with (
-        mock.patch.object(sentence_encoder, "load_sentence_encoder", return_value=encoder),
-        mock.patch.object(space, "fit_tfidf_svd", words_of),
-    ):
+    with PublicVectors(VECTORS).learning():
         for name in [name for name in names.split(" -- ") if name] or list(SPLITS):
             if encoders:
                 kept(path, by_encoder(name, encoders.split(" -- ")), (*COLUMNS[:6], "reported_l1"))
             else:
-                kept(path, Measuring(name, encoder, known).rows(), COLUMNS)
+                kept(path, Measuring(name, known).rows(), COLUMNS)
 
 
 if __name__ == "__main__":

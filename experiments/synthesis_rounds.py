@@ -24,23 +24,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
 import dptext as dp
-from dptext.embeddings import sentence_encoder
+from dptext.embeddings.encoders import PublicVectors
 from dptext.privacy.guarantee import Relation
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.source import Randomness, seeded
-from dptext.synthesis import space
 from dptext.synthesis.evolution import Kept, evolved
 from dptext.synthesis.pool import Pool
 from dptext.synthesis.prototypes import Prototypes, class_sizes
 from dptext.synthesis.sums import Noise
 from dptext.synthesis.votes import LEAST_VOTES, FittedVotes, Votes, apportioned
 from dptext.text.batches import Batch
-from synthesis import SEED, SEEDS, Judge, Remembered, as_records, kept, words_of
+from synthesis import SEED, SEEDS, VECTORS, Judge, as_records, kept
 from synthesis_splits import SPLITS, Split
 
 EPSILON = 1.0
@@ -228,11 +226,7 @@ def tried(name: str) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     """Try all ways on the splits that are named, or on three."""
-    encoder = Remembered()
-    with (
-        mock.patch.object(sentence_encoder, "load_sentence_encoder", return_value=encoder),
-        mock.patch.object(space, "fit_tfidf_svd", words_of),
-    ):
+    with PublicVectors(VECTORS).learning():
         for name in sys.argv[2:] or NAMES:
             kept(Path(sys.argv[1]), tried(name), COLUMNS)
 

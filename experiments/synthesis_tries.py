@@ -31,13 +31,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
-from dptext.embeddings import sentence_encoder
-from dptext.privacy.guarantee import Relation
+from dptext.embeddings.encoders import PublicVectors, load_encoder
 from dptext.sampling.source import seeded
+from dptext.synthesis.pool import Pool, pool_texts
 from dptext.synthesis.prototypes import (
     FittedPrototypes,
     Prototypes,
@@ -45,13 +44,14 @@ from dptext.synthesis.prototypes import (
     class_scores,
     class_sizes,
     fitting_size,
+    prior_means,
     shrunk,
 )
-from dptext.synthesis.space import readings
+from dptext.synthesis.space import fit_space, readings
 from dptext.synthesis.sums import Noise, PrivateSum
 from dptext.text.batches import Batch
 from dptext.utility.classification import learnt, zero_shot
-from synthesis import SEED, SEEDS, Judge, Remembered, as_records
+from synthesis import SEED, SEEDS, VECTORS, ExactPrototypes, Judge, as_records
 from synthesis_splits import SPLITS
 
 EPSILONS = (0.5, 1.0, 4.0, math.inf)
@@ -69,8 +69,9 @@ class Noisy:
     noise: np.ndarray
 
 
-def read_noisy(fitted: FittedPrototypes, noisy: np.ndarray, part: float, count: float) -> Noisy:
+def read_noisy(fitted: FittedPrototypes, noisy: np.ndarray) -> Noisy:
     """As `FittedPrototypes` reads it."""
+    part, count, _ = fitted.parts
     scale, dim = fitted.spec.noise().scale, fitted.pool.space.dim
     blocks = noisy[: len(fitted.spec.labels) * (dim + 1)].reshape(-1, dim + 1)
     sizes = class_sizes(blocks[:, -1] / count, scale / count)
@@ -225,15 +226,19 @@ def taught_prior(texts: list[str], points: np.ndarray, split: Any, encoder: Any,
     return np.asarray(middle + far * (np.stack(means) - middle))
 
 
-class Windows(Remembered):
-    """The encoder over windows of words."""
+class Windows:
+    """The encoder over windows of words: an `Embedder`."""
 
-    def embed(self, texts: Sequence[str], **_: object) -> np.ndarray:
+    def __init__(self) -> None:
+        self.inner = load_encoder()
+        self.name, self.dim = f"{self.inner.name} in windows of {WINDOW}", self.inner.dim
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
         """Unit vectors `(n, dim)`: of the mean of the windows' vectors, on the encoder's grid."""
         parts = [text.split() for text in texts]
         cut = [[" ".join(p[i : i + WINDOW]) for i in range(0, len(p), WINDOW)] or [""] for p in parts]
         cut = [each if len(each) > 1 else [text] for each, text in zip(cut, texts, strict=True)]
-        vectors = super().embed([piece for each in cut for piece in each])
+        vectors = self.inner.embed([piece for each in cut for piece in each])
         ends = np.cumsum([0, *map(len, cut)])
         found = np.stack([vectors[a:b].mean(axis=0) for a, b in pairwise(ends)])
         return np.asarray(np.rint(found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-9) * 1024) / 1024)
@@ -259,7 +264,7 @@ class Case:
     @property
     def centre(self) -> np.ndarray:
         """Where names put the classes."""
-        given = self.fitted._centre  # noqa: SLF001
+        given = self.fitted.centre
         return self.found.means.mean(axis=0) if given is None else given
 
     def scored(self, means: np.ndarray) -> np.ndarray:
@@ -312,26 +317,33 @@ def batches(records: list[Any]) -> Iterator[Batch]:
     yield from (Batch.of(records[i : i + 1024]) for i in range(0, len(records), 1024))
 
 
-def cases(split: Any, encoder: Remembered, pool: list[Any], private: list[Any], epsilon: float) -> Iterator[Case]:
+def in_windows(spec: Prototypes, pool: list[Any], encoder: Windows) -> FittedPrototypes:
+    """As `Prototypes.fit`, but for what reads."""
+    texts = pool_texts(pool)
+    dim = min(spec.directions, max(4, len(texts) // 8))
+    space, features = fit_space(texts, encoder=encoder, words=spec.words, dim=dim)
+    likeness = features[:, : encoder.dim] @ encoder.embed(spec.names).T
+    points = space.placed(features)
+    centre = prior_means(points, likeness - likeness.mean(axis=0))
+    return FittedPrototypes(spec, Pool(texts, space, points, None), centre)
+
+
+def cases(split: Any, windows: Windows | None, pool: list[Any], private: list[Any], epsilon: float) -> Iterator[Case]:
     """The noisy sums of some seeds at one epsilon."""
-    spec = Prototypes(
+    exact = math.isinf(epsilon)
+    spec = (ExactPrototypes if exact else Prototypes)(
         labels=tuple(split.names), names=tuple(split.names.values()), epsilon=min(epsilon, 1e4), **split.settings
     )
-    exact = math.isinf(epsilon)
-    noise = Noise(math.inf, Relation.ADD_OR_REMOVE_ONE, signed=True) if exact else spec.noise()
-    with mock.patch.object(Prototypes, "noise", return_value=noise):
-        fitted = spec.fit(public=pool)
-        known = list(fitted.pool.texts), fitted.pool.points
-        priors = {far: taught_prior(*known, split, encoder, far) for far in (0.5, 0.8)}
-        for seed in range(1 if exact else SEEDS):
-            sums: list[Any] = []
-            with mock.patch.object(FittedPrototypes, "_written", lambda _, *given, kept=sums: kept.append(given)):
-                fitted.synthesize(lambda: batches(private), seeded(SEED + seed))
-            found = read_noisy(fitted, *sums[0][:3])
-            yield Case(fitted, noise, math.inf if exact else spec.rho, lambda: batches(private), found, seed, priors)
+    fitted = spec.fit(public=pool) if windows is None else in_windows(spec, pool, windows)
+    known = list(fitted.pool.texts), fitted.pool.points
+    priors = {far: taught_prior(*known, split, windows or load_encoder(), far) for far in (0.5, 0.8)}
+    for seed in range(1 if exact else SEEDS):
+        found = read_noisy(fitted, fitted.noisy_sum(lambda: batches(private), seeded(SEED + seed)))
+        rho = math.inf if exact else spec.rho
+        yield Case(fitted, spec.noise(), rho, lambda: batches(private), found, seed, priors)
 
 
-def tried(name: str, encoder: Remembered) -> Iterator[dict[str, Any]]:
+def tried(name: str, windows: Windows | None) -> Iterator[dict[str, Any]]:
     """Every row of one split."""
     split = SPLITS[name]
     pool, private, test = (as_records(part) for part in split.rows(random.Random(SEED)))  # noqa: S311
@@ -339,8 +351,8 @@ def tried(name: str, encoder: Remembered) -> Iterator[dict[str, Any]]:
     judge = Judge([record for record in test if record.label in labels])
     truth = {record.text: record.label or "" for record in pool}
     for epsilon in EPSILONS:
-        for case in cases(split, encoder, pool, private, epsilon):
-            for way, scored in (IN_WINDOWS if isinstance(encoder, Windows) else WAYS).items():
+        for case in cases(split, windows, pool, private, epsilon):
+            for way, scored in (IN_WINDOWS if windows else WAYS).items():
                 result, sizes, texts = scored(case), case.found.sizes, case.texts
                 rows, label = chosen(result, sizes, fitting_size(result, sizes, case.fitted.spec.size_of(texts)))
                 best = result.argmax(axis=1)
@@ -355,11 +367,10 @@ def tried(name: str, encoder: Remembered) -> Iterator[dict[str, Any]]:
 def main() -> None:
     """Try all ways on the splits that are named, or on six."""
     rows: list[dict[str, Any]] = []
-    for kind in (Remembered, Windows):
-        encoder = kind()
-        with mock.patch.object(sentence_encoder, "load_sentence_encoder", return_value=encoder):
+    with PublicVectors(VECTORS).learning():
+        for windows in (None, Windows()):
             for name in sys.argv[2:] or NAMES:
-                for row in tried(name, encoder):
+                for row in tried(name, windows):
                     rows.append({k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()})
                     print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
                 with Path(sys.argv[1]).open("w", newline="", encoding="utf-8") as file:

@@ -13,9 +13,10 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from grid import SEED, remember_embeddings, split, utterances
+from grid import SEED, VECTORS, split, utterances
 
 from dptext import Adept, Record, Release, privatize
+from dptext.embeddings.encoders import PublicVectors, load_encoder
 from dptext.mechanisms.adept.sound import AdeptCodebook
 from dptext.neural.adept import AnnotatedModel, TextCodebook, best_choice, write_codebook
 from dptext.sampling.randomness import secure
@@ -67,7 +68,7 @@ def main() -> int:
     torch.set_num_threads(given.threads)
     public, private, _ = split(utterances("snips"))
     labels = tuple(sorted({str(record.label) for record in public}))
-    encoder = remember_embeddings()
+    encoder = load_encoder()
 
     def show(what: str, epsilon: float, k: int, released: list[Release[str]]) -> None:
         before, after = encoder.embed([r.text for r in private]), encoder.embed([r.output for r in released])
@@ -98,4 +99,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with PublicVectors(VECTORS).learning():  # the corpora are public: each text is embedded once
+        sys.exit(main())

@@ -21,15 +21,16 @@ import numpy as np
 import torch
 
 from dptext import Adept, Candidates, LabelOnly, Record, Release, privatize
-from dptext.embeddings import sentence_encoder
+from dptext.embeddings.encoders import PublicVectors, load_encoder
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.adept.sound import AdeptCodebook
 from dptext.text.writers import write_releases
 from dptext.utility.tables import baselines, utility_table
 
 sys.path.append(str(Path(__file__).parents[1]))
-from common import Remembering, utterances, write_json
+from common import utterances, write_json
 
+VECTORS = 200_000  # that are kept
 SEED = 20250101
 DELTA = 1e-5
 CORPORA = ("snips", "atis")
@@ -44,13 +45,6 @@ def split(records: Sequence[Record]) -> tuple[list[Record], list[Record], list[R
     parts = (order[:first], order[first:second], order[second:])
     public, private, test = ([records[i] for i in part] for part in parts)
     return public, private, test
-
-
-def remember_embeddings() -> Remembering:
-    """Let every mechanism of this process use one remembering encoder."""
-    encoder = Remembering(sentence_encoder.load_sentence_encoder)
-    sentence_encoder.load_sentence_encoder = lambda *_, **__: encoder
-    return encoder
 
 
 def mechanisms(labels: tuple[str, ...], epsilon: float) -> dict[str, Adept | LabelOnly | Candidates]:
@@ -132,7 +126,7 @@ def main() -> int:
         for name, spec in mechanisms(labels, epsilon).items()
         if not only or name in only or name.startswith(BASELINES)
     }
-    embedder = remember_embeddings()
+    embedder = load_encoder()
     left = [] if given.table else [key for key, (_, path) in cells.items() if not path.exists()]
     took: list[float] = []
     for number, key in enumerate(left, start=1):
@@ -155,4 +149,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with PublicVectors(VECTORS).learning():  # the corpora are public: each text is embedded once
+        sys.exit(main())

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from grid import SEED, fit, mechanisms, remember_embeddings, utterances, write_json
+from grid import SEED, VECTORS, fit, mechanisms, utterances, write_json
 
 from dptext import LabelOnly, Record, privatize
+from dptext.embeddings.encoders import PublicVectors
 from dptext.estimates import Estimate
 from dptext.utility.balance import balance_error, confusion_matrix, shifted_split
 from dptext.utility.tables import baselines
@@ -43,7 +44,6 @@ def main() -> int:
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     records = utterances("snips")
-    remember_embeddings()
     public, private = shifted_split(
         records, shares=SHARES, scarce=SCARCE, scarce_public=SCARCE_PUBLIC, private_size=5000, seed=SEED
     )
@@ -83,4 +83,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with PublicVectors(VECTORS).learning():  # the corpora are public: each text is embedded once
+        sys.exit(main())

@@ -2,21 +2,19 @@
 
     python experiments/deep_candidate/distilled.py --corpus imdb [--public 6000] [--private 1000] [--epsilon 3 10]
 
-Documents, classifier and scores are those of grid.py. One distilled encoder serves every row: it knows no epsilon.
+Documents, classifier and scores are those of grid.py.
 """
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from grid import ALL, CLASSIFIER, ROWS, SEED, Trial, choices, drawn, read_corpus
+from grid import ALL, CLASSIFIER, ROWS, SEED, VECTORS, Trial, choices, drawn, read_corpus
 
-from dptext.embeddings.distilled import distil_with_words
+from dptext.embeddings.encoders import PublicVectors
 from dptext.mechanisms.sentences.deep_candidate import DeepCandidate
-from dptext.neural.deep_candidate import fit as candidates_fit
 
 UTILITIES = tuple(utility for utility, recoder in ROWS if recoder == "none" and utility != "evidence")
 
@@ -30,16 +28,14 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=5)
     parser.add_argument("--epsilon", type=float, nargs="+", default=(3.0, 10.0))
     given = parser.parse_args()
+    with PublicVectors(VECTORS).learning():  # the corpora are public: each sentence is embedded once
+        measure(given)
+
+
+def measure(given: argparse.Namespace) -> None:
+    """Print the table."""
     train, test = read_corpus(given.corpus)
     trial = Trial(drawn(train, given.public), {ALL: drawn(test, given.private)}, Path())
-    pupils: list[Any] = []
-
-    def once(*what: Any, **how: Any) -> Any:
-        if not pupils:
-            pupils.append(distil_with_words(*what, **how))
-        return pupils[0]
-
-    setattr(candidates_fit, "distil_with_words", once)  # noqa: B010 (looked up by name where it is used)
     print("| utility | encoder | epsilon | macro-F1 | label kept | centred cosine |")
     print("|" + "---|" * 6)
     for epsilon in given.epsilon:

@@ -28,9 +28,8 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from dptext.embeddings import sentence_encoder
+from dptext.embeddings.encoders import Encoder, PublicVectors, load_encoder
 from dptext.embeddings.likeness import mean_by_document
-from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.mechanisms.candidates.candidates import Candidates
 from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.mechanisms.sentences.deep_candidate import DeepCandidate, DeepCandidateMechanism
@@ -44,9 +43,10 @@ from dptext.text.tokens import sentences, tokenize
 from dptext.types import Floats
 
 sys.path.append(str(Path(__file__).parents[1]))
-from common import Remembering, corpus_rows, write_json
+from common import corpus_rows, write_json
 
 Recoding = Literal["none", "clusters", "labels"]
+VECTORS = 1_000_000  # that are kept
 SEED = 60
 MIN_SENTENCES = 8
 #: Nine groups of the twenty; the paper does not say which (ours is in the README of the data).
@@ -117,7 +117,7 @@ def unit(vectors: Floats) -> Floats:
     return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12))
 
 
-def means(encoder: Remembering, texts: Sequence[str]) -> Floats:
+def means(encoder: Encoder, texts: Sequence[str]) -> Floats:
     """Mean sentence embeddings."""
     documents = [sentences(text) for text in texts]
     vectors = encoder.embed([sentence for document in documents for sentence in document])
@@ -152,7 +152,7 @@ class Trial:
         self.public = public
         self.classes = [record.label for record in public]
         self.labels = tuple(sorted({str(label) for label in self.classes}))
-        self.encoder = Remembering(lambda: load_sentence_encoder(precision="bfloat16"))
+        self.encoder = load_encoder(precision="bfloat16")
         self.own = means(self.encoder, [record.text for record in public])
         self.private = {
             name: Private(records, means(self.encoder, [record.text for record in records]))
@@ -161,9 +161,7 @@ class Trial:
         self.centre = self.own.mean(axis=0)
         self.models = classifiers(self.own, self.classes)
         self.position = {record.text: i for i, record in enumerate(public)}
-        # Every mechanism reads the same vectors, made once; a recoder knows no epsilon, and is trained once.
-        # (They are looked up by name where they are used.)
-        setattr(sentence_encoder, "load_sentence_encoder", lambda *_, **__: self.encoder)  # noqa: B010
+        # A recoder knows no epsilon, and is trained once. (It is looked up by name where it is used.)
         fit_recoder, fitted = candidates_fit.fit_recoder_for, {}
 
         def once(rest: Any, *, targets: str, **how: Any) -> Any:
@@ -316,7 +314,7 @@ def run(trial: Trial, *, trials: int, epsilons: Sequence[float]) -> None:
             released = [release.output for release in mechanism.privatize(private.records, secure())]
             pairs = zip((tokens(record.text) for record in private.records), map(tokens, released), strict=True)
             same = [a == b for one, other in pairs for a, b in zip(one, other, strict=len(one) == len(other))]
-            vectors = means(Remembering(lambda: trial.encoder.inner), released)
+            vectors = means(trial.encoder, released)
             labels = list(trial.models["linear"].predict(vectors))
             return [{**trial.score(private, vectors, labels, vectors), "unchanged": float(np.mean(same))}]
 
@@ -404,7 +402,8 @@ def main() -> None:
         public = drawn(train, given.public)
         parts = ", ".join(f"{len(records)} of {name}" for name, records in private.items())
         print(f"{len(public)} public documents of at least {MIN_SENTENCES} sentences; private: {parts}", flush=True)
-        run(Trial(public, private, out), trials=given.trials, epsilons=given.epsilon)
+        with PublicVectors(VECTORS).learning():  # the corpora are public: each sentence is embedded once
+            run(Trial(public, private, out), trials=given.trials, epsilons=given.epsilon)
     print(table(out, given.epsilon))
     print()
     print(table_of_sizes(out))

@@ -37,8 +37,7 @@ from dptext.audits.inference.trait import (
     train_linear_attacker,
     train_tfidf_attacker,
 )
-from dptext.embeddings import sentence_encoder
-from dptext.embeddings.sentence_encoder import load_sentence_encoder
+from dptext.embeddings.encoders import PublicVectors, load_encoder
 from dptext.mechanism import Mechanism, Spec
 from dptext.mechanisms.adept.sound import Adept, AdeptCodebook
 from dptext.mechanisms.candidates.candidates import Candidates
@@ -51,7 +50,7 @@ from dptext.sampling.randomness import seeded
 from dptext.text.records import Record, Release
 
 sys.path.append(str(Path(__file__).parents[1]))
-from common import Remembering, write_json
+from common import write_json
 
 #: Topics that are told apart: those with the most sentences, cancer aside; what an abstract of "general" pathology is
 #: about (C23) is no topic.
@@ -59,6 +58,7 @@ NOT_TOPICS = {"C04", "C23"}
 TOPICS = 6
 REST = "rest"
 ADEPT_TEXTS = 4000
+VECTORS = 200_000  # that are kept
 
 
 def rows() -> dict[str, dict[str, Spec]]:
@@ -81,9 +81,7 @@ class Trial:
 
     def __init__(self, corpus: Corpus, out: Path) -> None:
         self.corpus, self.out = corpus, out
-        self.encoder = Remembering(lambda: load_sentence_encoder(precision="bfloat16"))
-        # Every mechanism reads the same vectors, made once. (Loaders are looked up by name where they are used.)
-        setattr(sentence_encoder, "load_sentence_encoder", lambda *_, **__: self.encoder)  # noqa: B010
+        self.encoder = load_encoder(precision="bfloat16")
         self.public = [record for side in corpus.public for record in side]
         counted = Counter(corpus.topics.get(str(record.author), REST) for record in self.public)
         self.names = [topic for topic, _ in counted.most_common() if topic not in NOT_TOPICS | {REST}][:TOPICS]
@@ -152,7 +150,6 @@ class Trial:
         write_json(path, found)
         adaptive = {k: round(v["value"], 3) for k, v in found["attacks"].items() if k.endswith("adaptive")}
         print(name, setting, adaptive, found["topics"], f"{found['seconds']:.0f} s of processor time", flush=True)
-        self.encoder.forget(self.corpus.originals)
 
     @staticmethod
     def released(
@@ -276,15 +273,16 @@ def main() -> None:
     if not given.table:
         given.out.mkdir(parents=True, exist_ok=True)
         corpus = read_pair("cancer", public=given.public, training=given.training, attacked=given.attacked)
-        trial = Trial(corpus, given.out)
-        print(f"topics {trial.names}, {len(trial.real)} real sentences of them", flush=True)
-        trial.references()
-        for epsilon in (2.0, 6.0):
-            trial.label_only(epsilon)
-        for name, settings in rows().items():
-            for setting, spec in settings.items():
-                if name in given.only and (not given.settings or setting in given.settings):
-                    trial.mechanism(name, setting, spec)
+        with PublicVectors(VECTORS).learning():  # the corpora are public: each sentence is embedded once
+            trial = Trial(corpus, given.out)
+            print(f"topics {trial.names}, {len(trial.real)} real sentences of them", flush=True)
+            trial.references()
+            for epsilon in (2.0, 6.0):
+                trial.label_only(epsilon)
+            for name, settings in rows().items():
+                for setting, spec in settings.items():
+                    if name in given.only and (not given.settings or setting in given.settings):
+                        trial.mechanism(name, setting, spec)
     print(table(given.out, nearest=not given.all))
 
 

@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import figures
@@ -110,9 +111,9 @@ class Run:
             return RandomRedaction(level).fit()
         if self._weights is None:
             self._weights = SmartRedaction(level, sensitive="cancer").fit(public=self.public)
-        known = self._weights
-        # The same weights serve every level.
-        return SmartRedactionMechanism(SmartRedaction(level, sensitive="cancer"), known._weights, known._trained_on)  # noqa: SLF001
+        with TemporaryDirectory() as folder:  # the same weights serve every level
+            self._weights.save(Path(folder))
+            return SmartRedaction(level, sensitive="cancer").load(Path(folder))
 
     def released(self, mode: Mode, level: float, sides: Sides, seed: int) -> tuple[list[Release[str]], ...]:
         """Releases of both kinds. One seed for all levels: what is masked at a level is masked at a higher one."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from zlib import crc32
 
@@ -169,6 +170,15 @@ def test_edited_weights_are_refused(pupil: DistilledEncoder, tmp_path: Path) -> 
             load_distilled(tmp_path)
     path.unlink()
     with pytest.raises(ConfigError, match="Cannot read"):
+        load_distilled(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["rarity", "weights", "offset"])
+def test_numbers_that_are_not_finite_are_refused(name: str, pupil: DistilledEncoder, tmp_path: Path) -> None:
+    wrong = getattr(pupil, name).copy()
+    wrong.flat[1] = np.nan
+    replace(pupil, **{name: wrong}).save(tmp_path)
+    with pytest.raises(ConfigError, match="cut short or edited"):
         load_distilled(tmp_path)
 
 

@@ -110,6 +110,8 @@ def load_distilled(folder: Path) -> DistilledEncoder:
         words, max_tokens = tuple(described["words"]), described["max_tokens"]
         if rarity.shape != (len(words),) or weights.shape != (len(words), *offset.shape):
             raise ValueError
+        if not all(np.isfinite(values).all() for values in (rarity, weights, offset)):
+            raise ValueError
         found = DistilledEncoder(words, rarity, weights, offset, max_tokens, described["teacher"])
         if found.digest != described["digest"]:
             raise ValueError
@@ -144,7 +146,8 @@ def distil_with_words(
     means = bags @ alone
     mapped, middle = _ridge(means, wanted)
     weights = alone @ mapped
-    frequent, shift = _ridge(bags[:, :MAX_WORDS], wanted - means @ mapped - middle)
+    # Words that no text has would have weight 0, and take most of the time of a small pool.
+    frequent, shift = _ridge(bags[:, : min(MAX_WORDS, len(counts))], wanted - means @ mapped - middle)
     weights[: len(frequent)] += frequent
     offset = _single(middle + shift)
     return DistilledEncoder(words, rare, _single(weights.astype(np.float16)), offset, _MAX_TOKENS, teacher.name)

@@ -3,7 +3,7 @@
 import hashlib
 import re
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -36,9 +36,9 @@ def load_sklearn() -> ModuleType:
     return module
 
 
-def has_word(texts: Iterable[str]) -> bool:
-    """Whether some text holds a word, so that there is something to count."""
-    return any(map(_WORD.search, texts))
+def has_word(texts: Iterable[str], *, but: Collection[str] = ()) -> bool:
+    """Whether some text holds a word, `but` for these in lower case, so that there is something to count."""
+    return any(word not in but for text in texts for word in _WORD.findall(text.lower()))
 
 
 def words_tfidf(**settings: Any) -> "TfidfVectorizer":
@@ -89,7 +89,7 @@ class TfidfSvd:
 def fit_tfidf_svd(public: Sequence[str], *, dim: int = TFIDF_DIM, seed: int = 0) -> TfidfSvd:
     """TF-IDF of public words, cut by a randomised singular value decomposition to `dim` at most.
 
-    ConfigError: fewer than 10 texts, or fewer than 3 words in at least two of them.
+    ConfigError: fewer than 10 texts, fewer than 3 words in at least two of them, or the same words in each.
     """
     _validate.count(dim=dim)
     if len(public) < _LEAST_TEXTS:
@@ -103,6 +103,8 @@ def fit_tfidf_svd(public: Sequence[str], *, dim: int = TFIDF_DIM, seed: int = 0)
         weights = None
     if weights is None or weights.shape[1] < 3:
         raise ConfigError("Expected public texts that share at least 3 words. Give more public text.")
+    if not (weights.max(axis=0) - weights.min(axis=0)).max() > 0:
+        raise ConfigError("Expected public texts that differ in their words, found the same ones in each. Give others.")
     size = min(dim, weights.shape[1] - 1, weights.shape[0] - 1)
     reducer = TruncatedSVD(size, random_state=seed)
     reducer.fit(weights)

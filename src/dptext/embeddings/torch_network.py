@@ -123,7 +123,8 @@ class TorchNetwork:
 def load_torch_model(path: Path, *, device: str) -> "SentenceTransformer":
     """The model in a folder, for inference.
 
-    ConfigError: the device is not here, or the model cannot be loaded, or needs code of its own.
+    ConfigError: the device is not here, or the model cannot be loaded, needs code of its own, or has weights that are
+    not finite.
     """
     with needing("The sentence encoder", "sbert"):
         from safetensors import SafetensorError  # noqa: PLC0415 (comes with the next)
@@ -134,9 +135,13 @@ def load_torch_model(path: Path, *, device: str) -> "SentenceTransformer":
     with quiet():
         try:
             weights = {"use_safetensors": True}
-            return SentenceTransformer(str(path), device=device, local_files_only=True, model_kwargs=weights).eval()
+            found = SentenceTransformer(str(path), device=device, local_files_only=True, model_kwargs=weights).eval()
         except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
             raise ConfigError(f"Cannot load the sentence encoder in {path}: {error}.") from error
+    wrong = next((name for name, values in found.state_dict().items() if not bool(values.isfinite().all())), None)
+    if wrong is not None:
+        raise ConfigError(f"Expected the weights {wrong} in {path} to be finite, found NaN or infinity. Save it again.")
+    return found
 
 
 def piece_limit(model: "SentenceTransformer") -> int:

@@ -22,6 +22,7 @@ from dptext.types import Floats, Integers, Singles
 
 _ROWS_AT_ONCE: Final = 256  # so that the numbers between two layers stay in the cache
 _LONGEST: Final = 8192
+_ANOTHER: Final = "Save the language model again, or take another."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -183,21 +184,42 @@ def supported(config: Mapping[str, Any]) -> bool:
 
 
 def read_llama(part: Callable[[str], Singles], config: Mapping[str, Any]) -> Llama:
-    """The network in float32 from its weights by name; KeyError where a setting is missing."""
+    """The network in float32 from its weights by name.
+
+    KeyError: a setting or weight is missing. ConfigError: weights have another shape than the settings say, or a number
+    is not finite.
+    """
     heads, dim = int(config["num_attention_heads"]), int(config["hidden_size"])
+    kv_heads, wide, size = (int(config[name]) for name in ("num_key_value_heads", "intermediate_size", "vocab_size"))
     head_dim = int(config.get("head_dim") or dim // heads)
     rope = config.get("rope_parameters") or config
-    root = 1 / math.sqrt(head_dim)
+    theta, epsilon, root = float(rope["rope_theta"]), np.float32(config["rms_norm_eps"]), 1 / math.sqrt(head_dim)
+    if not (math.isfinite(theta) and theta > 0 and np.isfinite(epsilon) and epsilon > 0):
+        raise ConfigError(f"Expected rope_theta={theta} and rms_norm_eps={epsilon} above 0 and finite. {_ANOTHER}")
+    shapes = {
+        "embed_tokens": (size, dim), "lm_head": (size, dim), "q_proj": (heads * head_dim, dim),
+        "k_proj": (kv_heads * head_dim, dim), "v_proj": (kv_heads * head_dim, dim), "o_proj": (dim, heads * head_dim),
+        "gate_proj": (wide, dim), "up_proj": (wide, dim), "down_proj": (dim, wide),
+    }  # fmt: skip
+
+    def known(name: str) -> Singles:
+        found, shape = part(name), shapes.get(name.split(".")[-2], (dim,))
+        if found.shape != shape:
+            raise ConfigError(f"Expected the weights {name} to have shape {shape}, found {found.shape}. {_ANOTHER}")
+        # The ends are enough, as NaN is an end of what holds it; a mask of all would take memory and time.
+        if not (np.isfinite(found.min()) and np.isfinite(found.max())):
+            raise ConfigError(f"Expected the weights {name} to be finite, found NaN or infinity. {_ANOTHER}")
+        return found
 
     def linear(*names: str, scale: float = 1.0) -> Linear:
-        weights = [part(f"{name}.weight") for name in names]
+        weights = [known(f"{name}.weight") for name in names]
         together = np.concatenate([weights[0] * np.float32(scale), *weights[1:]])
         return Linear.padded(together, np.zeros(len(together), np.float32))
 
     def layer(i: int) -> Layer:
         own = f"model.layers.{i}"
         return Layer(
-            (part(f"{own}.input_layernorm.weight"), part(f"{own}.post_attention_layernorm.weight")),
+            (known(f"{own}.input_layernorm.weight"), known(f"{own}.post_attention_layernorm.weight")),
             linear(*(f"{own}.self_attn.{name}_proj" for name in ("q", "k", "v")), scale=root),
             linear(f"{own}.self_attn.o_proj"),
             linear(f"{own}.mlp.gate_proj", f"{own}.mlp.up_proj"),
@@ -205,14 +227,14 @@ def read_llama(part: Callable[[str], Singles], config: Mapping[str, Any]) -> Lla
         )
 
     return Llama(
-        part("model.embed_tokens.weight"),
+        known("model.embed_tokens.weight"),
         tuple(layer(i) for i in range(int(config["num_hidden_layers"]))),
-        part("model.norm.weight"),
+        known("model.norm.weight"),
         linear("model.embed_tokens" if config.get("tie_word_embeddings") else "lm_head"),
         heads,
-        int(config["num_key_value_heads"]),
+        kv_heads,
         head_dim,
-        float(rope["rope_theta"]),
-        np.float32(config["rms_norm_eps"]),
+        theta,
+        epsilon,
         min(int(config["max_position_embeddings"]), _LONGEST),
     )

@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from dptext.errors import ConfigError, MissingExtraError, needing
+from dptext.errors import ConfigError, DPTextError, MissingExtraError, needing
 from dptext.text.files import sha256_of
 from dptext.types import Singles
 
@@ -69,18 +70,44 @@ class LanguageModel:
 def load_language_model(name: str = SMOLLM2) -> LanguageModel:
     """The model `name`: "smollm2", a file in GGUF, or a folder as Hugging Face saves a model of the Llama family.
 
-    Nothing is downloaded or written. ConfigError: there is no such model, or it has other weights than it should, or
-    another architecture. MissingExtraError: a package is absent.
+    Nothing is downloaded or written. ConfigError: there is no such model, its files are damaged, or it has other
+    weights than it should, some that are not finite, or another architecture. MissingExtraError: a package is absent.
     """
-    if name == SMOLLM2:
-        return _read_gguf(_packaged(), SMOLLM2_SHA256)
-    path = Path(name)
+    path = _packaged() if name == SMOLLM2 else Path(name)
     if path.suffix == ".gguf" and path.is_file():
-        return _read_gguf(path, None)
-    if (path / "config.json").is_file():
-        return _read_folder(path)
-    wanted = f"{SMOLLM2!r}, a file *.gguf, or a folder with config.json"
-    raise ConfigError(f"Expected model={name!r} to be {wanted}: nothing is loaded from elsewhere.")
+        with _reading(path):
+            found = _read_gguf(path, SMOLLM2_SHA256 if name == SMOLLM2 else None)
+    elif (path / "config.json").is_file():
+        with _reading(path):
+            found = _read_folder(path)
+    else:
+        wanted = f"{SMOLLM2!r}, a file *.gguf, or a folder with config.json"
+        raise ConfigError(f"Expected model={name!r} to be {wanted}: nothing is loaded from elsewhere.")
+    if not np.isfinite(found.contexts([[found.end]], more=0).logits).all():
+        raise ConfigError(f"Expected {path} to compute finite numbers, found NaN or infinity: take another model.")
+    return found
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Around reading a model: what its files raise where they are damaged becomes a ConfigError."""
+    try:
+        yield
+    except DPTextError:  # it says more
+        raise
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RuntimeError) as error:
+        raise ConfigError(
+            f"Cannot read the language model {path}: {error!r}. Save it again, or take another."
+        ) from error
+
+
+@contextmanager
+def _tokenizing(path: Path) -> Iterator[None]:
+    """Around making a tokenizer of what a model says."""
+    try:
+        yield
+    except Exception as error:  # tokenizers raises nothing narrower
+        raise ConfigError(f"Cannot read the tokenizer of {path}: {error}. Save the model again.") from error
 
 
 def _packaged() -> Path:
@@ -138,7 +165,8 @@ def _read_gguf(path: Path, expected: str | None) -> LanguageModel:
         split = weights.reshape(config[heads], -1, 2, weights.shape[1])
         return np.ascontiguousarray(split.swapaxes(1, 2).reshape(weights.shape))
 
-    tokenizer = _byte_pairs(value("tokenizer.ggml.tokens"), value("tokenizer.ggml.merges"))
+    with _tokenizing(path):
+        tokenizer = _byte_pairs(value("tokenizer.ggml.tokens"), value("tokenizer.ggml.merges"))
     return LanguageModel(read_llama(part, config), tokenizer, int(value("tokenizer.ggml.eos_token_id")), digest)
 
 
@@ -170,6 +198,7 @@ def _byte_pairs(words: Sequence[str], merges: Sequence[str]) -> Tokenizer:
 
 def _read_folder(path: Path) -> LanguageModel:
     with needing(_WHAT, "language"):
+        from safetensors import SafetensorError  # noqa: PLC0415 (an extra)
         from safetensors.numpy import load_file  # noqa: PLC0415 (an extra)
         from tokenizers import Tokenizer  # noqa: PLC0415 (an extra)
 
@@ -181,10 +210,14 @@ def _read_folder(path: Path) -> LanguageModel:
     if not files or not (path / "tokenizer.json").is_file():
         raise ConfigError(f"Expected {path} to hold *.safetensors and tokenizer.json. Save the model again.")
     weights: dict[str, Singles] = {}
-    for file in files:
-        weights |= load_file(file)
+    try:
+        for file in files:
+            weights |= load_file(file)
+    except SafetensorError as error:
+        raise ConfigError(f"Cannot read the weights in {path}: {error}. Save the model again.") from error
     digest = hashlib.sha256("".join(map(sha256_of, files)).encode()).hexdigest()
-    tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
+    with _tokenizing(path):
+        tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
     tokenizer.encode_special_tokens = True  # what looks like one in a private text is text
     end = config["eos_token_id"]
     network = read_llama(lambda name: np.ascontiguousarray(weights[name], np.float32), config)

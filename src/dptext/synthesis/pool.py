@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 
 import numpy as np
 
-from dptext.embeddings.tfidf import load_sklearn, words_tfidf
+from dptext.embeddings.tfidf import has_word, load_sklearn, words_tfidf
 from dptext.errors import ConfigError
 from dptext.frozen import Frozen
 from dptext.sampling.discrete import uniform_below
@@ -81,11 +81,14 @@ def pool_texts(public: Iterable[Record]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(record.text for record in as_records(public) if says_something(record.text)))
 
 
-def fit_pool(texts: tuple[str, ...], spec: SynthesisSpec, *, dim: int, seed: int | None) -> Pool:
-    """The pool of these texts in `dim` directions; errors as `fit_space` and `fit_topics`."""
-    space, points = fit_space(texts, encoder=spec.encoder, words=spec.words, dim=dim, seed=seed or 0)
+def fit_pool(texts: tuple[str, ...], spec: SynthesisSpec, *, dim: int, seed: int | None = None) -> tuple[Pool, Floats]:
+    """The pool of these texts in `dim` directions, and their features; errors as `fit_space` and `fit_topics`."""
+    if spec.topics:
+        require_topics(texts, spec.topics)  # before an encoder reads the pool
+    space, features = fit_space(texts, encoder=spec.encoder, words=spec.words, dim=dim, seed=seed or 0)
+    points = space.placed(features)
     topics = fit_topics(texts, points, spec.topics, seed=seed or 0) if spec.topics else None
-    return Pool(texts, space, points, topics)
+    return Pool(texts, space, points, topics), features
 
 
 class OnPool(Frozen, Generic[Settings]):
@@ -141,11 +144,24 @@ def shuffled(n: int, randomness: Randomness) -> Integers:
     return np.argsort(uniform_below(1 << 63, n, randomness), kind="stable")
 
 
-def fit_topics(texts: Sequence[str], points: Floats, topics: int, *, seed: int) -> TopicMap:
-    """Clusters of the pool by k-means. ConfigError: the pool is too small."""
+def require_topics(texts: Sequence[str], topics: int) -> None:
+    """Raise ConfigError where the pool is too small for so many topics, or has no words that describe them."""
     if len(texts) < 2 * topics:
-        raise ConfigError(f"Expected a pool of at least {2 * topics} different texts for {topics} topics.")
-    load_sklearn()
+        raise ConfigError(
+            f"Expected a pool of at least {2 * topics} different texts for topics={topics}, found {len(texts)}: give "
+            "more, or set fewer topics."
+        )
+    if not has_word(texts, but=load_sklearn().feature_extraction.text.ENGLISH_STOP_WORDS):
+        wanted = "words that say what a topic is about"
+        raise ConfigError(f"Expected a pool with {wanted}, found none but stop words: give other public texts.")
+
+
+def fit_topics(texts: Sequence[str], points: Floats, topics: int, *, seed: int) -> TopicMap:
+    """Clusters of the pool by k-means. ConfigError: as `require_topics`, or the pool has too few different points."""
+    require_topics(texts, topics)
+    if (different := len(np.unique(points, axis=0))) < topics:
+        wanted = f"a pool of at least {topics} texts that are read differently for topics={topics}"
+        raise ConfigError(f"Expected {wanted}, found {different}: give other texts, or set fewer topics.")
     from sklearn.cluster import KMeans  # noqa: PLC0415 (an extra)
 
     centres = np.asarray(KMeans(topics, n_init=1, random_state=seed).fit(points).cluster_centers_, np.float64)

@@ -88,12 +88,13 @@ class Prediction(WritingSpec):
     def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedPrediction:
         """Choose public examples; ConfigError where there are votes and too few public texts."""
         records = [record for record in as_records(public) if says_something(record.text)]
-        writer, examples = load_language_model(self.model), self.examples_of(records, seed or 0)
+        model, examples = load_language_model(self.model), self.examples_of(records, seed or 0)
+        written = FittedPrediction(self, model, examples)  # first: the model may have no room for the examples
         if not self.rounds:
-            return FittedPrediction(self, writer, examples)
+            return written
         texts = pool_texts(records)
         space, _ = fit_space(texts, encoder=self.encoder, words=self.words, dim=_DIRECTIONS, seed=seed or 0)
-        return FittedPrediction(self, writer, examples, space)
+        return FittedPrediction(self, model, examples, space)
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
@@ -122,8 +123,12 @@ class FittedPrediction(OnWriter[Prediction]):
 
     def synthesize(self, corpus: Corpus, randomness: Randomness) -> Synthetic:
         """The numbers of units; then their groups, which write; rounds of votes; more texts by what is left."""
+        return self.written(self.counts(corpus, randomness), corpus, randomness)
+
+    def written(self, counts: Floats, corpus: Corpus, randomness: Randomness) -> Synthetic:
+        """What follows from noisy numbers of units by label; the groups and the voters are of the corpus."""
         spec = self.spec
-        counts, scale = self._counts(corpus, randomness), spec.noise(spec.count_share).scale
+        scale = spec.noise(spec.count_share).scale
         kept = [Kept.alike(texts) for texts in self._seeds(counts, corpus, randomness)]
         mix = np.maximum(counts, scale)
         if self.space:
@@ -138,10 +143,10 @@ class FittedPrediction(OnWriter[Prediction]):
         if not self.spec.per_text:
             return [[] for _ in counts]
         groups = np.maximum(1, np.rint(counts / self.spec.per_text)).astype(np.int64)
-        written = self._written(self._units(corpus, randomness), groups, randomness)
+        written = self._by_groups(self._units(corpus, randomness), groups, randomness)
         return [self.writer.readable(tokens for c, tokens in written if c == label) for label in range(len(counts))]
 
-    def _counts(self, corpus: Corpus, randomness: Randomness) -> Floats:
+    def counts(self, corpus: Corpus, randomness: Randomness) -> Floats:
         """Noisy numbers of units by label, `(labels or 1,)`."""
         spec = self.spec
         summed = PrivateSum(max(1, len(spec.labels)), spec.noise(spec.count_share), by_author=spec.unit == "author")
@@ -165,7 +170,7 @@ class FittedPrediction(OnWriter[Prediction]):
                         drawn[author] = c, text
         return list(drawn.values())
 
-    def _written(
+    def _by_groups(
         self, units: Sequence[tuple[int, str]], groups: Integers, randomness: Randomness
     ) -> list[tuple[int, list[int]]]:
         """What each group writes, with its label: `groups` says how many groups a label has."""

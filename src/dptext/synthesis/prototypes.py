@@ -13,7 +13,6 @@ from typing import ClassVar, Final, Literal, Self
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.encoders import load_encoder
 from dptext.errors import ConfigError
 from dptext.sampling.source import Randomness
 from dptext.synthesis.pool import FIT_SHARE, UNLIKE_PART, OnPool, Pool, fit_pool, pool_texts, shuffled
@@ -92,11 +91,12 @@ class Prototypes(SynthesisSpec):
     def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedPrototypes:
         """Read the pool. Its labels are not looked at; a text that occurs twice counts once."""
         texts = pool_texts(public)
-        pool = fit_pool(texts, self, dim=min(self.directions, max(4, len(texts) // _TEXTS_A_DIRECTION)), seed=seed)
+        dim = min(self.directions, max(4, len(texts) // _TEXTS_A_DIRECTION))
+        pool, features = fit_pool(texts, self, dim=dim, seed=seed)
         centre = None
         if self.prior:
-            reader = load_encoder(self.encoder)
-            likeness = np.asarray(reader.embed(list(texts)) @ reader.embed(list(self.names or self.labels)).T)
+            names = np.asarray(pool.space.encoder.embed(list(self.names or self.labels)), np.float64)
+            likeness = features[:, : pool.space.encoder.dim] @ names.T
             centre = prior_means(pool.points, likeness - likeness.mean(axis=0))
         return FittedPrototypes(self, pool, centre)
 
@@ -111,20 +111,29 @@ class Prototypes(SynthesisSpec):
 class FittedPrototypes(OnPool[Prototypes]):
     """`Prototypes` with a pool, and where the names of the labels put class means `(classes, dim)`, if they do."""
 
-    __slots__ = ("_centre",)
+    __slots__ = ("centre",)
 
     def __init__(self, spec: Prototypes, pool: Pool, centre: Floats | None) -> None:
         super().__init__(spec, pool)
-        self._centre = centre
+        self.centre = centre
 
     def synthesize(self, corpus: Corpus, randomness: Randomness) -> Synthetic:
         """One pass over the corpus, noise once, then labelled pool texts."""
+        return self.written(self.noisy_sum(corpus, randomness), randomness)
+
+    @property
+    def parts(self) -> tuple[float, float, float]:
+        """What a unit's vector has: the length of its point at most, its count, and the number in its topic."""
+        part = self.spec.point_length
+        return part, in_steps(part * _COUNT), in_steps(math.sqrt(self.spec.topic_share))
+
+    def noisy_sum(self, corpus: Corpus, randomness: Randomness) -> Floats:
+        """The sum with noise: a row of points and a count for each label, topics by label, how many are unlike."""
         spec, dim, classes = self.spec, self.pool.space.dim, len(self.spec.labels)
         row = dim + 1
         last = classes * (row + spec.topics)
         summed = PrivateSum(last + 1, spec.noise(), by_author=spec.unit == "author")
-        part = spec.point_length
-        count, topic = in_steps(part * _COUNT), in_steps(math.sqrt(spec.topic_share))
+        part, count, topic = self.parts
         for read in readings(corpus, self.pool.space, spec.labels):
             one = (len(read.points), 1)
             cells = [read.labels[:, None] * row + np.arange(row), np.full(one, last)]
@@ -133,11 +142,11 @@ class FittedPrototypes(OnPool[Prototypes]):
                 cells.append((classes * row + read.labels * spec.topics + self.topics.nearest(read.points))[:, None])
                 values.append(np.full(one, topic))
             summed.add(np.concatenate(cells, axis=1), np.concatenate(values, axis=1), read.authors)
-        noisy = summed.release(randomness)
-        return self._written(noisy, part, count, topic, randomness)
+        return summed.release(randomness)
 
-    def _written(self, noisy: Floats, part: float, count: float, topic: float, randomness: Randomness) -> Synthetic:
-        """What follows from the noisy sum."""
+    def written(self, noisy: Floats, randomness: Randomness) -> Synthetic:
+        """What follows from a noisy sum and public text."""
+        part, count, topic = self.parts
         spec, classes, row = self.spec, len(self.spec.labels), self.pool.space.dim + 1
         scale = spec.noise().scale
         blocks = noisy[: classes * row].reshape(classes, row)
@@ -146,7 +155,7 @@ class FittedPrototypes(OnPool[Prototypes]):
         # Of the noise, and of a mean of so few texts.
         variance = (scale / part / sizes[:, None]) ** 2 + self.pool.points.var(axis=0) / sizes[:, None]
         means = blocks[:, :-1] / part / sizes[:, None]
-        centre = means.mean(axis=0) if self._centre is None else self._centre
+        centre = means.mean(axis=0) if self.centre is None else self.centre
         scores = class_scores(self.pool.points, shrunk(means, centre, variance), sizes)
         fit = self.pool_fit(noisy[-1], scale, counted, scale / count)
         report = Topics.of(spec.labels, counted[:, None], scale / count, (), spec.unit, fit)
@@ -199,7 +208,7 @@ def class_scores(pool: Floats, means: Floats, sizes: Floats) -> Floats:
 
     The covariance is that of the pool, whose class is not known: measured better than one without the spread of means.
     """
-    covariance = np.cov(pool.T)
+    covariance = np.atleast_2d(np.cov(pool.T))
     covariance += _RIDGE * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
     weights = np.linalg.solve(covariance, means.T)
     scores = pool @ weights - 0.5 * np.sum(means.T * weights, axis=0) + np.log(sizes / sizes.sum())

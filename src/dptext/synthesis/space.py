@@ -21,12 +21,16 @@ from dptext.embeddings.encoders import load_encoder
 from dptext.embeddings.tfidf import fit_tfidf_svd
 from dptext.errors import ConfigError
 from dptext.text.batches import Batch
+from dptext.text.tokens import words_of
 from dptext.types import Floats, Integers
 
 _GRID: Final = 2.0**-10  # of a feature
 _STEP: Final = 2.0**-20  # of a direction
 _LARGEST: Final = 2.0**22  # sum of a direction's numbers: 53 bits then hold every sum of its products with features
 _WHITENING: Final = 0.25  # directions are divided by the fourth root of their variance: half-way to equal variances
+_LEAST_VARIANCE: Final = 2.0**-30  # of a direction: less is no step of the grid in any text
+_MOST_READ: Final = 4096  # words of a text
+_ALIKE: Final = "Expected public texts that differ: give a pool of other texts."
 _ANCHORS: Final = 1000  # pool texts that others are compared with, at most
 #: The share of a pool's own texts that count as unlike it.
 UNLIKE: Final = 0.1
@@ -59,6 +63,11 @@ class PublicSpace:
     anchors: Floats
     least: float
     compared: int
+
+    @property
+    def encoder(self) -> Embedder:
+        """What reads texts, without the words that were fitted on the pool."""
+        return self.readers[0]
 
     @property
     def dim(self) -> int:
@@ -109,35 +118,44 @@ def nearest(features: Floats, anchors: Floats) -> Floats:
     return np.asarray((features[:, : anchors.shape[1]] @ anchors.T).max(axis=1))
 
 
-def fit_space(texts: Sequence[str], *, encoder: str, words: int, dim: int, seed: int = 0) -> tuple[PublicSpace, Floats]:
-    """The space of public texts, and their points `(n, dim)`.
+def fit_space(
+    texts: Sequence[str], *, encoder: str | Embedder, words: int, dim: int, seed: int = 0
+) -> tuple[PublicSpace, Floats]:
+    """The space of public texts, and their features `(n, features)`, those of the encoder, or of its name, first.
 
-    ConfigError: too few texts, or no words in common. MissingExtraError: what reads is absent.
+    ConfigError: too few texts, no words in common, or texts that do not differ in what is read. MissingExtraError: what
+    reads is absent. What needs an encoder comes last.
     """
     if len(texts) < LEAST_TEXTS:
-        raise ConfigError(f"Expected a pool of at least {LEAST_TEXTS} public texts, found {len(texts)}: give more.")
-    order, half = np.random.default_rng(seed).permutation(len(texts)), len(texts) // 2
-    if encoder == "distilled":  # it learns from a half of the pool, which tells nothing of how far others are from it
-        pupil = distil_with_words(load_encoder(), [texts[i] for i in order[:half]], common=common_words())
-    reading: Embedder = pupil if encoder == "distilled" else load_encoder(encoder)
+        wanted = f"a pool of at least {LEAST_TEXTS} different public texts that hold something"
+        raise ConfigError(f"Expected {wanted}, found {len(texts)}: give more.")
+    if encoder in ("distilled", "glove") and len({" ".join(sorted(words_of(text, _MOST_READ))) for text in texts}) == 1:
+        raise ConfigError(f"{_ALIKE} Each has the same words, and encoder={encoder!r} reads no order of words.")
     also = (fit_tfidf_svd(texts, dim=words, seed=seed),) if words else ()
+    order, half = np.random.default_rng(seed).permutation(len(texts)), len(texts) // 2
+    reading: Embedder
+    if encoder == "distilled":  # it learns from a half of the pool, which tells nothing of how far others are from it
+        reading = distil_with_words(load_encoder(), [texts[i] for i in order[:half]], common=common_words())
+    else:
+        reading = load_encoder(encoder) if isinstance(encoder, str) else encoder
     readers = (reading, *also)
     features = features_of(readers, texts)
     mean = features.mean(axis=0)
     variances, axes = np.linalg.eigh(np.cov((features - mean).T))
+    if not variances[-1] > _LEAST_VARIANCE:
+        raise ConfigError(f"{_ALIKE} encoder={encoder!r} reads the same in each.")
     kept = np.flatnonzero(variances > 1e-9 * variances[-1])[::-1][:dim]
     axes = axes[:, kept] * np.sign(axes[np.abs(axes[:, kept]).argmax(axis=0), kept])
     directions = axes * variances[kept] ** -_WHITENING
     radius = np.median(np.sqrt(np.square((features - mean) @ directions).sum(axis=1)))
     directions = np.rint(directions / radius / _STEP) * _STEP
     if not np.abs(directions).sum(axis=0).max() < _LARGEST:
-        raise ConfigError("Expected public texts that differ: give a pool with other texts.")
+        raise ConfigError(f"{_ALIKE} Hardly any is read otherwise than the rest.")
     near, n_anchors = features[order, : reading.dim], min(_ANCHORS, half)
     anchors, others = near[:n_anchors], near[half if encoder == "distilled" else n_anchors :]
     least = float(np.quantile(nearest(others, anchors), UNLIKE))
     middle = np.rint(mean @ directions / _STEP) * _STEP
-    found = PublicSpace(readers, directions, middle, anchors, least, len(others))
-    return found, found.placed(features)
+    return PublicSpace(readers, directions, middle, anchors, least, len(others)), features
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -125,14 +125,14 @@ class FittedSteering(OnWriter[Steering]):
     def synthesize(self, corpus: Corpus, randomness: Randomness) -> Synthetic:
         """One pass; noise once; then the model writes what the noisy numbers say."""
         spec = self.spec
-        counts, numbers, scale, deviation = self._numbers(corpus, randomness)
+        counts, numbers, scale, deviation = self.numbers(corpus, randomness)
         units = np.maximum(counts, scale)
-        rates = self._believed(numbers, units, deviation)
+        rates = self.believed_rates(numbers, units, deviation)
         sizes = enumerate(apportioned(units, spec.size).tolist())
         texts = [self._written(label, n, rates[label], randomness) for label, n in sizes]
         return spec.released(texts, counts, scale, randomness, *self._sentences(rates))
 
-    def _numbers(self, corpus: Corpus, randomness: Randomness) -> tuple[Floats, Floats, float, float]:
+    def numbers(self, corpus: Corpus, randomness: Randomness) -> tuple[Floats, Floats, float, float]:
         """Noisy numbers of units `(labels or 1,)` and marks `(labels or 1, vocabulary)`, and their deviations."""
         spec, width = self.spec, len(self.tokens)
         labels, noise = len(spec.names), spec.noise()
@@ -153,19 +153,20 @@ class FittedSteering(OnWriter[Steering]):
         numbers = noisy[: labels * width].reshape(labels, width) / mark
         return noisy[labels * width : spare] / counted, numbers, noise.scale / counted, noise.scale / mark
 
-    def _believed(self, numbers: Floats, units: Floats, deviation: float) -> Floats:
+    def believed_rates(self, numbers: Floats, units: Floats, deviation: float) -> Floats:
+        """Of marks in the texts of each label, `(labels or 1, vocabulary)`, by their noisy numbers; see `believed`."""
         return np.array([believed(*each, deviation) for each in zip(numbers, units, self.rates, strict=True)])
 
     def _written(self, label: int, n: int, rates: Floats, randomness: Randomness) -> list[str]:
         """At most n different texts, whose tokens are as frequent as `rates` say."""
-        shift, kept = self._shift(label, rates, randomness), list[str]()
+        shift, kept = self.shift(label, rates, randomness), list[str]()
         for _ in range(_DRAFTS):
             if len(kept) < n:
                 more, _ = self.writer.shifted(label, n - len(kept), shift, randomness)
                 kept = list(dict.fromkeys([*kept, *self.writer.readable(more)]))
         return kept
 
-    def _shift(self, label: int, rates: Floats, randomness: Randomness) -> Floats:
+    def shift(self, label: int, rates: Floats, randomness: Randomness) -> Floats:
         """What moves the log-probabilities so that tokens are expected as often as `rates` say, `(size,)`."""
         shift, now = np.zeros(self.writer.model.size), self.rates[label]
         for time in range(self.spec.matches + 1):

@@ -68,7 +68,7 @@ class Votes(SynthesisSpec):
 
     def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedVotes:
         """Read the pool and cluster it; labels of the pool are not looked at."""
-        return FittedVotes(self, fit_pool(pool_texts(public), self, dim=self.dim, seed=seed))
+        return FittedVotes(self, fit_pool(pool_texts(public), self, dim=self.dim, seed=seed)[0])
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
@@ -169,7 +169,7 @@ class TopicReport(SynthesisSpec):
 
     def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedTopics:
         """Read the pool and cluster it; labels of the pool are not looked at."""
-        return FittedTopics(self, fit_pool(pool_texts(public), self, dim=self.dim, seed=seed))
+        return FittedTopics(self, fit_pool(pool_texts(public), self, dim=self.dim, seed=seed)[0])
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:

@@ -68,7 +68,9 @@ class WritingSpec(SynthesisSpec):
             raise ConfigError(f"Expected topics={self.topics} to be 0: this way has none.")
 
     def examples_of(self, records: Sequence[Record], seed: int) -> tuple[Record, ...]:
-        """Public examples, of each label that public texts have, in turn."""
+        """Public examples, of each label that public texts have, in turn; ConfigError where there is none to show."""
+        if self.examples and not records:
+            raise ConfigError("Expected public texts to show, found none that holds something: give some.")
         by_label: dict[str | None, list[Record]] = {}
         for record in records:
             by_label.setdefault(record.label, []).append(record)

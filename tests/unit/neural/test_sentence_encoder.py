@@ -283,6 +283,22 @@ def test_a_bert_of_ones_own_is_computed_without_padding(folder: Path, tmp_path: 
     assert np.abs(on_torch.network.vectors(texts) - known).max() < 1e-5
 
 
+def test_weights_must_be_finite(folder: Path, tmp_path: Path):
+    from safetensors.numpy import load_file, save_file
+
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    for part in ("model.safetensors", "2_Dense/model.safetensors"):
+        own = load_file(copy / part)
+        for name, wrong in zip(own, (np.nan, np.inf, -np.inf), strict=False):
+            values = own[name].copy()
+            values.flat[-1] = wrong  # of a word that no text at load has
+            save_file({**own, name: values}, copy / part, metadata={"format": "pt"})
+            with pytest.raises(ConfigError, match=r"to be finite, found NaN or infinity"):
+                load_sentence_encoder(str(copy))
+        save_file(own, copy / part, metadata={"format": "pt"})
+    load_sentence_encoder(str(copy))
+
+
 def test_models_that_are_refused(folder: Path, tmp_path: Path, no_network, monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(ConfigError, match=r"Expected precision='float16' to be auto, float32, bfloat16 or int8"):
         load_sentence_encoder(precision="float16")  # type: ignore[arg-type]

@@ -66,7 +66,8 @@ def test_whole_numbers_in_proportion() -> None:
 
 @pytest.mark.parametrize("words", [0, 8])
 def test_a_point_is_a_function_of_its_text_bit_for_bit(words: int) -> None:
-    space, points = fit_space(TEXTS, encoder="glove", words=words, dim=8)
+    space, features = fit_space(TEXTS, encoder="glove", words=words, dim=8)
+    points = space.placed(features)
     assert np.linalg.norm(points, axis=1).max() <= 1
     assert 0.4 < np.mean(np.linalg.norm(points, axis=1) < 1 - 1e-9) < 0.6  # half of the pool is clipped
     alone = np.concatenate([space.points([text]) for text in TEXTS])
@@ -76,7 +77,8 @@ def test_a_point_is_a_function_of_its_text_bit_for_bit(words: int) -> None:
 
 
 def test_a_topic_is_that_of_the_nearest_centre_in_any_batch() -> None:
-    _, points = fit_space(TEXTS, encoder="glove", words=8, dim=8)
+    space, features = fit_space(TEXTS, encoder="glove", words=8, dim=8)
+    points = space.placed(features)
     found = fit_topics(TEXTS, points, 5, seed=0)
     assert np.array_equal(np.concatenate([found.nearest(point[None]) for point in points]), found.of_pool)
     assert all(words and texts and texts[0] in " ".join(TEXTS) for words, texts in found.described)
@@ -87,7 +89,7 @@ def test_a_topic_is_that_of_the_nearest_centre_in_any_batch() -> None:
 
 
 def test_a_pool_that_is_too_small() -> None:
-    with pytest.raises(ConfigError, match="at least 20 public texts"):
+    with pytest.raises(ConfigError, match="at least 20 different public texts"):
         fit_space(TEXTS[:5], encoder="glove", words=0, dim=4)
     with pytest.raises(ConfigError, match="at least 60 different texts"):
         fit_topics(TEXTS[:30], np.zeros((30, 2)), 30, seed=0)

@@ -47,7 +47,7 @@ def test_no_text_adds_more_than_a_unit(fitted: FittedSteering, monkeypatch: pyte
     added = []
     monkeypatch.setattr(PrivateSum, "add", lambda self, cells, values, authors: added.append((cells, values)))
     texts = ["", "a", "a train to Lima, and the money in the bank", "zzzz " * 400, "?!" * 9]
-    fitted._numbers(corpus([Record(str(i), text, label="money") for i, text in enumerate(texts)]), seeded(1))
+    fitted.numbers(corpus([Record(str(i), text, label="money") for i, text in enumerate(texts)]), seeded(1))
     ((cells, values),) = added
     assert len(cells) == 4  # the blank one says nothing
     for where, what in zip(cells, values, strict=True):
@@ -62,7 +62,7 @@ def test_noisy_numbers_say_what_the_corpus_has(fitted: FittedSteering) -> None:
     records = [Record(str(i), "abc abc", label="travel") for i in range(300)]
     spec = replace(SPEC, epsilon=200.0)
     quiet = FittedSteering(spec, tiny_language.model(), fitted.examples, 0)
-    counts, numbers, scale, deviation = quiet._numbers(corpus(records), secure())
+    counts, numbers, scale, deviation = quiet.numbers(corpus(records), secure())
     assert counts == pytest.approx([300, 0], abs=6 * scale)
     letters = [quiet._places[quiet.writer.model.tokens(each)[0]] for each in "abc"]
     assert numbers[0, letters] == pytest.approx(300, abs=6 * deviation)

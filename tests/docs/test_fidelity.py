@@ -1,0 +1,86 @@
+"""Experiments and benchmarks measure the product as users have it: what replaces a part of it is stated."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+#: Scripts that change a name or read a private one, and why; and the page that says so, where results depend on it.
+STATED: dict[str, tuple[str, str]] = {
+    "experiments/synthesis_attack.py": (
+        "sums and noise of thousands of runs are found at once",
+        "docs/results/synthesis.md",
+    ),
+    "experiments/deep_candidate/grid.py": ("a recoder, which knows no epsilon, is trained once", ""),
+    "experiments/deep_candidate/whole_test.py": ("a clock around functions", ""),
+    "experiments/third_party/writing_trial.py": ("functions of other libraries keep what they found", ""),
+    "benchmarks/_peer_worker.py": ("another library downloads nothing", ""),
+    "benchmarks/sentence_encoder.py": ("numbers of the type that the loops multiply", ""),
+    "benchmarks/profiles.py": ("a clock around functions", ""),
+    "benchmarks/adept.py": ("the decoder alone is timed", ""),
+    "benchmarks/peers.py": ("the vectors that were read are counted", ""),
+    "benchmarks/nearest.py": ("the limit follows the way of searching", ""),
+}
+
+
+def replaced(source: str) -> list[str]:
+    """What of the product, or of another library, a script replaces or reads by a private name."""
+    tree, found = ast.parse(source), []
+    imported = {
+        (alias.asname or alias.name).partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [alias.name for alias in node.names]
+            module = getattr(node, "module", None) or ""
+            if any("mock" in each.lower() for each in (module, *names)) or "pytest" in (module, *names):
+                found.append(f"imports {module} {names}")
+            if module.startswith("dptext"):
+                found += [f"imports {name}" for name in names if name.startswith("_")]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("setattr", "delattr"):
+            found.append(ast.unparse(node)[:80])
+        elif isinstance(node, ast.Attribute):
+            own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls", "os")
+            root = node.value
+            while isinstance(root, ast.Attribute):
+                root = root.value
+            if node.attr.startswith("_") and not node.attr.startswith("__") and not own:
+                found.append(ast.unparse(node))
+            if isinstance(node.ctx, ast.Store) and isinstance(root, ast.Name) and root.id in imported - {"os"}:
+                found.append(f"{ast.unparse(node)} = ...")
+    return found
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from unittest import mock",
+        "import unittest.mock as m",
+        "from unittest.mock import patch",
+        "import pytest",
+        "from dptext.embeddings import encoders\nsetattr(encoders, 'load_encoder', print)",
+        "from dptext.embeddings import encoders\nencoders.load_encoder = print",
+        "import dptext.embeddings.encoders\ndptext.embeddings.encoders.load_encoder = print",
+        "from dptext.synthesis.sums import PrivateSum\nPrivateSum.release = print",
+        "from dptext.sampling.weights import _draw",
+        "found._total",
+    ],
+)
+def test_a_replacement_is_seen(source: str) -> None:
+    assert replaced(source)
+
+
+def test_what_is_replaced_is_stated() -> None:
+    scripts = [path for folder in ("experiments", "benchmarks") for path in sorted((ROOT / folder).rglob("*.py"))]
+    found = {path.relative_to(ROOT).as_posix(): replaced(path.read_text("utf-8")) for path in scripts}
+    assert {name: what for name, what in found.items() if what and name not in STATED} == {}
+    assert [name for name in STATED if not found.get(name)] == []  # nothing stands here that is gone
+    for name, (_, page) in STATED.items():
+        if page:
+            assert f"`{Path(name).name}` replaces" in (ROOT / page).read_text("utf-8")

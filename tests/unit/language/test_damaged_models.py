@@ -1,0 +1,153 @@
+"""A language model whose numbers or files are damaged is refused when it is loaded, by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba")
+
+from dptext.errors import ConfigError
+from dptext.language.reading import load_language_model
+from dptext.synthesis.prediction import Prediction
+from dptext.synthesis.steering import Steering
+from scripts import needs
+from tiny_language import CONFIG, tokenizer
+
+pytestmark = needs("gguf")
+
+Weights = dict[str, np.ndarray]
+DIM, WIDE, LAYERS = CONFIG["hidden_size"], CONFIG["intermediate_size"], CONFIG["num_hidden_layers"]
+KV = DIM // CONFIG["num_attention_heads"] * CONFIG["num_key_value_heads"]
+OF_A_LAYER = {
+    "input_layernorm": (DIM,), "post_attention_layernorm": (DIM,), "self_attn.q_proj": (DIM, DIM),
+    "self_attn.k_proj": (KV, DIM), "self_attn.v_proj": (KV, DIM), "self_attn.o_proj": (DIM, DIM),
+    "mlp.gate_proj": (WIDE, DIM), "mlp.up_proj": (WIDE, DIM), "mlp.down_proj": (DIM, WIDE),
+}  # fmt: skip
+IN_GGUF = {
+    "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
+    "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
+}  # fmt: skip
+
+
+def weights() -> Weights:
+    rng = np.random.default_rng(0)
+    shapes = {"model.embed_tokens.weight": (CONFIG["vocab_size"], DIM), "model.norm.weight": (DIM,)}
+    for i in range(LAYERS):
+        shapes |= {f"model.layers.{i}.{name}.weight": shape for name, shape in OF_A_LAYER.items()}
+    return {name: rng.normal(0, 0.3, shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def folder(path: Path, own: Weights, **changed: Any) -> str:
+    from safetensors.numpy import save_file
+
+    path.mkdir()
+    save_file(own, path / "model.safetensors")
+    (path / "config.json").write_text(json.dumps({**CONFIG, "eos_token_id": 1, **changed}), "utf-8")
+    tokenizer().save(str(path / "tokenizer.json"))
+    return str(path)
+
+
+def gguf_file(path: Path, own: Weights) -> str:
+    from gguf import GGUFWriter
+
+    path = path.with_suffix(".gguf")
+    file = GGUFWriter(path, "llama")
+    file.add_embedding_length(DIM)
+    file.add_feed_forward_length(WIDE)
+    file.add_head_count(CONFIG["num_attention_heads"])
+    file.add_head_count_kv(CONFIG["num_key_value_heads"])
+    file.add_block_count(LAYERS)
+    file.add_vocab_size(CONFIG["vocab_size"])
+    file.add_rope_freq_base(10000.0)
+    file.add_layer_norm_rms_eps(1e-5)
+    file.add_context_length(200)
+    file.add_tokenizer_pre("smollm")
+    file.add_token_list(["ab", *(chr(ord("!") + i) for i in range(CONFIG["vocab_size"] - 1))])
+    file.add_token_merges(["a b"])
+    file.add_eos_token_id(1)
+    for name, values in own.items():
+        _, _, rest = name.removesuffix(".weight").partition("model.")
+        layer, _, last = rest.removeprefix("layers.").partition(".")
+        short = {"embed_tokens": "token_embd", "norm": "output_norm"}.get(rest) or f"blk.{layer}.{IN_GGUF[last]}"
+        file.add_tensor(f"{short}.weight", values)
+    file.write_header_to_file()
+    file.write_kv_data_to_file()
+    file.write_tensors_to_file()
+    file.close()
+    return str(path)
+
+
+@pytest.mark.parametrize("save", [folder, gguf_file])
+def test_every_weight_must_be_finite(save: Callable[[Path, Weights], str], tmp_path: Path) -> None:
+    assert load_language_model(save(tmp_path / "whole", weights())).size == CONFIG["vocab_size"]
+    for i, name in enumerate(weights()):
+        own = weights()
+        own[name].flat[-1 - i] = (np.nan, np.inf, -np.inf)[i % 3]
+        with pytest.raises(ConfigError, match=f"the weights {name} to be finite"):
+            load_language_model(save(tmp_path / str(i), own))
+
+
+@pytest.mark.parametrize("save", [folder, gguf_file])
+def test_what_computes_no_finite_number_is_refused(save: Callable[[Path, Weights], str], tmp_path: Path) -> None:
+    own = weights()
+    own["model.norm.weight"][:] = 3e38
+    with pytest.raises(ConfigError, match="to compute finite numbers"):
+        load_language_model(save(tmp_path / "m", own))
+
+
+def test_other_shapes_and_settings_are_refused(tmp_path: Path) -> None:
+    for i, name in enumerate(weights()):
+        own = weights()
+        own[name] = np.ascontiguousarray(own[name][:-1])
+        with pytest.raises(ConfigError, match=f"the weights {name} to have shape"):
+            load_language_model(folder(tmp_path / f"shape {i}", own))
+    for i, wrong in enumerate((float("nan"), float("inf"), 0.0, -1.0)):
+        with pytest.raises(ConfigError, match="above 0 and finite"):
+            load_language_model(folder(tmp_path / f"epsilon {i}", weights(), rms_norm_eps=wrong))
+        with pytest.raises(ConfigError, match="above 0 and finite"):
+            load_language_model(folder(tmp_path / f"theta {i}", weights(), rope_parameters={"rope_theta": wrong}))
+
+
+def test_damaged_files_are_refused(tmp_path: Path) -> None:
+    whole = Path(folder(tmp_path / "whole", weights()))
+    other = Path(folder(tmp_path / "other", weights()))
+    for name in ("config.json", "tokenizer.json", "model.safetensors"):
+        data = (whole / name).read_bytes()
+        for damaged in (b"", b"{", b"[1]", data[:-9]):
+            (other / name).write_bytes(damaged)
+            with pytest.raises(ConfigError):
+                load_language_model(str(other))
+        (other / name).write_bytes(data)
+    load_language_model(str(other))
+    missing = weights()
+    del missing["model.norm.weight"]
+    with pytest.raises(ConfigError, match=r"model\.norm\.weight"):
+        load_language_model(folder(tmp_path / "missing", missing))
+    file = Path(gguf_file(tmp_path / "m", weights()))
+    data = file.read_bytes()
+    for damaged in (*(data[:cut] for cut in (0, 3, 64, len(data) // 2)), data.replace(b"a b", b"a \xc3")):
+        file.write_bytes(damaged)
+        with pytest.raises(ConfigError):
+            load_language_model(str(file))
+
+
+def test_a_synthesis_refuses_it_when_it_is_fitted(tmp_path: Path) -> None:
+    own = weights()
+    own["model.embed_tokens.weight"][40, 7] = np.nan
+    model = folder(tmp_path / "m", own)
+    for spec in (Steering.tiny()[0], Prediction.tiny()[0]):
+        with pytest.raises(ConfigError, match="finite"):
+            type(spec)(**{**given(spec), "model": model}).fit(public=[])
+
+
+def given(spec: Any) -> dict[str, Any]:
+    from dptext.mechanism import settings
+
+    return {name: value for name, value in settings(spec).items() if name != "kind"}
