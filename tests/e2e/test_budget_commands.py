@@ -122,6 +122,16 @@ def test_named_subjects_pay_for_themselves(tmp_path: Path, source: Path, spec: P
     assert dptext("privatize", other, tmp_path / "other.jsonl", *pay, env=environment).returncode == 0
     twice = dptext("privatize", source, tmp_path / "twice.jsonl", *pay, env=environment)
     assert twice.returncode == 3
+    for command in (["privatize", other, tmp_path / "all.jsonl"], ["privatize", tmp_path / "many", tmp_path / "all"]):
+        (tmp_path / "many").mkdir(exist_ok=True)
+        (tmp_path / "many" / "a.jsonl").write_bytes(other.read_bytes())
+        forgotten = dptext(*command, *pay[:-2], env=environment)
+        assert forgotten.returncode == 2
+        assert "--subject-field NAME" in forgotten.stderr
+        assert "--everyone" in forgotten.stderr
+        assert not command[-1].exists()
+    everyone = dptext("privatize", other, tmp_path / "all.jsonl", *pay[:-2], "--everyone", env=environment)
+    assert everyone.returncode == 3, everyone.stderr  # those who were charged have less left
     key.unlink()
     lost = dptext("privatize", other, tmp_path / "lost.jsonl", *pay, env=environment)
     assert lost.returncode == 2
@@ -143,6 +153,7 @@ def test_named_subjects_pay_for_themselves(tmp_path: Path, source: Path, spec: P
         (["privatize", "in", "out", "-m", "word_metric", "-s", "epsilon=1", "--ledger", "b.db"], "--account"),
         (["privatize", "in", "out", "-m", "word_metric", "-s", "epsilon=1", "--account", "a"], "--ledger"),
         (["privatize", "in", "out.csv", "-m", "word_metric", "-s", "epsilon=1", "--subject-field", "a"], "ledger"),
+        (["privatize", "in", "out.csv", "-m", "word_metric", "-s", "epsilon=1", "--everyone"], "--account"),
     ],
 )
 def test_mistakes_are_told(arguments: list[str], told: str, tmp_path: Path) -> None:

@@ -152,7 +152,9 @@ def faulty(source: Path, mechanism: Mechanism[str], tmp_path: Path) -> Iterator[
 
     def run(ledger: Ledger, target: Path, *, by_subject: bool, resume: bool = False) -> object:
         plan = Plan(fields=Fields(id="id", subject="who" if by_subject else None), resume=resume)
-        return privatize_file(source, target, mechanism, plan=plan, payment=Payment(ledger, "account"))
+        return privatize_file(
+            source, target, mechanism, plan=plan, payment=Payment(ledger, "account", everyone=not by_subject)
+        )
 
     def make(ledger: Ledger | str, *, secret: str = NO_SECRET) -> Faulty:
         opened.append(ledger if isinstance(ledger, Ledger) else at(ledger))

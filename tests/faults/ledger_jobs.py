@@ -12,6 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from ledger_deaths import cut_commit, die_at_each_step, die_while_making, kill_at_random
+from ledger_forks import fork_by_multiprocessing, fork_with_books_open, fork_within_a_transaction
 from ledger_processes import Tell, aside, fork, limit, open_ledger, request, small_charge, warm
 from ledger_runs import as_nobody, crash_run, kill_runs, on_a_full_disk, run_twice_at_once
 
@@ -129,6 +130,9 @@ _JOBS: dict[str, Callable[..., Any]] = {
         run_twice_at_once,
         as_nobody,
         on_a_full_disk,
+        fork_by_multiprocessing,
+        fork_with_books_open,
+        fork_within_a_transaction,
     )
 }
 

@@ -80,7 +80,7 @@ class Runs:
             target,
             WatchedMechanism(self.mechanism, watch),
             plan=replace(self.plan, **plan),
-            payment=Payment(ledger, self.account, key),
+            payment=Payment(ledger, self.account, key, everyone=self.plan.fields.subject is None),
         )
 
     def go_on(self, target: Path, watch: Callable[[str], None], *, key: str | None = None) -> str:

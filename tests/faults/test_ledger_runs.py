@@ -159,7 +159,7 @@ def test_runs_with_one_key_release_once(
     assert only.key == "the key"
 
     mechanism = word_metric(str(vectors))
-    payment = Payment(ledger, "everyone", "the key")
+    payment = Payment(ledger, "everyone", "the key", everyone=True)
     later = targets_in(tmp_path, ["later"])[0]
     with pytest.raises(PrivacyError, match="to be unused: it paid for a release already"):
         privatize_file(source, later, mechanism, plan=Plan(fields=Fields(id="id"), batch_size=5), payment=payment)
@@ -186,9 +186,9 @@ def test_a_charge_that_paid_for_a_run_pays_for_no_other(
             super().settle(*args)
             raise KilledError
 
-    dying, payment = Killed.at(location), Payment(ledger, "everyone", "key")
+    dying, payment = Killed.at(location), Payment(ledger, "everyone", "key", everyone=True)
     with pytest.raises(KilledError):
-        privatize_file(source, killed, mechanism, plan=plan, payment=Payment(dying, "everyone", "key"))
+        privatize_file(source, killed, mechanism, plan=plan, payment=Payment(dying, "everyone", "key", everyone=True))
     dying.close()
     assert not killed.exists()
     with pytest.raises(ConfigError, match="whole and paid for: go on with --resume"):
@@ -197,7 +197,7 @@ def test_a_charge_that_paid_for_a_run_pays_for_no_other(
         privatize_file(source, other, mechanism, plan=plan, payment=payment)
     assert [*other.parent.iterdir()] == []
     privatize_file(source, killed, mechanism, plan=replace(plan, resume=True), payment=payment)
-    privatize_file(source, other, mechanism, plan=plan, payment=Payment(ledger, "everyone"))
+    privatize_file(source, other, mechanism, plan=plan, payment=Payment(ledger, "everyone", everyone=True))
     charged = [require_whole(target, ledger).charged for target in (killed, other)]
     assert [each and each.number for each in charged] == [each.number for each in ledger.log("everyone")]
     assert ledger.balance("everyone").charges == 2

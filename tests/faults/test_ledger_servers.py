@@ -13,7 +13,7 @@ from ledger_faults import OTHER_SECRET, ROLE_SECRET, Faulty, at, connect, create
 from ledger_processes import Children, request, small_charge, to_first_schema
 
 import postgres as server_of_tests
-from dptext.errors import LedgerError
+from dptext.errors import LedgerError, LedgerGoneError
 from dptext.ledger.books import Ledger
 from dptext.runs.certificate import certificate_path
 from postgres import Server
@@ -174,11 +174,8 @@ def before_it_writes(ledger: Ledger, what: Callable[[], object]) -> None:
     sa.event.listen(ledger._database._engine, "before_cursor_execute", statement)
 
 
-@pytest.mark.parametrize("when", ["before", "within"])
-def test_a_connection_that_the_server_ends(
-    postgres: Server, location: str, faulty: Callable[..., Faulty], when: str
-) -> None:
-    """Between two charges, or in the middle of one; after an error or none the same object can be used again."""
+def test_a_connection_that_the_server_ends(postgres: Server, location: str, faulty: Callable[..., Faulty]) -> None:
+    """In the middle of a charge; after the error the same object can be used again."""
     found = faulty(location, secret=postgres.password)
     found.reads()
 
@@ -187,10 +184,7 @@ def test_a_connection_that_the_server_ends(
         assert postgres.sql(sql.format(database_of(location))) == [(True,)]
 
     ledger, words = found.ledger, "was shut down by the server|check that the server runs"
-    if when == "before":
-        end()
-    else:
-        before_it_writes(ledger, end)
+    before_it_writes(ledger, end)
     found.refuses(lambda: ledger.charge("account", request(0.5), key="refused", subjects=["a", "new"]), words)
     found.is_well_again()
 
@@ -325,3 +319,42 @@ def test_a_server_that_dies_while_many_charge(
     assert {each.key for each in ledger.log("account")} == {*before, *pending}
     assert ledger.verify("account").problems == ()
     ledger.close()
+
+
+def test_a_connection_from_before_a_restart_is_replaced(postgres: Server, location: str) -> None:
+    """Also those of other threads, and whatever is done first."""
+    doings: list[Callable[[Ledger], object]] = [
+        lambda ledger: ledger.charge("account", request(0.5), key="new"),
+        lambda ledger: ledger.charge("account", request(0.5), subjects=["a"]),
+        lambda ledger: ledger.settle("account", "new", "a release"),
+        lambda ledger: ledger.balance("account"),
+        lambda ledger: list(ledger.log("account", last=2)),
+    ]
+    ledgers = [at(location) for _ in doings]
+    for ledger in ledgers:
+        with ledger._database.reading():
+            ledger.account("account")  # another connection
+    postgres.stop()
+    postgres.start()
+    for do, ledger in zip(doings, ledgers, strict=True):
+        do(ledger)
+    assert ledgers[0].balance("account").charges == 32
+    for ledger in ledgers:
+        ledger.close()
+
+
+def test_a_database_of_the_same_name_is_not_the_ledger(postgres: Server, template: str) -> None:
+    """Dropped and restored from a copy: what was charged since is forgotten."""
+    name = f"copy_of_{template}"
+    postgres.sql(f"create database {name} template {template}")
+    ledger = at(postgres.url(name))
+    ledger.charge("account", request(0.5))
+    postgres.sql(f"drop database {name} with (force)")
+    postgres.sql(f"create database {name} template {template}")
+    for do in (lambda: ledger.charge("account", request(0.5)), lambda: ledger.balance("account")):
+        with pytest.raises(LedgerGoneError, match="found another of this name"):
+            do()
+    ledger.close()
+    assert ledger.balance("account").charges == 30
+    ledger.close()
+    postgres.sql(f"drop database {name} with (force)")

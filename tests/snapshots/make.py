@@ -128,7 +128,12 @@ def certificates() -> str:
                 ledger.open_account("runs", limit, dataset="requests", by_subject=True)
                 for subject in (None, "who"):
                     plan = dp.Plan(fields=dp.Fields(author="who", subject=subject), max_per_author=3, delta=1e-6)
-                    run(mechanism, f"paid_{subject}.jsonl", plan, payment=dp.Payment(ledger, "runs"))
+                    run(
+                        mechanism,
+                        f"paid_{subject}.jsonl",
+                        plan,
+                        payment=dp.Payment(ledger, "runs", everyone=subject is None),
+                    )
                 ledger.close()
     return "[\n" + ",\n".join(json.dumps(each, ensure_ascii=False) for each in made) + "\n]\n"
 
@@ -209,7 +214,7 @@ def ledgers() -> str:
         gaussian = dp.spec_from_settings({"kind": "adept", "epsilon": 1.0, "noise": "gaussian", "delta": 1e-6})
         for key, subjects in (("first", ["Anna", "Bert", "Anna"]), ("second", ["bert ", "Carl"]), ("third", None)):
             asked = (
-                dp.Payment(ledger, "people")
+                dp.Payment(ledger, "people", everyone=subjects is None)
                 .due(gaussian, randomness=dp.randomness.secure(), max_per_author=2, by_subject=subjects is not None)
                 .request
             )

@@ -378,18 +378,40 @@ def test_secure_streams_differ_and_cannot_be_copied() -> None:
 
 
 def test_a_forked_child_draws_other_bits() -> None:
+    """Also where another thread was drawing at that moment, and in the child of a child that drew nothing."""
     import os
+    import signal
 
     stream = randomness.secure()
     stream.uint64(4)
     read, write = os.pipe()
+    with stream._lock:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            grandchild = os.fork()
+            os.write(write, stream.uint64(4).tobytes())
+            if grandchild:
+                os.waitpid(grandchild, 0)
+            os._exit(0)
+    os.waitpid(child, 0)
+    theirs = np.frombuffer(os.read(read, 64), np.uint64)
+    assert len(set(theirs.tolist()) | set(stream.uint64(8).tolist())) == 16
+
+
+def test_a_process_with_the_number_of_an_earlier_one_draws_other_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    read, write = os.pipe()
+    monkeypatch.setattr(os, "getpid", lambda: 1)  # as in a container, whose numbers begin anew
+    numbered = randomness.secure()
+    numbered.uint64(4)
     child = os.fork()
     if child == 0:
-        os.write(write, stream.uint64(4).tobytes())
+        os.write(write, numbered.uint64(4).tobytes())
         os._exit(0)
     os.waitpid(child, 0)
-    theirs = np.frombuffer(os.read(read, 32), np.uint64)
-    assert (theirs != stream.uint64(4)).all()
+    assert (np.frombuffer(os.read(read, 32), np.uint64) != numbered.uint64(4)).all()
 
 
 def test_seeded_streams_repeat_and_keep_records_apart() -> None:

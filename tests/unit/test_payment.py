@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import dptext as dp
 from dptext.errors import (
     BudgetExceededError,
     ConfigError,
@@ -144,7 +145,9 @@ def test_what_has_no_bound_is_not_charged(spec: WordMetric, vectors: Path) -> No
 
 def test_a_run_is_charged_before_its_first_draw(tmp_path: Path, source: Path, mechanism, ledger: Ledger) -> None:
     target = tmp_path / "out.jsonl"
-    certificate = privatize_file(source, target, mechanism, payment=Payment(ledger, "texts"), plan=Plan(batch_size=10))
+    certificate = privatize_file(
+        source, target, mechanism, payment=Payment(ledger, "texts", everyone=True), plan=Plan(batch_size=10)
+    )
     assert mechanism.charges_at_first_draw == 1
     assert mechanism.draws == 3
     (charge,) = ledger.log("texts")
@@ -178,7 +181,7 @@ def test_a_certificate_of_the_first_schema_is_read(tmp_path: Path, source: Path,
 
 
 def test_an_overdraft_draws_and_leaves_nothing(tmp_path: Path, source: Path, mechanism, ledger: Ledger) -> None:
-    payment = Payment(ledger, "texts")
+    payment = Payment(ledger, "texts", everyone=True)
     for name in ("first.jsonl", "second.jsonl"):
         privatize_file(source, tmp_path / name, mechanism, payment=payment)
     before, draws = beside(tmp_path), mechanism.draws
@@ -195,7 +198,7 @@ def test_an_overdraft_draws_and_leaves_nothing(tmp_path: Path, source: Path, mec
 
 
 def test_an_interrupted_run_goes_on_with_its_charge(tmp_path: Path, source: Path, mechanism, ledger: Ledger) -> None:
-    target, payment = tmp_path / "out.jsonl", Payment(ledger, "texts")
+    target, payment = tmp_path / "out.jsonl", Payment(ledger, "texts", everyone=True)
     mechanism.fail = True
     with pytest.raises(KeyboardInterrupt):
         privatize_file(source, target, mechanism, payment=payment, plan=Plan(batch_size=10))
@@ -211,7 +214,7 @@ def test_a_resumed_run_needs_its_account(tmp_path: Path, source: Path, mechanism
     target = tmp_path / "out.jsonl"
     mechanism.fail = True
     with pytest.raises(KeyboardInterrupt):
-        privatize_file(source, target, mechanism, payment=Payment(ledger, "texts"))
+        privatize_file(source, target, mechanism, payment=Payment(ledger, "texts", everyone=True))
     mechanism.fail = False
     with pytest.raises(ConfigError, match="settings of the run to resume"):
         privatize_file(source, target, mechanism, plan=Plan(resume=True))
@@ -225,14 +228,16 @@ def test_a_thrown_away_run_is_paid_again_unless_it_has_a_key(
     for key, charges in ((None, 1), (None, 2), ("nightly 7", 3), ("nightly 7", 3)):
         mechanism.fail = True
         with pytest.raises((KeyboardInterrupt, BudgetExceededError)):
-            privatize_file(source, target, mechanism, payment=Payment(ledger, "texts", key), plan=Plan(force=True))
+            privatize_file(
+                source, target, mechanism, payment=Payment(ledger, "texts", key, everyone=True), plan=Plan(force=True)
+            )
         # Ten pay for two and a half.
         assert ledger.balance("texts").charges == min(charges, 2)
         mechanism.fail = False
 
 
 def test_a_key_pays_for_one_release(tmp_path: Path, source: Path, mechanism, ledger: Ledger) -> None:
-    target, payment = tmp_path / "out.jsonl", Payment(ledger, "texts", "nightly 7")
+    target, payment = tmp_path / "out.jsonl", Payment(ledger, "texts", "nightly 7", everyone=True)
     mechanism.fail = True
     with pytest.raises(KeyboardInterrupt):
         privatize_file(source, target, mechanism, payment=payment)
@@ -250,7 +255,7 @@ def test_a_key_pays_for_one_release(tmp_path: Path, source: Path, mechanism, led
 
 
 def test_two_runs_with_one_key_release_once(tmp_path: Path, source: Path, mechanism, ledger: Ledger) -> None:
-    payment = Payment(ledger, "texts", "nightly 7")
+    payment = Payment(ledger, "texts", "nightly 7", everyone=True)
 
     def meanwhile(_: int) -> None:
         if not (tmp_path / "fast.jsonl").exists():
@@ -265,7 +270,7 @@ def test_two_runs_with_one_key_release_once(tmp_path: Path, source: Path, mechan
 def test_a_kill_between_settling_and_publishing_is_mended(
     tmp_path: Path, source: Path, mechanism, ledger: Ledger, monkeypatch
 ) -> None:
-    target, payment = tmp_path / "out.jsonl", Payment(ledger, "texts")
+    target, payment = tmp_path / "out.jsonl", Payment(ledger, "texts", everyone=True)
 
     def killed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -286,7 +291,7 @@ def test_a_kill_between_settling_and_publishing_is_mended(
 def test_a_sealed_run_publishes_what_it_wrote_or_nothing(
     fault: str, tmp_path: Path, source: Path, mechanism, ledger: Ledger, monkeypatch
 ) -> None:
-    target, payment = tmp_path / "out.jsonl", Payment(ledger, "texts", "nightly 7")
+    target, payment = tmp_path / "out.jsonl", Payment(ledger, "texts", "nightly 7", everyone=True)
 
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
@@ -298,7 +303,9 @@ def test_a_sealed_run_publishes_what_it_wrote_or_nothing(
     with pytest.raises(ConfigError, match="whole and paid for: go on with --resume"):
         privatize_file(source, target, mechanism, payment=payment, plan=Plan(force=True))
     with pytest.raises(ConfigError, match="Expected the charge key of the run to resume"):
-        privatize_file(source, target, mechanism, payment=Payment(ledger, "texts", "other"), plan=Plan(resume=True))
+        privatize_file(
+            source, target, mechanism, payment=Payment(ledger, "texts", "other", everyone=True), plan=Plan(resume=True)
+        )
     part = tmp_path / ".out.jsonl.part"
     kept = part.read_bytes()
     part.unlink() if fault == "no file" else part.write_text("secret raw text", "utf-8")
@@ -316,7 +323,7 @@ def test_a_sealed_run_publishes_what_it_wrote_or_nothing(
 def test_a_state_that_cannot_be_read_does_not_bar_a_new_beginning(
     tmp_path: Path, source: Path, mechanism, ledger: Ledger
 ) -> None:
-    target, payment = tmp_path / "out.jsonl", Payment(ledger, "texts", "nightly 7")
+    target, payment = tmp_path / "out.jsonl", Payment(ledger, "texts", "nightly 7", everyone=True)
     (tmp_path / ".out.jsonl.resume.json").write_text("{", "utf-8")
     privatize_file(source, target, mechanism, payment=payment, plan=Plan(force=True))
     assert beside(tmp_path) == ["out.jsonl", "out.jsonl.guarantee.json"]
@@ -325,7 +332,7 @@ def test_a_state_that_cannot_be_read_does_not_bar_a_new_beginning(
 def test_a_paid_run_in_parquet_is_published_after_a_kill(
     tmp_path: Path, source: Path, mechanism, ledger: Ledger, monkeypatch
 ) -> None:
-    target, payment = tmp_path / "out.parquet", Payment(ledger, "texts")
+    target, payment = tmp_path / "out.parquet", Payment(ledger, "texts", everyone=True)
 
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
@@ -341,7 +348,7 @@ def test_a_paid_run_in_parquet_is_published_after_a_kill(
 def test_nothing_is_published_where_the_ledger_cannot_be_told(
     tmp_path: Path, source: Path, mechanism, ledger: Ledger, monkeypatch
 ) -> None:
-    target, payment = tmp_path / "out.jsonl", Payment(ledger, "texts")
+    target, payment = tmp_path / "out.jsonl", Payment(ledger, "texts", everyone=True)
 
     def unreachable(*_: object) -> None:
         raise LedgerError("The ledger cannot be reached.")
@@ -359,7 +366,7 @@ def test_nothing_is_published_where_the_ledger_cannot_be_told(
 def test_a_charge_of_unknown_outcome_can_be_resumed(
     tmp_path: Path, source: Path, mechanism, ledger: Ledger, monkeypatch
 ) -> None:
-    target, payment = tmp_path / "out.jsonl", Payment(ledger, "texts")
+    target, payment = tmp_path / "out.jsonl", Payment(ledger, "texts", everyone=True)
     charge = Ledger.charge
 
     def lost(*arguments: object, **named: object) -> None:
@@ -412,17 +419,17 @@ def test_a_rehearsal_weighs_what_each_subject_spent(tmp_path: Path, source: Path
         (other, Plan(), BudgetExceededError),  # everyone, the others too
         (twice, BY_NAME, DataError),
     ):
-        said = []
+        said, paying = [], replace(payment, everyone=plan is not BY_NAME)
         for run in (rehearse, privatize_file):
             with pytest.raises(error) as caught:
-                run(path, tmp_path / "out.jsonl", mechanism, payment=payment, **{**given, "plan": plan})
+                run(path, tmp_path / "out.jsonl", mechanism, payment=paying, **{**given, "plan": plan})
             said.append(str(caught.value))
         assert said[0] == said[1] or error is DataError
     assert (beside(tmp_path), mechanism.draws, ledger.balance("texts").charges) == (before, draws, n_charges)
 
 
 def test_a_rehearsal_takes_a_key_as_the_run_would(tmp_path: Path, source: Path, mechanism, ledger: Ledger) -> None:
-    payment, out = Payment(ledger, "texts", "one"), tmp_path / "out.jsonl"
+    payment, out = Payment(ledger, "texts", "one", everyone=True), tmp_path / "out.jsonl"
     given = {"payment": payment, "randomness": secure()}
     mechanism.fail = True
     with pytest.raises(KeyboardInterrupt):
@@ -432,10 +439,13 @@ def test_a_rehearsal_takes_a_key_as_the_run_would(tmp_path: Path, source: Path, 
     for plan in (Plan(force=True), Plan(resume=True)):
         n_records, _, due = rehearse(source, out, mechanism, plan=plan, **given)
         assert (n_records, due) == (30, None)  # the charge is there
+    by_name = {**given, "payment": replace(payment, everyone=False)}
     with pytest.raises(PrivacyError, match="paid for another run"):
-        rehearse(source, out, mechanism, plan=replace(BY_NAME, force=True), **given)
+        rehearse(source, out, mechanism, plan=replace(BY_NAME, force=True), **by_name)
     with pytest.raises(BudgetExceededError):
-        rehearse(source, tmp_path / "2.jsonl", mechanism, plan=Plan(), **{**given, "payment": Payment(ledger, "texts")})
+        rehearse(
+            source, tmp_path / "2.jsonl", mechanism, plan=Plan(), **{**given, "payment": replace(payment, key=None)}
+        )
     for run in (rehearse, privatize_file):
         with pytest.raises(ConfigError, match="An unfinished run lies beside"):
             run(source, out, mechanism, plan=Plan(), **given)
@@ -488,7 +498,7 @@ def test_the_terms_of_a_charge_by_name_say_how_names_are_compared(
         assert said in charge.request.terms.assumptions
         spent = ledger.balance(account).spent
         assert (said in spent.assumptions, spent.basis) == (True, Basis.CONDITIONAL)
-    request = Payment(ledger, "texts").due(mechanism.spec, randomness=secure()).request
+    request = Payment(ledger, "texts", everyone=True).due(mechanism.spec, randomness=secure()).request
     assert not any("names are" in assumption for assumption in request.terms.assumptions)
 
 
@@ -561,7 +571,7 @@ def test_a_lost_key_file_refuses_and_leaves_nothing(tmp_path: Path, source: Path
 
 def test_a_stream_is_paid_before_it_begins(mechanism, ledger: Ledger) -> None:
     records = [Record(str(i), text) for i, text in enumerate(sentences(5))]
-    payment = Payment(ledger, "texts")
+    payment = Payment(ledger, "texts", everyone=True)
     stream = privatize(records, mechanism, payment=payment)
     assert ledger.balance("texts").charges == 1
     assert mechanism.draws == 0
@@ -574,7 +584,7 @@ def test_a_stream_is_paid_before_it_begins(mechanism, ledger: Ledger) -> None:
 
 
 def test_a_stream_with_a_key_runs_once(mechanism, ledger: Ledger) -> None:
-    payment = Payment(ledger, "texts", "nightly 7")
+    payment = Payment(ledger, "texts", "nightly 7", everyone=True)
     privatize([], mechanism, payment=payment)
     with pytest.raises(PrivacyError, match="a release already"):
         privatize([], mechanism, payment=payment)
@@ -582,4 +592,29 @@ def test_a_stream_with_a_key_runs_once(mechanism, ledger: Ledger) -> None:
 
 
 def test_nobody_sees_the_ledger_in_a_payment(ledger: Ledger) -> None:
-    assert repr(Payment(ledger, "texts")) == "Payment(account='texts', key=None)"
+    assert repr(Payment(ledger, "texts")) == "Payment(account='texts', key=None, everyone=False)"
+
+
+@pytest.mark.parametrize("account", ["texts", "people"])
+def test_nobody_forgets_the_field_of_the_subjects(
+    tmp_path: Path, source: Path, mechanism, ledger: Ledger, account: str
+) -> None:
+    """An account that charges each by name charges everyone where that is said, and not where the field is missing."""
+    payment, said = Payment(ledger, account), Payment(ledger, account, everyone=True)
+    plan = Plan(fields=Fields(author="name"), max_per_author=1)
+    runs = (
+        lambda given: privatize_file(source, tmp_path / "out.jsonl", mechanism, plan=plan, payment=given),
+        lambda given: rehearse(source, tmp_path / "o.jsonl", mechanism, plan=plan, randomness=secure(), payment=given),
+        lambda given: dp.privatize(["a text"], mechanism, author="a", max_per_author=1, payment=given),
+    )
+    before = beside(tmp_path)
+    for run in runs:
+        with pytest.raises(ConfigError, match=r"--subject-field NAME\. .* --everyone"):
+            run(payment)
+    with pytest.raises(ConfigError, match="found both"):
+        privatize_file(source, tmp_path / "out.jsonl", mechanism, plan=BY_NAME, payment=said)
+    assert (beside(tmp_path), mechanism.draws, ledger.balance(account).charges) == (before, 0, 0)
+    for run in runs:
+        run(said)
+    assert ledger.balance(account).charges == 2
+    assert all(charge.subjects is None for charge in ledger.log(account))

@@ -36,18 +36,21 @@ class Paying:
     ledger: PayingLedgerOption = None
     account: Annotated[str | None, Option(help="The account that pays, before anything is drawn.")] = None
     subject_field: Annotated[
-        str | None, Option(help="Charge each subject that this field names; without it, everyone in the account.")
+        str | None, Option(help="Charge each subject that this field names: of an account opened --by-subject.")
     ] = None
+    everyone: Annotated[
+        bool, Option("--everyone", help="Charge everyone in an account opened --by-subject, named in the run or not.")
+    ] = False
     subject_key: SubjectKeyOption = None
     charge_key: Annotated[str | None, Option(help="Name of the charge: a run again under it is charged once.")] = None
 
     def payment(self) -> Payment | None:
         """Who pays, or None. The subject key is read only where subjects are charged by name."""
         if self.account is None:
-            if self.ledger is not None or self.charge_key is not None:
+            if self.ledger is not None or self.charge_key is not None or self.everyone:
                 raise ConfigError(
-                    "Expected --account NAME with --ledger or DPTEXT_LEDGER, and with --charge-key: who pays for the "
-                    "run."
+                    "Expected --account NAME with --ledger or DPTEXT_LEDGER, with --charge-key and --everyone: who "
+                    "pays for the run."
                 )
             return None
         if self.ledger is None:
@@ -60,7 +63,7 @@ class Paying:
             from dptext.ledger.subjects import read_subject_key
 
             books = type(books).at(self.ledger, key=read_subject_key(key))
-        return Payment(books, self.account, self.charge_key)
+        return Payment(books, self.account, self.charge_key, self.everyone)
 
     def refuse_inputs(self, written: Sequence[Path], inputs: Sequence[Path | None], payment: Payment | None) -> None:
         """Refuse to write what is read: the inputs, the books and their key."""

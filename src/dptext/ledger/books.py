@@ -219,15 +219,16 @@ class Ledger:
 
         Nothing is written.
         """
+        self.account(account).require_same_meaning(request)
+        hashes = None if subjects is None else set(map(self.naming(account).hash, subjects))
         with self._database.reading() as connection:
             row = rows.account(connection, account)
             found = rows.to_account(row)
-            found.require_same_meaning(request)
-            if subjects is None:
+            if hashes is None:
                 standings.weigh_everyone(connection, row, found, request)
                 return
-            naming, for_all = self._naming(row), events_from_text(standings.whole(connection, row, row.events))
-            own = {standings.tally_of(connection, row.id, naming.hash(name)) for name in subjects}
+            for_all = events_from_text(standings.whole(connection, row, row.events))
+            own = {standings.tally_of(connection, row.id, hashed) for hashed in hashes}
         if own:
             entries.require_within(found, [(*for_all, *each) for each in own], request.events)
 
@@ -247,8 +248,13 @@ class Ledger:
             _validate.count(last=last)
             last = min(last, _LARGEST_NUMBER)
         with self._database.reading() as connection:
-            for row in rows.charges_of(connection, rows.account(connection, account).id, last=last):
-                yield rows.to_charge(row, account)
+            number = rows.account(connection, account).id
+            after, newest = rows.numbers_of(connection, number, last=last)
+        while after < newest:  # each page in its own transaction: none is open while the caller works
+            with self._database.reading() as connection:
+                page = rows.charges_of(connection, number, after, newest)
+            after = page[-1].id
+            yield from (rows.to_charge(row, account) for row in page)
 
     def verify(self, account: str) -> Recomputation:
         """Recompute the balance of an account from its charges, and compare it with the one that is kept."""

@@ -1,14 +1,10 @@
-"""SQLite and PostgreSQL as a ledger needs them: whole transactions, one schema, and faults said in plain words.
-
-A ledger lies in a file, at `sqlite:///PATH`, or at `postgresql+psycopg://USER@HOST/DATABASE`. The password of a URL is
-never shown; PGPASSWORD or ~/.pgpass is a better place for it. Anything else is refused and not shown, because it may
-hold a password, which a file of that name would tell.
-"""
+"""SQLite and PostgreSQL as a ledger needs them: whole transactions, one schema, and faults said in plain words."""
 
 import contextlib
 import functools
 import os
 import re
+import select
 import sqlite3
 import weakref
 from collections.abc import Callable, Iterator
@@ -24,20 +20,11 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import event, exc
 from sqlalchemy.pool import QueuePool
 
-from dptext.errors import ConfigError, DPTextError, LedgerError
-from dptext.ledger.identity import LedgerFile
+from dptext.errors import DPTextError, LedgerError
+from dptext.ledger.identity import LedgerDatabase, LedgerFile
+from dptext.ledger.locations import parse_location, shown_url
 from dptext.ledger.requests import UNREADABLE
 
-_QUERY = {"host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "target_session_attrs"}
-_NO_LOCATION = (
-    "Expected --ledger to be a file, sqlite:///PATH or postgresql+psycopg://USER@HOST/DATABASE, found something else; "
-    "it may hold a password and is not shown. A file whose name holds one of : = @ is written ./NAME. "
-    "A password belongs into PGPASSWORD or ~/.pgpass."
-)
-#: No path may hold these: user:password@, PASSWORD=...
-_CREDENTIALS = re.compile(r":.*@|(passw(or)?d|pwd|secret)\s*=", re.IGNORECASE | re.DOTALL)
-#: No file name may begin so, unless as ./NAME: scheme:, user:password, KEY=VALUE, user/password@host, //host.
-_ADDRESS = re.compile(r"[^/]*[:=@]|//|(?!/|\.\.?/).*@", re.DOTALL)
 SQLITE_FAULTS = {
     sqlite3.SQLITE_BUSY: "is locked by another program; wait until that has ended and run the command again",
     sqlite3.SQLITE_LOCKED: "is locked by another program; wait until that has ended and run the command again",
@@ -69,53 +56,6 @@ _SAID = (  # by a server that speaks English; in any other language the fault is
 )
 
 
-def parse_location(location: str | Path) -> tuple[Path | None, sa.URL]:
-    """A path and its URL for SQLite, or None and that of PostgreSQL; ConfigError for all else, which it hides."""
-    text = str(location)
-    if "://" not in text:
-        if isinstance(location, str) and _ADDRESS.match(text):
-            raise ConfigError(_NO_LOCATION)
-        return _file(text), sa.URL.create("sqlite")
-    scheme = text.partition("://")[0]
-    try:
-        url = sa.make_url(text)
-    except (exc.ArgumentError, ValueError):
-        url = None
-    if url is not None and scheme in ("sqlite", "sqlite+pysqlite"):
-        if url == sa.URL.create(url.drivername, database=url.database):  # neither user nor host, and no settings
-            return _file(url.database or ""), url
-    elif url is not None and scheme in ("postgresql", "postgresql+psycopg"):
-        if unknown := set(url.query) - _QUERY:
-            raise ConfigError(
-                f"Expected nothing behind the ? of the URL but {', '.join(sorted(_QUERY))}; found "
-                f"{len(unknown)} other settings. A password belongs into PGPASSWORD or ~/.pgpass."
-            )
-        named = (url.username or "", url.database or "", (url.host or "").replace(":", ""))  # ::1 is a host
-        if any(re.search(r"[@:=\s]", part) for part in named):
-            raise ConfigError(
-                "Expected user, host and database of the URL without : = @ and white space; an @ of the password is "
-                "written %40. The URL is not shown, as it may hold one."
-            )
-        return None, url.set(drivername="postgresql+psycopg")
-    raise ConfigError(_NO_LOCATION)
-
-
-def _file(text: str) -> Path:
-    path = Path(text)
-    if not text.strip() or text == ":memory:" or not path.name:
-        raise ConfigError("Expected a ledger that outlives the run: a file, or a URL of PostgreSQL.")
-    if _CREDENTIALS.search(text) or "\0" in text:
-        raise ConfigError(_NO_LOCATION)
-    return path
-
-
-def shown_url(url: sa.URL) -> str:
-    """The parts of a URL that cannot hold a password."""
-    user = f"{url.username}@" if url.username else ""
-    port = f":{url.port}" if url.port else ""
-    return f"{url.drivername}://{user}{url.host or ''}{port}/{url.database or ''}"
-
-
 def fault_of(error: BaseException | None) -> str:
     """What a fault of the driver means: the end of a sentence that begins with the ledger's name."""
     if isinstance(error, sqlite3.Error):
@@ -142,15 +82,11 @@ _OLDEST_SQLITE = (3, 35, 0)  # INSERT ... RETURNING
 _UPGRADE_LOCK = 0x6470_7465_7874  # names an advisory lock of PostgreSQL; any constant that others do not use
 
 
-def _close(engine: sa.Engine, process: int) -> None:
-    """Close the connections of an engine, but in the process that opened them: a fork shares their sockets."""
-    engine.dispose(close=os.getpid() == process)
-
-
 class Database:
     """Where the books lie. It opens nothing until it is used, and waits so many seconds for a lock.
 
-    Each process needs one of its own. Every method raises LedgerError where the database cannot be used.
+    Threads share it, and a forked child goes on with it over connections of its own. It cannot be copied. Every method
+    raises LedgerError where the database cannot be used.
     """
 
     def __init__(self, location: str | Path, *, wait: float = WAIT_SECONDS) -> None:
@@ -159,10 +95,11 @@ class Database:
         self._wait = wait
         self._pool = {"poolclass": QueuePool, "pool_size": _KEPT, "max_overflow": _MOST - _KEPT, "pool_timeout": wait}
         self._checked = False
-        self._file = LedgerFile(self.path) if self.path else None
-        self._engine = self._sqlite(self._file) if self._file else self._postgresql()
+        self._file, self._server = LedgerFile(self.path) if self.path else None, LedgerDatabase(self.name)
+        self._engine = self._sqlite(self._file) if self._file else self._postgresql(self._server)
         # Nothing that the engine holds may refer to this object, so that its connections close as soon as it is gone.
-        weakref.finalize(self, _close, self._engine, os.getpid()).atexit = False
+        weakref.finalize(self, self._engine.dispose).atexit = False
+        _databases[id(self)] = self
 
     def __repr__(self) -> str:
         return f"Database({self.name!r})"
@@ -171,8 +108,22 @@ class Database:
         """Close the connections; the next use opens new ones, to whatever lies there then."""
         self._engine.dispose()
         self._checked = False
+        (self._file or self._server).forget()
+
+    def __reduce__(self) -> str:
+        raise TypeError("A ledger cannot be copied or sent to another process: open it there, by its location.")
+
+    def before_fork(self) -> None:
+        """Close what no thread is using: SQLite in a child would take the locks of this process for its own."""
         if self._file:
-            self._file.forget()
+            self._engine.dispose()
+
+    def after_fork(self) -> None:
+        """Leave to the parent what it opened, and open connections of this process."""
+        _inherited.append(self._engine.pool)
+        self._engine.dispose(close=False)
+        if self._file:
+            self._file.inherit()
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sa.Connection]:
@@ -330,7 +281,7 @@ class Database:
 
         return engine
 
-    def _postgresql(self) -> sa.Engine:
+    def _postgresql(self, server: LedgerDatabase) -> sa.Engine:
         engine = sa.create_engine(
             self._url,
             connect_args={
@@ -351,9 +302,31 @@ class Database:
                     "SELECT set_config(name, 'lz4', false) FROM pg_settings "
                     "WHERE name = 'default_toast_compression' AND 'lz4' = ANY (enumvals)"
                 )
+            server.opened(connection)
             connection.commit()
 
+        @event.listens_for(engine, "checkout")
+        def look(connection: psycopg.Connection, *_: object) -> None:
+            # The last word of a server that ended a connection waits in its socket. To ask would be a journey more.
+            waiting = select.poll()
+            waiting.register(connection.fileno(), select.POLLIN)
+            if waiting.poll(0):
+                raise exc.DisconnectionError  # the pool opens another
+
         return engine
+
+
+_databases: weakref.WeakValueDictionary[int, Database] = weakref.WeakValueDictionary()
+_inherited: list[sa.Pool] = []  # kept, because to collect a connection is to close it
+
+
+def _each(do: Callable[[Database], None]) -> None:
+    for reference in _databases.valuerefs():  # a list, because threads make others meanwhile
+        if (database := reference()) is not None:
+            do(database)
+
+
+os.register_at_fork(before=lambda: _each(Database.before_fork), after_in_child=lambda: _each(Database.after_fork))
 
 
 def _alembic() -> Config:

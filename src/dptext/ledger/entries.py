@@ -17,6 +17,7 @@ from dptext.privacy.composition import Sums
 from dptext.privacy.curves import sum_up
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event, SampledGaussianEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit, format_delta, format_epsilon
+from dptext.privacy.names import mixed_scripts
 
 NO_SUMS = Sums()
 TOLERANCE = 1e-12  #: Twenty charges of 0.1 are 2 + 1.1e-16 as binary fractions. A limit of 2 admits them.
@@ -239,6 +240,12 @@ def require_name(**named: str) -> None:
 def require_openable(name: str, limit: Guarantee, dataset: str) -> None:
     """Refuse with ConfigError what cannot be an account, before anything is written."""
     require_name(name=name, dataset=dataset)
+    for what, value in (("name", name), ("dataset", dataset)):
+        if scripts := mixed_scripts(value):
+            raise ConfigError(
+                f"Expected {what}={value!r} to have words of one script each, found a word of "
+                f"{' and '.join(map(str.capitalize, scripts))} letters, some of which look alike. Write it in one."
+            )
     if limit.unit not in UNITS or limit.metric is not None or limit.basis is Basis.NONE:
         raise ConfigError(
             f"Expected a limit per {' or '.join(UNITS)}, without metric, found {limit.unit.value}"

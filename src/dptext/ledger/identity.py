@@ -1,10 +1,13 @@
-"""Which file a ledger in SQLite lies in: the one that was opened, and not whatever has its name now.
+"""Which file or database a ledger lies in: the one that was opened, and not whatever has its name now.
 
-SQLite goes on with an open file whose name is gone or means another file. Charges to it would be in no books.
+SQLite goes on with an open file whose name is gone or means another file. Charges to it would be in no books. A server
+closes the connections to a database that is dropped; one of the same name forgets what was charged.
 """
 
 import os
 from pathlib import Path
+
+import psycopg
 
 from dptext.errors import LedgerError, LedgerGoneError
 
@@ -22,14 +25,27 @@ class LedgerFile:
         self.path = path.absolute()
         self._known: dict[str, tuple[int, int]] = {}
         self._connections: set[int] = set()
+        self._is_shared = False
 
     def forget(self) -> None:
         """Take whatever file has the name at the next use."""
         self._known.clear()
         self._connections.clear()
 
+    def inherit(self) -> None:
+        """Know in a forked child what the parent knew. What is open now, a thread of the parent was using."""
+        self._is_shared = bool(self._connections)
+        for connection in tuple(self._connections):
+            self.closing(connection)
+
     def require_there(self) -> None:
-        """LedgerError where there is no file; LedgerGoneError where there was another."""
+        """LedgerError where there is no file, or it is not for this process; LedgerGoneError where it was another."""
+        if self._is_shared:
+            raise LedgerError(
+                f"Expected no other thread to use the ledger {self.path} at the moment when this process was forked, "
+                "as SQLite takes its locks for those of this process. Nothing is released. Fork before threads use "
+                "the ledger, or start the process by spawn and open the ledger there."
+            )
         self.require_same()
         if _identity(str(self.path)) is None:
             raise LedgerError(f"There is no ledger {self.path}: make one with `dptext budget open`.")
@@ -82,6 +98,33 @@ class LedgerFile:
 
     def _place(self, suffix: str) -> str:
         return os.path.realpath(self.path) + suffix  # SQLite puts its other files beside the one that a link leads to
+
+
+class LedgerDatabase:
+    """The database of a ledger in PostgreSQL, known by its number and that of the server from its first use on."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._known: tuple[object, ...] | None = None
+
+    def forget(self) -> None:
+        """Take whatever database has the name at the next use."""
+        self._known = None
+
+    def opened(self, connection: psycopg.Connection) -> None:
+        """Raise LedgerGoneError where a new connection leads to another database."""
+        found = connection.execute(
+            "SELECT oid, has_function_privilege('pg_control_system()', 'EXECUTE') FROM pg_database "
+            "WHERE datname = current_database()"
+        ).fetchone()
+        if found and found[1]:
+            found += connection.execute("SELECT system_identifier FROM pg_control_system()").fetchone() or ()
+        self._known = self._known or found
+        if found != self._known:
+            raise LedgerGoneError(
+                f"Expected {self._name} to be the database of the ledger that was opened, found another of this name. "
+                "Nothing is released. Start again what uses it, once the right books are there."
+            )
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -1,6 +1,6 @@
 """The SQL statements about accounts and charges, each inside the transaction of its caller."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -12,7 +12,7 @@ from dptext.ledger.entries import UNITS, Account, Charge
 from dptext.ledger.requests import Request, Terms, canonical, digest_of, terms_from_text
 from dptext.ledger.schema import accounts, balances, charges, requests, settlements
 from dptext.privacy.guarantee import Guarantee, Relation, Unit
-from dptext.privacy.names import COMPARED, normal_form
+from dptext.privacy.names import COMPARED, look_alike, normal_form
 
 AnyRow = sa.Row[Any]  # columns are checked by the tests against both databases
 _ROWS_AT_ONCE = 1000
@@ -103,6 +103,12 @@ def write_account(connection: sa.Connection, account: Account, key_check: bytes 
                 f"{there.unit}. A second one would hide what the first has spent"
                 f"{'' if there.dataset == dataset else f'; names are {COMPARED}'}."
             )
+        for what, found, theirs in (("name", name, there.name), ("dataset", dataset, there.dataset)):
+            if look_alike(found, theirs):
+                raise ConfigError(
+                    f"Expected a {what} that can be told from others, found {found!a}, which looks like {theirs!a} of "
+                    f"account {there.name!r}."
+                )
     made = connection.execute(
         sa.insert(accounts).values(
             name=name,
@@ -147,16 +153,21 @@ def charge_numbered(connection: sa.Connection, number: int) -> AnyRow | None:
     return connection.execute(chosen.where(charges.c.id == number)).one_or_none()
 
 
-def charges_of(connection: sa.Connection, account_id: int, *, last: int | None) -> Iterator[AnyRow]:
-    """The charges of an account, oldest first, read in pages; `last` gives the newest so many."""
-    after = 0
-    if last is not None:
-        newest = sa.select(charges.c.id).where(charges.c.account_id == account_id).order_by(charges.c.id.desc())
-        after = connection.execute(newest.offset(last).limit(1)).scalar_one_or_none() or 0
-    chosen = CHARGES.where(charges.c.account_id == account_id).order_by(charges.c.id).limit(_ROWS_AT_ONCE)
-    while page := connection.execute(chosen.where(charges.c.id > after)).all():
-        after = page[-1].id
-        yield from page
+def numbers_of(connection: sa.Connection, account_id: int, *, last: int | None) -> tuple[int, int]:
+    """Above which number the charges of an account begin, and that of the newest; `last` takes the newest so many."""
+    numbers = sa.select(charges.c.id).where(charges.c.account_id == account_id).order_by(charges.c.id.desc()).limit(1)
+    newest = connection.execute(numbers).scalar_one_or_none() or 0
+    before = None if last is None else connection.execute(numbers.offset(last)).scalar_one_or_none()
+    return before or 0, newest
+
+
+def charges_of(connection: sa.Connection, account_id: int, after: int, newest: int) -> Sequence[AnyRow]:
+    """The first charges of an account after a number, as many as a page has; LedgerError where there are none."""
+    chosen = CHARGES.where(charges.c.account_id == account_id, charges.c.id > after, charges.c.id <= newest)
+    found = connection.execute(chosen.order_by(charges.c.id).limit(_ROWS_AT_ONCE)).all()
+    if not found:
+        raise LedgerError("The ledger lost a charge that was there a moment ago.")
+    return found
 
 
 def settle(connection: sa.Connection, number: int, release: str, at: str) -> None:

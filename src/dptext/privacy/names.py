@@ -1,17 +1,65 @@
-"""Names of people and accounts in a normal form, so that one name has one spelling.
+"""Names of people and accounts in a normal form, so that one name has one spelling; and names that look alike.
 
 >>> normal_form("  MARI\u0301A ") == normal_form("mar\u00eda")
 True
+>>> look_alike("people", "\u0440\u0435\u043e\u0440l\u0435")  # Cyrillic but for the l
+True
+>>> mixed_scripts("\u0440\u0435\u043e\u0440l\u0435"), mixed_scripts("\u043b\u044e\u0434\u0438 v2")
+(('CYRILLIC', 'LATIN'), ())
 """
 
+import re
 import unicodedata
 from typing import Final
 
 #: How names are compared, as certificates and terms say it.
 COMPARED: Final = "compared in Unicode's form NFKC, with case folded and without white space at the ends"
 
+#: East Asian writing mixes scripts in a word, also with Latin, and none of its letters looks like one of an alphabet.
+_EAST_ASIAN: Final = {"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC"}
+_WORD: Final = re.compile(r"[^\W_]+")
+#: What fonts show as nothing: a joiner, fillers, variation selectors.
+_UNSEEN: Final = dict.fromkeys(
+    [0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]
+)
+#: Letters of Cyrillic, Greek, Armenian and phonetic Latin, and the Latin ones that they look like.
+_SMALL: Final = {
+    **str.maketrans("авсԁеһіјӏкмноргԛѕтуѵԝх", "abcdehijlkmhoprqstyvwx"),
+    **str.maketrans("αγηικνορτυχω", "aynikvoptuxw"),
+    **str.maketrans("գհյոսց\u0585զɑɡıʏ", "qhjnugoqagiy"),
+}
+#: The same for capitals, with Cherokee.
+_CAPITAL: Final = {
+    **str.maketrans("АВСЕНІӀЈКМОРԚЅТУҮѴԜХ", "ABCEHIIJKMOPQSTYYVWX"),
+    **str.maketrans("ΑΒϹΕΖΗΙΚΜΝΟΡΤΥΧ", "ABCEZHIKMNOPTYX"),
+    **str.maketrans("ՕՍԼՏ", "OULS"),
+    **str.maketrans("ᎠᎡᎢᎪᎫᎬᎳᎷᎻᎽᏀᏃᏒᏔᏕᏙᏚᏞᏟᏢᏦᏴ", "DRTAJEWMHYGZRWSVSLCPKB"),
+}
+
 
 def normal_form(name: str) -> str:
     """The name in NFKC, with case folded and without white space at its ends; applied twice it changes nothing."""
     found = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold()).strip()
     return found if found == name else normal_form(found)
+
+
+def mixed_scripts(name: str) -> tuple[str, ...]:
+    """The scripts of the first word that mixes several, as Unicode names them; none where no word does."""
+    bare = (letter for letter in unicodedata.normalize("NFKC", name) if unicodedata.category(letter)[0] != "M")
+    for word in _WORD.findall("".join(bare)):
+        letters = [letter for letter in word if unicodedata.category(letter) in ("Lu", "Ll", "Lt", "Lo")]
+        scripts = {unicodedata.name(letter, "UNKNOWN").split()[0] for letter in letters} - _EAST_ASIAN
+        if len(scripts) > 1:
+            return tuple(sorted(scripts))
+    return ()
+
+
+def look_alike(one: str, other: str) -> bool:
+    """Whether two names look the same, in small letters or in capitals, as far as the letters of our tables go."""
+    return bool(_looks(one) & _looks(other))
+
+
+def _looks(name: str) -> set[str]:
+    small = normal_form(name.translate(_UNSEEN))
+    capital = small.upper()
+    return {small.translate(_SMALL), capital.translate(_CAPITAL).lower()}

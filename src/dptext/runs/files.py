@@ -12,7 +12,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -184,6 +184,7 @@ class _Run:
     randomness: Randomness
     promised: tuple[Guarantee, ...]
     due: Due | None
+    process: int = field(default_factory=os.getpid)
 
     @property
     def _part(self) -> Path:
@@ -424,6 +425,8 @@ class _Run:
         return certificate
 
     def _clean(self) -> None:
+        if os.getpid() != self.process:
+            return  # a child of the process whose files these are
         for path in (self._part, self._state, draft_path(self._state)):
             with writing(path):
                 path.unlink(missing_ok=True)

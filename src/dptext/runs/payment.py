@@ -35,15 +35,30 @@ class Payment:
         account: name of the account.
         key: idempotency key: a run that is tried again with the same key is charged once, as long as nothing was
             released under it. A fresh one by default.
+        everyone: that everyone in an account that was opened by_subject is to be charged, in the run or not.
     """
 
     ledger: Ledger = field(repr=False)
     account: str
     key: str | None = None
+    everyone: bool = False
+
+    def found(self, *, by_subject: bool) -> Account:
+        """The account; ConfigError where it is not clear whom to charge: nobody forgets to name the subjects."""
+        account = self.ledger.account(self.account)
+        if by_subject and self.everyone:
+            raise ConfigError("Expected one of --subject-field and --everyone, found both: who is charged.")
+        if account.by_subject and not by_subject and not self.everyone:
+            raise ConfigError(
+                f"Expected the subjects of account {account.name!r}, which charges each by name, found none: "
+                "--subject-field NAME. To charge everyone in the account, in this run or not, say so: --everyone, or "
+                "Payment(..., everyone=True). Nothing is charged."
+            )
+        return account
 
     def due(self, spec: Spec, *, by_subject: bool = False, **run: Any) -> "Due":
         """What a run has to pay: the account and the request of `request_for`, which takes the same of the run."""
-        account = self.ledger.account(self.account)
+        account = self.found(by_subject=by_subject)
         named_as = self.ledger.naming(self.account).compared if by_subject else None
         return Due(self, account, request_for(spec, account.limit, named_as=named_as, **run))
 

@@ -1,9 +1,8 @@
 """Private texts in memory in, releases and their certificate out; and anything with a guarantee in plain words."""
 
-import hashlib
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from html import escape
 from os import PathLike
 from pathlib import Path
@@ -11,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dptext import _validate
 from dptext._wording import html_table, plural
-from dptext.errors import ConfigError, PrivacyError, needing
+from dptext.errors import ConfigError, needing
 from dptext.mechanism import HasRemarks, Mechanism, Spec, settings
 from dptext.privacy.guarantee import Guarantee
 from dptext.runs.certificate import Certificate, Charged, certificate_path, stream_mark
+from dptext.runs.drawing import Drawing, Stream
 from dptext.runs.plan import reveals_of
 from dptext.runs.streaming import BATCH_SIZE, guarantees, layout, limited, released, require_guarantee
 from dptext.sampling.source import Randomness, secure
@@ -43,8 +43,11 @@ class Privatized(Iterable[Release[str]]):
     """Releases, one a record, in order, with the certificate that says what they guarantee.
 
     Nothing is drawn twice. Of data in memory (a list, a frame, a Dataset) the releases are kept as they are drawn, so
-    that they can be iterated again. Of a stream (an iterator, a file) they are drawn once and not kept: iterate, or
-    call `to_records` or `write` first.
+    that they can be iterated again, also by several threads at once. Of a stream (an iterator, a file) they are drawn
+    once and not kept: iterate, or call `to_records` or `write` first. Threads may share one iterator of it.
+
+    A result belongs to the process that made it. It cannot be copied or pickled: send `to_records()`. A forked child
+    has what was drawn before the fork, and draws nothing: PrivacyError.
 
     Attributes:
         guarantees: what each release guarantees, smallest unit first. They are known before anything is drawn.
@@ -56,16 +59,12 @@ class Privatized(Iterable[Release[str]]):
     spec: Spec
     left: str
     _digests: dict[str, str]
-    _parts: Iterator[Sequence[Release[str]]]
+    _drawing: Drawing
     _fields: Fields
     _terms: Mapping[str, Any]
     _charged: Charged | None
-    _kept: list[Release[str]] | None  # None: of a stream
     _index: object
     _inputs: tuple[Path, ...]
-    _n: int = 0
-    _sha256: Any = field(default_factory=hashlib.sha256)
-    _state: str = "new"  # then "drawing", then "complete" or "broken"
 
     def __iter__(self) -> Iterator[Release[str]]:
         """The releases.
@@ -74,15 +73,19 @@ class Privatized(Iterable[Release[str]]):
             ConfigError: they were drawn already and not kept.
             DataError: a record cannot be read, or an author has too many.
         """
-        if self._kept is None:
-            self._require_new()
-            while part := self._draw():
-                yield from part
-            return
+        return Stream(self._drawing) if self._drawing.kept is None else self._again(self._drawing.kept)
+
+    def _again(self, kept: Sequence[Release[str]]) -> Iterator[Release[str]]:
         done = 0
-        while done < len(self._kept) or self._draw():
-            yield self._kept[done]
+        while self._drawing.has(done):
+            yield kept[done]
             done += 1
+
+    def __reduce__(self) -> str:
+        raise TypeError(
+            "A result of privatize cannot be copied or sent to another process: two copies would draw for one charge. "
+            "Send to_records(), or write(path)."
+        )
 
     @property
     def certificate(self) -> Certificate:
@@ -91,22 +94,20 @@ class Privatized(Iterable[Release[str]]):
         It speaks of the releases as JSON Lines; `write` gives the one of a file. ConfigError: releases of a stream are
         still to be drawn.
         """
-        if self._kept is not None:
-            self._finish()
-        if self._state != "complete":
+        if self._drawing.kept is not None:
+            self._drawing.finish()
+        if not self._drawing.is_complete:
             raise ConfigError(
-                f"So far {plural(self._n, 'release')} drawn. The certificate is complete when the stream is: iterate "
-                "to its end, or call to_records() or write(path)."
+                f"So far {plural(self._drawing.n, 'release')} drawn. The certificate is complete when the stream is: "
+                "iterate to its end, or call to_records() or write(path)."
             )
-        return self._certificate(IN_MEMORY, self._sha256.hexdigest())
+        return self._certificate(IN_MEMORY, self._drawing.sha256)
 
     def to_records(self) -> list[Release[str]]:
         """All releases; from now on they are kept. ConfigError: they were drawn already and not kept."""
-        if self._kept is None:
-            self._require_new()
-            self._kept = []
-        self._finish()
-        return list(self._kept)
+        self._drawing.keep()
+        self._drawing.finish()
+        return list(self._drawing.kept or ())
 
     def json_lines(self) -> bytes:
         """The releases as JSON Lines: the bytes that `certificate` speaks of. ConfigError as `to_records`."""
@@ -147,9 +148,11 @@ class Privatized(Iterable[Release[str]]):
         kind = output_format(target.path, format)
         for each in (target, beside):
             each.check()  # before a draw costs privacy
-        if self._kept is None:
-            self._require_new()
-        parts = iter(self._draw, []) if self._kept is None else iter([self.to_records()])
+        if self._drawing.kept is None:
+            self._drawing.begin()
+            parts: Iterator[Sequence[Release[str]]] = iter(self._drawing.part, [])
+        else:
+            parts = iter([self.to_records()])
         with target.opened() as file:
             write_all(file, target.path, parts, kind, self._layout)
             file.flush()
@@ -158,50 +161,25 @@ class Privatized(Iterable[Release[str]]):
         return found
 
     def __repr__(self) -> str:
-        return f"Privatized({self.spec.kind}, {plural(self._n, 'release')} drawn)"
+        return f"Privatized({self.spec.kind}, {plural(self._drawing.n, 'release')} drawn)"
 
     def _repr_html_(self) -> str:
         said = [self.guarantees[-1].sentence(), self.left]
         head = "".join(f"<p>{escape(each)}</p>" for each in said if each)
-        if self._kept is None:
-            return f"{head}<p>A stream, with {plural(self._n, 'release')} drawn. to_records() keeps them.</p>"
-        while len(self._kept) < _SHOWN and self._draw():
-            pass
-        columns = self._columns(self._kept[:_SHOWN])
-        whole = plural(self._n, "release") if self._state == "complete" else "the releases"
+        drawing = self._drawing
+        if drawing.kept is None:
+            return f"{head}<p>A stream, with {plural(drawing.n, 'release')} drawn. to_records() keeps them.</p>"
+        drawing.has(_SHOWN - 1)
+        columns = self._columns(drawing.kept[:_SHOWN])
+        whole = plural(drawing.n, "release") if drawing.is_complete else "the releases"
         return head + html_table(list(columns), zip(*columns.values(), strict=True), f"The first of {whole}.")
-
-    def _require_new(self) -> None:
-        if self._state != "new":
-            raise ConfigError(
-                "The releases of this stream were drawn already, and not kept. Call to_records() before iterating, or "
-                "give the data as a list. To draw again is another release and costs again."
-            )
-
-    def _draw(self) -> Sequence[Release[str]]:
-        if self._state == "complete":
-            return []
-        if self._state == "broken":
-            raise PrivacyError("The drawing stopped with an error: there is no certificate, and nothing more is drawn.")
-        self._state = "broken"  # until this part is whole
-        part = next(self._parts, [])
-        self._sha256.update(_json_lines(part, self.spec, self._fields))
-        self._n += len(part)
-        if self._kept is not None:
-            self._kept.extend(part)
-        self._state = "drawing" if part else "complete"
-        return part
-
-    def _finish(self) -> None:
-        while self._draw():
-            pass
 
     def _certificate(self, name: str, sha256: str) -> Certificate:
         return Certificate(
             settings=settings(self.spec),
             events=self.spec.events(self.spec.units[0]),
             guarantees=self.guarantees,
-            records=self._n,
+            records=self._drawing.n,
             output=name,
             sha256=sha256,
             digests=self._digests,
@@ -307,11 +285,14 @@ def privatize(
         spec=mechanism.spec,
         left=left,
         _digests=dict(mechanism.digests),
-        _parts=released(batches, mechanism, randomness, batch_size=batch_size),
+        _drawing=Drawing(
+            released(batches, mechanism, randomness, batch_size=batch_size),
+            lambda part: _json_lines(part, mechanism.spec, fields),
+            keep=isinstance(private, Sized) and not isinstance(private, str),
+        ),
         _fields=fields,
         _terms={**terms, "randomness": secured, "also_reveals": reveals, "reading": ("empty_nulls",) * empty_nulls},
         _charged=charged,
-        _kept=[] if isinstance(private, Sized) and not isinstance(private, str) else None,
         _index=index_of(private),
         _inputs=(Path(private),) if isinstance(private, str | PathLike) else (),
     )

@@ -3,6 +3,7 @@
 `dptext.runs.results` does it in memory, `dptext.runs.files` from file to file.
 """
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -133,8 +134,20 @@ def released(
 ) -> Iterator[Sequence[Release[Output]]]:
     """The releases of all records, as the mechanism gave them; `position` is that of the first record in the run.
 
-    PrivacyError: the mechanism did not answer each record as its spec says.
+    PrivacyError: the mechanism did not answer each record as its spec says, or this is a child of the process that
+    began.
     """
+    process = os.getpid()
     for batch in split(batches, batch_size):
+        require_process(process)
         yield release(batch, mechanism, randomness.at(position))
         position += len(batch)
+
+
+def require_process(number: int) -> None:
+    """PrivacyError in a child of the process with this number: both would draw what was charged once."""
+    if os.getpid() != number:
+        raise PrivacyError(
+            "Expected the process that began the run to draw its releases, found a child that was forked from it: "
+            "both would draw them, and one charge pays for one release. Begin a run in the child, or draw all before."
+        )

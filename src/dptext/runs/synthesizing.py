@@ -389,7 +389,7 @@ def due_of(payment: Payment, spec: SynthesisSpec, randomness: Randomness, fields
 
     if not randomness.is_secure:
         raise NoGuaranteeError("Expected secure randomness where a ledger pays: who knows the seed undoes the noise.")
-    account = payment.ledger.account(payment.account)
+    account = payment.found(by_subject=fields.subject is not None)
     if account.limit.unit is not Unit(spec.unit):
         raise IncomparableError(
             f"Expected unit={account.limit.unit.value!r}, as account {account.name!r} is per "

@@ -26,11 +26,38 @@ _REKEY_BYTES = 1 << 36  # far below the 2^38 bytes after which ChaCha20's 32-bit
 
 T = TypeVar("T", bound=np.generic)
 
+_forks = 0  # of this process and those before it: a number of a process may come again
+_renewing = threading.Lock()
+
+
+def _count_fork() -> None:
+    global _forks, _renewing  # noqa: PLW0603
+    _forks += 1
+    _renewing = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_count_fork)
+
+
+def _process() -> tuple[int, int]:
+    return os.getpid(), _forks
+
 
 class Randomness:
     """A stream of uniform unsigned 64-bit integers. Made by `secure()` and `seeded(int)`."""
 
-    __slots__ = ("_buffer", "_encryptor", "_epoch", "_left", "_lock", "_pid", "_position", "_purpose", "_seed", "_used")
+    __slots__ = (
+        "_buffer",
+        "_encryptor",
+        "_epoch",
+        "_left",
+        "_lock",
+        "_position",
+        "_process",
+        "_purpose",
+        "_seed",
+        "_used",
+    )
 
     def __init__(self, seed: bytes | None, position: int = 0, purpose: str = "stream") -> None:
         self._seed = seed
@@ -38,6 +65,7 @@ class Randomness:
         self._purpose = purpose
         self._lock = threading.Lock()
         self._epoch = -1
+        self._process = _process()
         self._rekey()
 
     @property
@@ -68,7 +96,15 @@ class Randomness:
         self._buffer: UInt64s = np.empty(0, np.uint64)
         self._left = 0
         self._used = 0
-        self._pid = os.getpid()
+
+    def _renew(self) -> None:
+        """Go on in a forked child: it would repeat the parent's noise, or wait for a thread that it does not have."""
+        with _renewing:
+            if self._process != _process():
+                self._lock = threading.Lock()
+                if self.is_secure:
+                    self._rekey()
+                self._process = _process()
 
     def _keystream(self, n_bytes: int) -> UInt64s:
         self._used += n_bytes
@@ -79,9 +115,9 @@ class Randomness:
 
     def uint64(self, size: int) -> UInt64s:
         """`size` independent uniform integers in [0, 2^64)."""
+        if self._process != _process():
+            self._renew()
         with self._lock:
-            if self._pid != os.getpid() and self.is_secure:
-                self._rekey()  # after a fork the child would otherwise repeat the parent's noise
             if 8 * size >= _BUFFER_BYTES:
                 return self._keystream(8 * size)
             if self._left < size:

@@ -104,12 +104,75 @@ def test_a_name_that_looks_alike_is_refused(ledger: Ledger, raw: Raw, one: str, 
     assert raw.dump() == before
 
 
+OTHER_SCRIPTS = [
+    ("people {}", "\u0440\u0435\u043e\u0440\u04cf\u0435 {}"),
+    ("\u0440\u0435\u043e\u0440\u04cf\u0435 {}", "people {}"),
+    ("BETA {}", "\u0412\u0415\u0422\u0410 {}"),
+    ("NOTE {}", "\u039d\u039f\u03a4\u0395 {}"),
+    ("\u0441\u043e\u0440 {}", "\u03f2op {}"),
+    ("reviews {}", "reviews\ufe0f {}"),
+    ("reviews {}", "revi\u034fews {}"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), OTHER_SCRIPTS, ids=ascii)
+def test_a_name_that_looks_like_another_is_refused(ledger: Ledger, raw: Raw, one: str, other: str) -> None:
+    number = fresh()
+    one, other = one.format(number), other.format(number)
+    ledger.open_account(one, limit())
+    before = raw.dump()
+    for name, dataset in ((other, fresh("dataset")), (fresh(), other)):
+        with pytest.raises(ConfigError, match=r"looks like|look alike"):
+            ledger.open_account(name, limit(), dataset=dataset)
+    assert raw.dump() == before
+
+
+MIXED = [
+    "revi\u0435ws",
+    "\u03b1pple",
+    "\u0435-mail2\u0435x",
+    "re\u0301vi\u0435\u0301ws",
+    "\u13a0octor",
+    "the \u0430ccount",
+]
+
+
+@pytest.mark.parametrize("name", MIXED, ids=ascii)
+def test_a_word_of_two_scripts_is_refused(ledger: Ledger, raw: Raw, name: str) -> None:
+    before = raw.dump()
+    for given in ({"name": name}, {"name": fresh(), "dataset": name}):
+        with pytest.raises(ConfigError, match=r"a word of (Cherokee|Cyrillic|Greek) and Latin letters"):
+            ledger.open_account(limit=limit(), **given)
+    assert raw.dump() == before
+
+
+PLAIN = [
+    "отзывы",
+    "отзывы v2",
+    "Γνώμες_2026",
+    "東京データv2",
+    "Tシャツ",
+    "한국어ABC",
+    "हिन्दी",
+    "שלום",
+    "naïve café",
+    "über-1",
+]
+
+
+@pytest.mark.parametrize("name", PLAIN, ids=ascii)
+def test_a_name_in_any_script_is_opened(ledger: Ledger, name: str) -> None:
+    assert ledger.open_account(name, limit()).name == name
+    assert ledger.charge(name, request(1.0)).account == name
+
+
 def test_look_alikes_that_are_there_already_still_work(ledger: Ledger) -> None:
     """Before, they were opened; each keeps its own balance."""
     number = fresh()
     names = [f"Old {number}", f"old {number}", f"old {number} "]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dptext.ledger.statements.normal_form", str)
+        patch.setattr("dptext.ledger.statements.look_alike", str.__eq__)
         for name in names:
             ledger.open_account(name, limit(), by_subject=True)
     for n, name in enumerate(names):

@@ -193,6 +193,8 @@ def test_one_charge_for_everyone_or_for_each_subject_once(tmp_path: Path) -> Non
         dp.synthesize(RECORDS, POOL, **settings, payment=dp.Payment(books, "local"))  # type: ignore[arg-type]
     with pytest.raises(NoGuaranteeError, match="secure randomness"):
         dp.synthesize(RECORDS, POOL, **settings, payment=dp.Payment(books, "all"), randomness=dp.randomness.seeded(1))  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="--everyone"):  # the subjects were forgotten
+        dp.synthesize(RECORDS, POOL, **settings, payment=dp.Payment(books, "each"))  # type: ignore[arg-type]
     source = written(tmp_path / "in.jsonl", [{"text": record.text, "who": record.author} for record in RECORDS])
     fitted = synthesis_from_settings(settings).fit(public=POOL)  # type: ignore[arg-type]
     private = Private(source, Fields(author="who", subject="who"), {})
