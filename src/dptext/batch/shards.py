@@ -118,7 +118,13 @@ def _remote(url: str, options: Mapping[str, Any]) -> list[Shard]:
 
 
 def read(
-    shard: Shard, plan: Plan, options: Mapping[str, Any], skipped: dict[str, int], *, allow_empty: bool = False
+    shard: Shard,
+    plan: Plan,
+    options: Mapping[str, Any],
+    skipped: dict[str, int],
+    *,
+    allow_empty: bool = False,
+    first_fields: bool = False,
 ) -> Generator[Batch, None, None]:
     """The records of a shard; how many were skipped for which reason is counted in `skipped`. See `read_batches`."""
 
@@ -140,7 +146,7 @@ def read(
         settings["opener"] = opened
     else:
         source = Path(shard.where)
-    settings.update(plan.reading, format=plan.input_format, allow_empty=allow_empty)
+    settings.update(plan.reading, format=plan.input_format, allow_empty=allow_empty, first_fields=first_fields)
     yield from read_batches(source, plan.fields, **settings)
 
 
