@@ -24,7 +24,7 @@ _HASH: Final = 16  # bytes: two texts agree by a chance of 2**-128
 
 def refuse_same(private: object, public: object) -> None:
     """ConfigError where the private corpus is the pool, or one of its files is: the same file, or byte for byte."""
-    same = private is public
+    same = private is public and private is not None
     if isinstance(private, str | PathLike) and isinstance(public, str | PathLike):
         mine, pool = _path(private), _path(public)
         if mine is None or pool is None:  # far away

@@ -1,7 +1,7 @@
 """A private corpus in, a synthetic corpus and its certificate out: `dptext.synthesize`.
 
-Nothing of the private corpus is on a disk at any time: sums are in memory. A run that is killed while it writes leaves
-noisy files under names of their own, for their owner alone; the next run to the same output deletes them.
+Nothing of the private corpus is on a disk at any time: sums are in memory. `dptext.runs.unpublished` keeps what was
+drawn until it is published.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def synthesize(
     """A synthetic corpus that says what a private one says, under one epsilon for all of it.
 
     A private record that cannot be read, or says nothing, adds nothing, and nobody is told: an error would tell that it
-    is there. Fields that no JSON object or row has give noise alone, too: look with `dptext check` first.
+    is there. The first JSON object or row must have the fields that are named.
 
     Args:
         private: texts, rows, records, a data frame, a Dataset, or the path of a file, which may have no records.
