@@ -14,7 +14,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
 
 from dptext.runs.certificate import Certificate, certificate_path
-from dptext.runs.synthesizing import REPORT_SUFFIXES
+from dptext.runs.synthesized import REPORT_SUFFIXES
 from dptext.runs.verification import read_certificate
 from dptext.service.answers import usable
 from dptext.service.gateway import Gateway, asking
