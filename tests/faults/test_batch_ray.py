@@ -135,6 +135,6 @@ def test_the_object_store_holds_no_name_and_no_count_of_a_synthesis(
         seeded = dp.randomness.seeded(4)
         found.append(synthesize_dataset(tmp_path, fitted, plan=plan, workers=workers, randomness=seeded).certificate)
     assert found[0] == found[1]
-    assert names == ["count"] * 3 + ["read"] * 6
-    assert len(kept) == 2 + 9
+    assert names == ["count"] * 3 + ["read"] * 2
+    assert len(kept) == 2 + 5
     assert not any(b"zqcanary" in each for each in kept)

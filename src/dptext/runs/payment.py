@@ -141,11 +141,16 @@ def request_for(
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What a run has to pay."""
+    """What a run has to pay. IncomparableError: the account is of another unit or relation."""
 
     payment: Payment
     account: Account
     request: Request
+
+    def __post_init__(self) -> None:
+        # Before anything is read: unit and relation are public.
+        self.request.require_chargeable()
+        self.account.require_same_meaning(self.request)
 
     def charge(self, key: str, subjects: Iterator[str] | None) -> Charge:
         """Charge the account under this key; refused where the key paid for a release already."""
@@ -157,8 +162,6 @@ class Due:
     def weigh(self, key: str | None, subjects: Iterable[str] | None) -> bool:
         """Raise what `charge` would, and write nothing; False where the books have the charge of this key already."""
         ledger, account, request = self.payment.ledger, self.account, self.request
-        request.require_chargeable()
-        account.require_same_meaning(request)
         digest = None if subjects is None else ledger.subjects_digest(account.name)
         several = [] if digest is None else [(digest.add(name), name) for name in subjects or ()]
         most = max(Counter(hashed for hashed, _ in several).values(), default=0)

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 import dptext as dp
+from dptext.batch import corpora
 from dptext.batch.corpora import PrivateShards, Reader, Recipient, _rounding, _unpacked, sealed, synthesize_dataset
 from dptext.batch.engines import _DIED, Here, _shared_out, answered
 from dptext.batch.shards import shards_of
@@ -223,7 +224,7 @@ def test_each_record_is_in_one_answer(tmp_path: Path, fitted) -> None:
     found = [
         author
         for start in range(0, 180, 50)
-        for each in _unpacked(to.opened(reader.read(1, start, start + 50), repr((1, start, start + 50)).encode()))
+        for each in _unpacked(to.opened(reader.read(1, 1, start, start + 50), repr((1, 1, start, start + 50)).encode()))
         for author in each.authors
     ]
     assert found == [row["who"] for row in rows[10:190]]
@@ -272,3 +273,21 @@ def test_a_worker_that_dies_adds_nothing_twice(tmp_path: Path, fitted) -> None:
         for engine in (Dying(), dp.Workers(n=1).made()[0])
     ]
     assert found[0] == found[1]
+
+
+def test_small_files_are_read_together_and_each_place_once() -> None:
+    """A task for each of 10,000 one-line files took minutes; no task tells how many records a file has."""
+    most = corpora._TOGETHER
+    assert corpora._tasks([1] * 10_000) == [(0, 9_999, 0, most)]
+    counts = [0, 5, 0, most, 3 * most + 1, 1, most - 1, 1, 0]
+    tasks = corpora._tasks(counts)
+    assert {stop - start for *_, start, stop in tasks} == {most}
+    assert {start % most for *_, start, _ in tasks} == {0}
+    read = [0] * len(counts)
+    for first, last, start, _ in tasks:
+        within = sum(counts[first : last + 1])
+        assert first == last or (start == 0 and within <= most)
+        for number in range(first, last + 1):
+            read[number] += min(most, counts[number] - start)
+    assert read == counts
+    assert corpora._tasks([0, 0]) == []
