@@ -52,7 +52,6 @@ class Target:
         """
         refuse_inputs(self.path, self.inputs)
         refuse_existing(self.path, force=self.force)
-        require_replaceable(self.path)
         with writing(self.path):
             if not stat.S_ISDIR(self.path.parent.stat().st_mode):
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
@@ -181,9 +180,10 @@ def refuse_existing(path: str | os.PathLike[str], *, force: bool = False) -> Non
         raise file_error(path, "write", OSError(errno.EISDIR, os.strerror(errno.EISDIR)))
     if not there.is_file() and not there.is_symlink():
         raise ConfigError(f"Expected {str(path)!r} to be a file, which --force overwrites. Choose another path.")
+    _require_replaceable(there)
 
 
-def require_replaceable(path: Path) -> None:
+def _require_replaceable(path: Path) -> None:
     """Raise ConfigError if something is mounted at the path, as a file of a container is: it cannot be replaced."""
     here, mounted = os.fsencode(path.parent.resolve() / path.name), b""
     with contextlib.suppress(OSError):  # another system than Linux
