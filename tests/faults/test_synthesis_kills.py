@@ -234,22 +234,3 @@ def test_a_signal_waits_until_all_files_have_their_names(
             signal.signal(each, handler)
     assert asked
     assert contents(tmp_path).keys() == {path.name for path in paths_of(tmp_path / "out.json")}
-
-
-def test_a_mount_point_is_refused_before_the_charge(
-    topics: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As a container mounts a file: no rename can take its place."""
-    ledger, out, read = books(tmp_path), tmp_path / "out.json", Path.read_bytes
-    out.write_text("mounted")
-    place = str(out).replace("o", "\\157")  # as the kernel quotes
-    line = f"36 35 98:0 / {place} rw shared:1 - ext4 /dev/sda rw\n"
-
-    def mounted(path: Path) -> bytes:
-        return line.encode() if path == Path("/proc/self/mountinfo") else read(path)
-
-    monkeypatch.setattr(Path, "read_bytes", mounted)
-    with pytest.raises(ConfigError, match="mount its folder"):
-        synthesized(tmp_path, topics, force=True)
-    assert not list(ledger.log("all"))
-    assert not (tmp_path / ".out.json.run").exists()
