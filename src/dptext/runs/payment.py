@@ -62,6 +62,13 @@ class Payment:
         named_as = self.ledger.naming(self.account).compared if by_subject else None
         return Due(self, account, request_for(spec, account.limit, named_as=named_as, **run))
 
+    def settle(self, key: str, sha256: str) -> None:
+        """Write into the books what the charge paid for."""
+        try:
+            self.ledger.settle(self.account, key, sha256)
+        except LedgerError as error:
+            raise LedgerError(f"{error} The run is paid for and its output is whole: --resume publishes it.") from None
+
     def left(self) -> str:
         """What is left in the account, in words. After a release an unreadable ledger is no failure."""
         try:
@@ -188,11 +195,8 @@ class Due:
         return Charged(account.name, account.dataset, account.limit.unit, charge.number, named)
 
     def settle(self, key: str, sha256: str) -> None:
-        """Write into the books what the charge paid for."""
-        try:
-            self.payment.ledger.settle(self.account.name, key, sha256)
-        except LedgerError as error:
-            raise LedgerError(f"{error} The run is paid for and its output is whole: --resume publishes it.") from None
+        """See `Payment`."""
+        self.payment.settle(key, sha256)
 
 
 def _used(charge: Charge, what: str) -> PrivacyError:

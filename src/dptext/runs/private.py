@@ -24,8 +24,8 @@ _UNREADABLE: Final = (
     "`dptext check` shows it."
 )
 _NO_COLUMN: Final = (
-    "The header or the first record of the private corpus lacks a column that was named, or has it several times, so "
-    "nothing is released: `dptext check` shows its columns."
+    "The header of the private corpus lacks a column that was named, or has it several times, or its first record "
+    "lacks it, so nothing is released: `dptext check` shows its columns."
 )
 
 

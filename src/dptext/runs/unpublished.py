@@ -29,7 +29,6 @@ from dptext.text.files import (
     held,
     refuse_existing,
     refuse_inputs,
-    require_replaceable,
     sha256_of,
     share,
     sync_folder,
@@ -98,7 +97,6 @@ class Unpublished:
             refuse_inputs(path, self.inputs)
             if not resume:
                 Target(path, self.force, self.inputs, private=False).check()
-            require_replaceable(path)
         if not resume and not self.force and self.load() is not None:
             raise ConfigError(
                 f"An unfinished run lies beside {self.target}: --resume goes on, --force begins anew, which is charged "
@@ -200,7 +198,7 @@ class Unpublished:
         certificate = Certificate.from_json(whole.read_text("utf-8"))
         if payment is not None:  # first, so that no second run can spend the same charge
             stream = certificate.charged.stream if certificate.charged else None
-            payment.ledger.settle(payment.account, state.charge_key, stream_mark(stream or ""))
+            payment.settle(state.charge_key, stream_mark(stream or ""))
         for path in todo:
             with writing(path):
                 refuse_existing(path, force=state.force)

@@ -11,7 +11,6 @@ import fcntl
 import glob
 import hashlib
 import os
-import re
 import secrets
 import shutil
 import stat
@@ -57,7 +56,6 @@ class Target:
     def _refuse(self) -> None:
         refuse_inputs(self.path, self.inputs)
         refuse_existing(self.path, force=self.force)
-        require_replaceable(self.path)
         with writing(self.path):
             if not stat.S_ISDIR(self.path.parent.stat().st_mode):
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
@@ -194,16 +192,6 @@ def refuse_existing(path: str | os.PathLike[str], *, force: bool = False) -> Non
         raise file_error(path, "write", OSError(errno.EISDIR, os.strerror(errno.EISDIR)))
     if not there.is_file() and not there.is_symlink():
         raise ConfigError(f"Expected {str(path)!r} to be a file, which --force overwrites. Choose another path.")
-
-
-def require_replaceable(path: Path) -> None:
-    """Raise ConfigError if something is mounted at the path, as a file of a container is: it cannot be replaced."""
-    here, mounted = os.fsencode(path.parent.resolve() / path.name), b""
-    with contextlib.suppress(OSError):  # another system than Linux
-        mounted = Path("/proc/self/mountinfo").read_bytes()
-    for line in mounted.splitlines():
-        if re.sub(rb"\\([0-7]{3})", lambda each: bytes([int(each[1], 8)]), line.split()[4]) == here:
-            raise ConfigError(f"Expected no mount point, found {str(path)!r}: mount its folder, and name a file in it.")
 
 
 def require_free(folder: Path) -> None:
