@@ -143,8 +143,9 @@ def left(data: bytes, ending: str, folder: Path) -> dict[str, Any]:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     source = f"in.{ending}"
     (folder / source).write_bytes(data)
-    found: dict[str, Any] = {"check": command("check", source)[0]}
-    found["init"] = command("init", source, "--public", "public.csv")[0]
+    record = ("--record", "line") * (ending == "txt")
+    found: dict[str, Any] = {"check": command("check", source, *record)[0]}
+    found["init"] = command("init", source, "--public", "public.csv", *record)[0]
     found["dptext.toml"] = Path("dptext.toml").read_bytes() if Path("dptext.toml").exists() else None
     found["fit"] = command("fit", "--set", "ranker=tfidf", "--seed", 0)
     found["model"] = {path.name: path.read_bytes() for path in Path().glob("in.model/*")}
