@@ -97,8 +97,8 @@ def synthesize(
     randomness = secure() if seed is None else seeded(seed)
     fields = Fields(layout.text_field, label=label_field, author=author_field, subject=paying.subject_field)
     promised = guarantees(wanted, randomness=randomness)[-1]
+    due = None if payment is None else due_of(payment, wanted, randomness, fields)
     if dry_run:
-        due = None if payment is None else due_of(payment, wanted, randomness, fields)
         print(f"A run would release one corpus. Nothing was read, drawn, charged or written.\n{promised.sentence()}")
         if due is not None and payment is not None:
             print(f"{cost(due)} {payment.left()}")
