@@ -25,9 +25,10 @@ from unittest import mock
 
 import dptext as dp
 from dptext.embeddings.encoders import load_encoder
+from dptext.runs.private import Private
 from dptext.runs.specs import synthesis_from_settings
 from dptext.runs.streaming import BATCH_SIZE
-from dptext.runs.synthesizing import Private, run
+from dptext.runs.synthesizing import run
 from dptext.text.records import Fields
 
 LABELS = ["health", "travel", "money", "leisure"]

@@ -35,7 +35,7 @@ import dptext as dp
 from common import corpus_rows
 from dptext.audits.bounds import epsilon_from_rates
 from dptext.runs import synthesizing
-from dptext.runs.synthesizing import Private
+from dptext.runs.private import Private
 from dptext.sampling.source import Randomness, seeded
 from dptext.synthesis.prototypes import FittedPrototypes, Prototypes
 from dptext.synthesis.space import PublicSpace, Reading

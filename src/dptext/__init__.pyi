@@ -50,7 +50,7 @@ from .runs.results import explain as explain
 from .runs.results import privatize as privatize
 from .runs.specs import read_spec as read_spec
 from .runs.specs import spec_from_settings as spec_from_settings
-from .runs.synthesizing import Synthesized as Synthesized
+from .runs.synthesized import Synthesized as Synthesized
 from .runs.synthesizing import synthesize as synthesize
 from .runs.verification import Verified as Verified
 from .runs.verification import verify as verify

@@ -191,14 +191,14 @@ def refusing_empty(*given: Any, allow_empty: bool, **how: Any) -> Iterator[Any]:
 @pytest.mark.parametrize(
     ("where", "defect", "check", "message"),
     [
-        ("synthesizing.OnError", Mock(SKIP=OnError.STOP), "reading", "ends no run"),
+        ("private.OnError", Mock(SKIP=OnError.STOP), "reading", "ends no run"),
         (
-            "synthesizing.read_batches",
+            "private.read_batches",
             refusing_empty,
             "reading",
             "ends no",
         ),
-        ("synthesizing.untold", telling, "reading", "is not told"),
+        ("private.untold", telling, "reading", "is not told"),
         ("space.says_something", str.strip, "nothing", "counts as none changes no sum"),
     ],
     ids=["stops", "an empty file is an error", "is printed", "zero width"],

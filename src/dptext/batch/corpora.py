@@ -17,8 +17,8 @@ import hashlib
 import io
 import json
 from collections import deque
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -34,8 +34,11 @@ from dptext.batch.engines import Engine, Here, Workers
 from dptext.batch.shards import Shard, read, shards_of
 from dptext.batch.work import Rest
 from dptext.errors import DPTextError
+from dptext.runs.apart import NO_POOL, Found, Pool
 from dptext.runs.plan import Plan
-from dptext.runs.synthesizing import Private, Synthesized, run, untold
+from dptext.runs.private import Private, untold
+from dptext.runs.synthesized import Synthesized
+from dptext.runs.synthesizing import run
 from dptext.synthesis.space import Corpus, PublicSpace, Reading, readings
 from dptext.text.batches import Batch
 from dptext.text.reading import OnError
@@ -48,6 +51,7 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
 
 _TOGETHER: Final = 16_384  #: Records of a task: what is answered of them is in memory at once
 _PROBED: Final = 32  # public texts whose points tell how a computer rounds
+_COUNT: Final = 8  # bytes
 _ARRAYS: Final = ("labels", "points", "unlike")  # of a reading, in its order
 
 
@@ -60,28 +64,43 @@ class PrivateShards(Private):
     options: Mapping[str, Any] = field(default_factory=dict)  #: of fsspec
     engine: Engine = field(default_factory=Here)  #: who reads them
     counts: tuple[int, ...] = ()  #: the number of records of each file, once it was read
+    whole: bool = True  #: whether the first record is that of the corpus
 
     def found(self) -> Iterator[Batch]:
         """The records of all files that can be read, one file after the other."""
+        plan, first_fields = replace(self.plan, on_error=OnError.SKIP), self.whole
         for shard in self.shards:
-            yield from read(shard, replace(self.plan, on_error=OnError.SKIP), self.options, {}, allow_empty=True)
+            for batch in read(shard, plan, self.options, {}, allow_empty=True, first_fields=first_fields):
+                first_fields = False
+                yield batch
 
-    def kept(self) -> PrivateShards:
-        """The same, after each file was read to its end."""
+    def kept(self, pool: Pool = NO_POOL) -> PrivateShards:
+        """The same, after the fields of the first record were looked at, and each file was read to its end."""
+        with closing(self.batches()) as found_here:
+            next(found_here, None)
         to, tasks = Recipient(), [("count", (number,)) for number in range(len(self.shards))]
-        answers = untold(self.engine.answers(Counting(self.apart, to.public), tasks))
-        counts = {number: int.from_bytes(to.opened(answer, _about(number)), "big") for number, answer in answers}
+        counts, found = {}, list[Found]()
+        for number, answer in untold(self.engine.answers(Counting(self.apart, to.public, pool=pool), tasks)):
+            opened = to.opened(answer, _about(number))
+            counts[number] = int.from_bytes(opened[:_COUNT], "big")
+            found.append(Found.from_bytes(pool, opened[_COUNT:]))
+        pool.refuse(found)
         return replace(self, counts=tuple(counts[number] for number in range(len(self.shards))))
 
     @property
     def apart(self) -> PrivateShards:
         """What a worker is told of it."""
-        return replace(self, engine=Here(), counts=())
+        return replace(self, engine=Here(), counts=(), whole=False)
 
     @property
     def corpus(self) -> Corpus:
         """The records, read by the engine."""
         return _Corpus(self)
+
+    @property
+    def nothing(self) -> Corpus:
+        """No record; each worker of the engine says that it could read one."""
+        return _Nothing(self)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -94,11 +113,26 @@ class _Corpus:
     def readings(self, space: PublicSpace, labels: Sequence[str]) -> Iterator[Reading]:
         """See `ReadsItself`."""
         private, to = self.private, Recipient()
-        reader = Reader(private.apart, to.public, space, tuple(labels), _rounding(space))
+        reader = _reader(private, to, space, labels)
         files = ((number, range(0, n, _TOGETHER)) for number, n in enumerate(private.counts))
         places = [(number, start, start + _TOGETHER) for number, starts in files for start in starts]
         for i, answer in untold(private.engine.answers(reader, [("read", place) for place in places])):
             yield from _unpacked(to.opened(answer, _about(*places[i])))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Nothing:
+    private: PrivateShards
+
+    def __call__(self) -> Generator[Batch, None, None]:
+        yield from ()
+
+    def readings(self, space: PublicSpace, labels: Sequence[str]) -> Iterator[Reading]:
+        """None, once each worker has read the space and some public texts."""
+        to = Recipient()
+        reader, workers = _reader(self.private, to, space, labels), range(getattr(self.private.engine, "n", 1))
+        for i, answer in self.private.engine.answers(reader, [("ready", (worker,)) for worker in workers]):
+            yield from _unpacked(to.opened(answer, _about(i)))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -107,11 +141,15 @@ class Counting:
 
     private: PrivateShards
     to: bytes  #: the public key that answers are sealed to
+    pool: Pool = field(default=NO_POOL, kw_only=True)  #: what the corpus must not be
 
     def count(self, number: int) -> bytes:
-        """How many records of a file can be read, sealed."""
-        n = sum(map(len, self._one(number).batches()))
-        return sealed(n.to_bytes(8, "big"), self.to, _about(number))
+        """How many records of a file can be read, and which texts of the pool it has, sealed."""
+        n, found = 0, Found(self.pool)
+        for batch in self._one(number).batches():
+            n += len(batch)
+            found.add(batch.texts)
+        return sealed(n.to_bytes(_COUNT, "big") + found.to_bytes(), self.to, _about(number))
 
     def _one(self, number: int) -> PrivateShards:
         return replace(self.private, shards=self.private.shards[number : number + 1])
@@ -125,17 +163,18 @@ class Reader(Counting):
     labels: tuple[str, ...]
     rounding: str
 
+    def ready(self, worker: int) -> bytes:
+        """No reading, sealed, from a computer that could give some. DPTextError as `read`."""
+        self._require_rounding()
+        return sealed(_packed([]), self.to, _about(worker))
+
     def read(self, number: int, start: int, stop: int) -> bytes:
         """What the sums need of the records of a file from one place to another, sealed.
 
         DPTextError: this computer rounds vectors otherwise. A record more would then move others to another computer,
         and so move a sum by more than its own vector.
         """
-        if _rounding(self.space) != self.rounding:
-            raise DPTextError(
-                "A worker's processor computes other vectors than the one that read the pool. Take computers of one "
-                "kind. Nothing is released."
-            )
+        self._require_rounding()
 
         def corpus() -> Generator[Batch, None, None]:
             rest = Rest(self._one(number).batches())
@@ -143,6 +182,17 @@ class Reader(Counting):
             yield from rest.take(stop - start)
 
         return sealed(_packed(list(readings(corpus, self.space, self.labels))), self.to, _about(number, start, stop))
+
+    def _require_rounding(self) -> None:
+        if _rounding(self.space) != self.rounding:
+            raise DPTextError(
+                "A worker's processor computes other vectors than the one that read the pool. Take computers of one "
+                "kind. Nothing is released."
+            )
+
+
+def _reader(private: PrivateShards, to: Recipient, space: PublicSpace, labels: Sequence[str]) -> Reader:
+    return Reader(private.apart, to.public, space, tuple(labels), _rounding(space))
 
 
 def _rounding(space: PublicSpace) -> str:
@@ -181,6 +231,7 @@ def synthesize_dataset(
     payment: Payment | None = None,
     randomness: Randomness | None = None,
     settled: bool = True,
+    public: Iterable[str] | None = None,
 ) -> Synthesized:
     """A synthetic corpus and its certificate, of a private corpus of many files.
 
@@ -193,6 +244,7 @@ def synthesize_dataset(
         payment: the account that is charged.
         randomness: secure by default.
         settled: False where `Synthesized.settle` is to settle the charge.
+        public: texts that must not be the private corpus; by default those of the pool.
 
     As `dptext.synthesize`; DPTextError also where workers die again and again: nothing is released.
     """
@@ -207,7 +259,7 @@ def synthesize_dataset(
         options=options,
         engine=engine,
     )
-    return run(private, fitted, payment=payment, randomness=randomness, settled=settled)
+    return run(private, fitted, public=public, payment=payment, randomness=randomness, settled=settled)
 
 
 _NONCE: Final = bytes(12)  # each key encrypts one answer

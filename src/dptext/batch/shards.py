@@ -19,7 +19,8 @@ from dptext.runs.plan import Plan
 from dptext.text.batches import Batch
 from dptext.text.formats import Format, detect_format
 from dptext.text.inputs import parse_json, read_whole, telling
-from dptext.text.packed_rows import load_pyarrow
+from dptext.text.lines import Row, rows_of
+from dptext.text.packed_rows import batch_chunks, load_pyarrow
 from dptext.text.reading import read_batches, read_records
 from dptext.text.row_checks import needed
 
@@ -118,7 +119,13 @@ def _remote(url: str, options: Mapping[str, Any]) -> list[Shard]:
 
 
 def read(
-    shard: Shard, plan: Plan, options: Mapping[str, Any], skipped: dict[str, int], *, allow_empty: bool = False
+    shard: Shard,
+    plan: Plan,
+    options: Mapping[str, Any],
+    skipped: dict[str, int],
+    *,
+    allow_empty: bool = False,
+    first_fields: bool = False,
 ) -> Generator[Batch, None, None]:
     """The records of a shard; how many were skipped for which reason is counted in `skipped`. See `read_batches`."""
 
@@ -140,7 +147,7 @@ def read(
         settings["opener"] = opened
     else:
         source = Path(shard.where)
-    settings.update(plan.reading, format=plan.input_format, allow_empty=allow_empty)
+    settings.update(plan.reading, format=plan.input_format, allow_empty=allow_empty, first_fields=first_fields)
     yield from read_batches(source, plan.fields, **settings)
 
 
@@ -161,11 +168,12 @@ def _arrow(shard: Shard, plan: Plan, settings: Mapping[str, Any]) -> Iterator[Ba
     raise problem
 
 
-def _rows(table: Any, plan: Plan) -> Iterator[Mapping[str, object]]:
-    """The rows, of the wanted columns, without a copy of the whole."""
+def _rows(table: Any, plan: Plan) -> Iterator[Row]:
+    """The rows or their faults, of the wanted columns, without a copy of the whole."""
     wanted = needed(plan.fields)
     for name in wanted:
         if name not in table.column_names:
             raise ConfigError(f"Expected the column {name!r} in the data set, found {', '.join(table.column_names)}.")
     for batch in table.select(wanted).to_batches(max_chunksize=_CHUNK):
-        yield from batch.to_pylist()
+        for chunk in batch_chunks(batch, set(wanted)):
+            yield from rows_of(chunk)

@@ -25,7 +25,8 @@ from dptext.mechanisms.adept.sound import Adept
 from dptext.runs.certificate import Certificate
 from dptext.runs.files import privatize_file
 from dptext.runs.plan import Plan
-from dptext.runs.synthesizing import Synthesized, synthesize
+from dptext.runs.synthesized import Synthesized
+from dptext.runs.synthesizing import synthesize
 from dptext.text.records import LABEL_FIELD, Fields, Record, Release
 from dptext.text.samples import SAMPLE_LABELS, sample_records
 from dptext.text.writers import write_releases

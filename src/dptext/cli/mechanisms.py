@@ -172,6 +172,11 @@ def fit(
     _check_texts(wanted, public, private, pool)
     if stand_in is not None and (pool or public) is None:
         raise ConfigError("Expected --public FILE with --stand-in: whether public texts fit is asked.")
+    if private is not None:
+        from dptext.runs.apart import refuse_same
+
+        for each in (public, pool):
+            refuse_same(private, each)
     require_free(target)
     others = layout.read_public(stand_in, label=label_field)  # before the work
     with advising(lambda: f"Of an unfinished fit nothing is kept: there is no {target}. Run the command again."):

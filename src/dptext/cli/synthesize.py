@@ -1,9 +1,12 @@
 """`dptext synthesize`: a private corpus in, a synthetic corpus and its certificate out."""
 
+from __future__ import annotations
+
 import json
 import shlex
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
@@ -11,17 +14,25 @@ from dptext.batch.corpora import synthesize_dataset
 from dptext.cli import options
 from dptext.cli.chosen import set_values
 from dptext.cli.privatize_folder import Paying, Who, cost, is_dataset, refuse_for_a_file, said_key
-from dptext.cli.terminal import say
+from dptext.cli.terminal import advising, finishing, say
 from dptext.errors import ConfigError
 from dptext.mechanism import settings
-from dptext.runs.certificate import certificate_path
+from dptext.privacy.guarantee import Guarantee
+from dptext.runs.apart import refuse_same
+from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.plan import Plan
+from dptext.runs.private import Private
 from dptext.runs.specs import read_toml, synthesis_from_settings
 from dptext.runs.streaming import guarantees
-from dptext.runs.synthesizing import REPORT_SUFFIXES, Private, due_of, file_columns, paths_of, refuse_same, run
+from dptext.runs.synthesized import REPORT_SUFFIXES, file_columns, paths_of
+from dptext.runs.synthesizing import due_of, run
+from dptext.runs.unpublished import State, Unpublished, settings_digest
 from dptext.sampling.source import secure, seeded
-from dptext.text.files import Target
+from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.records import Fields
+
+if TYPE_CHECKING:  # the ledger is loaded by those who use one
+    from dptext.runs.payment import Payment
 
 
 @options.spread
@@ -56,6 +67,7 @@ def synthesize(
     who: Who,
     seed: Annotated[int | None, Option(help="For experiments: voids the guarantee.")] = None,
     force: options.ForceOption = False,
+    resume: Annotated[bool, Option("--resume", help="Go on with an unfinished run.")] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Say what would be guaranteed and paid; read nothing.")] = False,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -72,8 +84,6 @@ def synthesize(
         )
     if wanted.unit == "author" and author_field is None:
         raise ConfigError('Expected --author-field NAME, as unit="author": whose records are added up.')
-    if wanted.kind == "votes" and wanted.labels:
-        say("votes with labels measured worse than public text on most corpora: prototypes is the way with labels.")
     payment, dataset = paying.payment(), is_dataset(source)
     if not dataset:
         refuse_for_a_file(who)
@@ -81,8 +91,8 @@ def synthesize(
     refuse_same(source, public)
     inputs = tuple(path for path in (Path(source), public, spec) if path is not None)
     paying.refuse_inputs(paths_of(target), inputs, payment)
-    for path in paths_of(target):
-        Target(path, force, inputs, private=False).check()
+    place = Unpublished(target, force, inputs)
+    place.check(resume=place.goes_on(paying.charge_key, resume=resume))
     file_columns(target, None, settings(wanted))
     randomness = secure() if seed is None else seeded(seed)
     fields = Fields(layout.text_field, label=label_field, author=author_field, subject=paying.subject_field)
@@ -93,24 +103,61 @@ def synthesize(
         if due is not None and payment is not None:
             print(f"{cost(due)} {payment.left()}")
         return
-    payment, pool = said_key(payment), layout.read_public(public)
-    less = f" No more leave: size={wanted.size:,} is too many." if wanted.kind in ("prototypes", "votes") else ""
-    say(f"Reading the pool of {len(pool):,} public texts.{less if wanted.size > len(pool) else ''}")
-    fitted = wanted.fit(public=pool, seed=seed)
-    say("Summing up the private corpus. How far that is shows its size, and is not told.")
-    plan = Plan(fields, **layout.settings())
-    paid: dict[str, Any] = {"payment": payment, "randomness": randomness, "settled": False}
-    if dataset:
-        found = synthesize_dataset(source, fitted, plan=plan, workers=who.made(), **paid)
-    else:
-        found = run(Private(Path(source), fields, {"format": plan.input_format, **plan.reading}), fitted, **paid)
-    certificate = found.write(target, force=force, settle=found.settle)
+    plan, pool = Plan(fields, **layout.settings()), layout.read_public(public)
+    _say_of_the_pool(wanted, len(pool))
+    digest = settings_digest(wanted, plan, source, pool, randomness, payment)
+    with place.held(), advising(lambda: _left_there(place)):
+        state = place.begun(digest, paying.charge_key, pays=payment is not None, resume=resume)
+        payment = said_key(payment and replace(payment, key=state.charge_key))
+        if not state.files:
+            with place.unpaid(payment, state):
+                fitted = wanted.fit(public=pool, seed=seed)
+                say("Summing up the private corpus. How far that is shows its size, and is not told.")
+                paid: dict[str, Any] = {"payment": payment, "randomness": randomness, "settled": False}
+                paid["public"] = [record.text for record in pool]
+                if dataset:
+                    found = synthesize_dataset(source, fitted, plan=plan, workers=who.made(), **paid)
+                else:
+                    reading = {"format": plan.input_format, **plan.reading}
+                    found = run(Private(Path(source), fields, reading), fitted, **paid)
+                state = place.keep(found, state)
+        with finishing():
+            certificate = place.publish(state, payment)
+    _say_what_was_made(target, state, certificate, promised, payment, as_json=as_json)
+
+
+def _say_what_was_made(
+    target: Path,
+    state: State,
+    certificate: Certificate,
+    promised: Guarantee,
+    payment: Payment | None,
+    *,
+    as_json: bool,
+) -> None:
     if as_json:
         told = {"certificate": str(certificate_path(target)), **json.loads(certificate.to_json())}
-        print(json.dumps({**told, "report": found.report.to_dict()}, indent=2))
+        report = json.loads(target.with_name(target.name + REPORT_SUFFIXES[0]).read_bytes())
+        print(json.dumps({**told, "report": report}, indent=2))
         return
-    print("\n".join([promised.sentence(), *found.sentences, "", certificate.explain()]))
+    print("\n".join([promised.sentence(), *state.sentences, "", certificate.explain()]))
     if payment is not None:
-        print(f"\n{found.left}")
+        print(f"\n{payment.left()}")
     print(f"\nWritten: {target}, {certificate_path(target).name} and {target.name}{REPORT_SUFFIXES[1]}.")
     print(f"Next: {shlex.join(['dptext', 'explain', str(target)])}; open {target.name}{REPORT_SUFFIXES[1]}.")
+
+
+def _say_of_the_pool(wanted: SynthesisSpec, n_texts: int) -> None:
+    if wanted.kind == "votes" and wanted.labels:
+        say("votes with labels measured worse than public text on most corpora: prototypes is the way with labels.")
+    less = f" No more leave: size={wanted.size:,} is too many." if wanted.kind in ("prototypes", "votes") else ""
+    say(f"Reading the pool of {n_texts:,} public texts.{less if wanted.size > n_texts else ''}")
+
+
+def _left_there(place: Unpublished) -> str:
+    state = place.load()
+    if state is None:
+        return "Nothing was charged or written."
+    done = "The corpus lies whole and unpublished" if state.files else "Nothing is drawn: an unfinished run lies"
+    charge = " What was charged stays charged: --resume finds the charge." if state.charge_key else ""
+    return f"{done} beside {place.target}: --resume goes on, --force begins anew.{charge}"

@@ -218,6 +218,28 @@ def _stop(number: int, _: FrameType | None) -> None:
 
 
 @contextlib.contextmanager
+def finishing() -> Iterator[None]:
+    """What is in the block, and takes an instant, is done whole: the first signal waits, and then has nothing to stop.
+
+    The second one ends the process as it is.
+    """
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+
+    def wait(*_: object) -> None:
+        for each in _SIGNALS:
+            signal.signal(each, signal.SIG_DFL)
+
+    for number, handler in before.items():
+        if handler is _stop:
+            signal.signal(number, wait)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
 def advising(advice: Callable[[], str]) -> Iterator[None]:
     try:
         yield

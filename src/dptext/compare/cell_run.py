@@ -23,10 +23,11 @@ from dptext.compare.stored import REFUTED, TableRow
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism
 from dptext.privacy.guarantee import Guarantee, Unit
+from dptext.runs.private import Private
 from dptext.runs.results import privatize
 from dptext.runs.specs import is_synthesis, spec_from_settings, synthesis_from_settings
 from dptext.runs.streaming import SEEDED
-from dptext.runs.synthesizing import Private, run
+from dptext.runs.synthesizing import run
 from dptext.sampling.source import Randomness, secure, seeded
 from dptext.synthesis.pool import OnPool
 from dptext.synthesis.report import Topics

@@ -82,6 +82,12 @@ class SentenceEncoder:
     def __repr__(self) -> str:
         return f"SentenceEncoder({self.name})"
 
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        """Pickled as its name: another process loads it again. ConfigError: it is not the packaged one on a CPU."""
+        if self.name != MINILM or isinstance(self.network, TorchNetwork):
+            raise ConfigError(f"Expected {MINILM} on a processor, to be loaded by workers, found {self.name}.")
+        return _loaded_again, (self.digest, self.precision)
+
     def embed(self, texts: Sequence[str], *, on_progress: Callable[[int], None] | None = None) -> Floats:
         """Unit vectors `(n_texts, dim)`, float64 on a grid of 2^-10; each distinct text is encoded once.
 
@@ -96,6 +102,13 @@ class SentenceEncoder:
             told = None if on_progress is None else _after(start, on_progress)
             found[start : start + len(part)] = self.network.vectors(part, on_done=told)
         return np.rint(found[[position[text] for text in texts]] / _GRID) * _GRID
+
+
+def _loaded_again(digest: str, precision: Precision) -> SentenceEncoder:
+    found = load_sentence_encoder(MINILM, precision=precision)
+    if (found.digest, found.precision) != (digest, precision):
+        raise ConfigError(f"Expected {MINILM} to compute in {precision} here, too: take computers of one kind.")
+    return found
 
 
 def _after(start: int, on_progress: Callable[[int], None]) -> Callable[[int], None]:

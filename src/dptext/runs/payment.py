@@ -62,6 +62,13 @@ class Payment:
         named_as = self.ledger.naming(self.account).compared if by_subject else None
         return Due(self, account, request_for(spec, account.limit, named_as=named_as, **run))
 
+    def settle(self, key: str, sha256: str) -> None:
+        """Write into the books what the charge paid for."""
+        try:
+            self.ledger.settle(self.account, key, sha256)
+        except LedgerError as error:
+            raise LedgerError(f"{error} The run is paid for and its output is whole: --resume publishes it.") from None
+
     def left(self) -> str:
         """What is left in the account, in words. After a release an unreadable ledger is no failure."""
         try:
@@ -141,11 +148,16 @@ def request_for(
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What a run has to pay."""
+    """What a run has to pay. IncomparableError: the account is of another unit or relation."""
 
     payment: Payment
     account: Account
     request: Request
+
+    def __post_init__(self) -> None:
+        # Before anything is read: unit and relation are public.
+        self.request.require_chargeable()
+        self.account.require_same_meaning(self.request)
 
     def charge(self, key: str, subjects: Iterator[str] | None) -> Charge:
         """Charge the account under this key; refused where the key paid for a release already."""
@@ -157,8 +169,6 @@ class Due:
     def weigh(self, key: str | None, subjects: Iterable[str] | None) -> bool:
         """Raise what `charge` would, and write nothing; False where the books have the charge of this key already."""
         ledger, account, request = self.payment.ledger, self.account, self.request
-        request.require_chargeable()
-        account.require_same_meaning(request)
         digest = None if subjects is None else ledger.subjects_digest(account.name)
         several = [] if digest is None else [(digest.add(name), name) for name in subjects or ()]
         most = max(Counter(hashed for hashed, _ in several).values(), default=0)
@@ -185,11 +195,8 @@ class Due:
         return Charged(account.name, account.dataset, account.limit.unit, charge.number, named)
 
     def settle(self, key: str, sha256: str) -> None:
-        """Write into the books what the charge paid for."""
-        try:
-            self.payment.ledger.settle(self.account.name, key, sha256)
-        except LedgerError as error:
-            raise LedgerError(f"{error} The run is paid for and its output is whole: --resume publishes it.") from None
+        """See `Payment`."""
+        self.payment.settle(key, sha256)
 
 
 def _used(charge: Charge, what: str) -> PrivacyError:

@@ -1,138 +1,52 @@
 """A private corpus in, a synthetic corpus and its certificate out: `dptext.synthesize`.
 
-Nothing of the private corpus is on a disk at any time: sums are in memory. A run that is killed while it writes leaves
-noisy files under names of their own, for their owner alone; the next run to the same output deletes them.
+Nothing of the private corpus is on a disk at any time: sums are in memory. `dptext.runs.unpublished` keeps what was
+drawn until it is published.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import json
 import secrets
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
-from glob import glob
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
-from dptext._wording import html_text
-from dptext.errors import BrokenFileError, ConfigError, DataError, HeaderError, IncomparableError, NoGuaranteeError
+from dptext.errors import BrokenFileError, ConfigError, DataError, IncomparableError, NoGuaranteeError
 from dptext.mechanism import settings
-from dptext.privacy.guarantee import ONE_SPELLING, Basis, Guarantee, Unit
-from dptext.privacy.names import COMPARED, normal_form
-from dptext.runs.certificate import READING, Certificate, Charged, certificate_path, stream_mark
+from dptext.privacy.guarantee import ONE_SPELLING, Basis, Unit
+from dptext.privacy.names import COMPARED
+from dptext.runs.apart import Pool, refuse_same
+from dptext.runs.certificate import READING, Certificate, Charged, stream_mark
+from dptext.runs.private import Private
 from dptext.runs.results import IN_MEMORY
 from dptext.runs.specs import synthesis_from_settings
-from dptext.runs.streaming import BATCH_SIZE, guarantees, split
-from dptext.sampling.source import Randomness, secure
-from dptext.synthesis.report import Topics, topics_page
-from dptext.synthesis.space import Corpus
+from dptext.runs.streaming import guarantees
+from dptext.runs.synthesized import Synthesized, as_json
+from dptext.sampling.source import Randomness, secure, seeded
+from dptext.synthesis.pool import OnPool
+from dptext.synthesis.space import Corpus, readings
 from dptext.synthesis.spec import Fitted, SynthesisSpec
-from dptext.text.batches import Batch
 from dptext.text.columns import Columns
-from dptext.text.files import Target, sha256_of, writing
-from dptext.text.formats import Format, output_format
-from dptext.text.packed_rows import load_pyarrow
-from dptext.text.reading import OnError, as_records, read_batches, read_records
-from dptext.text.records import TEXT_FIELD, Fields, Record, Release
+from dptext.text.formats import Format
+from dptext.text.reading import as_records
+from dptext.text.records import TEXT_FIELD, Fields, Release
 from dptext.text.tables import Texts
-from dptext.text.writers import encode_batch, write_all
+from dptext.text.writers import encode_batch
 from dptext.types import Json
 from dptext.version import __version__
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.runs.payment import Due, Payment
 
-Item = TypeVar("Item")
-#: What the names of the topic report end with, which lies beside an output file: as JSON, and as a page.
-REPORT_SUFFIXES: Final = (".topics.json", ".topics.html")
-_UNREADABLE: Final = (
-    "The private corpus cannot be read to its end, so nothing is released. What is at fault is private here: "
-    "`dptext check` shows it."
-)
-_NO_COLUMN: Final = (
-    "The header of the private corpus lacks a column that was named, or has it several times, so nothing is released: "
-    "`dptext check` shows its columns."
-)
 _SEVERAL: Final = (
     "A subject has several records, so nothing is released: where unit='document' a subject is one record, which is "
     "charged once. Name documents, or take unit='author'."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Synthesized:
-    """A synthetic corpus with its certificate.
-
-    Attributes:
-        releases: public texts with labels, under ids that belong to nobody.
-        report: noisy numbers by label and topic.
-        sentences: the report in plain words.
-        certificate: of the releases as JSON Lines; `write` gives the one of a file.
-        left: what the account has left in words, where one paid.
-        inputs: the files that it was made from, which `write` never replaces.
-        settle: of a run with settled=False, settles the charge: before anybody sees what was drawn.
-    """
-
-    releases: tuple[Release[str], ...]
-    report: Topics
-    sentences: tuple[str, ...]
-    certificate: Certificate
-    left: str = ""
-    inputs: tuple[Path, ...] = ()
-    settle: Callable[[], None] | None = field(default=None, repr=False, compare=False)
-
-    @property
-    def guarantees(self) -> tuple[Guarantee, ...]:
-        """What the whole of it guarantees."""
-        return self.certificate.guarantees
-
-    def write(
-        self,
-        path: str | PathLike[str],
-        *,
-        format: Format | None = None,
-        force: bool = False,
-        settle: Callable[[], None] | None = None,
-    ) -> Certificate:
-        """Write the corpus (a report alone: as JSON), its certificate, and a topic report where there is one.
-
-        All are whole before any has its name; `settle` is called in between. ConfigError: a path cannot be used.
-        """
-        target, beside, *reports = (Target(each, force, self.inputs, private=False) for each in paths_of(Path(path)))
-        for each in (target, beside, *reports):
-            each.check()
-            each.clear()  # another draw under the same charge
-        kind, columns = file_columns(target.path, format, self.certificate.settings)
-        page = topics_page(self.report, [self.guarantees[-1].sentence(), *self.sentences]).encode()
-        with contextlib.ExitStack() as whole:  # left in the other order: the certificate has its name first
-            file = whole.enter_context(target.opened())
-            if self.releases:
-                write_all(file, target.path, [self.releases], kind, lambda _: columns)
-            else:
-                _put(target, file, _as_json(self.report))
-            file.flush()
-            named = replace(self.certificate, output=target.path.name, sha256=sha256_of(Path(file.name)))
-            contents = _as_json(self.report), page, named.to_json().encode()
-            for each, data in zip((*reports, beside), contents, strict=True):
-                _put(each, whole.enter_context(each.opened()), data)
-            if settle is not None:
-                settle()
-        return named
-
-    def to_dict(self) -> dict[str, list[str | None]]:
-        """The columns id, text and label, as a data frame takes them."""
-        names = {"id": "id", "text": "output", "label": "label"}
-        return {name: [getattr(each, its) for each in self.releases] for name, its in names.items()}
-
-    def __repr__(self) -> str:
-        return f"Synthesized({self.certificate.settings['kind']}, {len(self.releases):,} texts)"
-
-    def _repr_html_(self) -> str:
-        return html_text("\n".join([self.guarantees[-1].sentence(), *self.sentences]))
 
 
 def synthesize(
@@ -152,7 +66,7 @@ def synthesize(
     """A synthetic corpus that says what a private one says, under one epsilon for all of it.
 
     A private record that cannot be read, or says nothing, adds nothing, and nobody is told: an error would tell that it
-    is there. Fields that no JSON object or row has give noise alone, too: look with `dptext check` first.
+    is there. The first JSON object or row must have the fields that are named.
 
     Args:
         private: texts, rows, records, a data frame, a Dataset, or the path of a file, which may have no records.
@@ -177,111 +91,40 @@ def synthesize(
     """
     spec = synthesis_from_settings({"kind": kind, **set_})
     refuse_same(private, public)
-    fitted = spec.fit(public=as_records(public, text=public_text or text), seed=seed)
-    fields = Fields(text=text, label=label, author=author)
-    return run(Private(private, fields, {}), fitted, payment=payment, randomness=randomness)
-
-
-def refuse_same(private: object, public: object) -> None:
-    """ConfigError where the private corpus is or holds the pool, whose texts leave as they are."""
-    same = private is public
-    if isinstance(private, str | PathLike) and isinstance(public, str | PathLike):
-        mine, pool = Path(private).resolve(), Path(public).resolve()
-        same = mine == pool or mine in pool.parents or (mine.exists() and pool.exists() and mine.samefile(pool))
-        among = glob(str(private), recursive=True)  # noqa: PTH207  # a pattern may be absolute
-        same = same or any(Path(each).resolve() == pool for each in among)
-    if same:
-        found = f" Found both in {str(private)!r}." if isinstance(private, str | PathLike) else ""
-        fault = "Expected a public pool beside the private corpus: texts of the pool leave as they are."
-        raise ConfigError(fault + found)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Private:
-    """The private corpus and how it is read.
-
-    Attributes:
-        source: read from its beginning at each pass; what can be read once only is kept in memory.
-        reading: keywords of `read_batches`, but for what is done with records that cannot be read: they add nothing.
-    """
-
-    source: Texts
-    fields: Fields
-    reading: dict[str, object]
-
-    def batches(self) -> Generator[Batch, None, None]:
-        """The records, in batches of a public size. No error says which record, or how many there are."""
-        return untold(split(map(_named, self.found()), BATCH_SIZE))
-
-    def found(self) -> Iterator[Batch]:
-        """The records that can be read, of a file that may be empty."""
-        reading: dict[str, Any] = {**self.reading, "on_error": OnError.SKIP}
-        if isinstance(self.source, str | PathLike):
-            return read_batches(self.source, self.fields, **reading, allow_empty=True)
-        records = read_records(self.source, self.fields, **reading)
-        return (Batch.of([record]) for record in records)
-
-    @property
-    def corpus(self) -> Corpus:
-        """The records, to be read more than once."""
-        return self.batches
-
-    @property
-    def of_records(self) -> bool:
-        """Whether labels and authors stand in records, so that no column needs to be named."""
-        source = self.source
-        return isinstance(source, list | tuple) and all(isinstance(each, Record) for each in source[:1])
-
-    def kept(self) -> Private:
-        """The same, readable more than once. A file is read to its end: errors come before anything is paid."""
-        if isinstance(self.source, Iterator):
-            return replace(self, source=list(self.source))
-        found = self.batches()  # refuses a frame that lacks a column
-        if isinstance(self.source, str | PathLike):
-            if Path(self.source).is_fifo():
-                return replace(self, source=[record for batch in found for record in batch])
-            for _ in found:
-                pass
-        return self
-
-
-def untold(found: Iterable[Item]) -> Generator[Item, None, None]:
-    """The same; an error of a file becomes one that does not say where, or of how many records."""
-    fault: DataError | None = None
-    try:
-        yield from found
-    except HeaderError:
-        fault = HeaderError(_NO_COLUMN)
-    except DataError:
-        fault = BrokenFileError(_UNREADABLE)
-    if fault is not None:
-        raise fault  # outside of `except`: nothing of the record is chained to it
-
-
-def _named(batch: Batch) -> Batch:
-    """Authors are compared in normal form; white space alone names nobody."""
-    authors = [normal_form(name or "") or None for name in batch.authors]
-    return Batch(batch.ids, batch.texts, batch.labels, authors, batch.subjects, batch.kept)
+    pool = as_records(public, text=public_text or text)
+    fitted, fields = spec.fit(public=pool, seed=seed), Fields(text=text, label=label, author=author)
+    apart_from = (record.text for record in pool)
+    return run(Private(private, fields, {}), fitted, public=apart_from, payment=payment, randomness=randomness)
 
 
 def run(
     private: Private,
     fitted: Fitted,
     *,
+    public: Iterable[str] | None = None,
     payment: Payment | None = None,
     randomness: Randomness | None = None,
     delta: float = 0.0,
     settled: bool = True,
 ) -> Synthesized:
-    """Charge, sum up, add noise, settle; see `synthesize`. Who says settled=False settles before it shows anything."""
-    spec, randomness = fitted.spec, randomness or secure()
-    fields, private = private.fields, private.kept()
+    """Charge, sum up, add noise, settle; see `synthesize`. Who says settled=False settles before it shows anything.
+
+    What can fail without private text fails first, then what fails as the corpus is read, and then it is charged. The
+    corpus is held against the texts of `public`, by default those of a pool that some leave from.
+    """
+    spec, randomness, fields = fitted.spec, randomness or secure(), private.fields
     if spec.labels and fields.label is None and not private.of_records:
         raise ConfigError("Expected the column of the labels: label=NAME, or --label-field NAME.")
     if spec.unit == "author" and fields.author is None and not private.of_records:
         raise ConfigError("Expected the column of the authors, as unit='author': author=NAME, or --author-field NAME.")
     promised = guarantees(spec, randomness=randomness, delta=delta)
     due = None if payment is None else due_of(payment, spec, randomness, fields)
+    if due is not None and fields.subject is None:
+        due.weigh(due.payment.key, None)
+    _rehearse(fitted, private.nothing)
+    if public is None:
+        public = fitted.pool.texts if isinstance(fitted, OnPool) else ()
+    private = private.kept(Pool.of(public))
     charged, left, key = None, "", ""
     if due is not None and payment is not None:
         key = payment.key or secrets.token_hex(16)
@@ -295,7 +138,7 @@ def run(
     both = enumerate(zip(found.texts, found.labels, strict=True))
     releases = tuple(Release(str(i), text, label) for i, (text, label) in both)
     columns = Columns(label=bool(releases) and releases[0].label is not None)
-    data = encode_batch(releases, Format.JSONL, columns) if releases else _as_json(found.report)
+    data = encode_batch(releases, Format.JSONL, columns) if releases else as_json(found.report)
     settle = None
     if due is not None and charged is not None:
         stream = secrets.token_hex(32)
@@ -324,34 +167,15 @@ def run(
     return Synthesized(releases, found.report, found.sentences, certificate, left, inputs, settle)
 
 
-def paths_of(target: Path) -> tuple[Path, ...]:
-    """The files of one output: the corpus, its certificate, the report as JSON, the report as a page."""
-    return target, certificate_path(target), *(target.with_name(target.name + end) for end in REPORT_SUFFIXES)
+def _rehearse(fitted: Fitted, nothing: Corpus) -> None:
+    """Read, sum up and write as if there were no records, so that what fails then has cost nothing.
 
-
-def file_columns(target: Path, format: Format | None, spec: Mapping[str, Json]) -> tuple[Format, Columns]:
-    """The format and the columns of an output; ConfigError where they do not fit, to be raised before a run is paid."""
-    wanted = synthesis_from_settings(spec)
-    columns = Columns(label=bool(wanted.labels))
-    if not wanted.writes:
-        if target.suffix != ".json":
-            raise ConfigError(f"Expected OUT.json, found {str(target)!r}: {wanted.kind} writes a report alone.")
-        return Format.JSON, columns
-    kind = output_format(target, format)
-    columns.names(kind)
-    if kind is Format.PARQUET:
-        load_pyarrow()
-    return kind, columns
-
-
-def _put(target: Target, file: BinaryIO, data: bytes) -> None:
-    with writing(target.path):
-        file.write(data)
-        file.flush()
-
-
-def _as_json(report: Topics) -> bytes:
-    return json.dumps(report.to_dict(), indent=2, ensure_ascii=False).encode()
+    A language model writes long, and is not asked.
+    """
+    if isinstance(fitted, OnPool):
+        fitted.synthesize(nothing, seeded(0))
+    elif (space := getattr(fitted, "space", None)) is not None:
+        deque(readings(nothing, space, fitted.spec.labels), 0)
 
 
 def _subjects(private: Private, due: Due) -> Iterator[str]:

@@ -15,7 +15,7 @@ from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
 
 from dptext.errors import MissingExtraError
 from dptext.runs.certificate import Certificate, certificate_path
-from dptext.runs.synthesizing import REPORT_SUFFIXES
+from dptext.runs.synthesized import REPORT_SUFFIXES
 from dptext.runs.verification import read_certificate
 from dptext.service.answers import usable
 from dptext.service.gateway import Gateway, asking

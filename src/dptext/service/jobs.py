@@ -23,7 +23,7 @@ import sqlalchemy as sa
 from dptext.errors import DPTextError
 from dptext.ledger.books import Ledger
 from dptext.runs.certificate import certificate_path
-from dptext.runs.synthesizing import REPORT_SUFFIXES
+from dptext.runs.synthesized import REPORT_SUFFIXES
 from dptext.service.clock import Clock
 from dptext.service.keys import Key
 from dptext.service.problems import Problem

@@ -25,7 +25,8 @@ from dptext.runs.certificate import Certificate, certificate_path, stream_mark
 from dptext.runs.files import privatize_file
 from dptext.runs.payment import Payment
 from dptext.runs.plan import Plan, state_path
-from dptext.runs.synthesizing import Private, run
+from dptext.runs.private import Private
+from dptext.runs.synthesizing import run
 from dptext.runs.verification import read_certificate
 from dptext.service.answers import Answers
 from dptext.service.copies import Copies, copies_of

@@ -30,7 +30,7 @@ import numpy as np
 from dptext.errors import DataError
 from dptext.mechanism import settings
 from dptext.privacy.guarantee import Relation, Trust
-from dptext.runs.synthesizing import Private
+from dptext.runs.private import Private
 from dptext.sampling.hub import STEPS as UNIT_STEPS
 from dptext.sampling.hub import Nudged
 from dptext.sampling.source import Randomness, secure, seeded

@@ -98,12 +98,16 @@ def is_scalar(value: object) -> TypeGuard[Scalar]:
 def as_scalar(value: object) -> object:
     """A date, time, decimal or number of numpy as the scalar that files hold: ISO 8601, digits; others as they are.
 
-    A time of pandas finer than a microsecond stays as it is: without pandas, Python has none.
+    A time of pandas finer than a microsecond stays as it is: without pandas, Python has none. So do what is no number
+    and no time (NaN, NaT), and arrays.
     """
+    if (isinstance(value, Decimal) and not value.is_finite()) or (isinstance(value, date) and value != value):  # noqa: PLR0124
+        return value
     if isinstance(value, date | time | Decimal):
         text = value.isoformat() if isinstance(value, date | time) else str(value)
         return value if _TOO_FINE.search(text) and isinstance(value, date) else text
-    return value.item() if type(value).__module__ == "numpy" else value  # type: ignore[attr-defined]  # a scalar
+    scalar = type(value).__module__ == "numpy" and getattr(value, "shape", None) == ()
+    return value.item() if scalar else value  # type: ignore[attr-defined]  # of numpy
 
 
 def as_string(value: object) -> str:

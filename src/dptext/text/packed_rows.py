@@ -122,6 +122,10 @@ def plain_scalars(column: Sequence[object]) -> TypeGuard[Sequence[Scalar]]:
     )
 
 
+#: A value that Python cannot hold raises one of these: text that is not UTF-8; a time outside of Python's years, finer
+#: than its microseconds, or of an unknown zone.
+UNMATCHED: Final = (ValueError, ArithmeticError, LookupError, TypeError, ImportError, NotImplementedError)
+NO_MATCH: Final = Bad("a value is not UTF-8, or Python has no match for it")
 _MOST_ROWS: Final = 2**13  #: Rows of a chunk at most: equal texts may take a file no bytes
 _BUFFER: Final = 2**20  # bytes that are read ahead of a column, which else is read whole
 _FAILED: Final[Any] = object()
@@ -195,25 +199,25 @@ def _found(raw: io.BufferedReader, names: Sequence[str]) -> Iterator[Chunk]:
                 left -= batch.nbytes
                 if left < 0:
                     raise UnreadableError(LARGE)
-                yield from _chunks(batch, set(names or known), errors)
+                yield from batch_chunks(batch, set(names or known))
         yield [Broken("the Parquet data is truncated or damaged")]
 
 
-def _chunks(batch: Any, names: set[str], errors: tuple[type[Exception], ...]) -> Iterator[Chunk]:
-    """The columns of a batch; of its halves where a value of it has no match in Python, down to single rows."""
-    # Times raise the other errors: outside of Python's years, finer than its microseconds, or of an unknown zone.
+def batch_chunks(batch: Any, names: set[str]) -> Iterator[Chunk]:
+    """The columns of a batch of pyarrow; of its halves where a value has no match in Python, down to single rows."""
+    arrow, _ = load_pyarrow()
     found: Chunk | None = None
-    with contextlib.suppress(*errors, ArithmeticError, LookupError, TypeError, ImportError):
+    with contextlib.suppress(arrow.ArrowException, OSError, MemoryError, *UNMATCHED):
         columns = zip(batch.schema.names, batch.columns, strict=True)
         found = {name: values_of(column) for name, column in columns if name in names}
     if found is not None:
         yield found
     elif len(batch) == 1:
-        yield [Bad("a value is not UTF-8, or Python has no match for it")]
+        yield [NO_MATCH]
     else:
         half = len(batch) // 2
-        yield from _chunks(batch.slice(0, half), names, errors)
-        yield from _chunks(batch.slice(half), names, errors)
+        yield from batch_chunks(batch.slice(0, half), names)
+        yield from batch_chunks(batch.slice(half), names)
 
 
 _CHUNK: Final = 1024

@@ -12,7 +12,7 @@ import errno
 import itertools
 import os
 import stat
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from operator import itemgetter
@@ -27,7 +27,7 @@ from dptext.text.batches import Batch
 from dptext.text.formats import DELIMITED, PACKED, Format, file_format
 from dptext.text.inputs import advice as advice_on_encoding
 from dptext.text.inputs import file_error, is_utf8, open_input
-from dptext.text.lines import Bad, BadHeader, Broken, Chunk, rows_of
+from dptext.text.lines import Bad, BadHeader, Broken, Chunk, missing_field, rows_of
 from dptext.text.packed_rows import load_openpyxl, load_pyarrow
 from dptext.text.records import TEXT_FIELD, Fields, Record
 from dptext.text.row_checks import Checks, Ids, batch_of, key_of, needed
@@ -66,6 +66,7 @@ def read_records(
     encoding: str | None = None,
     strip_html: bool = False,
     advice: str = "Repair it or take it out.",
+    first_fields: bool = False,
 ) -> Generator[Record, None, None]:
     """Stream the records of a file, a data frame, a Dataset, or any iterable of rows or texts, in order.
 
@@ -102,6 +103,7 @@ def read_records(
         strip_html: Whether to take tags out of the texts, and decode entities (`without_tags`).
         advice: What to do about a record that ends the reading, as the message says it: only the caller knows what
             its users can set.
+        first_fields: Whether the first row must have the fields, as a header must have columns, whatever `on_error` is.
 
     Yields:
         The records. Closing the generator closes the file, as its end does.
@@ -117,7 +119,8 @@ def read_records(
     how: dict[str, Any] = dict(locals())
     if not isinstance(source, str | os.PathLike):
         count(max_characters=max_characters)
-        reading = _Reading("the rows", Checks(fields, max_characters, empty_nulls), on_error, on_skip, advice)
+        checks = Checks(fields, max_characters, empty_nulls)
+        reading = _Reading("the rows", checks, on_error, on_skip, advice, first_fields=first_fields)
         found = reading.records(table_rows(source, needed(fields)))
         return (replace(record, text=without_tags(record.text)) for record in found) if strip_html else found
     return _records(read_batches(**how))
@@ -150,6 +153,7 @@ def read_batches(
     encoding: str | None = None,
     strip_html: bool = False,
     advice: str = "Repair it or take it out.",
+    first_fields: bool = False,
     opener: Opener | None = None,
     allow_empty: bool = False,
 ) -> Generator[Batch, None, None]:
@@ -177,7 +181,8 @@ def read_batches(
         load_openpyxl()
     if opener is None:
         _require_file(path)
-    reading = _Reading(str(path), Checks(fields, max_characters, empty_nulls), on_error, on_skip, advice)
+    checks = Checks(fields, max_characters, empty_nulls)
+    reading = _Reading(str(path), checks, on_error, on_skip, advice, first_fields=first_fields)
     if encoding is None and kind not in PACKED and opener is None and path.is_file():  # a pipe is read once
         reading.unnamed = path
     most, of_lines = reading.check.max_line, {"delimiter": delimiter, "encoding": encoding}
@@ -229,6 +234,7 @@ class _Reading:
     read: int = 0
     good: int = 0
     unnamed: Path | None = None
+    first_fields: bool = False
 
     def batches(self, chunks: Iterable[Chunk]) -> Generator[Batch, None, None]:
         """The records of the chunks, those before a fault in a batch of their own."""
@@ -237,9 +243,11 @@ class _Reading:
         for chunk in chunks:
             faults: list[_Fault] = []
             batch = batch_of(chunk, fields, first=self.good, max_characters=most)
+            self.first_fields &= batch is None  # a whole batch has all fields
             if batch is None:
                 records: list[Record] = []
                 for row in rows_of(chunk):
+                    self._look_at(row)
                     found = self.check.record(row, default_id=str(self.good + len(records)))
                     if isinstance(found, Record):
                         records.append(found)
@@ -263,6 +271,7 @@ class _Reading:
         seen: set[str | bytes] = set()
         for row in rows:
             self.read += 1
+            self._look_at(row)
             found = self.check.record(row, default_id=str(self.good))
             if isinstance(found, Record) and self.check.fields.id is not None:
                 key = key_of(found.id)
@@ -273,6 +282,16 @@ class _Reading:
                 yield found
             else:
                 self._refuse(found)
+
+    def _look_at(self, row: object) -> None:
+        """Refuse the first row with names where it lacks a field, if that is asked for."""
+        if not self.first_fields or not isinstance(row, Mapping):
+            return
+        self.first_fields = False
+        names = needed(self.check.fields)
+        missing = next((name for name in names if name not in row), None)
+        if missing is not None:
+            raise HeaderError(f"{self.name}, the first record: {missing_field(missing, names, row)}.")
 
     def _counted(self, batch: Batch) -> Batch:
         self.read += len(batch)

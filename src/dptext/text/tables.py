@@ -4,17 +4,22 @@ Narwhals knows the frames, so that none of their packages is needed here. It is 
 nor a stream.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from os import PathLike
 from typing import Any, Final
 
 from dptext.errors import ConfigError
 from dptext.text.batches import Batch
-from dptext.text.lines import listed
+from dptext.text.lines import Broken, listed
+from dptext.text.packed_rows import NO_MATCH, UNMATCHED
 
 #: What is read where private or public records are asked for: records, rows as mappings, or strings; a frame or a
 #: series; a Dataset of Hugging Face; the path of a file. No type can say it without those packages.
 Texts = Any
+_FIRST_DAY: Final = -719_162  # of Python's dates, from 1970-01-01; and the last
+_LAST_DAY: Final = 2_932_896
+_SLICE: Final = 1024  # rows of a Dataset at once
 EXPECTED: Final = "texts, rows, records, a data frame, a Dataset or the path of a file"
 
 
@@ -45,12 +50,11 @@ def table_rows(data: Texts, names: Sequence[str]) -> Iterable[object]:
         if not all(isinstance(name, str) for name in found.columns):
             raise ConfigError("Expected columns with names, found numbers. Name them: frame.columns = ['text', ...].")
         _require_columns(found.columns, names)
-        columns = [_values(found[name]) for name in names]
-        return (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
+        return _rows({name: _values(found[name]) for name in names})
     if hasattr(data, "column_names"):  # a Dataset
         _require_columns(data.column_names, names)
         rows = data.select_columns(list(names))
-        return rows
+        return _of_dataset(rows, names) if hasattr(rows, "with_format") and isinstance(rows, Sized) else _streamed(rows)
     if isinstance(data, str | bytes) or not isinstance(data, Iterable):
         raise ConfigError(f"Expected {EXPECTED}, found one {type(data).__name__}. Make a list of one text: [text].")
     return rows
@@ -69,10 +73,67 @@ def index_of(data: Texts) -> object:
 
 
 def _values(column: Any) -> list[object]:
+    """The values of a series; `NO_MATCH` in the place of each that Python cannot hold."""
+    try:
+        return _converted(column)
+    except UNMATCHED:
+        half = len(column) // 2
+    return [NO_MATCH] * len(column) if not half else _values(column[:half]) + _values(column[half:])
+
+
+def _converted(column: Any) -> list[object]:
+    import narwhals  # noqa: PLC0415 (see above)
+
+    polars = column.implementation.is_polars()
+    if polars and column.dtype.is_nested():  # which no record takes, and which may hold what it cannot give
+        return [None if null else () for null in column.is_null().to_list()]
+    if polars and column.dtype == narwhals.Date:
+        days = column.drop_nulls().cast(narwhals.Int64)
+        if len(days) and not _FIRST_DAY <= days.min() <= days.max() <= _LAST_DAY:
+            raise OverflowError  # where polars would end with a trace on stderr
     values = column.to_list()
     if column.is_null().any():
         return [None if null else value for value, null in zip(values, column.is_null().to_list(), strict=True)]
     return list(values)
+
+
+def _rows(columns: Mapping[str, Sequence[object]]) -> Iterator[object]:
+    """The rows of columns, or their faults."""
+    for row in zip(*columns.values(), strict=True):
+        faulty = any(value is NO_MATCH for value in row)
+        yield NO_MATCH if faulty else dict(zip(columns, row, strict=True))
+
+
+def _of_dataset(data: Any, names: Sequence[str]) -> Iterator[object]:
+    """The rows of a Dataset with random access, or their faults."""
+    if data.format["type"] in ("arrow", "pandas", "polars"):  # whose rows are tables
+        data = data.with_format(None)
+    for start in range(0, len(data), _SLICE):
+        yield from _of_slice(data, start, min(start + _SLICE, len(data)), names)
+
+
+def _of_slice(data: Any, start: int, stop: int, names: Sequence[str]) -> Iterator[object]:
+    columns = None
+    with contextlib.suppress(*UNMATCHED):
+        found = data[start:stop]
+        columns = {name: list(found[name]) for name in names}
+    if columns is not None:
+        yield from _rows(columns)
+    elif stop - start == 1:
+        yield NO_MATCH
+    else:
+        middle = (start + stop) // 2
+        yield from _of_slice(data, start, middle, names)
+        yield from _of_slice(data, middle, stop, names)
+
+
+def _streamed(rows: Iterable[object]) -> Iterator[object]:
+    """The rows of a stream of Hugging Face, which ends where one cannot be read."""
+    stream = iter(rows)
+    with contextlib.suppress(*UNMATCHED):
+        yield from stream
+        return
+    yield Broken(NO_MATCH.reason)
 
 
 def _require_columns(found: Sequence[str] | None, names: Sequence[str]) -> None:

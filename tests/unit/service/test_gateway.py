@@ -23,7 +23,7 @@ from dptext import Guarantee, Relation, Unit, sample_records
 from dptext.errors import LedgerError
 from dptext.ledger.books import Ledger
 from dptext.runs.payment import Payment
-from dptext.runs.synthesizing import Synthesized
+from dptext.runs.synthesized import Synthesized
 from dptext.runs.verification import verify
 from dptext.service import worker
 from dptext.service.answers import Answers, Attempt

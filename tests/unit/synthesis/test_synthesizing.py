@@ -28,8 +28,9 @@ from dptext.ledger.entries import spent_epsilon
 from dptext.ledger.subjects import SubjectKey
 from dptext.privacy.guarantee import ONE_PERSON, ONE_SPELLING, WHOLE_FILES
 from dptext.runs.certificate import certificate_path
+from dptext.runs.private import Private
 from dptext.runs.specs import spec_from_settings, synthesis_from_settings
-from dptext.runs.synthesizing import Private, run
+from dptext.runs.synthesizing import run
 from dptext.synthesis.report import topics_page
 from dptext.synthesis.spec import Fitted
 from dptext.text.files import Target
@@ -311,8 +312,10 @@ def test_an_empty_corpus_is_one_like_others(topics: Fitted, tmp_path: Path) -> N
         ("a.tsv", b"text\ttext\tlabel\n", "lacks a column"),
         ("b.csv", f'text,label\nso,b\n"{CANARY},b\n'.encode(), "cannot be read to its end"),
         ("a.json", b'[{"text": "so"', "cannot be read to its end"),
-        ("a.jsonl.gz", gzip.compress(b'{"text": "so"}\n' * 9, mtime=0)[:-9], "cannot be read to its end"),
+        ("a.jsonl.gz", gzip.compress(b'{"text": "so", "label": "a"}\n' * 9, mtime=0)[:-9], "cannot be read to its end"),
         ("frame", [{"text": "so", "other": CANARY}], "Expected the column 'label'"),
+        ("m.jsonl", f'{CANARY}\n{{"text": "so", "{CANARY}": 1}}\n'.encode() * 2, "its first record"),
+        ("m.json", f'[3, {{"text": "so", "{CANARY}": 1}}]'.encode(), "its first record"),
     ],
 )
 def test_a_file_that_cannot_be_used_costs_nothing(name: str, held: Any, said: str, tmp_path: Path) -> None:
@@ -340,6 +343,7 @@ def test_who_was_charged_for_nothing_is_told_how_to_go_on(
     limit = dp.Guarantee(6.0, 1e-5, dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE, trust=dp.Trust.CENTRAL)
     books.open_account("all", limit)
     with monkeypatch.context() as patch:
+        patch.setattr("dptext.runs.synthesizing._rehearse", lambda *_: None)
         patch.setattr(type(topics), "synthesize", raising(MemoryError))
         with pytest.raises(MemoryError) as found:
             run(Private(["so"], Fields(), {}), topics, payment=dp.Payment(books, "all"))
@@ -366,7 +370,7 @@ def test_a_charge_is_settled_when_all_files_are_whole_and_none_has_its_name(
 
     found = run(Private(["so"], Fields(), {}), topics, payment=paid, settled=False)
     with monkeypatch.context() as patch:
-        patch.setattr("dptext.runs.synthesizing.topics_page", raising(OSError(errno.ENOSPC, "full")))
+        patch.setattr("dptext.runs.synthesized.topics_page", raising(OSError(errno.ENOSPC, "full")))
         with pytest.raises(OSError, match="full"):
             found.write(out / "t.json", settle=settle)
     assert not list(out.iterdir())

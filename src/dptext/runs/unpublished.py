@@ -1,0 +1,249 @@
+"""A synthesis between its charge and its publication: what a kill leaves, and how a run goes on.
+
+Beside the output lies a hidden folder, for its owner alone. It has the charge key before anything is charged, and the
+files once they are whole, before the charge is settled. Then they are published, and the folder is deleted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import re
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from dptext.errors import ConfigError, LedgerError
+from dptext.mechanism import settings
+from dptext.runs.certificate import Certificate, certificate_path, stream_mark
+from dptext.runs.plan import Plan
+from dptext.runs.synthesized import Synthesized, paths_of
+from dptext.sampling.source import Randomness
+from dptext.synthesis.spec import SynthesisSpec
+from dptext.text.files import (
+    Target,
+    held,
+    refuse_existing,
+    refuse_inputs,
+    sha256_of,
+    share,
+    sync_folder,
+    writing,
+)
+from dptext.text.records import Record, records_digest
+from dptext.types import Json
+
+if TYPE_CHECKING:  # the ledger is loaded by those who use one
+    from dptext.runs.payment import Payment
+
+_HEX: Final = re.compile("[0-9a-f]{64}")
+_STATE: Final = "state.json"
+_LOCK: Final = "lock"
+_PARTS: Final = "whole"  # the folder of the files
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Where a run stands."""
+
+    settings: str  #: sha256 of what the command that goes on must have in common with the one that began
+    charge_key: str = ""  #: where an account pays
+    force: bool = False  #: whether files that are there may be replaced
+    files: dict[str, str] = field(default_factory=dict)  #: name and sha256 of each, once all are whole
+    sentences: list[str] = field(default_factory=list)  #: what they say in plain words
+
+
+def settings_digest(
+    spec: SynthesisSpec,
+    plan: Plan,
+    source: str,
+    pool: Iterable[Record],
+    randomness: Randomness,
+    payment: Payment | None,
+) -> str:
+    """sha256 of all that a run must have in common with the one that goes on with it."""
+    fixed: dict[str, Json] = {
+        "spec": settings(spec),
+        "public": records_digest(pool),
+        "source": source,
+        "fields": json.dumps(asdict(plan.fields)),
+        "reading": json.dumps([plan.input_format, plan.reading], sort_keys=True),
+        "randomness": randomness.fingerprint,
+        "account": None if payment is None else payment.account,
+    }
+    return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Unpublished:
+    """The files of a synthesis that are to appear at `target` and beside it."""
+
+    target: Path
+    force: bool = False
+    inputs: tuple[Path, ...] = ()  #: never replaced
+
+    @property
+    def folder(self) -> Path:
+        """Where they lie until then."""
+        return self.target.with_name(f".{self.target.name}.run")
+
+    def check(self, *, resume: bool = False) -> None:
+        """Refuse (ConfigError) what publishing would refuse: each file is tried where it is to appear."""
+        for path in paths_of(self.target):
+            refuse_inputs(path, self.inputs)
+            if not resume:
+                Target(path, self.force, self.inputs, private=False).check()
+        if not resume and not self.force and self.load() is not None:
+            raise ConfigError(
+                f"An unfinished run lies beside {self.target}: --resume goes on, --force begins anew, which is charged "
+                "anew unless --charge-key names its charge."
+            )
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """The folder, made where there is none; it goes with what was in it, unless there is a run to go on with.
+
+        ConfigError while another run has it.
+        """
+        with writing(self.folder):
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+        with held(self.folder / _LOCK, f"Another run is writing {self.target} at this moment."):
+            try:
+                yield
+            finally:
+                if not (self.folder / _STATE).exists():
+                    shutil.rmtree(self.folder)
+
+    def load(self) -> State | None:
+        """Where the run that lies here stands, if one does; ConfigError where nobody can tell."""
+        path = self.folder / _STATE
+        if not path.exists():
+            return None
+        try:
+            found = State(**json.loads(path.read_text("utf-8")))
+            texts = [found.charge_key, *found.files, *found.files.values(), *found.sentences]
+            if not _HEX.fullmatch(found.settings) or not all(isinstance(each, str) for each in texts):
+                raise ValueError
+        except (OSError, ValueError, TypeError, RecursionError, AttributeError):
+            if self.force:
+                return None
+            raise ConfigError(f"{path} cannot be read as the state of a run. Begin anew with --force.") from None
+        return found
+
+    def goes_on(self, charge_key: str | None, *, resume: bool) -> bool:
+        """Whether to go on with the run that lies here: where that is asked for, or its charge key is named."""
+        return resume or (bool(charge_key) and (there := self.load()) is not None and there.charge_key == charge_key)
+
+    def begun(self, settings: str, charge_key: str | None, *, pays: bool, resume: bool) -> State:
+        """The state of the run to go on with, else of a new one, where publishing is tried."""
+        there = self.load()
+        if self.goes_on(charge_key, resume=resume):
+            if there is None:
+                raise ConfigError(f"There is no unfinished run to resume beside {self.target}: leave --resume out.")
+            if charge_key not in (None, there.charge_key):
+                raise ConfigError(
+                    f"Expected the charge key of the run to resume, {there.charge_key!r}, found {charge_key!r}."
+                )
+            if settings != there.settings:
+                raise ConfigError("Expected the settings of the run to resume: these differ. Begin anew with --force.")
+            return replace(there, force=there.force or self.force)
+        state = State(settings, (charge_key or secrets.token_hex(16)) if pays else "", self.force)
+        self._forget_parts()
+        self._save(state)
+        self._try_publishing()
+        return state
+
+    @contextlib.contextmanager
+    def unpaid(self, payment: Payment | None, state: State) -> Iterator[None]:
+        """Leave nothing behind where the block fails and nothing was charged."""
+        try:
+            yield
+        except BaseException:
+            if not _charged(payment, state):
+                self.forget()
+            raise
+
+    def forget(self) -> None:
+        """Leave nothing of a run to go on with."""
+        self._forget_parts()
+        (self.folder / _STATE).unlink(missing_ok=True)
+
+    def keep(self, found: Synthesized, state: State) -> State:
+        """Write all files, whole, for their owner alone."""
+        self._forget_parts()  # of an attempt that was killed before they were whole, and that nobody saw
+        parts = self.folder / _PARTS
+        with writing(parts):
+            parts.mkdir(mode=0o700)
+        found.write(parts / self.target.name, private=True)
+        sync_folder(parts)
+        files = {path.name: sha256_of(parts / path.name) for path in paths_of(self.target)}
+        whole = replace(state, files=files, sentences=list(found.sentences))
+        self._save(whole)
+        return whole
+
+    def publish(self, state: State, payment: Payment | None) -> Certificate:
+        """Settle the charge, and give the files their names; a kill between any two steps is mended by doing it again.
+
+        ConfigError: something lies where a file is to appear. The run can be gone on with.
+        """
+        todo = [path for path in paths_of(self.target) if not self._published(path, state)]
+        for path in todo:
+            refuse_existing(path, force=state.force)
+        beside = certificate_path(self.target)
+        whole = self.folder / _PARTS / beside.name if beside in todo else beside
+        certificate = Certificate.from_json(whole.read_text("utf-8"))
+        if payment is not None:  # first, so that no second run can spend the same charge
+            stream = certificate.charged.stream if certificate.charged else None
+            payment.settle(state.charge_key, stream_mark(stream or ""))
+        for path in todo:
+            with writing(path):
+                refuse_existing(path, force=state.force)
+                share(self.folder / _PARTS / path.name)
+                (self.folder / _PARTS / path.name).replace(path)
+        sync_folder(self.target.parent)
+        self.forget()
+        return certificate
+
+    def _published(self, path: Path, state: State) -> bool:
+        """Whether a file has its name; ConfigError where it is not what the run wrote."""
+        part = self.folder / _PARTS / path.name
+        with writing(path):
+            whole = part if part.exists() else path
+            if not whole.is_file() or sha256_of(whole) != state.files.get(path.name):
+                raise ConfigError(f"{whole} is not what the run wrote: nothing is released. Begin anew with --force.")
+        return whole == path
+
+    def _save(self, state: State) -> None:
+        Target(self.folder / _STATE, force=True).write(json.dumps(asdict(state)).encode())
+
+    def _forget_parts(self) -> None:
+        if (self.folder / _PARTS).exists():
+            shutil.rmtree(self.folder / _PARTS)
+
+    def _try_publishing(self) -> None:
+        """Put files beside the output as publishing does, and delete them; ConfigError where that fails."""
+        there = self.target.with_name(f".{secrets.token_hex(8)}.partial")
+        try:
+            for path in paths_of(self.target):
+                own = self.folder / path.name
+                with writing(path):
+                    Target(own).write(b"")
+                    own.replace(there)
+                    there.unlink()
+        except BaseException:
+            self.forget()
+            raise
+
+
+def _charged(payment: Payment | None, state: State) -> bool:
+    """Whether the run has a charge; where the ledger cannot be read, it may have one."""
+    if payment is None:
+        return False
+    try:
+        return any(charge.key == state.charge_key for charge in payment.ledger.log(payment.account))
+    except LedgerError:
+        return True

