@@ -21,7 +21,7 @@ from dptext.sampling.bootstrap import bootstrap_mean
 from dptext.text.reading import as_records
 from dptext.text.records import Record, Release
 from dptext.text.tables import Texts
-from dptext.text.tokens import tokenize
+from dptext.text.tokens import composed, tokenize
 from dptext.types import Floats, Integers, Json, fields_as_json
 
 #: Among so many originals the own one of an output is searched, or among all where there are fewer.
@@ -169,7 +169,7 @@ def _share_of_ones(values: Floats) -> Estimate:
 
 
 def _tokens(texts: Sequence[str]) -> list[list[str]]:
-    return [[token.casefold() for line in tokenize(text) for token in line] for text in texts]
+    return [[token.casefold() for line in tokenize(composed(text)) for token in line] for text in texts]
 
 
 def _distinct(ngrams: Iterable[tuple[str, ...]]) -> float:
