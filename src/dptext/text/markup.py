@@ -20,8 +20,8 @@ _MARKUP: Final = re.compile(
 _NAMED: Final = re.compile(r"<(/?)([a-zA-Z][\w:.-]*+)(?=[\s/>])")
 _ATTRIBUTE: Final = re.compile(r"""=\s*["']""")
 _COMMENT_END: Final = re.compile("--!?>")
-#: Elements of HTML, living and dead. Others, as in "write to <email>", are tags where the text closes them, or they have
-#: an attribute in quotes.
+#: Elements of HTML, living and dead. Others, as in "write to <email>", are tags where the text closes them or
+#: where they have an attribute in quotes.
 _NAMES: Final = """
     a abbr acronym address applet area article aside audio b base basefont bdi bdo big blink blockquote body br button
     canvas caption center cite code col colgroup data datalist dd del details dfn dialog dir div dl dt em embed fieldset

@@ -108,10 +108,10 @@ def fidelity(
     repeated = sum(map(_repeats, tokens_out))
     return Fidelity(
         label_kept=_label_kept(originals, outputs),
-        cosine=bootstrap_mean(own, seed=seed),
+        cosine=bootstrap_mean(own, seed=seed, bounds=(-1.0, 1.0)),
         own_first=_share_of_ones(ranked),
         candidates=min(ORIGINALS_COMPARED, len(originals)),
-        tokens_kept=bootstrap_mean(np.array(shares), seed=seed) if shares else None,
+        tokens_kept=bootstrap_mean(np.array(shares), seed=seed, bounds=(0.0, 1.0)) if shares else None,
         distinct_texts=len(set(written)) / len(written),
         distinct_1=_distinct(tuple(line) for tokens in tokens_out for line in zip(tokens, strict=True)),
         distinct_2=_distinct(pair for tokens in tokens_out for pair in pairwise(tokens)),

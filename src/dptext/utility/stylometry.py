@@ -244,4 +244,5 @@ class StyleSpace:
 
     def distance(self, originals: Sequence[Record], outputs: Sequence[Release[str]], *, seed: int = 0) -> Estimate:
         """The mean of `distances` with its 95% bootstrap interval over records; ConfigError for outputs of others."""
-        return bootstrap_mean(self.distances(originals, outputs), seed=seed)
+        farthest = 2 * LIMIT * math.sqrt(len(FEATURES))
+        return bootstrap_mean(self.distances(originals, outputs), seed=seed, bounds=(0.0, farthest))
