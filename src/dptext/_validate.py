@@ -82,3 +82,12 @@ def labels(given: object) -> tuple[str, ...]:
     if len(set(found)) < len(found):
         raise ConfigError(f"Expected labels={found!r} to be different, each named once.")
     return found
+
+
+def two_labels(given: object, *, otherwise: str = "") -> tuple[str, ...]:
+    """The label set of a setting that needs one, as `labels`, of two at least; the message ends with `otherwise`."""
+    found = labels(given)
+    if len(found) < 2:
+        wanted = f"Expected labels={found!r} to be at least two, each named once"
+        raise ConfigError(f'{wanted}. Name the public set, as in labels=["bad", "good"]{otherwise}.')
+    return found

@@ -23,7 +23,8 @@ from dptext.audits.bounds import (
     renyi_from_rates,
 )
 from dptext.errors import ConfigError
-from dptext.sampling.bootstrap import bootstrap
+from dptext.estimates import clopper_pearson
+from dptext.sampling.bootstrap import bootstrap, bootstrap_mean
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import seeded
 from dptext.types import Floats
@@ -467,7 +468,7 @@ class TestBootstrap:
         def broken_pairs(sample: Floats) -> float:
             return float((sample[:, 1] != 2 * sample[:, 0]).sum())
 
-        assert bootstrap(rows, broken_pairs, source=seeded(0)).high == 0.0
+        assert bootstrap(rows, broken_pairs, source=seeded(0), bounds=(0.0, 0.0)).high == 0.0
 
     def test_contains_a_biased_statistic_and_is_repeatable(self) -> None:
         values = np.random.default_rng(3).normal(size=30)
@@ -486,12 +487,36 @@ class TestBootstrap:
 
     def test_resamples_must_support_the_confidence(self) -> None:
         values = np.ones(3)
-        assert bootstrap(values, mean, source=seeded(0), resamples=39).low == 1.0
+        assert bootstrap(values, mean, source=seeded(0), resamples=39, bounds=(1.0, 2.0)).low == 1.0
         with pytest.raises(ConfigError, match="resamples=38 >= 39"):
             bootstrap(values, mean, source=seeded(0), resamples=38)
         for resamples in (0, True, 100.0):
             with pytest.raises(ConfigError, match="resamples="):
                 bootstrap(values, mean, source=seeded(0), resamples=resamples)  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("n", [1, 2, 3, 10, 29, 100])
+    def test_rows_all_alike_show_no_more_than_their_number(self, n: int) -> None:
+        """The exact interval of n successes in n trials is the right one for ones that could have been zeros."""
+        found = bootstrap_mean(np.ones(n), seed=0, bounds=(0.0, 1.0))
+        assert found.low == pytest.approx(clopper_pearson(n, n).low, rel=1e-9)
+        assert (found.value, found.high) == (1.0, 1.0)
+        nothing = bootstrap_mean(np.full(n, 0.2), seed=0, bounds=(-1.0, 1.0))
+        assert (nothing.low < -0.9, nothing.high > 0.9) == ((True, True) if n == 1 else (False, False))
+        assert bootstrap(np.ones(n), mean, source=seeded(0)).low == -math.inf  # nothing is known of its range
+
+    @pytest.mark.parametrize("n", [1, 2, 3, 5, 12])
+    @pytest.mark.parametrize("share", [0.1, 0.5, 0.97])
+    def test_few_rows_cover_at_least_as_often_as_they_say(self, n: int, share: float) -> None:
+        rng = np.random.default_rng(7)
+        rows = (rng.random((150, n)) < share).astype(float)
+        found = [bootstrap_mean(each, seed=i, bounds=(0.0, 1.0)) for i, each in enumerate(rows)]
+        assert sum(each.low <= share <= each.high for each in found) >= 138  # 142.5; four standard deviations: 132
+
+    def test_many_rows_that_differ_have_the_percentiles(self) -> None:
+        values = np.random.default_rng(8).random(30)
+        assert bootstrap_mean(values, seed=0, bounds=(0.0, 1.0)) == bootstrap_mean(values, seed=0, bounds=(-9.0, 9.0))
+        few = [bootstrap_mean(values[:29], seed=0, bounds=bounds) for bounds in ((0.0, 1.0), (-9.0, 9.0))]
+        assert few[1].low < few[0].low < few[0].high < few[1].high
 
     def test_refuses_what_has_no_answer_without_showing_values(self) -> None:
         for empty in (np.empty(0), np.empty((0, 2)), np.array(1.0)):

@@ -6,7 +6,6 @@ import gzip
 import hashlib
 import io
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import openpyxl  # type: ignore[import-untyped, unused-ignore]
 import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dptext as dp
@@ -34,7 +33,6 @@ from dptext.text.lines import are_names
 from dptext.text.reading import OnError, read_records
 from dptext.text.records import Fields, Record, Release
 from dptext.text.survey import survey
-from dptext.text.tokens import has_tags, without_tags
 from dptext.text.writers import encode_batch
 
 CANARY = "ZEBRA-CANARY-4711"
@@ -320,60 +318,6 @@ def test_xlsx_needs_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(__import__("sys").modules, "openpyxl", None)
     with pytest.raises(MissingExtraError, match=r"dptext\[files\]"):
         read_records(tmp_path / "a.xlsx")
-
-
-# ------------------------------------------------------------------ HTML
-
-
-@pytest.mark.parametrize(
-    ("text", "seen"),
-    [
-        ("plain, 3 < 5 & <3\n two  spaces", "plain, 3 < 5 & <3\n two  spaces"),
-        ("R&amp;D &lt;b&gt;", "R&D <b>"),
-        ("<p>Good.</p><p>Very <b>good</b>!</p>", "Good.\nVery good!"),
-        ("one<br>two<br/>three", "one\ntwo\nthree"),
-        ("<ul><li>a</li><li>b</li></ul>", "a\nb"),
-        ("a <script>x < y; '<p>'</script><style>p {}</style>b", "a b"),
-        ("<!-- no -->a <i>< b</i> &eacute;", "a < b é"),
-        ("a\n<i>b</i>", "a b"),
-        ("<p", "<p"),
-        (
-            "Write to <email> or <ada@example.org>, <i>not</i> <NAME>",
-            "Write to <email> or <ada@example.org>, not <NAME>",
-        ),
-        ("<o:p>Word</o:p><H1>too</H1>", "Word\ntoo"),
-        ("a <b and c", "a <b and c"),
-        ("a <b and <i>c</i>", "a <b and c"),
-        ("I <3 it, <i>so</i> much <more or less", "I <3 it, so much <more or less"),
-    ],
-)
-def test_html_as_it_is_seen(text: str, seen: str) -> None:
-    assert without_tags(text) == seen
-
-
-@given(st.text(st.sampled_from("<>/!-&;#abip x\n"), max_size=60))
-@example("<![if x]>")
-@example("</" * 20)
-def test_any_text_has_its_tags_taken_out(text: str) -> None:
-    seen = without_tags(text)
-    assert len(seen) <= len(text) * 2
-    if not has_tags(text) and "&" not in text:
-        assert seen == text
-
-
-def test_much_html_takes_time_in_proportion() -> None:
-    for piece in ("<p>", "<!--", "</p", "<b>x", "&lt;"):
-        began = time.process_time()
-        without_tags(piece * (500_000 // len(piece)) + "<i>")
-        assert time.process_time() - began < 2
-
-
-def test_html_is_taken_out_of_records_batches_and_frames(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    write_rows(path, [{"text": "<p>a</p>", "label": "<b>"}])
-    (found,) = read_records(path, Fields(label="label"), strip_html=True)
-    assert (found.text, found.label) == ("a", "<b>")
-    assert texts(read_records(["<p>a</p>", "b"], strip_html=True)) == ["a", "b"]
 
 
 # ------------------------------------------------------------------ columns of the output

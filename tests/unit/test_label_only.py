@@ -6,11 +6,13 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
+import dptext as dp
 from dptext import audits
 from dptext.audits.trials.density import SIGNIFICANT, distribution_p_value
 from dptext.errors import ConfigError, DataError, IncomparableError
@@ -18,7 +20,9 @@ from dptext.mechanism import settings
 from dptext.mechanisms.candidates.label_only import LabelOnly, medoid
 from dptext.mechanisms.candidates.rankers import tfidf_of
 from dptext.privacy.guarantee import Basis, Relation, Unit
+from dptext.runs.specs import spec_from_settings
 from dptext.sampling.randomness import secure, seeded
+from dptext.sampling.top_k import LabelResponse
 from dptext.testing import CHECKS, check_mechanism
 from dptext.text.records import Record
 from dptext.text.samples import sample_records
@@ -288,3 +292,27 @@ def test_saved_models_are_checked(tmp_path: Path):
     (tmp_path / "texts.json").write_text(json.dumps({"labels": LABELS, "texts": [["a"], [], ["b"], ["c"]]}))
     with pytest.raises(ConfigError, match="of no others"):
         RANDOM.load(tmp_path)
+
+
+@pytest.mark.parametrize("given", [(), ("one",)])
+def test_a_label_set_that_is_missing_says_what_to_do(given: tuple[str, ...]) -> None:
+    remedy = r'Name the public set, as in labels=\["bad", "good"\]'
+    with pytest.raises(ConfigError, match=f"at least two, each named once. {remedy}.$"):
+        LabelOnly(given)
+    with pytest.raises(ConfigError, match=f"{remedy}, or take votes"):
+        dp.Prototypes(epsilon=2.0, delta=1e-6, labels=given)
+    with pytest.raises(ConfigError, match=f"{remedy}, or set label_share=0"):
+        dp.Candidates(4.0, labels=given, label_share=0.5)
+    with pytest.raises(ConfigError, match="Name the public set"):
+        LabelResponse(1.0, given)
+
+
+def test_no_labels_for_a_weight_of_labels_say_what_to_do() -> None:
+    with pytest.raises(ConfigError, match=r"found none\. Name the public set"):
+        dp.Candidates(4.0, label_weight=1.0)
+
+
+@pytest.mark.parametrize(("given", "remedy"), [({}, "--set labels=VALUE"), ({"labels": "a"}, r'labels=\["a", "b"\]')])
+def test_settings_that_are_read_say_what_to_give(given: dict[str, Any], remedy: str) -> None:
+    with pytest.raises(ConfigError, match=remedy):
+        spec_from_settings({"kind": "label_only", **given})

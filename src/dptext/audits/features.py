@@ -15,7 +15,7 @@ from dptext.audits.subjects import Outputs
 from dptext.embeddings.tfidf import fit_quietly, load_sklearn
 from dptext.errors import ConfigError
 from dptext.text.records import Record, Release
-from dptext.text.tokens import tokenize
+from dptext.text.tokens import composed, tokenize
 from dptext.types import Floats
 
 #: From outputs to scores `(n,)`.
@@ -107,8 +107,8 @@ def _decision(features: object, n_first: int) -> Callable[[object], Floats]:
 
 
 def text_key(record: Record) -> Hashable:
-    """What two records share if they have the same text: their tokens, without regard to case."""
-    return tuple(token.casefold() for line in tokenize(record.text) for token in line)
+    """What two records share if they have the same text: their tokens in NFC, without regard to case."""
+    return tuple(token.casefold() for line in tokenize(composed(record.text)) for token in line)
 
 
 def distinct_texts(records: Iterable[Record]) -> tuple[dict[Hashable, Record], int]:

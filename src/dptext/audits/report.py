@@ -158,7 +158,8 @@ def signature_line(signature: Mapping[str, Json]) -> str:
 
 def mean_cosine(first: Floats, second: Floats, *, seed: int, confidence: float) -> Estimate:
     """Mean cosine of vectors of norm 1 (or 0), row by row, `(n_texts, dim)` each; bootstrap over rows."""
-    return bootstrap_mean(np.clip(np.einsum("ij,ij->i", first, second), -1.0, 1.0), seed=seed, confidence=confidence)
+    cosines = np.clip(np.einsum("ij,ij->i", first, second), -1.0, 1.0)
+    return bootstrap_mean(cosines, seed=seed, bounds=(-1.0, 1.0), confidence=confidence)
 
 
 def scores_of(

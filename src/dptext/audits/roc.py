@@ -17,6 +17,7 @@ from dptext.audits.features import spread_thresholds
 from dptext.audits.report import Result
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson
+from dptext.sampling.bootstrap import allowing_unseen
 from dptext.types import Floats, Positions
 
 #: False positive rates at which Carlini et al. 2022 report true positives.
@@ -101,8 +102,8 @@ def area_interval(
     """AUC with its percentile bootstrap interval. Members and non-members are drawn apart.
 
     As with `dptext.sampling.bootstrap` the interval is right only in the limit of many records, its ends are taken
-    outwards, and it is widened to hold the value. At complete separation every resample has AUC 1, so the interval has
-    no width. No refutation may rest on it. ConfigError where there are too few resamples for the confidence.
+    outwards, and it is widened to hold the value; and further, as there, where either are few, or all scores are apart
+    or alike. No refutation may rest on it. ConfigError where there are too few resamples for the confidence.
     """
     _validate.count(resamples=resamples)
     rank = math.floor(bonferroni(confidence, 2) * (resamples + 1))
@@ -115,7 +116,8 @@ def area_interval(
         rows = min(step, resamples - start)
         drawn[start : start + rows] = _areas(_drawn(high, rows, width, rng), _drawn(low, rows, width, rng))
     drawn.sort()
-    return Estimate(value, min(value, float(drawn[rank - 1])), max(value, float(drawn[-rank])), confidence)
+    found = Estimate(value, min(value, float(drawn[rank - 1])), max(value, float(drawn[-rank])), confidence)
+    return allowing_unseen(found, min(len(high), len(low)), (0.0, 1.0))
 
 
 def _places(members: Floats, non_members: Floats) -> tuple[Positions, Positions, int]:

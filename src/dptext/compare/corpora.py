@@ -22,7 +22,7 @@ from dptext.errors import ConfigError
 from dptext.text.reading import read_records
 from dptext.text.records import Fields, Record, require_labels
 from dptext.text.samples import sample_records
-from dptext.text.tokens import cut, detokenize, sentences, tokenize
+from dptext.text.tokens import composed, cut, detokenize, sentences, tokenize
 from dptext.types import Json
 from dptext.utility.classification import best_zero_shot
 
@@ -111,7 +111,7 @@ def _distinct(records: Iterable[Record], known: Set[str]) -> list[Record]:
 
 
 def _key(text: str) -> str:
-    return " ".join(text.casefold().split())
+    return " ".join(composed(text).casefold().split())
 
 
 def _cut(plan: CorpusPlan, records: Iterable[Record]) -> Iterator[Record]:

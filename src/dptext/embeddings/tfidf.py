@@ -1,5 +1,6 @@
 """TF-IDF of words, and the fitting of scikit-learn's models. Needs scikit-learn, loaded when it is first used."""
 
+import functools
 import hashlib
 import re
 import warnings
@@ -12,13 +13,12 @@ import numpy as np
 
 from dptext import _validate
 from dptext.errors import ConfigError, needing
+from dptext.text.tokens import composed, mark_class
 from dptext.types import Floats
 
 if TYPE_CHECKING:
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer
-
-_WORD: Final = re.compile(r"\b\w+\b")
 
 #: Coordinates, unless another number is asked for.
 TFIDF_DIM: Final = 128
@@ -36,18 +36,24 @@ def load_sklearn() -> ModuleType:
     return module
 
 
+@functools.cache
+def _word() -> re.Pattern[str]:
+    return re.compile(rf"\w+(?:[{mark_class()}]+\w*)*")
+
+
 def has_word(texts: Iterable[str], *, but: Collection[str] = ()) -> bool:
     """Whether some text holds a word, `but` for these in lower case, so that there is something to count."""
-    return any(word not in but for text in texts for word in _WORD.findall(text.lower()))
+    return any(word not in but for text in texts for word in _word().findall(composed(text.lower())))
 
 
 def words_tfidf(**settings: Any) -> "TfidfVectorizer":
     """TF-IDF of words without regard to case, where a term counts with 1 + ln of how often it occurs.
 
-    A word is any run of letters, digits and underscores; settings such as `ngram_range` are those of `TfidfVectorizer`.
+    A word is any run of letters, digits and underscores with their marks, in NFC; settings such as `ngram_range` are
+    those of `TfidfVectorizer`.
     """
     vectorizer = load_sklearn().feature_extraction.text.TfidfVectorizer
-    return vectorizer(token_pattern=_WORD.pattern, sublinear_tf=True, **settings)
+    return vectorizer(token_pattern=_word().pattern, strip_accents=composed, sublinear_tf=True, **settings)
 
 
 def fit_quietly(model: Model, rows: object, classes: object) -> Model:

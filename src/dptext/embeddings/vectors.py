@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from dptext.errors import ConfigError
 from dptext.frozen import fill
+from dptext.text.tokens import composed
 from dptext.types import Floats, Int32s, Positions, Singles
 
 _DIAMETER_WORDS = 60_000
@@ -74,11 +75,20 @@ class WordVectors:
         return int(self.vectors.shape[1])
 
     def index_of(self, tokens: Sequence[str]) -> Int32s:
-        """Return the position of each token, else of its lower-cased form, else -1; int32 of shape (n_tokens,)."""
+        """Return the position of each token, else of its lower-cased form, else -1; int32 of shape (n_tokens,).
+
+        A token that is not found as it is spelled is searched in NFC.
+        """
         get = self._positions.get
         found = (get(token, -1) for token in tokens)
         lowered = (i if i >= 0 else get(token.lower(), -1) for i, token in zip(found, tokens, strict=True))
-        return np.fromiter(lowered, np.int32, len(tokens))
+        places = np.fromiter(lowered, np.int32, len(tokens))
+        again = {
+            i: spelled for i in np.flatnonzero(places < 0).tolist() if (spelled := composed(tokens[i])) != tokens[i]
+        }
+        if again:
+            places[list(again)] = self.index_of(list(again.values()))
+        return places
 
     def diameter_bound(self) -> float:
         """The largest distance of two of the vectors, rounded up by about 1e-5 of itself.

@@ -84,7 +84,7 @@ def _spec(values: Mapping[str, Json], kinds: Mapping[str, type[Promise]], what: 
         settings[key] = _value(cls, kind, key, value)
     for key, field in known.items():
         if key not in settings and field.default is MISSING and field.default_factory is MISSING:
-            raise ConfigError(f"Setting {key!r} of {kind}: Field required.")
+            raise ConfigError(f"Setting {key!r} of {kind}: Field required. Give it a value, by --set {key}=VALUE.")
     return cls(**settings)
 
 
@@ -98,7 +98,8 @@ def _value(cls: type[Promise], kind: str, key: str, value: Json) -> object:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in (key, *first["loc"]))
-        raise ConfigError(f"Setting {where!r} of {kind}: {first['msg']}, found {first['input']!r}.") from error
+        remedy = f' Give a list, as in {key}=["a", "b"].' if first["type"] == "tuple_type" else ""
+        raise ConfigError(f"Setting {where!r} of {kind}: {first['msg']}, found {first['input']!r}.{remedy}") from error
 
 
 @cache

@@ -146,7 +146,9 @@ class LabelResponse:
     def __post_init__(self) -> None:
         _validate.positive(epsilon=self.epsilon)
         if len(set(self.labels)) < max(2, len(self.labels)):
-            raise ConfigError(f"Expected labels={self.labels!r} to be at least two, each named once.")
+            raise ConfigError(
+                f"Expected labels={self.labels!r} to be at least two, each named once. Name the public set."
+            )
 
     @property
     def event(self) -> TopKEvent:

@@ -66,8 +66,7 @@ class Prototypes(SynthesisSpec):
 
     def __post_init__(self) -> None:
         SynthesisSpec.__post_init__(self)
-        if len(self.labels) < 2:
-            raise ConfigError(f"Expected labels={self.labels!r} to be at least two; kind='votes' needs none.")
+        _validate.two_labels(self.labels, otherwise=", or take votes, which needs none")
         if self.names and len(self.names) != len(self.labels):
             raise ConfigError(f"Expected {len(self.labels)} names, one for each label, found {len(self.names)}.")
         _validate.not_negative(dim=self.dim)

@@ -8,6 +8,7 @@ import gzip
 import io
 import itertools
 import re
+import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -129,8 +130,13 @@ def are_names(found: Sequence[str]) -> bool:
     return (
         bool(found)
         and len(set(found)) == len(found)
-        and all(len(name) <= _LONGEST and _NAME.fullmatch(name) is not None for name in rest)
+        and all(len(name) <= _LONGEST and _NAME.fullmatch(_bare(name)) is not None for name in rest)
     )
+
+
+def _bare(name: str) -> str:
+    """The name without its combining marks, which no pattern takes for letters."""
+    return name if name.isascii() else "".join(each for each in name if unicodedata.category(each)[0] != "M")
 
 
 def listed(names: Sequence[str], most: int = 20) -> str:

@@ -28,6 +28,7 @@ from dptext.text.formats import DELIMITED, PACKED, Format, detect_format, file_f
 from dptext.text.inputs import advice as advice_on_encoding
 from dptext.text.inputs import file_error, is_utf8, open_input
 from dptext.text.lines import Bad, BadHeader, Broken, Chunk, missing_field, rows_of
+from dptext.text.markup import without_tags
 from dptext.text.packed_rows import load_pyarrow
 from dptext.text.plain_text import Portion
 from dptext.text.records import TEXT_FIELD, Fields, Record
@@ -35,7 +36,6 @@ from dptext.text.row_checks import Checks, Ids, batch_of, key_of, needed
 from dptext.text.rows import Opener, file_chunks
 from dptext.text.sheets import load_openpyxl
 from dptext.text.tables import EXPECTED, Texts, table_rows
-from dptext.text.tokens import without_tags
 
 MAX_CHARACTERS: Final = 5_000_000
 _LONGEST: Final = 4096  # characters of a path

@@ -17,11 +17,11 @@ from dptext.text.csv_rows import DELIMITERS
 from dptext.text.formats import PACKED, Format, as_scalar, as_string, file_format, is_scalar
 from dptext.text.inputs import beginning, detected
 from dptext.text.lines import Bad, Broken, are_names, rows_of
+from dptext.text.markup import has_tags
 from dptext.text.reading import MAX_CHARACTERS, require_layout
 from dptext.text.records import Fields
 from dptext.text.row_checks import Checks
 from dptext.text.rows import file_chunks
-from dptext.text.tokens import has_tags
 
 _BEGINNING: Final = 2**16  # bytes
 _MOST_LABELS: Final = 50

@@ -1,4 +1,4 @@
-"""Tokens, lines and sentences of a text, and it without tags, by public rules that look at nothing but the text itself.
+"""Tokens, lines and sentences of a text, by public rules that look at nothing but the text itself.
 
 The rule suits the vocabulary of GloVe 6B, but keeps capitals (looking words up is the embedder's affair)::
 
@@ -9,15 +9,17 @@ Nothing but whitespace is dropped: the tokens, joined without a space, are the t
 holds for sentences.
 """
 
+import bisect
 import functools
-import html
+import itertools
 import re
+import unicodedata
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from html.parser import HTMLParser
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from dptext._validate import count
+from dptext.text.markup import without_tags  # noqa: F401 (who reads it from here goes on)
 
 if TYPE_CHECKING:
     from nupunkt import PunktParameters
@@ -29,33 +31,84 @@ SENTENCE_COUNT: Final = "the number of sentences"
 # A word character is a letter or a digit of any script. The underscore is punctuation: "_great_" is stress, not a name.
 _WORD = r"[^\W_]"
 _APOSTROPHE = "['\N{RIGHT SINGLE QUOTATION MARK}]"
-# A clitic ends where no word goes on, or where another clitic begins: "she'dn't" is "she 'd n't".
-_END = rf"(?:(?!{_WORD})|(?=[nN]{_APOSTROPHE}[tT]))"
-# The lookbehinds ("there is a word before it") come last: a pattern that starts with literal characters is searched
-# for three times as fast as one that starts with a lookbehind.
-_CLITIC = re.compile(
-    rf"(?:[nN]{_APOSTROPHE}[tT](?<={_WORD}...)"
-    rf"|{_APOSTROPHE}[sSmMdD](?<={_WORD}..)"
-    rf"|{_APOSTROPHE}(?:[lL][lL]|[rR][eE]|[vV][eE])(?<={_WORD}...)){_END}"
-)
+# What a character takes along besides its marks: soft hyphens and joiners, skin tones, and the letters of flags.
+_JOINED = "\u00ad\u200c\u200d\u2060\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"
+_LAST_MARK = 0xE01EF  # of Unicode 17; between 0x1F000 and 0xE0100 there is none
 
-# Every repetition starts with a character that the one before cannot match, so matching takes linear time. Hyphens
-# split: on film reviews a fifth fewer tokens are then outside the first 50,000 words of GloVe 6B.
-_TOKEN = re.compile(
-    r"[^\W\d_]\.(?:[^\W\d_]\.)+"  # U.S., e.g.
-    rf"|{_WORD}+(?:{_APOSTROPHE}{_WORD}+|(?<=\d)[.,:](?=\d){_WORD}+)*"  # word, O'Brien, 1990s, 1,000.50, 10:30
-    rf"|{_APOSTROPHE}(?:[sSmMdD]|[lL][lL]|[rR][eE]|[vV][eE]){_END}"  # 's, 'll
-    r"|\S"
-)
+
+@functools.cache
+def mark_class() -> str:
+    """The characters that go with the one before, for a set in square brackets of a pattern.
+
+    They are the combining marks (Unicode's categories Mn, Mc, Me), joiners, soft hyphens and what changes an emoji.
+    """
+    codes = itertools.chain(range(0x300, 0x1F000), range(0xE0100, _LAST_MARK + 1))  # 20 ms: all codes take 140
+    marks = (code for code in codes if unicodedata.category(chr(code))[0] == "M")
+    runs = itertools.groupby(enumerate(marks), lambda place: place[1] - place[0])
+    ends = ((run[0][1], run[-1][1]) for run in (list(found) for _, found in runs))
+    return "".join(f"{chr(first)}-{chr(last)}" for first, last in ends) + _JOINED
+
+
+def _compiled(marks: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """What finds clitics, and what finds tokens, where these `marks` go with the character before."""
+    mark, letter = f"[{marks}]", r"[^\W\d_]"
+    run = f"{_WORD}+(?:{mark}+{_WORD}*)*"
+    before = f"(?:{_WORD}|{mark})"
+    # A clitic ends where no word goes on, or where another clitic begins: "she'dn't" is "she 'd n't".
+    end = rf"(?:(?!{_WORD}|{mark})|(?=[nN]{_APOSTROPHE}[tT](?!{mark})))"
+    # The lookbehinds ("there is a word before it") come last: a pattern that starts with literal characters is searched
+    # for three times as fast as one that starts with a lookbehind.
+    clitic = (
+        rf"(?:[nN]{_APOSTROPHE}[tT](?<={before}...)"
+        rf"|{_APOSTROPHE}[sSmMdD](?<={before}..)"
+        rf"|{_APOSTROPHE}(?:[lL][lL]|[rR][eE]|[vV][eE])(?<={before}...)){end}"
+    )
+    # Every repetition starts with a character that the one before cannot match, so matching takes linear time. Hyphens
+    # split: on film reviews a fifth fewer tokens are then outside the first 50,000 words of GloVe 6B.
+    token = (
+        rf"{letter}{mark}*\.(?:{letter}{mark}*\.)+{mark}*"  # U.S., e.g.
+        # word, O'Brien, 1990s, 1,000.50, 10:30, and the same in Arabic
+        rf"|{run}(?:{_APOSTROPHE}{run}|(?<=\d)[.,:\u066b\u066c](?=\d){run})*"
+        rf"|{_APOSTROPHE}(?:[sSmMdD]|[lL][lL]|[rR][eE]|[vV][eE]){end}"  # 's, 'll
+        # a mark of punctuation; or a flag or another emoji, with those joined to it
+        rf"|(?:[\U0001f1e6-\U0001f1ff]{{2}}|\S){mark}*(?:(?<=\u200d)[^\w\s]{mark}*)*"
+    )
+    return re.compile(clitic), re.compile(token)
+
+
+_ASCII: Final = _compiled("\u0300")  # any mark does: the text holds none
+_marked = functools.cache(lambda: _compiled(mark_class()))
+_many_marks = functools.cache(lambda: re.compile(f"([{mark_class()}]{{31,}})"))
+
+
+def _split(text: str) -> tuple[str, re.Pattern[str]]:
+    """The text with a space before each clitic, and what finds its tokens."""
+    clitic, token = _ASCII if text.isascii() else _marked()
+    return clitic.sub(r" \g<0>", text), token
+
+
 # nupunkt takes quadratic time on a long run of marks without a space and cubic time on a long run of blank lines. It
 # sees the text with both replaced by harmless characters, so that no offset changes.
 _BLANK_RUN = re.compile(r"\s{20,}")
 _MARKS_OF_A_LONG_WORD = re.compile(r"[.!?\u2026](?=\S{50})(?<=\S{50})")
+# What ends a sentence before a space in Hindi, Arabic, Urdu, Ethiopic, Armenian and Burmese, as nupunkt knows it.
+_END_MARKS = str.maketrans("\u0964\u0965\u061f\u06d4\u1362\u1367\u0589\u104b", "..?..?..")
 _LINE_END = re.compile(r"\r\n|\r|\n")
 # nupunkt keeps objects for every possible end until it is done, and Python's garbage collector visits them again and
 # again. From some thousand ends on, each cost more than twice as much (measured). So nupunkt sees a text in pieces of
 # one public length, each with so many characters before and after those that it decides on.
 _AT_ONCE, _AROUND = 5_000, 500
+
+
+def composed(text: str) -> str:
+    """The text in Unicode's form NFC, which spells a letter and its marks in one way: what words are compared in.
+
+    More than 30 marks in turn stay as they are: Python orders them in quadratic time, and no word has so many (UAX 15).
+    """
+    if text.isascii():
+        return text
+    parts = enumerate(_many_marks().split(text))  # every second one is a long run
+    return "".join(part if place % 2 else unicodedata.normalize("NFC", part) for place, part in parts)
 
 
 def sentences(text: str) -> list[str]:
@@ -82,13 +135,25 @@ def sentences(text: str) -> list[str]:
 
     # A splitter of this call's own, because it remembers what it decided.
     splitter = PunktSentenceTokenizer(_learnt(), include_common_abbrevs=False)
-    shown = _BLANK_RUN.sub(_short_blank, _MARKS_OF_A_LONG_WORD.sub("_", text))
+    spelled = composed(text)  # a letter and its marks are several to nupunkt: no initial, say
+    shown = _BLANK_RUN.sub(_short_blank, _MARKS_OF_A_LONG_WORD.sub("_", spelled.translate(_END_MARKS)))
     starts: list[int] = []
-    for first, begin, end in _windows(len(text)):
+    for first, begin, end in _windows(len(shown)):
         spans = splitter.spans(shown[first : first + _AT_ONCE])
         starts += [first + start for start, _ in spans if begin <= first + start < end]
+    if spelled != text:
+        starts = _places(starts, spelled, text)
     pieces = (text[i:j].strip() for i, j in zip([0, *starts[1:]], [*starts[1:], len(text)], strict=True))
     return [piece for piece in pieces if piece]
+
+
+def _places(starts: Sequence[int], spelled: str, text: str) -> list[int]:
+    """Where the places of one spelling are in another: both are equal where each character is taken apart."""
+    before, after = (
+        list(itertools.accumulate((len(unicodedata.normalize("NFD", each)) for each in form), initial=0))
+        for form in (spelled, text)
+    )
+    return [bisect.bisect_left(after, before[start]) for start in starts]
 
 
 def _windows(length: int) -> Iterator[tuple[int, int, int]]:
@@ -117,19 +182,22 @@ def tokenize(text: str) -> list[list[str]]:
     r"""Split a text into lines, and each line into words, numbers and punctuation marks.
 
     - Lines end at ``\n``, ``\r\n`` or ``\r``; a text with n line ends has n + 1 lines, any of which may be empty.
-    - Words are runs of letters and digits. English clitics split off as in the Penn Treebank, whose tokens GloVe was
-      trained on (``did n't``, ``it 's``, ``they 'll``); another inner apostrophe stays (``O'Brien``).
+    - Words are runs of letters and digits. A character takes its combining marks and joiners along (Unicode's UAX 29):
+      no token ends within what is read as one character. A run of a script without spaces is one word.
+    - English clitics split off as in the Penn Treebank, whose tokens GloVe was trained on (``did n't``, ``it 's``,
+      ``they 'll``); another inner apostrophe stays (``O'Brien``).
     - Numbers keep inner ``.``, ``,`` and ``:`` (``1,000.50``, ``10:30``); abbreviations of single letters keep their
       dots (``U.S.``).
-    - Every other character that is not whitespace is a token of its own.
+    - Every other character that is not whitespace is a token of its own, with its marks.
 
-    Case is kept. The time is linear in the length of any text. ``detokenize`` gives a text of the same tokens.
+    Case and spelling are kept. The time is linear in the length of any text. ``detokenize`` gives a text of the same
+    tokens.
 
     >>> tokenize("It's well-made.\nI'd see it again!")
     [['It', "'s", 'well', '-', 'made', '.'], ['I', "'d", 'see', 'it', 'again', '!']]
     """
-    lines = _CLITIC.sub(r" \g<0>", text).replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    return [_TOKEN.findall(line) for line in lines]
+    spaced, token = _split(text)
+    return [token.findall(line) for line in spaced.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
 
 
 def detokenize(lines: Sequence[Sequence[str]]) -> str:
@@ -165,7 +233,7 @@ def cut(lines: Sequence[Sequence[str]], max_tokens: int) -> list[list[str]]:
 
 
 def words_of(text: str, max_tokens: int) -> list[str]:
-    r"""The first `max_tokens` tokens of `tokenize`, at least 1, over all lines, in lower case.
+    r"""The first `max_tokens` tokens of `tokenize`, at least 1, over all lines, in lower case and NFC.
 
     No token goes past a line end, so that one search finds those of all lines.
 
@@ -173,7 +241,8 @@ def words_of(text: str, max_tokens: int) -> list[str]:
     ['it', 'did', "n't", 'go', 'to']
     """
     count(max_tokens=max_tokens)
-    found = _TOKEN.findall(_CLITIC.sub(r" \g<0>", text))[:max_tokens]
+    spaced, token = _split(composed(text))
+    found = token.findall(spaced)[:max_tokens]
     return " ".join(found).casefold().split()  # in one call: neither a token nor its lower case holds a space
 
 
@@ -191,69 +260,3 @@ A mechanism that cuts texts reveals these of the cut text only, which are functi
 >>> {name: function("It's fine.\n\nBye") for name, function in REVEALED.items()}
 {'the number of tokens': 5, 'the line structure': (4, 0, 1), 'the number of sentences': 2}
 """
-
-_TAG: Final = re.compile(r"(<(?:/?[a-zA-Z][^<>]*|!--[^<>]*--)>)")
-_NAME: Final = re.compile(r"</?([a-zA-Z0-9]+)(?=[\s/>]|:[a-zA-Z]+[\s/>])")  # Word writes <o:p>
-#: Elements of HTML, living and dead. Other words between < and > are text, as in "write to <email>".
-_WORDS: Final = """
-    a abbr acronym address applet area article aside audio b base basefont bdi bdo big blink blockquote body br button
-    canvas caption center cite code col colgroup data datalist dd del details dfn dialog dir div dl dt em embed fieldset
-    figcaption figure font footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html i iframe img input
-    ins kbd label legend li link main map mark marquee menu meta meter nav nobr noframes noscript object ol optgroup
-    option output p param picture pre progress q rp rt ruby s samp script search section select slot small source span
-    strike strong style sub summary sup svg table tbody td template textarea tfoot th thead time title tr track tt u ul
-    var video wbr xml o v w st1
-"""
-_ELEMENTS: Final = frozenset(_WORDS.split())
-_UNSEEN: Final = frozenset({"script", "style", "template", "title"})
-_BLOCKS: Final = frozenset({
-    "address", "article", "aside", "blockquote", "br", "dd", "div", "dl", "dt", "figure", "footer", "form", "h1", "h2",
-    "h3", "h4", "h5", "h6", "header", "hr", "li", "main", "nav", "ol", "p", "pre", "section", "table", "td", "th", "tr",
-    "ul",
-})  # fmt: skip
-
-
-def has_tags(text: str) -> bool:
-    """Whether there is a tag of HTML in the text."""
-    return "<" in text and any(map(_is_tag, _TAG.findall(text)))
-
-
-def _is_tag(part: str) -> bool:
-    name = _NAME.match(part)
-    return part.startswith("<!") or (name is not None and name[1].lower() in _ELEMENTS)
-
-
-def without_tags(text: str) -> str:
-    """The text without tags, scripts and styles, its entities decoded; a block begins and ends a line.
-
-    White space is as in a page: one space, or one line end. A text without tags keeps its own.
-    """
-    if not has_tags(text):
-        return html.unescape(text)
-    page = _Page()
-    # What opens no whole tag is text ("a < b", "<3"): the parser would swallow what follows.
-    parts = enumerate(_TAG.split(text))  # every second one is a tag
-    page.feed("".join(part if place % 2 and _is_tag(part) else part.replace("<", "&lt;") for place, part in parts))
-    page.close()
-    lines = (" ".join(line.split()) for line in "".join(page.seen).split("\n"))
-    return "\n".join(filter(None, lines))
-
-
-class _Page(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.seen: list[str] = []
-        self._unseen = 0
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        self._unseen += tag in _UNSEEN
-        self.seen.append("\n" if tag in _BLOCKS else "")
-
-    def handle_endtag(self, tag: str) -> None:
-        self._unseen = max(0, self._unseen - (tag in _UNSEEN))
-        self.seen.append("\n" if tag in _BLOCKS else "")
-
-    def handle_data(self, data: str) -> None:
-        if not self._unseen:
-            # A line end in the source is white space.
-            self.seen.append(data.replace("\n", " "))

@@ -200,7 +200,7 @@ def balance_error(
         recovered = recover(found) if found.any() else np.full(n, 1 / n)
         return float(np.abs(recovered - true / len(drawn)).sum())
 
-    return bootstrap(rows, error, source=seeded(seed))
+    return bootstrap(rows, error, source=seeded(seed), bounds=(0.0, 2.0))
 
 
 def _recovery(counts: Integers, epsilon: float | None, matrix: Floats | None) -> Callable[[Integers], Floats]:

@@ -143,7 +143,9 @@ def evaluate(classifier: Classifier, test: Texts, *, seed: int = 0) -> Accuracy:
 
     right = clopper_pearson(int((true == given).sum()), len(true), confidence=_CONFIDENCE)
     pairs = np.stack([true, given], axis=1)
-    return Accuracy(right, bootstrap(pairs, f1, source=seeded(seed), confidence=_CONFIDENCE), len(true))
+    return Accuracy(
+        right, bootstrap(pairs, f1, source=seeded(seed), bounds=(0.0, 1.0), confidence=_CONFIDENCE), len(true)
+    )
 
 
 def macro_f1(true: Integers, given: Integers, n_labels: int) -> float:

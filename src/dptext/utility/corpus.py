@@ -78,7 +78,7 @@ def told_apart(one: Floats, other: Floats, *, seed: int = 0) -> Estimate:
     model = load_sklearn().linear_model.LogisticRegression(C=1.0, max_iter=300, random_state=seed)
     fit_quietly(model, rows[learns], side[learns])
     scores = np.stack([model.decision_function(rows[~learns]), side[~learns]], axis=1)
-    return bootstrap(scores, _area, source=seeded(seed), resamples=200)
+    return bootstrap(scores, _area, source=seeded(seed), bounds=(0.0, 1.0), resamples=200)
 
 
 def _area(scores: Floats) -> float:
@@ -262,7 +262,7 @@ def pool_fit(public: Texts, stand_ins: Texts, *, embedder: Embedder | None = Non
     labels = {record.label for record in known} - {None}
     missing = Counter(record.label for record in given if labels and record.label not in labels)
     lacking = tuple(label for label, _ in missing.most_common() if label is not None)
-    near, each_other = (bootstrap_mean(values, seed=seed) for values in (nearest, among))
+    near, each_other = (bootstrap_mean(values, seed=seed, bounds=(-1.0, 1.0)) for values in (nearest, among))
     return PoolFit(near, each_other, float((nearest >= among).mean()), len(others), len(texts), lacking)
 
 

@@ -21,7 +21,7 @@ from dptext.sampling.bootstrap import bootstrap_mean
 from dptext.text.reading import as_records
 from dptext.text.records import Record, Release
 from dptext.text.tables import Texts
-from dptext.text.tokens import tokenize
+from dptext.text.tokens import composed, tokenize
 from dptext.types import Floats, Integers, Json, fields_as_json
 
 #: Among so many originals the own one of an output is searched, or among all where there are fewer.
@@ -108,10 +108,10 @@ def fidelity(
     repeated = sum(map(_repeats, tokens_out))
     return Fidelity(
         label_kept=_label_kept(originals, outputs),
-        cosine=bootstrap_mean(own, seed=seed),
+        cosine=bootstrap_mean(own, seed=seed, bounds=(-1.0, 1.0)),
         own_first=_share_of_ones(ranked),
         candidates=min(ORIGINALS_COMPARED, len(originals)),
-        tokens_kept=bootstrap_mean(np.array(shares), seed=seed) if shares else None,
+        tokens_kept=bootstrap_mean(np.array(shares), seed=seed, bounds=(0.0, 1.0)) if shares else None,
         distinct_texts=len(set(written)) / len(written),
         distinct_1=_distinct(tuple(line) for tokens in tokens_out for line in zip(tokens, strict=True)),
         distinct_2=_distinct(pair for tokens in tokens_out for pair in pairwise(tokens)),
@@ -169,7 +169,7 @@ def _share_of_ones(values: Floats) -> Estimate:
 
 
 def _tokens(texts: Sequence[str]) -> list[list[str]]:
-    return [[token.casefold() for line in tokenize(text) for token in line] for text in texts]
+    return [[token.casefold() for line in tokenize(composed(text)) for token in line] for text in texts]
 
 
 def _distinct(ngrams: Iterable[tuple[str, ...]]) -> float:

@@ -43,7 +43,7 @@ from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.sampling.bootstrap import bootstrap_mean
 from dptext.text.records import Record, Release
-from dptext.text.tokens import tokenize
+from dptext.text.tokens import composed, tokenize
 from dptext.types import Floats
 from dptext.utility.fidelity import check_pairs
 
@@ -122,8 +122,9 @@ def features(texts: Sequence[str]) -> Floats:
 
 
 def _features_of(text: str) -> list[float]:
-    words, n_sentences = _words(text.translate(_SAME_MARK))
-    characters = Counter(text.translate(_SAME_MARK))
+    text = composed(text).translate(_SAME_MARK)
+    words, n_sentences = _words(text)
+    characters = Counter(text)
     n_spaces, letters, upper, digits = (
         sum(count for character, count in characters.items() if test(character))
         for test in (str.isspace, str.isalpha, str.isupper, str.isdigit)
@@ -243,4 +244,5 @@ class StyleSpace:
 
     def distance(self, originals: Sequence[Record], outputs: Sequence[Release[str]], *, seed: int = 0) -> Estimate:
         """The mean of `distances` with its 95% bootstrap interval over records; ConfigError for outputs of others."""
-        return bootstrap_mean(self.distances(originals, outputs), seed=seed)
+        farthest = 2 * LIMIT * math.sqrt(len(FEATURES))
+        return bootstrap_mean(self.distances(originals, outputs), seed=seed, bounds=(0.0, farthest))

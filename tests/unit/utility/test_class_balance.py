@@ -184,7 +184,7 @@ def test_nothing_better_than_zero_is_uniform():
 def test_pairs_stay_together_in_the_bootstrap():
     truth = private_labels(400)
     kept = balance_error(truth, truth, LABELS)
-    assert kept.value == kept.low == kept.high == 0
+    assert kept.value == kept.low == 0 < kept.high < 0.02  # 400 alike show that under 1% differ
 
 
 def test_the_interval_covers_the_mean_error():

@@ -218,7 +218,7 @@ def test_distances_are_those_of_standardised_vectors():
 
 def test_a_copy_is_at_distance_zero_and_style_changes_are_ordered():
     texts = [record.text for record in PRIVATE]
-    assert SPACE.distance(PRIVATE, releases(texts)).high == 0
+    assert SPACE.distance(PRIVATE, releases(texts)).value == 0
     slight = SPACE.distance(PRIVATE, releases([text.replace("?", ".") for text in texts]))
     strong = SPACE.distance(PRIVATE, releases(["!".join(text.upper().split()) for text in texts]))
     assert 0 < slight.value < slight.high < strong.low

@@ -127,7 +127,7 @@ class AuthorJudge:
         def f1(rows: Integers) -> float:
             return _macro_f1(rows[:, 0], rows[:, 1], self.authors)
 
-        macro = bootstrap(pairs, f1, source=seeded(self.seed), confidence=self.confidence)
+        macro = bootstrap(pairs, f1, source=seeded(self.seed), bounds=(0.0, 1.0), confidence=self.confidence)
         return AttributionRow(name, one, five, macro, similarity, len(true))
 
     def chance(self, name: str, similarity: Estimate) -> AttributionRow:

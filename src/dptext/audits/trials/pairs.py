@@ -94,7 +94,7 @@ def worst_pairs(
     revealed that is not a known function of the text: give two inputs yourself.
     """
     if len(words) < 2:
-        raise ConfigError(f"Expected words={tuple(words)!r} to be at least two.")
+        raise ConfigError(f"Expected words={tuple(words)!r} to be at least two. Give words that the mechanism knows.")
     for name in reveals:
         if name not in REVEALED and not _ABOUT_THE_FILE.fullmatch(name):
             raise IncomparableError(f"No pair is known to agree on {name!r}: give the two inputs yourself.")

@@ -136,11 +136,13 @@ class Candidates(OneEpsilon):
             raise ConfigError(f"Expected k={self.k} to be 0 with selection={self.selection!r}: only top_k has a k.")
         object.__setattr__(self, "labels", _validate.labels(self.labels))
         if self.label_weight and not self.labels:
-            raise ConfigError(f"Expected labels with label_weight={self.label_weight!r}: name the public set.")
+            raise ConfigError(
+                f"Expected labels with label_weight={self.label_weight!r}, found none. Name the public set, as in "
+                'labels=["bad", "good"], or set label_weight=0.'
+            )
         if self.label_share != 0:
             _validate.within(0.001, 0.999, label_share=self.label_share)
-            if len(self.labels) < 2:
-                raise ConfigError(f"Expected two labels or more with label_share={self.label_share!r}: name the set.")
+            _validate.two_labels(self.labels, otherwise=", or set label_share=0")
         if not isinstance(self.adept, str) or bool(self.adept) != (self.ranker == "adept"):
             raise ConfigError(
                 f"Expected adept={self.adept!r} to name a folder with ranker='adept', and none with another: fit an "

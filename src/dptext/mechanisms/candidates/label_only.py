@@ -76,9 +76,7 @@ class LabelOnly(OneEpsilon):
 
     def __post_init__(self) -> None:
         _validate.positive(epsilon=self.epsilon)
-        object.__setattr__(self, "labels", _validate.labels(self.labels))
-        if len(self.labels) < 2:
-            raise ConfigError(f"Expected labels={self.labels!r} to be at least two, each named once.")
+        object.__setattr__(self, "labels", _validate.two_labels(self.labels))
         check_choices(self)
 
     @property

@@ -31,7 +31,7 @@ from dptext.sampling.exponential import Exponential
 from dptext.sampling.top_k import LabelResponse, agreement, best_number
 from dptext.text.inputs import SAVE_AGAIN
 from dptext.text.records import Record
-from dptext.text.tokens import sentences, tokenize
+from dptext.text.tokens import composed, sentences, tokenize
 from dptext.types import Booleans, Floats, Int16s, Singles
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
@@ -65,7 +65,7 @@ def tfidf_of(texts: Sequence[str]) -> Callable[[Sequence[str]], sparse.csr_array
 
 
 def _words(text: str) -> list[str]:
-    return [word.lower() for line in tokenize(text) for word in line]
+    return [word.lower() for line in tokenize(composed(text)) for word in line]
 
 
 def _saves_nothing(folder: Path) -> None:

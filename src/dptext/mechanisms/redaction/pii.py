@@ -56,7 +56,7 @@ class PiiRedaction(Untrained["PiiRedactionMechanism"], Masking, NoGuarantee):
     def __post_init__(self) -> None:
         _validate.probability(threshold=self.threshold)
         if not isinstance(self.model, str) or not self.model:
-            raise ConfigError(f"Expected model={self.model!r} to name a spaCy model.")
+            raise ConfigError(f"Expected model={self.model!r} to name a spaCy model, such as en_core_web_lg.")
         if isinstance(self.entities, str) or not all(isinstance(name, str) and name for name in self.entities):
             raise ConfigError(f"Expected entities={self.entities!r} to be several names of presidio: give a list.")
         object.__setattr__(self, "entities", tuple(self.entities))

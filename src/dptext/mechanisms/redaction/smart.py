@@ -157,7 +157,7 @@ class SmartRedactionMechanism(MaskingMechanism[SmartRedaction]):
 
     def weight(self, word: str) -> float:
         """The weight of a word in any case: above 0 where it speaks for the sensitive kind; 0 where it is unknown."""
-        return self._weights.get(word.lower(), 0.0)
+        return self._weights.get(text.composed(word).lower(), 0.0)
 
     def save(self, folder: Path) -> None:
         """Write words and weights into an existing folder."""
@@ -176,4 +176,4 @@ class SmartRedactionMechanism(MaskingMechanism[SmartRedaction]):
 
 
 def _words(document: str) -> list[str]:
-    return [token.lower() for token in flat(text.tokenize(document))]
+    return [token.lower() for token in flat(text.tokenize(text.composed(document)))]

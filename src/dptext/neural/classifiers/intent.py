@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from dptext import _validate
 from dptext.embeddings.devices import seeded_torch
 from dptext.errors import ConfigError
-from dptext.text.tokens import tokenize
+from dptext.text.tokens import composed, tokenize
 from dptext.types import Floats
 
 #: Share of the words seen once that training hides, so that the vector of the unknown word is trained.
@@ -66,7 +66,7 @@ class Vocabulary:
 
 
 def _words(text: str) -> list[str]:
-    return [token.casefold() for line in tokenize(text) for token in line][:_MAX_TOKENS] or [_UNKNOWN]
+    return [token.casefold() for line in tokenize(composed(text)) for token in line][:_MAX_TOKENS] or [_UNKNOWN]
 
 
 class EncodedTexts:
