@@ -217,7 +217,7 @@ def _read_folder(path: Path) -> LanguageModel:
     weights: dict[str, Mapping[str, Any]] = {}
     try:
         for file in files:
-            weights |= dict(deserialize(file.read_bytes()))
+            weights |= dict(deserialize(file.read_bytes()))  # type: ignore[no-untyped-call]  # safetensors has no types
     except SafetensorError as error:
         raise ConfigError(f"Cannot read the weights in {path}: {error}. Save the model again.") from error
     digest = hashlib.sha256("".join(map(sha256_of, files)).encode()).hexdigest()
