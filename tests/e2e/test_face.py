@@ -14,6 +14,7 @@ from dptext.cli import GROUPS as BELOW
 from dptext.cli.mechanisms import mechanisms
 from dptext.cli.recommend import recommend
 from dptext.mechanisms.registry import SPECS
+from dptext.synthesis.registry import SYNTHESES
 
 SCREEN = 24
 
@@ -75,7 +76,7 @@ def test_mechanisms_are_a_line_each() -> None:
     assert units["random_redaction"] == units["pii_redaction"] == "none"  # a delta of 1 - level protects nobody
 
 
-@pytest.mark.parametrize("kind", SPECS.usable())
+@pytest.mark.parametrize("kind", [*SPECS.usable(), *SYNTHESES])
 def test_one_mechanism_is_explained_with_all_its_settings(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     def printed(**options: bool) -> str:
         mechanisms(kind, **options)
@@ -93,6 +94,16 @@ def test_one_mechanism_is_explained_with_all_its_settings(kind: str, capsys: pyt
     for line in whole.splitlines():
         if line.startswith("  ") and line.rstrip().endswith(":"):
             pytest.fail(f"a setting without a word: {line}")
+
+
+@pytest.mark.parametrize("kind", SYNTHESES)
+def test_a_synthesis_is_explained_by_name_with_its_own_command(kind: str) -> None:
+    assert f"dptext synthesize PRIVATE OUT --public POOL --mechanism {kind} " in dptext("mechanisms", kind).stdout
+    assert kind in dptext("mechanisms").stdout.splitlines()[-1]
+    for command in (("explain",), ("fit", "--public", "x", "--out", "y"), ("privatize", "x", "y")):
+        refused = dptext(*command, "--mechanism", kind, "--set", "epsilon=1")
+        assert refused.returncode == 2
+        assert "dptext synthesize" in refused.stderr
 
 
 def test_an_unknown_mechanism_is_refused_with_those_that_are_there() -> None:

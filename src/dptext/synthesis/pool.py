@@ -28,10 +28,10 @@ UNLIKE_PART: Final = in_steps(math.sqrt(FIT_SHARE))
 TOPIC_PART: Final = in_steps(math.sqrt(1 - FIT_SHARE))
 _WORDS: Final = 6  # that describe a topic
 #: What is left of didn't or we'll, and of their verbs.
-_PIECES: Final = frozenset(
-    "ain aren couldn did didn does doesn doing don hadn hasn haven isn ll mustn needn re shan shouldn ve wasn weren won "
-    "wouldn".split()
-)
+_PIECES: Final = frozenset({
+    "ain", "aren", "couldn", "did", "didn", "does", "doesn", "doing", "don", "hadn", "hasn", "haven", "isn", "ll",
+    "mustn", "needn", "re", "shan", "shouldn", "ve", "wasn", "weren", "won", "wouldn",
+})  # fmt: skip
 _MORE: Final = 0.25  # a word describes a topic where it weighs so much more than in the whole pool
 _EXAMPLES: Final = 3
 _SHOWN: Final = 160  # characters of a public text in a report

@@ -230,7 +230,7 @@ _STYLE: Final = (
     "svg{display:block;width:100%;height:1.1rem}.example{color:#666;font-size:.85rem}"
     "th[scope]{overflow-wrap:anywhere}.wide{overflow-x:auto;max-width:100%}"
     ".wide th[scope=row]{position:sticky;left:0;background:#fff;min-width:9rem}"
-    ".wide th.n{white-space:normal;min-width:5rem}"
+    ".wide th.n{white-space:normal;overflow-wrap:normal;min-width:5rem}"
     "@media(max-width:40rem){.bar{display:none}.wide th[scope=row]{min-width:6.5rem;max-width:9rem}}"
 )
 _ADD_UP: Final = "Parts add up to their wholes but for rounding."

@@ -150,7 +150,7 @@ def test_topics_are_described_by_what_tells_them_apart() -> None:
     german = {"hund": "knochen leine", "zug": "bahnhof fahrkarte", "brot": "ofen mehl"}
     rng = np.random.default_rng(1)
     texts = [
-        f"der {name} und die {rng.choice(words.split())} sind nicht das was es ist we didn't say it's {rng.integers(99)}"
+        f"der {name} und die {rng.choice(words.split())} sind das was es ist we didn't say it's {rng.integers(99)}"
         for _ in range(40)
         for name, words in german.items()
     ]
