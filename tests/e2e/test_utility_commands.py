@@ -208,7 +208,10 @@ def test_a_corpus_is_judged_without_records_of_its_own() -> None:
     Path("bare.csv").write_text("text\n" + "".join(f'"{r.text}"\n' for r in found[100:200]), "utf-8")
     Path("bare.txt").write_text("".join(f"{r.text}\n" for r in found[100:200]), "utf-8")
     for pool in ("bare.jsonl", "bare.csv", "bare.txt"):  # as prototypes takes it
-        plain = [*labelled, "--public", pool, *(("--public-record", "line") if pool == "bare.txt" else ())]
+        plain = [
+            *(pool if each == "public.jsonl" else each for each in labelled),
+            *(("--public-record", "line") if pool == "bare.txt" else ()),
+        ]
         done = CliRunner().invoke(app, [*plain, "--json"])
         assert done.exit_code == 0, (pool, done.output, done.exception)
         without = json.loads(done.stdout)["rows"]
