@@ -1,6 +1,7 @@
 """What a newcomer meets first: help, the list of mechanisms, recommendations, and `dptext.toml`."""
 
 import json
+import re
 import shlex
 from pathlib import Path
 from unittest.mock import Mock
@@ -122,7 +123,7 @@ def test_a_recommendation_fits_ten_lines_and_begins_with_its_answer(options: tup
     assert lines[0].startswith(("Take ", "None: "))
     found = json.loads(dptext("recommend", *options, "--json").stdout)["corpora"]
     best = [each["qualified"][0] for each in found.values() if each["qualified"]]
-    if best:
+    if best and not lines[0].startswith("Take none: use the public texts."):
         kind = lines[0].removeprefix("Take ").partition(":")[0]
         assert kind in {each["kind"] for each in best}
         assert f"on {sum(each['kind'] == kind for each in best)} of {len(found)} corpora" in lines[0]
@@ -142,6 +143,24 @@ def test_a_recommendation_of_a_corpus_is_per_its_unit() -> None:
         assert dptext("recommend", "--of", "corpus", *given).stdout.startswith("Not measured: ")
     for given in (("--unit", "token"), ("--task", "meaning")):
         assert dptext("recommend", "--of", "corpus", *given).returncode == 2
+
+
+def test_public_text_is_recommended_where_it_is_no_worse_and_an_epsilon_comes_with_its_legal_verdict() -> None:
+    """Numbers worse than those of public text stood below "measured best", and an epsilon that the page condemns."""
+    none = dptext("recommend", "--of", "texts").stdout
+    assert none.startswith("Take none: use the public texts. At epsilon 10 per document ")
+    assert "dptext fit" not in none
+    for given, said in (
+        (("--of", "texts", "--task", "meaning"), "protects nobody from somebody who knows what to look for"),
+        (("--of", "corpus", "--epsilon", "1"), "The bound is narrow: a guess of one in two becomes at most 73.2%."),
+    ):
+        taken = dptext("recommend", *given).stdout
+        assert "(dptext explain OUT --for legal): " in taken
+        assert said in taken
+        for line in taken.splitlines():
+            if "take none: use the public texts" in line:
+                own, public = re.search(r"classifier (0\.\d+) \(public text (0\.\d+)", line).groups()  # type: ignore[union-attr]
+                assert float(own) <= float(public) + 0.02
 
 
 @pytest.mark.parametrize(("answer", "said"), [("corpus", "for the whole corpus"), ("texts", "per document")])
