@@ -123,7 +123,9 @@ def test_a_recommendation_fits_ten_lines_and_begins_with_its_answer(options: tup
     assert lines[0].startswith(("Take ", "None: "))
     found = json.loads(dptext("recommend", *options, "--json").stdout)["corpora"]
     best = [each["qualified"][0] for each in found.values() if each["qualified"]]
-    if best and not lines[0].startswith("Take none: use the public texts."):
+    if lines[0].startswith("Take none: use the public texts."):
+        assert best
+    elif best:
         kind = lines[0].removeprefix("Take ").partition(":")[0]
         assert kind in {each["kind"] for each in best}
         assert f"on {sum(each['kind'] == kind for each in best)} of {len(found)} corpora" in lines[0]
