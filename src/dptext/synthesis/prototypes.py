@@ -165,7 +165,7 @@ class FittedPrototypes(OnPool[Prototypes]):
             described, own = self.topics.described, (counted, scale / count)
             report = Topics.of(spec.labels, histogram, scale / topic, described, spec.unit, fit, own)
             scores = scores + self.topics.weights(histogram.sum(axis=0), scale / topic * math.sqrt(classes))[:, None]
-        most = spec.size_of(self.pool.texts)
+        most = min(spec.size_of(self.pool.texts), len(self.pool.texts))
         size = spec.size or fitting_size(scores, sizes, most)
         rows, label = chosen(scores, sizes, size)
         report = replace(report, shortage=shortage(spec.labels, sizes, pool_counts(scores), (len(rows), most)))

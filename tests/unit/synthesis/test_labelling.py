@@ -145,6 +145,18 @@ def test_rare_labels_that_a_pool_lacks_cost_no_texts() -> None:
     assert shortage(("a", "b", "c"), sizes, pool_counts(scores), (3600, 3600)) is None
 
 
+def test_a_size_above_the_pool_is_no_lack_of_a_label() -> None:
+    labels = ("health", "travel", "money", "leisure")
+    pool = list(dp.sample_records(200, seed=2))
+    for size in (10_000, 20):
+        found = dp.synthesize(
+            list(dp.sample_records(400, seed=5)), pool, labels=labels, encoder="glove", words=8, epsilon=8.0, size=size
+        )
+        told = found.report.shortage
+        assert told is None or (told.texts, told.kept) == (told.most, False)
+        assert len(found.releases) <= min(size, len(pool))
+
+
 def test_topics_are_described_by_what_tells_them_apart() -> None:
     """Stop words of another language, pieces of English ones, and numbers stand in all topics alike."""
     german = {"hund": "knochen leine", "zug": "bahnhof fahrkarte", "brot": "ofen mehl"}
