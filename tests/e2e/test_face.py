@@ -1,6 +1,7 @@
 """What a newcomer meets first: help, the list of mechanisms, recommendations, and `dptext.toml`."""
 
 import json
+import re
 import shlex
 from pathlib import Path
 from unittest.mock import Mock
@@ -14,6 +15,7 @@ from dptext.cli import GROUPS as BELOW
 from dptext.cli.mechanisms import mechanisms
 from dptext.cli.recommend import recommend
 from dptext.mechanisms.registry import SPECS
+from dptext.synthesis.registry import SYNTHESES
 
 SCREEN = 24
 
@@ -75,7 +77,7 @@ def test_mechanisms_are_a_line_each() -> None:
     assert units["random_redaction"] == units["pii_redaction"] == "none"  # a delta of 1 - level protects nobody
 
 
-@pytest.mark.parametrize("kind", SPECS.usable())
+@pytest.mark.parametrize("kind", [*SPECS.usable(), *SYNTHESES])
 def test_one_mechanism_is_explained_with_all_its_settings(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     def printed(**options: bool) -> str:
         mechanisms(kind, **options)
@@ -95,6 +97,16 @@ def test_one_mechanism_is_explained_with_all_its_settings(kind: str, capsys: pyt
             pytest.fail(f"a setting without a word: {line}")
 
 
+@pytest.mark.parametrize("kind", SYNTHESES)
+def test_a_synthesis_is_explained_by_name_with_its_own_command(kind: str) -> None:
+    assert f"dptext synthesize PRIVATE OUT --public POOL --mechanism {kind} " in dptext("mechanisms", kind).stdout
+    assert kind in dptext("mechanisms").stdout.splitlines()[-1]
+    for command in (("explain",), ("fit", "--public", "x", "--out", "y"), ("privatize", "x", "y")):
+        refused = dptext(*command, "--mechanism", kind, "--set", "epsilon=1")
+        assert refused.returncode == 2
+        assert "dptext synthesize" in refused.stderr
+
+
 def test_an_unknown_mechanism_is_refused_with_those_that_are_there() -> None:
     done = dptext("mechanisms", "candidate")
     assert done.returncode == 2
@@ -111,7 +123,9 @@ def test_a_recommendation_fits_ten_lines_and_begins_with_its_answer(options: tup
     assert lines[0].startswith(("Take ", "None: "))
     found = json.loads(dptext("recommend", *options, "--json").stdout)["corpora"]
     best = [each["qualified"][0] for each in found.values() if each["qualified"]]
-    if best:
+    if lines[0].startswith("Take none: use the public texts."):
+        assert best
+    elif best:
         kind = lines[0].removeprefix("Take ").partition(":")[0]
         assert kind in {each["kind"] for each in best}
         assert f"on {sum(each['kind'] == kind for each in best)} of {len(found)} corpora" in lines[0]
@@ -131,6 +145,24 @@ def test_a_recommendation_of_a_corpus_is_per_its_unit() -> None:
         assert dptext("recommend", "--of", "corpus", *given).stdout.startswith("Not measured: ")
     for given in (("--unit", "token"), ("--task", "meaning")):
         assert dptext("recommend", "--of", "corpus", *given).returncode == 2
+
+
+def test_public_text_is_recommended_where_it_is_no_worse_and_an_epsilon_comes_with_its_legal_verdict() -> None:
+    """Numbers worse than those of public text stood below "measured best", and an epsilon that the page condemns."""
+    none = dptext("recommend", "--of", "texts").stdout
+    assert none.startswith("Take none: use the public texts. At epsilon 10 per document ")
+    assert "dptext fit" not in none
+    for given, said in (
+        (("--of", "texts", "--task", "meaning"), "protects nobody from somebody who knows what to look for"),
+        (("--of", "corpus", "--epsilon", "1"), "The bound is narrow: a guess of one in two becomes at most 73.2%."),
+    ):
+        taken = dptext("recommend", *given).stdout
+        assert "(dptext explain OUT --for legal): " in taken
+        assert said in taken
+        for line in taken.splitlines():
+            if "take none: use the public texts" in line:
+                own, public = re.search(r"classifier (0\.\d+) \(public text (0\.\d+)", line).groups()  # type: ignore[union-attr]
+                assert float(own) <= float(public) + 0.02
 
 
 @pytest.mark.parametrize(("answer", "said"), [("corpus", "for the whole corpus"), ("texts", "per document")])

@@ -204,6 +204,22 @@ def test_a_corpus_is_judged_without_records_of_its_own() -> None:
     assert rows["released"]["mix_l1"] > 1  # one label for all
     assert rows["released"]["own_label"] < 0.6 < rows["public-only"]["own_label"] == 1
     assert rows["released"]["accuracy"]["value"] < rows["original"]["accuracy"]["value"]
+    write_lines("bare.jsonl", [{"text": r.text} for r in found[100:200]])
+    Path("bare.csv").write_text("text\n" + "".join(f'"{r.text}"\n' for r in found[100:200]), "utf-8")
+    Path("bare.txt").write_text("".join(f"{r.text}\n" for r in found[100:200]), "utf-8")
+    for pool in ("bare.jsonl", "bare.csv", "bare.txt"):  # as prototypes takes it
+        plain = [
+            *(pool if each == "public.jsonl" else each for each in labelled),
+            *(("--public-record", "line") if pool == "bare.txt" else ()),
+        ]
+        done = CliRunner().invoke(app, [*plain, "--json"])
+        assert done.exit_code == 0, (pool, done.output, done.exception)
+        without = json.loads(done.stdout)["rows"]
+        assert without["released"]["mix_l1"] == rows["released"]["mix_l1"]
+        assert "own_label" not in without["released"]
+        assert "accuracy" not in without["public-only"]
+        named = CliRunner().invoke(app, [*plain, "--public-label-field", "topic"])
+        assert "topic" in str(named.exception) or pool == "bare.txt"
     bare = CliRunner().invoke(app, [*given, "--details"])
     assert bare.exit_code == 0, bare.output
     assert "mix_l1" not in bare.stdout

@@ -28,6 +28,16 @@ if TYPE_CHECKING:  # slow to load
 
 Lines = Sequence[str]
 
+TAKE_NONE: Final = "Take none: use the public texts."
+
+
+def by_law(promised: Guarantee) -> str:
+    """What the legal page of a release with this guarantee would answer, for a proposal of its epsilon."""
+    from dptext.runs.legal import verdict  # slow to load
+
+    return f"The legal page of such a release (dptext explain OUT --for legal): {verdict(promised)}"
+
+
 #: What a control that finds something makes of the other numbers.
 FAULT: Final = "A control found something where there is nothing: do not rely on these numbers."
 NO_PROOF: Final = "An audit cannot prove a guarantee."

@@ -12,6 +12,8 @@ from typer import Option
 
 from dptext._wording import plural
 from dptext.cli import options
+from dptext.cli.answers import by_law
+from dptext.privacy.guarantee import Guarantee, Relation, Unit
 from dptext.text.formats import PACKED, Format
 from dptext.text.reading import MAX_CHARACTERS
 from dptext.text.survey import LONG, Column, Survey, survey
@@ -27,6 +29,7 @@ Long   candidates and adept read the first 256 word pieces, some 200 words, by d
        count. candidates with ranker=sentence reads 64 sentences.
        Word by word (word_metric) all is read: time, and the epsilon of a text, grow with its words."""
 _TOO_LONG: Final = f"       A text of more than {MAX_CHARACTERS:,} characters is refused: cut it, or --on-error skip."
+_EPSILON: Final = 10  # of the command that is proposed
 _MOST_COLUMNS: Final = 12  # on a screen
 _HEADINGS: Final = ("null", "empty", "distinct", "median", "largest", "unique", "could be")
 _NAMES: Final = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
@@ -148,12 +151,13 @@ def _options(found: Survey, named: Format | None) -> list[str]:
 
 
 def _commands(found: Survey, typed: list[str]) -> list[str]:
-    path, fit = found.path, "dptext fit --mechanism candidates --set epsilon=10 --public PUBLIC --out MODEL"
+    path, fit = found.path, f"dptext fit --mechanism candidates --set epsilon={_EPSILON} --public PUBLIC --out MODEL"
     out = path.with_name(f"{path.name.partition('.')[0]}.private.jsonl")  # as `dptext init` names it
     return [
         "Public texts of the same kind and form (PUBLIC) make a model, which privatizes the file:",
         f"  {fit} {shlex.join(typed)}".rstrip(),
         f"  {shlex.join(['dptext', 'privatize', str(path), str(out), *typed])} --model MODEL",
+        by_law(Guarantee(_EPSILON, 0.0, Unit.DOCUMENT, Relation.REPLACE_ONE)),
         NOT_BY_TEXTS,
         "Which mechanism, and at which epsilon: dptext recommend",
     ]

@@ -11,6 +11,7 @@ import typer
 from typer import Option
 
 from dptext.cli import options
+from dptext.cli.answers import TAKE_NONE, by_law
 from dptext.cli.app import FILE
 from dptext.cli.check import NOT_BY_TEXTS, NOT_PROTECTED, form_options, stated_options
 from dptext.compare.folder import read_measured
@@ -82,7 +83,8 @@ def init(
         fields |= {name: value for name, value in others.items() if value is not None}
         fields |= {"public": str(public), "model": f"{source.name.partition('.')[0]}.model"}
     Target(FILE, force).write(settings_to_toml({**fields, "mechanism": settings}).encode())
-    print(f"{why}\n{spec.guarantee(spec.units[-1] if wanted is Unit.DOCUMENT else spec.units[0]).sentence()}\n")
+    promised = spec.guarantee(spec.units[-1] if wanted is Unit.DOCUMENT else spec.units[0])
+    print(f"{why}\n{promised.sentence()}\n{by_law(promised)}\n")
     print(f"Written: {FILE}. Next:")
     if learns:
         print(f"  {shlex.join(['dptext', 'fit', *form])}")
@@ -171,7 +173,8 @@ def _mechanism(asked: Asked, labels: list[str], *, n_public: int) -> tuple[dict[
                 "them. Name a file with --public, or protect single words with --unit token."
             )
         return {"kind": _WORDS, "epsilon": asked.epsilon}, f"Take {_WORDS}: it blurs each word at {price} of distance."
-    best = [each.qualified[0].row for each in recommend(read_measured(None).rows, asked) if each.qualified]
+    answers = [each for each in recommend(read_measured(None).rows, asked) if each.qualified]
+    best, free = [each.qualified[0].row for each in answers], [each.corpus for each in answers if each.is_free]
     trained = {kind for kind, cls in SPECS.usable().items() if cls.tiny()[0].traits.trains}
     able = SPECS.usable().keys() - (trained if n_public < _ENOUGH_TO_TRAIN else ())
     usable = [row.kind for row in best if row.kind in able]
@@ -183,5 +186,10 @@ def _mechanism(asked: Asked, labels: list[str], *, n_public: int) -> tuple[dict[
         return settings, (
             f"Nothing measured is worth taking for {asked.task} at {price}. {kind} is the first to try; a larger "
             "epsilon keeps more."
+        )
+    if len(free) == len(answers):
+        return settings, (
+            f"{TAKE_NONE} At {price} nothing that was measured teaches more than they do for {asked.task}, on "
+            f"{', '.join(free)}. {kind} is written down for whoever needs each text."
         )
     return settings, f"Take {kind}: at {price} it measured best for {asked.task} on {n} of our corpora."

@@ -5,7 +5,7 @@ import math
 import re
 import shlex
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING
 from pathlib import Path
 from typing import Annotated, Final, NoReturn
@@ -21,6 +21,8 @@ from dptext.mechanism import HasRemarks, HasTraining, Learns, Spec, Traits, sett
 from dptext.mechanisms.registry import SPECS
 from dptext.privacy.guarantee import Basis, format_delta, format_epsilon
 from dptext.runs.models import save_model
+from dptext.synthesis.registry import SYNTHESES
+from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.files import require_free
 from dptext.types import Json
 
@@ -30,6 +32,8 @@ _NEEDS: Final = {
     Learns.PRIVATE: "public, private",
     Learns.EITHER: "any texts",
 }
+#: The settings of a mechanism, or of a synthesis.
+Named = type[Spec] | type[SynthesisSpec]
 _UNPROTECTED: Final = "none"
 _FIRST: Final = "Set first: "
 
@@ -40,17 +44,19 @@ def mechanisms(
     as_json: JsonOption = False,
 ) -> None:
     known = SPECS.usable(say)
-    if name is not None and name not in known:
-        raise ConfigError(f"Expected a mechanism, found {name!r}. There are: {', '.join(known)}.")
+    every: dict[str, Named] = {**known, **SYNTHESES}
+    if name is not None and name not in every:
+        raise ConfigError(f"Expected a mechanism, found {name!r}. There are: {', '.join(every)}.")
     if as_json:
-        print(json.dumps([_data(kind, cls) for kind, cls in known.items() if name in (None, kind)], indent=2))
+        shown = every if name is not None else known  # the list is of what answers each text
+        print(json.dumps([_data(kind, cls) for kind, cls in shown.items() if name in (None, kind)], indent=2))
     elif name is None:
         _list(known)
     else:
-        _explain(name, known[name], details=details)
+        _explain(name, every[name], details=details)
 
 
-def _list(known: dict[str, type[Spec]]) -> None:
+def _list(known: Mapping[str, Named]) -> None:
     rows = [(kind, _unit(cls), _NEEDS[cls.tiny()[0].traits.learns], _use(cls)[0]) for kind, cls in known.items()]
     rows.sort(key=lambda row: row[1] == _UNPROTECTED)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -59,14 +65,16 @@ def _list(known: dict[str, type[Spec]]) -> None:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
     print(
         "\nUNIT is what one epsilon protects; none: nothing is guaranteed. dptext mechanisms NAME explains one.\n"
-        "dptext recommend says which measured best."
+        "dptext recommend says which measured best. "
+        f"Of a whole corpus (dptext synthesize): {', '.join(SYNTHESES)}."
     )
 
 
-def _explain(kind: str, cls: type[Spec], *, details: bool) -> None:
+def _explain(kind: str, cls: Named, *, details: bool) -> None:
     use, first = _use(cls)
     print(f"{kind}: take it {use}.\n")
-    _print(f"It learns from {_NEEDS[cls.tiny()[0].traits.learns]}. {_guarantee(cls)}")
+    of = "It answers a whole corpus, under one epsilon. " if kind in SYNTHESES else ""
+    _print(f"{of}It learns from {_NEEDS[cls.tiny()[0].traits.learns]}. {_guarantee(cls)}")
     print()
     told, values = _attributes(cls), _settings(cls)
     print("Settings that matter:")
@@ -81,6 +89,12 @@ def _explain(kind: str, cls: type[Spec], *, details: bool) -> None:
         print()
         _print(f"The others, which --details explains: {', '.join(_shown(name, cls, values) for name in rest)}.")
     needed = " ".join(f"--set {name}=..." for name in _required(cls))
+    if kind in SYNTHESES:
+        first_set = (
+            f'--set {first[0]}=\'["a", "b"]\' --label-field LABEL' if first[0] == "labels" else "--set epsilon=1"
+        )
+        print(f"\nExample: dptext synthesize PRIVATE OUT --public POOL --mechanism {kind} {first_set}")
+        return
     learns = cls.tiny()[0].traits.learns is not Learns.NOTHING
     do = "fit" if learns else "privatize IN OUT"
     print(f"\nExample: dptext {do} --mechanism {kind} {needed}{' --public FILE --out MODEL' if learns else ''}")
@@ -90,11 +104,11 @@ def _print(text: str) -> None:
     print(textwrap.fill(text, 100, subsequent_indent="    "))
 
 
-def _shown(name: str, cls: type[Spec], values: dict[str, object]) -> str:
+def _shown(name: str, cls: Named, values: dict[str, object]) -> str:
     return name if name in _required(cls) else f"{name} ({json.dumps(values[name], default=str)})"
 
 
-def _data(kind: str, cls: type[Spec]) -> dict[str, object]:
+def _data(kind: str, cls: Named) -> dict[str, object]:
     use, first = _use(cls)
     return {
         "kind": kind,
@@ -109,40 +123,42 @@ def _data(kind: str, cls: type[Spec]) -> dict[str, object]:
     }
 
 
-def _unit(cls: type[Spec]) -> str:
+def _unit(cls: Named) -> str:
     """The unit of the guarantee: the smallest with the settings that are given if nothing is said."""
     spec = cls.tiny()[0]
     protects = any(math.isfinite(spec.guarantee(unit).effective_epsilon) for unit in spec.units)
     return str(spec.units[0]) if protects else _UNPROTECTED
 
 
-def _section(cls: type[Spec], title: str) -> str:
+def _section(cls: Named, title: str) -> str:
     return (cls.__doc__ or "").partition(f"{title}:\n")[2]
 
 
-def _use(cls: type[Spec]) -> tuple[str, list[str]]:
+def _use(cls: Named) -> tuple[str, list[str]]:
     use, _, first = " ".join(_section(cls, "Use").partition("\n\n")[0].split()).partition(_FIRST)
-    names = [name.strip() for name in first.strip(" .").split(",") if name.strip()]
+    names = [name.split()[0] for name in first.strip(" .").split(",") if name.strip()]  # "labels where there are some"
     return use.removeprefix("Take it ").strip(" ."), names or _required(cls)
 
 
-def _guarantee(cls: type[Spec]) -> str:
+def _guarantee(cls: Named) -> str:
     return " ".join(_section(cls, "Guarantee").partition("\n\n")[0].split()).replace("`", "")
 
 
-def _attributes(cls: type[Spec]) -> dict[str, str]:
+def _attributes(cls: Named) -> dict[str, str]:
     found: dict[str, str] = {}
-    for entry in re.split(r"\n        (?=\S)", "\n" + _section(cls, "Attributes").partition("\n\n    ")[0]):
-        names, _, said = entry.partition(":")
-        found |= {name.strip(): " ".join(said.split()).replace("`", "") for name in names.split(",")}
+    for part in reversed(cls.__mro__):  # a base says what its settings mean
+        told = (part.__doc__ or "").partition("Attributes:\n")[2].partition("\n\n    ")[0]
+        for entry in re.split(r"\n        (?=\S)", "\n" + told):
+            names, _, said = entry.partition(":")
+            found |= {name.strip(): " ".join(said.split()).replace("`", "") for name in names.split(",")}
     return found
 
 
-def _settings(cls: type[Spec]) -> dict[str, object]:
+def _settings(cls: Named) -> dict[str, object]:
     return {field.name: None if field.default is MISSING else field.default for field in setting_fields(cls)}
 
 
-def _required(cls: type[Spec]) -> list[str]:
+def _required(cls: Named) -> list[str]:
     return [field.name for field in setting_fields(cls) if field.default is MISSING]
 
 

@@ -229,6 +229,24 @@ class Layout(Form):
             error.args = (re.sub("--(text-field|label-field|record)", r"--public-\1", str(error)),)
             raise
 
+    def public_label(self, path: Path, label: str | None) -> str | None:
+        """The label field of a public file that may have none: None where no record has it, and no option names it."""
+        if label is None or self.public_label_field is not None:
+            return label
+        from dptext.text.survey import survey  # few commands need it
+
+        kind = file_format(path, self.settings()["input_format"])
+        if kind is Format.TEXT:
+            return None
+        found = survey(
+            path,
+            format=kind,
+            delimiter=self.delimiter if kind in DELIMITED else None,
+            encoding=None if kind in PACKED else self.encoding,
+            text=self.public_text_field or self.text_field,
+        )
+        return label if label in found.columns else None
+
     def _records(self, path: Path, fields: Fields, record: str | None) -> list[Record]:
         reading = self.settings()
         kind = file_format(path, reading.pop("input_format"))

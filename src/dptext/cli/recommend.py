@@ -12,6 +12,7 @@ from typing import Annotated, Final
 
 from typer import Option, prompt
 
+from dptext.cli.answers import TAKE_NONE, by_law
 from dptext.cli.options import DetailsOption, ForceOption, JsonOption, any_path, member, output_option
 from dptext.cli.terminal import say
 from dptext.compare.folder import json_bytes, read_measured
@@ -21,7 +22,7 @@ from dptext.compare.stored import MeasuredTable
 from dptext.errors import ConfigError
 from dptext.mechanism import setting_fields
 from dptext.mechanisms.registry import SPECS
-from dptext.privacy.guarantee import Unit
+from dptext.privacy.guarantee import Guarantee, Relation, Unit
 from dptext.text.files import Target
 from dptext.text.inputs import parse_json
 from dptext.types import Json
@@ -126,7 +127,7 @@ def _corpus(unit: Unit, epsilon: float, delta: float, as_json: bool) -> None:
     worth = [row for row in best if row["accuracy"] > row["public_only"] + _BETTER]
     if not worth:
         price = f"epsilon {max(allowed):g} and delta {_DELTA:g} per {unit.value}"
-        print(f"None: at {price} for the whole corpus nothing that was measured beats public text.")
+        print(f"{TAKE_NONE} At {price} for the whole corpus nothing that was measured beats them.")
         return
     kind, n = Counter(row["way"] for row in worth).most_common(1)[0]
     price = f"epsilon {max(allowed):g}"
@@ -137,10 +138,12 @@ def _corpus(unit: Unit, epsilon: float, delta: float, as_json: bool) -> None:
     print("Without labels take votes, and where numbers are all that is asked for, topics.\n")
     for row in best:
         beside = f"public text {row['public_only']:.3f}, originals {row['original']:.3f}"
-        print(f"  {row['split']}: accuracy of a classifier {row['accuracy']:.3f} ({beside})")
+        none = "" if row in worth else " take none: use the public texts;"
+        print(f"  {row['split']}:{none} accuracy of a classifier {row['accuracy']:.3f} ({beside})")
     settings = f'--set {price.replace(" ", "=")} --set \'labels=["a", "b"]\' --label-field LABEL'
     settings += " --set unit=author --author-field AUTHOR" if by_author else ""
-    print(f"\nNext: dptext synthesize PRIVATE OUT --public POOL --mechanism {kind} {settings}")
+    print(f"\n{by_law(Guarantee(max(allowed), _DELTA, unit, Relation.ADD_OR_REMOVE_ONE))}")
+    print(f"Next: dptext synthesize PRIVATE OUT --public POOL --mechanism {kind} {settings}")
     print("Its epsilon is of all texts together, and one party sees them: it is no epsilon of each text.")
 
 
@@ -152,14 +155,18 @@ def _answer(answers: Sequence[Recommendation], asked: Asked) -> list[str]:
             f"None: at {price} no measured mechanism is worth taking for {asked.task}.",
             "Ask for a larger --epsilon or another --unit, release less, or measure your own: dptext compare.",
         ]
+    free = [answer.corpus for answer in answers if answer.is_free]
+    if len(free) == len(chosen):
+        return [
+            f"{TAKE_NONE} At {price} nothing that was measured teaches more than they do for {asked.task}.",
+            "",
+            *map(_line, answers),
+            "",
+            "What each text means is another question: dptext recommend --task meaning.",
+            "Measured on these corpora and no others: dptext compare measures yours.",
+        ]
     kind, n = Counter(row.kind for row in chosen).most_common(1)[0]
     lines = [f"Take {kind}: at {price} it measured best for {asked.task} on {n} of {len(answers)} corpora."]
-    free = [
-        each.corpus
-        for each in answers
-        if each.qualified and each.public is not None and each.metric in TASKS["classification"][0]
-        if each.qualified[0].row.numbers[each.metric].low <= each.public.high
-    ]
     if free:
         lines.append(f"For {asked.task} alone, public text does no worse on {', '.join(free)}, and costs nothing.")
     lines.append("")
@@ -169,6 +176,7 @@ def _answer(answers: Sequence[Recommendation], asked: Asked) -> list[str]:
     return [
         *lines,
         "",
+        by_law(Guarantee(best.epsilon or 0.0, best.delta or 0.0, asked.unit, Relation.REPLACE_ONE)),
         f"Next: dptext fit --mechanism {kind} {settings} --public FILE --out MODEL",
         "Measured on these corpora and no others: dptext compare measures yours.",
     ]

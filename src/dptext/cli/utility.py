@@ -280,7 +280,7 @@ def corpus(
 ) -> None:
     drawn, seed = seed is None, options.seed_of(seed)
     private = layout.read(files.private, label=label_field)
-    pool = layout.read_public(files.public, label=label_field)
+    pool = layout.read_public(files.public, label=layout.public_label(files.public, label_field))
     made = list(read_released(files.released, Fields(label=None if label_field is None else "label")))
     held = [] if files.test is None else layout.read(files.test, label=label_field)
     if min(map(len, (private, pool, made))) < 8:

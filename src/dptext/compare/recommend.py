@@ -98,6 +98,13 @@ class Recommendation:
     qualified: tuple[Verdict, ...]
     rejected: tuple[Verdict, ...]
 
+    @property
+    def is_free(self) -> bool:
+        """Whether public text, which costs nothing, teaches a classifier no worse than the best of these rows."""
+        if self.public is None or not self.qualified or self.metric not in TASKS["classification"][0]:
+            return False
+        return self.qualified[0].row.numbers[self.metric].low <= self.public.high
+
 
 def recommend(rows: Iterable[KeptRow], asked: Asked) -> list[Recommendation]:
     """The answer for every corpus of a table. What answers a corpus is not asked for: its epsilon is another thing."""

@@ -127,6 +127,7 @@ def load_torch_model(path: Path, *, device: str) -> "SentenceTransformer":
     not finite.
     """
     with needing("The sentence encoder", "sbert"):
+        import torch  # noqa: PLC0415 (an extra)
         from safetensors import SafetensorError  # noqa: PLC0415 (comes with the next)
         from sentence_transformers import SentenceTransformer  # noqa: PLC0415 (an extra, slow to load)
 
@@ -134,7 +135,10 @@ def load_torch_model(path: Path, *, device: str) -> "SentenceTransformer":
     require_device(device)
     with quiet():
         try:
-            weights = {"use_safetensors": True}
+            weights = {
+                "use_safetensors": True,
+                "dtype": torch.float32,
+            }  # a folder may hold 16 bits, and would keep them
             found = SentenceTransformer(str(path), device=device, local_files_only=True, model_kwargs=weights).eval()
         except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
             raise ConfigError(f"Cannot load the sentence encoder in {path}: {error}.") from error

@@ -22,6 +22,8 @@ from dptext.types import Floats, Integers, Singles
 
 _ROWS_AT_ONCE: Final = 256  # so that the numbers between two layers stay in the cache
 _LONGEST: Final = 8192
+_KV_HEADS: Final = "num_key_value_heads"
+_THETA: Final = 10_000.0  # where a config has none, as those of Llama 2
 _ANOTHER: Final = "Save the language model again, or take another."
 
 
@@ -124,35 +126,35 @@ class LlamaContexts:
     def _read(self, owners: Sequence[int], places: Sequence[int], tokens: Sequence[int]) -> Singles:
         """The rows of the last layer for these tokens, whose keys and values are kept."""
         network, n = self._network, len(tokens)
-        width, asked = network.heads * network.head_dim, len(network.layers[0].attention.bias)
-        narrow = len(network.layers[0].narrowed.bias)
-        wide = len(network.layers[0].widened.bias)
+        first, dim = network.layers[0], network.words.shape[1]
         own, where = np.array(owners, np.int64), np.array(places, np.int64)
-        x, rows, more = _room(n, narrow), _room(n, narrow), _room(n, narrow)
+        # What layers read is as wide as it is; what they write has room for whole panels (see `Linear.padded`).
+        x, rows, more = _room(n, dim), _room(n, dim), _room(n, len(first.narrowed.bias))
+        taken, gated = (_room(n, layer.weights.shape[1]) for layer in (first.mixed, first.narrowed))
+        projected, both = (_room(n, len(layer.bias)) for layer in (first.attention, first.widened))
         x[:n] = network.words[list(tokens)]
-        projected, taken, both, gated = _room(n, asked), _room(n, width), _room(n, wide), _room(n, wide // 2)
         tile, shares = room(tiles.ROWS, tiles.COLUMNS), np.empty(self._keys[0].shape[1], np.float32)
         for layer, keys, values in zip(network.layers, self._keys, self._values, strict=True):
             loops.normalize(x, n, layer.norms[0], network.epsilon, rows)
             products(rows, n, layer.attention.panels, layer.attention.bias, tile, projected)
             loops.attend(projected, own, where, self._sines, self._cosines, keys, values, shares, taken)
             products(taken, n, layer.mixed.panels, layer.mixed.bias, tile, more)
-            x[:n] += more[:n]
+            x[:n] += more[:n, :dim]
             loops.normalize(x, n, layer.norms[1], network.epsilon, rows)
             products(rows, n, layer.widened.panels, layer.widened.bias, tile, both)
             loops.gate(both, n, gated)
             products(gated, n, layer.narrowed.panels, layer.narrowed.bias, tile, more)
-            x[:n] += more[:n]
+            x[:n] += more[:n, :dim]
         loops.normalize(x, n, network.gain, network.epsilon, rows)
         return rows
 
     def _head(self, last: Singles) -> Singles:
         n = len(last)
-        rows, found = _room(n, last.shape[1]), _room(n, len(self._network.words))
-        rows[:n] = last
         head = self._network.head
+        rows, found = _room(n, last.shape[1]), _room(n, len(head.bias))
+        rows[:n] = last
         products(rows, n, head.panels, head.bias, room(tiles.ROWS, tiles.COLUMNS), found)
-        return found[:n]
+        return found[:n, : len(self._network.words)]
 
 
 def log_probabilities(logits: Singles) -> Floats:
@@ -166,21 +168,32 @@ def _room(n: int, width: int) -> Singles:
     return room(-(-n // tiles.ROWS) * tiles.ROWS, width)
 
 
-def supported(config: Mapping[str, Any]) -> bool:
-    """Whether `Llama` computes a model with this `config`."""
-    sizes = ("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads")
-    dim, wide, heads, kv_heads = (int(config.get(name) or 0) for name in sizes)
+def unsupported(config: Mapping[str, Any]) -> str:
+    """What `Llama` does not compute of a model with this `config`, in words; empty where it computes all of it.
+
+    A setting that is absent is the one of transformers.
+    """
+    dim, heads, kv_heads = (int(config.get(name) or 0) for name in ("hidden_size", "num_attention_heads", _KV_HEADS))
+    kv_heads = kv_heads or heads
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    return (
-        config.get("model_type") == "llama"
-        and config.get("hidden_act") == "silu"
-        and not config.get("attention_bias")
-        and not config.get("mlp_bias")
-        and rope.get("rope_type", "default") == "default"
-        and heads > 0 < kv_heads
-        and heads % kv_heads == 0
-        and all(width % tiles.COLUMNS == 0 for width in (dim, 2 * wide, int(config["vocab_size"])))
-    )
+    rotation = rope.get("rope_type") or rope.get("type") or "default"
+    found = {
+        f"model_type={config.get('model_type')!r}": config.get("model_type") != "llama",
+        f"hidden_act={config.get('hidden_act', 'silu')!r}": config.get("hidden_act", "silu") != "silu",
+        "attention_bias=true": config.get("attention_bias"),
+        "mlp_bias=true": config.get("mlp_bias"),
+        "quantization_config": config.get("quantization_config"),
+        f"rope_type={rotation!r}": rotation != "default",
+        f"num_attention_heads={heads} with {_KV_HEADS}={kv_heads}": heads < 1 or kv_heads < 1 or heads % kv_heads,
+        f"head_dim={head_dim_of(config)}": head_dim_of(config) < 1 or head_dim_of(config) % 2,
+        f"hidden_size={dim}": dim < 1,
+    }
+    return ", ".join(name for name, so in found.items() if so)
+
+
+def head_dim_of(config: Mapping[str, Any]) -> int:
+    """Coordinates of a head."""
+    return int(config.get("head_dim") or config["hidden_size"] // max(1, int(config["num_attention_heads"])))
 
 
 def read_llama(part: Callable[[str], Singles], config: Mapping[str, Any]) -> Llama:
@@ -190,9 +203,9 @@ def read_llama(part: Callable[[str], Singles], config: Mapping[str, Any]) -> Lla
     is not finite.
     """
     heads, dim = int(config["num_attention_heads"]), int(config["hidden_size"])
-    kv_heads, wide, size = (int(config[name]) for name in ("num_key_value_heads", "intermediate_size", "vocab_size"))
-    head_dim = int(config.get("head_dim") or dim // heads)
-    rope = config.get("rope_parameters") or config
+    kv_heads, wide, size = int(config.get(_KV_HEADS) or heads), int(config["intermediate_size"]), config["vocab_size"]
+    head_dim = head_dim_of(config)
+    rope = {"rope_theta": config.get("rope_theta", _THETA), **(config.get("rope_parameters") or {})}
     theta, epsilon, root = float(rope["rope_theta"]), np.float32(config["rms_norm_eps"]), 1 / math.sqrt(head_dim)
     if not (math.isfinite(theta) and theta > 0 and np.isfinite(epsilon) and epsilon > 0):
         raise ConfigError(f"Expected rope_theta={theta} and rms_norm_eps={epsilon} above 0 and finite. {_ANOTHER}")

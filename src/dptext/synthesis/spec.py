@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Final, Literal, Protocol, Self
 
 from dptext import _validate
 from dptext.embeddings.embedder import read_alone
@@ -24,6 +24,9 @@ from dptext.text.records import Record
 
 PUBLIC_POOL = "the pool, the labels, the encoder and all settings are public and hold no private text"
 NoisyRelation = Literal["add_or_remove_one", "replace_one"]
+
+#: How far the shares of labels that leave may be off from the noisy ones, in all (L1).
+MIX: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ class SynthesisSpec:
         about: about how many units the corpus has, as the user states in public. It chooses dimensions and thresholds;
             the guarantee holds whatever it is.
         size: texts of the synthetic corpus; 0 is nine tenths of the pool; of prototypes fewer, where the pool has too
-            few texts of a label for the noisy mix of labels.
+            few texts of a label for the noisy mix of labels, which the report then says.
         encoder: what reads texts: "sentence" (all-MiniLM-L6-v2); "distilled", a linear model of words that learns from
             it on the pool and reads some hundred times as fast; or "glove", which needs no encoder.
         words: coordinates of a latent semantic analysis of the pool's words that are read beside the encoder; 0 for

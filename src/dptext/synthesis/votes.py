@@ -154,6 +154,9 @@ class TopicReport(SynthesisSpec):
         Every unit adds a vector of length at most 1: one number in the cell of its label and of the topic that it is
         nearest to, and a tenth where it is unlike the pool. An author's vectors are added up and clipped. The sum has
         discrete Gaussian noise. Words and examples are public.
+
+    Attributes:
+        dim: directions of the space.
     """
 
     writes: ClassVar[bool] = False

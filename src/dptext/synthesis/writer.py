@@ -18,7 +18,8 @@ from dptext.sampling.source import Randomness
 from dptext.sampling.weights import draw_by_weight
 from dptext.synthesis.pool import shuffled
 from dptext.synthesis.report import Topics
-from dptext.synthesis.spec import SynthesisSpec, Synthetic
+from dptext.synthesis.spec import MIX, SynthesisSpec, Synthetic
+from dptext.synthesis.votes import apportioned
 from dptext.text.records import Record, records_digest
 from dptext.types import Floats
 
@@ -86,8 +87,17 @@ class WritingSpec(SynthesisSpec):
         flat = [(text, self.labels[c] if self.labels else None) for c, own in enumerate(texts) for text in own]
         flat = [flat[i] for i in shuffled(len(flat), source)]
         report = Topics.of(self.labels, counts[:, None], scale, (), self.unit, None)
-        sentences = (*report.sentences(), *more)
+        sentences = (*report.sentences(), *self._too_few(texts, counts, scale), *more)
         return Synthetic(tuple(text for text, _ in flat), tuple(label for _, label in flat), report, sentences)
+
+    def _too_few(self, texts: Sequence[Sequence[str]], counts: Floats, scale: float) -> list[str]:
+        """A sentence where the texts of labels are too few for the noisy mix: others were alike, or not readable."""
+        wanted = apportioned(np.maximum(counts, scale), self.size).tolist()
+        few = [(name, n, len(own)) for name, n, own in zip(self.labels, wanted, texts, strict=False) if len(own) < n]
+        if sum(n - made for _, n, made in few) <= MIX / 2 * self.size:
+            return []
+        named = "; ".join(f"{name}: {n:,} wanted, {made:,} written" for name, n, made in few)
+        return [f"The mix of labels that leaves is another one, as too few different texts were written. {named}."]
 
 
 Settings = TypeVar("Settings", bound=WritingSpec)

@@ -12,12 +12,12 @@ pytest.importorskip("numba")
 pytest.importorskip("torch")
 
 import torch
-from safetensors.numpy import save_file
+from safetensors.torch import save_file
 
 from dptext.embeddings.bert import tiles
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.language import loops, reading
-from dptext.language.llama import Llama, log_probabilities, read_llama, supported
+from dptext.language.llama import Llama, log_probabilities, read_llama, unsupported
 from dptext.language.reading import load_language_model
 from scripts import needs
 from tiny_language import CONFIG, tokenizer
@@ -27,24 +27,36 @@ pytestmark = needs("transformers")
 LENGTHS = [1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64]
 
 
+def config_of(theirs) -> dict[str, object]:
+    return {**CONFIG, **{name: getattr(theirs.config, name) for name in ("tie_word_embeddings", *ODD)}}
+
+
 def texts(seed: int, lengths: list[int]) -> list[list[int]]:
     rng = np.random.default_rng(seed)
-    return [rng.integers(0, CONFIG["vocab_size"], n).tolist() for n in lengths]
+    return [rng.integers(0, ODD["vocab_size"], n).tolist() for n in lengths]
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["tied", "untied"])
+#: Widths that are multiples of no panel of any processor.
+ODD = {"hidden_size": 60, "intermediate_size": 83, "vocab_size": 89, "head_dim": 14}
+
+
+@pytest.fixture(scope="module", params=[{}, {"tie_word_embeddings": False}, ODD], ids=["tied", "untied", "odd"])
 def theirs(request: pytest.FixtureRequest, one_thread: None):
+    return made(**request.param)
+
+
+def made(**changed: object):
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(1)
-    return LlamaForCausalLM(LlamaConfig(**{**CONFIG, "tie_word_embeddings": request.param})).eval()
+    return LlamaForCausalLM(LlamaConfig(**{**CONFIG, **changed})).eval()
 
 
 @pytest.fixture(scope="module")
 def llama(theirs) -> Llama:
     weights = {name: values.numpy() for name, values in theirs.state_dict().items()}
-    config = {**CONFIG, "tie_word_embeddings": theirs.config.tie_word_embeddings}
-    assert supported(config)
+    config = config_of(theirs)
+    assert not unsupported(config)
     return read_llama(weights.__getitem__, config)
 
 
@@ -109,8 +121,8 @@ def test_what_cannot_be_read_is_refused(llama: Llama) -> None:
 
 def saved(folder: Path, theirs, **changed: object) -> Path:
     folder.mkdir()
-    save_file({name: values.numpy() for name, values in theirs.state_dict().items()}, folder / "model.safetensors")
-    config = {**CONFIG, "tie_word_embeddings": theirs.config.tie_word_embeddings, "eos_token_id": 1, **changed}
+    save_file({name: values.clone() for name, values in theirs.state_dict().items()}, folder / "model.safetensors")
+    config = {**config_of(theirs), "eos_token_id": 1, **changed}
     (folder / "config.json").write_text(json.dumps(config), "utf-8")
     tokenizer().save(str(folder / "tokenizer.json"))
     return folder
@@ -118,7 +130,7 @@ def saved(folder: Path, theirs, **changed: object) -> Path:
 
 def test_a_folder_is_read_and_special_tokens_in_a_text_are_text(llama: Llama, theirs, tmp_path: Path) -> None:
     found = load_language_model(str(saved(tmp_path / "model", theirs)))
-    assert (found.size, found.end) == (CONFIG["vocab_size"], 1)
+    assert (found.size, found.end) == (theirs.config.vocab_size, 1)
     prompt = found.tokens("cold soup")
     assert np.array_equal(found.contexts([prompt], more=0).logits, llama.contexts([prompt], more=0).logits)
     assert found.text(prompt) == "cold soup"
@@ -126,9 +138,55 @@ def test_a_folder_is_read_and_special_tokens_in_a_text_are_text(llama: Llama, th
     assert "soup" not in repr(found)
 
 
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16, torch.float64])
+def test_a_folder_of_other_floating_point_numbers_is_read(kind: torch.dtype, tmp_path: Path) -> None:
+    theirs = made(**ODD).to(kind)
+    found = load_language_model(str(saved(tmp_path / "model", theirs))).contexts([[5, 7]], more=0).logits
+    weights = {name: values.float().numpy() for name, values in theirs.state_dict().items()}
+    assert np.array_equal(found, read_llama(weights.__getitem__, config_of(theirs)).contexts([[5, 7]], more=0).logits)
+
+
+def test_a_folder_of_whole_numbers_is_refused_by_name(tmp_path: Path) -> None:
+    theirs = made()
+    folder = saved(tmp_path / "model", theirs)
+    save_file(
+        {name: values.to(torch.int8) for name, values in theirs.state_dict().items()}, folder / "model.safetensors"
+    )
+    with pytest.raises(ConfigError, match=r"weights .* in F64, F32, F16, BF16, found I8\. Save the model again"):
+        load_language_model(str(folder))
+
+
+def test_settings_that_a_config_lacks_are_those_of_transformers(tmp_path: Path) -> None:
+    theirs = made(num_key_value_heads=6)
+    folder = saved(tmp_path / "model", theirs, num_key_value_heads=6)
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    for name in ("num_key_value_heads", "rope_parameters", "hidden_act", "attention_bias", "mlp_bias", "head_dim"):
+        del config[name]
+    (folder / "config.json").write_text(json.dumps(config), "utf-8")
+    prompt = [5, 7, 30]
+    found = load_language_model(str(folder)).contexts([prompt], more=0).logits[0]
+    with torch.no_grad():
+        expected = theirs(torch.tensor([prompt])).logits[0, -1].numpy()
+    assert np.abs(found - expected).max() < 2e-4 * np.abs(expected).max()
+
+
+#: What a config says, and what is named of it.
+UNSUPPORTED = [
+    ({"model_type": "gpt2"}, "model_type='gpt2'"),
+    ({"hidden_act": "gelu"}, "hidden_act='gelu'"),
+    ({"attention_bias": True, "mlp_bias": True}, "attention_bias=true, mlp_bias=true"),
+    ({"quantization_config": {"bits": 4}}, "quantization_config"),
+    ({"rope_parameters": {"rope_type": "llama3"}}, "rope_type='llama3'"),
+    ({"rope_parameters": None, "rope_scaling": {"type": "linear", "factor": 2.0}}, "rope_type='linear'"),
+    ({"num_key_value_heads": 5}, "num_attention_heads=6 with num_key_value_heads=5"),
+    ({"head_dim": 9}, "head_dim=9"),
+]
+
+
 def test_other_models_are_refused_with_a_remedy(theirs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ConfigError, match="plain model of the Llama family"):
-        load_language_model(str(saved(tmp_path / "other", theirs, model_type="gpt2")))
+    for i, (changed, said) in enumerate(UNSUPPORTED):
+        with pytest.raises(ConfigError, match=f"plain model of the Llama family, found {said}, which is not supported"):
+            load_language_model(str(saved(tmp_path / f"other {i}", theirs, **changed)))
     with pytest.raises(ConfigError, match="from elsewhere"):
         load_language_model("someone/model")
     monkeypatch.setattr(reading, "_PACKAGE", "no_such_package")

@@ -283,6 +283,23 @@ def test_a_bert_of_ones_own_is_computed_without_padding(folder: Path, tmp_path: 
     assert np.abs(on_torch.network.vectors(texts) - known).max() < 1e-5
 
 
+@pytest.mark.parametrize("kind", ["bfloat16", "float16"])
+def test_a_folder_in_fewer_bits_is_computed_in_float32(kind: str, folder: Path, tmp_path: Path, one_thread: None):
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    path = shutil.copytree(folder, tmp_path / "own")
+    [file] = [each for each in path.rglob("*.safetensors") if "Dense" not in str(each)]
+    weights = {name: values.to(getattr(torch, kind)) for name, values in load_file(file).items()}
+    save_file(weights, file, metadata={"format": "pt"})
+    config = json.loads((file.parent / "config.json").read_text("utf-8"))
+    (file.parent / "config.json").write_text(json.dumps({**config, "dtype": kind}), "utf-8")
+    found = load_sentence_encoder(str(path), precision="float32").embed(["abc de", "b c"])
+    save_file({name: values.float() for name, values in weights.items()}, file, metadata={"format": "pt"})
+    (file.parent / "config.json").write_text(json.dumps({**config, "dtype": "float32"}), "utf-8")
+    assert np.array_equal(found, load_sentence_encoder(str(path), precision="float32").embed(["abc de", "b c"]))
+
+
 def test_weights_must_be_finite(folder: Path, tmp_path: Path):
     from safetensors.numpy import load_file, save_file
 

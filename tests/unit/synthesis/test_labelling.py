@@ -6,7 +6,16 @@ import pytest
 import dptext as dp
 from dptext.errors import ConfigError
 from dptext.synthesis.pool import fit_topics
-from dptext.synthesis.prototypes import chosen, class_scores, class_sizes, prior_means, shrunk
+from dptext.synthesis.prototypes import (
+    chosen,
+    class_scores,
+    class_sizes,
+    fitting_size,
+    pool_counts,
+    prior_means,
+    shortage,
+    shrunk,
+)
 from dptext.synthesis.space import fit_space
 from dptext.synthesis.votes import apportioned
 
@@ -93,3 +102,70 @@ def test_a_pool_that_is_too_small() -> None:
         fit_space(TEXTS[:5], encoder="glove", words=0, dim=4)
     with pytest.raises(ConfigError, match="at least 60 different texts"):
         fit_topics(TEXTS[:30], np.zeros((30, 2)), 30, seed=0)
+
+
+def surely(*counts: int) -> np.ndarray:
+    """Scores of a pool that has so many texts of each class."""
+    best = np.repeat(np.arange(len(counts)), counts)
+    return np.where(best[:, None] == np.arange(len(counts)), 0.0, -9.0)
+
+
+@pytest.mark.parametrize("few", [1500, 400, 100, 30, 12])
+def test_fewer_texts_leave_rather_than_another_mix(few: int) -> None:
+    scores, sizes = surely(2000, 2000, few), np.array([400.0, 400.0, 200.0])
+    size = fitting_size(scores, sizes, 3600)
+    found = np.bincount(chosen(scores, sizes, size)[1], minlength=3) / size
+    assert np.abs(found - sizes / sizes.sum()).sum() < 0.11
+    assert size <= few / 0.15 + 1
+    told = shortage(("a", "b", "c"), sizes, pool_counts(scores), (size, 3600))
+    assert (told is None) == (few == 1500)
+    assert told is None or (told.kept, told.labels[0][0], told.texts) == (True, "c", size)
+    assert told is None or "c: 20% wanted, the pool has " in told.sentence
+
+
+@pytest.mark.parametrize("few", [0, 3])
+def test_a_label_that_the_pool_lacks_is_named_and_the_others_keep_their_mix(few: int) -> None:
+    scores, sizes = surely(900, 3000, few), np.array([400.0, 400.0, 200.0])
+    size = fitting_size(scores, sizes, 3600)
+    found = np.bincount(chosen(scores, sizes, size)[1], minlength=3)
+    assert found[2] == few
+    assert abs(found[0] / found[:2].sum() - 0.5) < 0.051
+    assert size > 1600
+    told = shortage(("a", "b", "c"), sizes, pool_counts(scores), (size, 3600))
+    assert told is not None
+    assert not told.kept
+    assert told.sentence.startswith(
+        f"The pool has too few texts of some labels: c: 20% wanted, the pool has {'none' if few == 0 else 'under 1%'}"
+    )
+
+
+def test_rare_labels_that_a_pool_lacks_cost_no_texts() -> None:
+    scores, sizes = surely(2000, 2000, 0), np.array([490.0, 490.0, 20.0])
+    assert fitting_size(scores, sizes, 3600) == 3600
+    assert shortage(("a", "b", "c"), sizes, pool_counts(scores), (3600, 3600)) is None
+
+
+def test_a_size_above_the_pool_is_no_lack_of_a_label() -> None:
+    labels = ("health", "travel", "money", "leisure")
+    pool = list(dp.sample_records(200, seed=2))
+    for size in (10_000, 20):
+        found = dp.synthesize(
+            list(dp.sample_records(400, seed=5)), pool, labels=labels, encoder="glove", words=8, epsilon=8.0, size=size
+        )
+        told = found.report.shortage
+        assert told is None or (told.texts, told.kept) == (told.most, False)
+        assert len(found.releases) <= min(size, len(pool))
+
+
+def test_topics_are_described_by_what_tells_them_apart() -> None:
+    """Stop words of another language, pieces of English ones, and numbers stand in all topics alike."""
+    german = {"hund": "knochen leine", "zug": "bahnhof fahrkarte", "brot": "ofen mehl"}
+    rng = np.random.default_rng(1)
+    texts = [
+        f"der {name} und die {rng.choice(words.split())} sind das was es ist we didn't say it's {rng.integers(99)}"
+        for _ in range(40)
+        for name, words in german.items()
+    ]
+    points = np.repeat(np.eye(3)[None], 40, axis=0).reshape(120, 3) + rng.normal(0, 0.01, (120, 3))
+    named = {words[0]: set(words) for words, _ in fit_topics(texts, points, 3, seed=0).described}
+    assert named == {name: {name, *words.split()} for name, words in german.items()}

@@ -14,7 +14,11 @@ def page(labels: tuple[str, ...] = ("<health>", "money")) -> ET.Element:
     """The page as a tree, which it is only if all is escaped and closed."""
     counts = COUNTS[: max(1, len(labels))]
     found = topics_page(Topics.of(labels, counts, 10.0, TOPICS, "author", None), ["<said>"])
-    head, _, body = found.partition("<main>")
+    return tree(found)
+
+
+def tree(shown: str) -> ET.Element:
+    head, _, body = shown.partition("<main>")
     assert "lang='en'" in head
     return ET.fromstring("<main>" + body.removesuffix("</html>\n"))  # noqa: S314 (our own)
 
@@ -29,7 +33,7 @@ def test_a_cell_has_the_number_of_its_label_and_topic_with_its_interval() -> Non
     assert heads(cells, "col") == ["topic", "<health>", "money"]
     assert heads(cells, "row") == ["pain, and, more", "trip, and, more", "pay, and, more"]  # largest first
     rows = [[td.text for td in row.iter("td")] for row in cells.iter("tr")]
-    assert rows == [[], ["500", "7"], ["0", "300"], ["10", "20"]]
+    assert rows == [[], ["498", "9"], ["0", "296"], ["8", "22"]]
     shown = ["480 to 520", "0 to 27", "0 to 16", "281 to 320", "0 to 30", "0 to 40"]
     assert [small.text for small in cells.iter("small")] == shown
 
@@ -41,18 +45,35 @@ def test_a_number_that_may_be_none_has_no_colour() -> None:
 
 
 def test_every_table_has_a_caption_and_headings_and_no_picture_stands_alone() -> None:
-    tree = page()
-    assert [table.findtext("caption") for table in tree.iter("table")] == [
+    shown = page()
+    assert [table.findtext("caption") for table in shown.iter("table")] == [
         "Labels",
         "Topics, largest first",
         "Topics by label",
     ]
-    for table in tree.iter("table"):
+    for table in shown.iter("table"):
         assert len(heads(table, "row")) == len(list(table.iter("tr"))) - 1
-    assert all(svg.get("aria-hidden") == "true" for svg in tree.iter("svg"))  # its number stands beside it
-    (scrolled,) = (each for each in tree.iter("div") if each.get("role") == "region")
+    assert all(svg.get("aria-hidden") == "true" for svg in shown.iter("svg"))  # its number stands beside it
+    (scrolled,) = (each for each in shown.iter("div") if each.get("role") == "region")
     assert (scrolled.get("tabindex"), scrolled.get("aria-label")) == ("0", "Topics by label")
 
 
 def test_without_labels_there_are_topics_alone() -> None:
     assert [table.findtext("caption") for table in page(()).iter("table")] == ["Topics, largest first"]
+
+
+def test_wholes_are_the_sums_of_the_parts_that_are_shown() -> None:
+    """Noise below 0 in one cell was shown as 0, and its topic as 0 above 29 and 31."""
+    counts = np.array([[29.0, 200.0], [31.0, 300.0], [-75.0, 400.0]])
+    report = Topics.of(("a", "b", "c"), counts, 30.0, TOPICS[:2], "document", None)
+    shown = topics_page(report, [])
+    _, topics, cells = tree(shown).iter("table")
+    tops = {row.find("th").text: row.find("td").text for row in topics.iter("tr")}  # type: ignore[union-attr]
+    for row in list(cells.iter("tr"))[1:]:
+        name, parts = row.findtext("th") or "", [int(td.text or "") for td in row.iter("td")]
+        whole = next(int((n or "").replace(",", "")) for words, n in tops.items() if (words or "").startswith(name))
+        assert abs(whole - sum(parts)) <= 2  # rounded
+        assert min(parts) >= 0
+    said = report.to_dict()["estimates"]
+    assert abs(sum(said["by_label"]["numbers"]) - said["whole"]["numbers"][0]) < 0.01
+    assert "In all 885" in shown

@@ -128,3 +128,15 @@ def test_settings_are_checked_and_the_public_part_is_always_the_same(fitted: Fit
     for wrong in ({"marks": 0}, {"vocabulary": 0}, {"matches": -1}, {"count_share": 0.9}, {"topics": 4}):
         with pytest.raises(ConfigError):
             replace(SPEC, **wrong)
+
+
+def test_a_label_of_which_too_few_different_texts_were_written_is_named() -> None:
+    spec = replace(Steering.tiny()[0], size=40)  # travel and money
+    counts = np.array([300.0, 300.0])
+
+    def said(*texts: int) -> str:
+        found = spec.released([[str(i) for i in range(n)] for n in texts], counts, 1.0, seeded(1))
+        return " ".join(found.sentences)
+
+    assert "another one" not in said(20, 20) + said(20, 19)
+    assert "too few different texts were written. money: 20 wanted, 3 written." in said(20, 3)

@@ -1,0 +1,105 @@
+"""Wholes and parts of noisy numbers agree: by naive solvers, and intervals hold what they say."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from dptext.synthesis.agreement import Known, Shown, least_squares, nearest_cells, not_negative
+from dptext.synthesis.report import Topics
+
+RNG = np.random.default_rng(4)
+
+
+def naive(cells: Known, counted: Known | None) -> tuple[np.ndarray, np.ndarray]:
+    """Least squares over all cells as unknowns, and their covariance, by one dense system."""
+    labels, topics = cells.numbers.shape
+    design, seen = [np.eye(labels * topics) / cells.deviation], [cells.numbers.ravel() / cells.deviation]
+    if counted is not None:
+        design.append(np.kron(np.eye(labels), np.ones((1, topics))) / counted.deviation)
+        seen.append(counted.numbers / counted.deviation)
+    whole = np.concatenate(design)
+    return np.linalg.lstsq(whole, np.concatenate(seen), rcond=None)[0], np.linalg.inv(whole.T @ whole)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (4, 1), (3, 6)])
+@pytest.mark.parametrize("own", [None, 0.3, 9.0])
+def test_numbers_and_deviations_are_those_of_a_dense_system(shape: tuple[int, int], own: float | None) -> None:
+    cells = Known(RNG.normal(20, 9, shape), 2.5)
+    counted = None if own is None else Known(RNG.normal(20 * shape[1], 9, shape[0]), own)
+    found, (expected, covariance) = least_squares(cells, counted), naive(cells, counted)
+    assert np.allclose(found.cells.numbers, expected.reshape(shape))
+    sums = np.eye(expected.size).reshape(*shape, -1)
+    for known, part in (
+        (found.cells, sums.reshape(-1, expected.size)),
+        (found.by_label, sums.sum(axis=1)),
+        (found.by_topic, sums.sum(axis=0)),
+        (found.whole, sums.sum(axis=(0, 1))[None]),
+    ):
+        assert np.allclose(known.numbers.ravel(), part @ expected)
+        assert np.allclose(known.deviation, np.sqrt(np.diag(part @ covariance @ part.T)))
+
+
+def test_what_is_not_negative_is_nearest_by_a_general_solver() -> None:
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        cells, true = rng.normal(1, 6, (3, 4)), rng.gamma(0.5, 8, (3, 4))
+        rows, columns = true.sum(axis=1), true.sum(axis=0)
+        found = nearest_cells(cells, rows, columns)
+        assert (found >= 0).all()
+        assert np.allclose(found.sum(axis=1), rows)
+        assert np.allclose(found.sum(axis=0), columns, atol=1e-5)
+        sums = [
+            {"type": "eq", "fun": lambda x, rows=rows: x.reshape(3, 4).sum(axis=1) - rows},
+            {"type": "eq", "fun": lambda x, columns=columns: (x.reshape(3, 4).sum(axis=0) - columns)[:-1]},
+        ]
+        best = minimize(
+            lambda x, cells=cells: np.square(x - cells.ravel()).sum(), true.ravel(), constraints=sums, method="SLSQP",
+            bounds=[(0, None)] * 12, options={"maxiter": 500, "ftol": 1e-12},
+        )  # fmt: skip
+        assert best.success
+        assert np.allclose(found.ravel(), best.x, atol=1e-4)
+
+
+def add_up(found: Shown) -> bool:
+    return (
+        min(known.min() for known in (found.cells, found.by_label, found.by_topic, found.whole)) >= 0
+        and np.allclose(found.cells.sum(axis=1), found.by_label, atol=1e-4)
+        and np.allclose(found.cells.sum(axis=0), found.by_topic, atol=1e-4)
+        and np.allclose(found.cells.sum(), found.whole, atol=1e-4)
+    )
+
+
+def test_wholes_and_parts_agree_whatever_the_noise() -> None:
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        true = rng.gamma(0.2, 30, (1 + seed % 5, 2 + seed))
+        cells = Known(rng.normal(true, 25.0), 25.0)
+        counted = Known(rng.normal(true.sum(axis=1), 4.0), 4.0) if seed % 2 else None
+        assert add_up(not_negative(least_squares(cells, counted)))
+    assert add_up(not_negative(least_squares(Known(np.full((2, 3), -50.0), 9.0))))  # nothing but noise
+    assert add_up(not_negative(least_squares(Known(np.zeros((2, 3)), 0.0))))
+
+
+def report(rng: np.random.Generator, true: np.ndarray, scale: float) -> Topics:
+    topics = tuple(((f"word{i}",), ()) for i in range(true.shape[1]))
+    counted = rng.normal(true.sum(axis=1), scale / 3), scale / 3
+    labels = tuple(map(str, range(len(true))))
+    return Topics.of(labels, rng.normal(true, scale), scale, topics, "document", None, counted)
+
+
+def test_intervals_hold_the_numbers_without_noise_and_the_whole_gains_nothing_by_its_empty_cells() -> None:
+    rng = np.random.default_rng(8)
+    true = np.zeros((5, 30))
+    true[:, :4] = rng.gamma(2, 40, (5, 4))
+    held: dict[str, list[bool]] = {}
+    off = []
+    for _ in range(200):
+        shown = report(rng, true, 20.0).estimates
+        off.append(shown.whole.numbers[0] - true.sum())
+        wanted = {"cells": true, "by_label": true.sum(axis=1), "by_topic": true.sum(axis=0), "whole": true.sum()[None]}
+        for name, exact in wanted.items():
+            known = getattr(shown, name)
+            held.setdefault(name, []).extend(((known.low <= exact) & (exact <= known.high)).ravel().tolist())
+            assert ((known.low <= known.numbers) & (known.numbers <= known.high)).all()
+    assert all(np.mean(each) > 0.94 for each in held.values()), {name: np.mean(each) for name, each in held.items()}
+    assert abs(np.mean(off)) < 4 * np.std(off) / np.sqrt(len(off))
