@@ -22,7 +22,7 @@ from dptext.mechanisms.words.baselines import PrivatePhrases
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
-from dptext.privacy.names import COMPARED
+from dptext.privacy.names import AS_SEEN, COMPARED
 from dptext.runs import files as file_runs
 from dptext.runs.certificate import Certificate, Charged, certificate_path
 from dptext.runs.files import privatize_file, rehearse
@@ -490,7 +490,7 @@ def test_the_terms_of_a_charge_by_name_say_how_names_are_compared(
     with pytest.MonkeyPatch.context() as patch:  # as accounts were opened before
         patch.setattr(SubjectKey, "check", SubjectKey.check_as_spelled)
         ledger.open_account("as spelled", LIMITS["texts"], by_subject=True)
-    for account, compared in (("texts", COMPARED), ("as spelled", AS_SPELLED)):
+    for account, compared in (("texts", AS_SEEN), ("as spelled", AS_SPELLED)):
         target = tmp_path / f"{account}.jsonl"
         privatize_file(source, target, mechanism, payment=Payment(ledger, account), plan=BY_NAME)
         said = f"each subject has one name in all runs (names are {compared})"

@@ -20,7 +20,7 @@ from dptext.batch.shards import Shard, read
 from dptext.batch.targets import Target
 from dptext.errors import DataError
 from dptext.mechanism import Mechanism
-from dptext.privacy.names import normal_form
+from dptext.privacy.names import seen_form
 from dptext.runs.plan import Plan
 from dptext.runs.streaming import released
 from dptext.sampling.source import Randomness, secure, seeded
@@ -76,7 +76,7 @@ class Job:
                 ids += b"".join(self._keyed(each.encode()) for each in block.ids)
             if self.plan.max_per_author is not None:
                 for name in block.authors:
-                    author = normal_form(name or "")
+                    author = seen_form(name or "")
                     if not author:
                         raise DataError(
                             f"{self.shards[number].where} has a record without an author, which max_per_author needs."
