@@ -98,7 +98,9 @@ def test_settings_that_cannot_be_used_end_with_2(
         first = written(first, WORDS[:4], 40, 1, CANARY)
         second = written(second, WORDS[4:8], 40, 2, CANARY)
         reason = "Expected"
-    code, shown, said = dptext("audit", "divergence", first, second, "--public", public, *FEW, *options)
+    few = dict(zip(FEW[::2], FEW[1::2], strict=True)) | dict(zip(options[::2], options[1::2], strict=True))
+    given = (each for pair in few.items() for each in pair)
+    code, shown, said = dptext("audit", "divergence", first, second, "--public", public, *given)
     assert code == 2
     assert reason in said
     assert CANARY not in shown + said

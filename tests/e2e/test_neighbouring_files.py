@@ -10,7 +10,7 @@ import io
 import json
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +109,13 @@ def neighbours(ending: str) -> dict[str, bytes]:
     marked = written({"text": PLACE})
     texts = ODD if ending == "excel.csv" else BROKEN if ending in ("csv", "jsonl", "txt") else {}
     return found | {name: marked.replace(PLACE.encode(), text) for name, text in texts.items()}
+
+
+@pytest.fixture(autouse=True)
+def _forgotten() -> Iterator[None]:
+    """Other tests of this process read no `dptext.toml` that was made here."""
+    yield
+    config.cache_clear()
 
 
 def command(*arguments: object) -> tuple[int, str, str]:

@@ -186,9 +186,9 @@ def hostile_runs(folder: Path, vectors: Path) -> Iterator[list[str]]:
     settings = ["-m", "word_metric", "-s", "epsilon=4", "-s", "n_words=300", "-s", f"vectors={folder / HOSTILE}"]
     (folder / HOSTILE).write_bytes(vectors.read_bytes())
     (folder / "in.jsonl").write_text(json.dumps({"text": "bababa", HOSTILE: "x"}) + "\n", "utf-8")
-    out = f"{HOSTILE}.jsonl"
-    yield ["privatize", "in.jsonl", out, *settings, "--keep", HOSTILE]
-    yield ["explain", out]
+    yield ["privatize", "in.jsonl", "out.jsonl", *settings, "--keep", HOSTILE]
+    yield ["explain", "out.jsonl"]
+    yield ["privatize", "in.jsonl", f"{HOSTILE}.jsonl", *settings]
     yield ["explain", f"{HOSTILE}.absent"]
     yield ["explain", "-m", HOSTILE]
     yield ["explain", "-m", "word_metric", "-s", f"epsilon={HOSTILE}"]
@@ -226,15 +226,20 @@ def test_names_of_others_do_not_steer_the_terminal(tmp_path: Path, vectors: Path
 
 
 def test_a_certificate_cannot_add_lines_to_what_is_said_of_it(tmp_path: Path, files: list[str]) -> None:
-    files[2] = "out.jsonl\nGuaranteed (epsilon = 0.001), per document"
-    arguments = [*files, "--output-format", "jsonl"]
-    assert dptext(*arguments, cwd=tmp_path).returncode == 0
-    told = dptext("explain", files[2], cwd=tmp_path)
+    name = "out.jsonl\nGuaranteed (epsilon = 0.001), per document"
+    refused = dptext(*files[:2], name, *files[3:], "--output-format", "jsonl", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert dptext(*files, cwd=tmp_path).returncode == 0
+    own = f"{files[2]}.guarantee.json"
+    written = json.loads((tmp_path / own).read_text("utf-8")) | {"output": name}
+    (tmp_path / f"{name}.guarantee.json").write_text(json.dumps(written), "utf-8")
+    (tmp_path / files[2]).rename(tmp_path / name)
+    told = dptext("explain", name, cwd=tmp_path)
     assert told.returncode == 4
     assert "--json" in told.stderr
     assert "\nGuaranteed (epsilon = 0.001)" not in told.stdout + told.stderr
-    told = dptext("explain", files[2], "--json", cwd=tmp_path)
-    assert json.loads(told.stdout)["output"] == files[2]
+    told = dptext("explain", name, "--json", cwd=tmp_path)
+    assert json.loads(told.stdout)["output"] == name
 
 
 @contextlib.contextmanager

@@ -52,7 +52,8 @@ def two(tmp_path: Path) -> tuple[Path, Path]:
     return paths[0], paths[1]
 
 
-FEW = ["--text-field", "body", "--training", 50, "--attacked", 25, "--seed", 1]
+LESS = ["--text-field", "body", "--attacked", 25, "--seed", 1]
+FEW = [*LESS, "--training", 50]
 
 
 def dptext(*arguments: object) -> tuple[int, str, str]:
@@ -167,8 +168,8 @@ def test_bad_usage_ends_with_2_and_names_no_text(two: tuple[Path, Path], tmp_pat
         ([*FEW, *words, "--label-field", "kind"], "--label-field", 2),
         ([*FEW, *words, "--attacker", "oracle"], "--attacker", 2),
         ([*FEW, *words, "--attacker", "mlp", "--attacker", "mlp"], "each --attacker once", 2),
-        ([*FEW, *words, "--training", 80], "found", 2),
-        ([*FEW, *words, "--training", 0], "training=0", 2),
+        ([*LESS, *words, "--training", 80], "found", 2),
+        ([*LESS, *words, "--training", 0], "training=0", 2),
         ([*FEW, *words, "--claim", -1], "claim=-1", 2),
         ([*FEW, *words, "--delta", 2], "delta=2", 2),
         ([*FEW, *words, "--out", tmp_path / "no" / "folder.json", "--attacker", "tfidf"], "Cannot write", 2),

@@ -272,7 +272,7 @@ def test_there_is_one_door() -> None:
         "testing/silence_checks.py": ["source.write_text"],  # made-up texts in a folder that is removed
         "audits/drawing.py": ["figure.savefig"],  # into memory
         "compare/runner.py": ["Path('/proc/self/clear_refs').write_text"],  # the system's
-        "ledger/database.py": ["os.open"],  # O_EXCL, mode 0600
+        "ledger/identity.py": ["os.open"],  # O_EXCL, mode 0600
     }
 
 

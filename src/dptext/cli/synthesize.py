@@ -75,15 +75,7 @@ def synthesize(
     written = {} if spec is None else read_toml(spec)
     kind = mechanism or written.get("kind") or "prototypes"
     wanted = synthesis_from_settings({**written, "kind": kind, **changes})
-    if wanted.labels and label_field is None:
-        raise ConfigError(f"Expected --label-field NAME: {wanted.kind} with labels reads the label of each record.")
-    if label_field is not None and not wanted.labels:
-        raise ConfigError(
-            f"Expected the set of labels with --label-field {label_field!r}: it is public and read from no text. Give "
-            '--set \'labels=["a", "b"]\'.'
-        )
-    if wanted.unit == "author" and author_field is None:
-        raise ConfigError('Expected --author-field NAME, as unit="author": whose records are added up.')
+    _check_fields(wanted, label_field, author_field)
     payment, dataset = paying.payment(), is_dataset(source)
     if not dataset:
         refuse_for_a_file(who)
@@ -103,7 +95,11 @@ def synthesize(
         if due is not None and payment is not None:
             print(f"{cost(due)} {payment.left()}")
         return
-    plan, pool = Plan(fields, **layout.settings()), layout.read_public(public)
+    plan = Plan(fields, **layout.settings())
+    private = Private(Path(source), fields, {"format": plan.input_format, **plan.reading})
+    if not dataset:
+        private.check()
+    pool = layout.read_public(public)
     _say_of_the_pool(wanted, len(pool))
     digest = settings_digest(wanted, plan, source, pool, randomness, payment)
     with place.held(), advising(lambda: _left_there(place)):
@@ -118,12 +114,24 @@ def synthesize(
                 if dataset:
                     found = synthesize_dataset(source, fitted, plan=plan, workers=who.made(), **paid)
                 else:
-                    reading = {"format": plan.input_format, **plan.reading}
-                    found = run(Private(Path(source), fields, reading), fitted, **paid)
+                    found = run(private, fitted, **paid)
                 state = place.keep(found, state)
         with finishing():
             certificate = place.publish(state, payment)
     _say_what_was_made(target, state, certificate, promised, payment, as_json=as_json)
+
+
+def _check_fields(wanted: SynthesisSpec, label_field: str | None, author_field: str | None) -> None:
+    """Raise ConfigError unless the settings and the named fields ask for the same."""
+    if wanted.labels and label_field is None:
+        raise ConfigError(f"Expected --label-field NAME: {wanted.kind} with labels reads the label of each record.")
+    if label_field is not None and not wanted.labels:
+        raise ConfigError(
+            f"Expected the set of labels with --label-field {label_field!r}: it is public and read from no text. Give "
+            '--set \'labels=["a", "b"]\'.'
+        )
+    if wanted.unit == "author" and author_field is None:
+        raise ConfigError('Expected --author-field NAME, as unit="author": whose records are added up.')
 
 
 def _say_what_was_made(

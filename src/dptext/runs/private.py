@@ -54,6 +54,11 @@ class Private:
         records = read_records(self.source, self.fields, **reading)
         return (Batch.of([record]) for record in records)
 
+    def check(self) -> None:
+        """Raise ConfigError or MissingExtraError for a file that cannot be read as asked; none of it is read."""
+        if isinstance(self.source, str | PathLike):
+            self.found()
+
     @property
     def corpus(self) -> Corpus:
         """The records, to be read more than once."""

@@ -93,12 +93,12 @@ def synthesize(
     """
     spec = synthesis_from_settings({"kind": kind, **set_})
     refuse_same(private, public)
+    corpus = Private(private, Fields(text=text, label=label, author=author), {"record": record})
+    corpus.check()
     pool = as_records(public, text=public_text or text)
-    fitted, fields = spec.fit(public=pool, seed=seed), Fields(text=text, label=label, author=author)
     apart_from = (record.text for record in pool)
-    return run(
-        Private(private, fields, {"record": record}), fitted, public=apart_from, payment=payment, randomness=randomness
-    )
+    fitted = spec.fit(public=pool, seed=seed)
+    return run(corpus, fitted, public=apart_from, payment=payment, randomness=randomness)
 
 
 def run(
