@@ -437,7 +437,7 @@ def test_a_rehearsal_takes_a_key_as_the_run_would(tmp_path: Path, source: Path, 
     mechanism.fail = False
     payment.due(mechanism.spec, randomness=secure()).charge("two", None)  # 2 are left
     for plan in (Plan(force=True), Plan(resume=True)):
-        n_records, _, due = rehearse(source, out, mechanism, plan=plan, **given)
+        n_records, _, due, _ = rehearse(source, out, mechanism, plan=plan, **given)
         assert (n_records, due) == (30, None)  # the charge is there
     by_name = {**given, "payment": replace(payment, everyone=False)}
     with pytest.raises(PrivacyError, match="paid for another run"):

@@ -87,7 +87,7 @@ def privatize_dataset(
 
 def rehearse_dataset(
     source: str | Path, target: str | Path, mechanism: Mechanism[str], **how: Any
-) -> tuple[int, tuple[Guarantee, ...], Due | None]:
+) -> tuple[int, tuple[Guarantee, ...], Due | None, int]:
     """As `rehearse` for `privatize_dataset`, with its plan, dataset, seed and payment."""
     run = _prepared(source, target, mechanism, **how)
     run.check()
@@ -97,7 +97,7 @@ def rehearse_dataset(
         named = None if run.plan.fields.subject is None else job.subjects(found.hashes for found in surveyed)
         due.weigh(due.payment.key, named)
     require_records(n := sum(found.records for found in surveyed), source)
-    return n, run.terms.promised, due
+    return n, run.terms.promised, due, sum(map(job.labelled, range(len(run.shards))))
 
 
 def _prepared(

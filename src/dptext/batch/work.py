@@ -27,6 +27,7 @@ from dptext.sampling.source import Randomness, secure, seeded
 from dptext.text.batches import Batch
 from dptext.text.columns import Columns
 from dptext.text.formats import Format
+from dptext.text.labels import n_known
 from dptext.text.writers import blocks, completed, open_writer
 
 BLOCK: Final = 1024  #: Records of a block that is compared; as many are read ahead of what is released
@@ -84,6 +85,12 @@ class Job:
                     authors += self._keyed(author.encode())
         by_id, by_author = (np.sort(np.frombuffer(each, HASHED)).tobytes() for each in (ids, authors))
         return Surveyed(records, b"".join(hashes), by_id, by_author, skipped)
+
+    def labelled(self, number: int) -> int:
+        """How many records of a shard have a label of the public set; the shard is not read where none is looked at."""
+        traits = self.mechanism.spec.traits
+        blocks = self._blocks(number, {}) if traits.reads_labels else ()
+        return sum(n_known(block.labels, traits.labels) for block in blocks)
 
     def subjects(self, found: Iterable[bytes]) -> Iterator[str]:
         """The subject of every record, as it was surveyed."""

@@ -203,7 +203,8 @@ def _compare(
     found = table(judged, test=real, classifier=name)
     answer, columns = answers.fidelity(found, judged.name), ["cosine", "tokens kept", "label kept"]
     if test is not None:
-        answer, columns = [answers.classification(found, judged.name), answer[0]], ["accuracy", "cosine"]
+        learned = [answers.classification(found, judged.name), *answers.unlearned(found, judged.name)]
+        answer, columns = [*learned, answer[0]], ["accuracy", "cosine"]
     data: dict[str, Json] = {"note": NOT_PRIVATE, "epsilon": judged.epsilon, "labels": list(judged.labels)}
     cells = {row.name: row.cells() for row in found.rows}
     known = [column for column in columns if any(row[column] is not None for row in cells.values())]

@@ -9,6 +9,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 from dptext.text.batches import Batch, Names
@@ -39,9 +40,19 @@ def matched(labels: Names, public: Sequence[str]) -> Names:
     known = set(public)
     if known.issuperset(each for each in labels if each is not None):
         return labels
-    said = Counter(map(meaning, public))
-    by_meaning = {meaning(each): each for each in public if said[meaning(each)] == 1}
+    by_meaning = _by_meaning(tuple(public))
     return [each if each is None or each in known else by_meaning.get(meaning(each), each) for each in labels]
+
+
+def n_known(labels: Names, public: Sequence[str]) -> int:
+    """How many of the labels are in the public set, or mean one that is; all that are there, where it is empty."""
+    return sum(each is not None and (not public or each in public) for each in matched(labels, public))
+
+
+@lru_cache(maxsize=8)
+def _by_meaning(public: tuple[str, ...]) -> dict[str, str]:
+    said = Counter(map(meaning, public))
+    return {meaning(each): each for each in public if said[meaning(each)] == 1}
 
 
 def with_labels(batch: Batch, public: Sequence[str]) -> Batch:

@@ -15,8 +15,9 @@ from typing import Any, Final
 
 from dptext.errors import BrokenFileError, HeaderError
 from dptext.text.csv_rows import DELIMITERS
-from dptext.text.formats import PACKED, Format, as_scalar, as_string, file_format, is_scalar, string_fault
+from dptext.text.formats import PACKED, Format, as_scalar, as_string, file_format, is_scalar, spelled, string_fault
 from dptext.text.inputs import beginning, detected
+from dptext.text.labels import n_known
 from dptext.text.lines import Bad, BadHeader, Broken, are_names, missing_field, rows_of
 from dptext.text.reading import EMPTY, MAX_CHARACTERS, require_layout
 from dptext.text.records import Fields, Record
@@ -133,6 +134,7 @@ class Survey:
     bad: int = 0
     fault: str = ""  #: why the first of these cannot
     text: str | None = None  #: the column that seems to hold the texts
+    labelled: int | None = None  #: how many rows have a label of the public set; None where no field is looked at
     _first: tuple[int, tuple[str, ...]] | None = None  # number and names of the first row
 
     @property
@@ -199,8 +201,10 @@ def survey(
     encoding: str | None = None,
     text: str | None = None,
     record: str | None = None,
+    label: str | None = None,
+    labels: Sequence[str] = (),
 ) -> Survey:
-    """Read a file once, and count what it holds; what is not named is guessed.
+    """Read a file once, and count what it holds; what is not named is guessed. Labels are counted in a named field.
 
     Memory grows with the number of different values of long or unique columns (about 60 bytes each). BrokenFileError:
     it cannot be read to its end, or holds no record.
@@ -227,6 +231,9 @@ def survey(
                 unread = unread or (number, row.reason)
                 continue
             found.add(row, number)
+            if label is not None:
+                value = spelled(row.get(label))
+                found.labelled = (found.labelled or 0) + n_known([value if isinstance(value, str) else None], labels)
     if not found.rows + found.bad:
         raise BrokenFileError(f"{path}, record 1: {EMPTY.reason}.")
     longest = {name: column.mean for name, column in found.columns.items() if column.strings}
