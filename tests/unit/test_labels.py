@@ -21,9 +21,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dptext as dp
+from dptext.batch.shards import read, shards_of
 from dptext.errors import DPTextError
 from dptext.ledger.subjects import Naming, SubjectKey
 from dptext.privacy.names import AS_SEEN, COMPARED, normal_form, seen_form
+from dptext.runs.plan import Plan
 from dptext.runs.streaming import limited, release
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.space import units_of
@@ -169,7 +171,7 @@ def _classes() -> datasets.Dataset:
     return datasets.Dataset.from_dict({"text": TEXTS, "label": [1, 0, -1]}, features=features)
 
 
-@pytest.mark.parametrize("way", ["memory", "pandas format", "stream", "saved", "parquet", "arrow"])
+@pytest.mark.parametrize("way", ["memory", "pandas format", "stream", "saved", "folder", "parquet", "arrow"])
 def test_a_class_is_its_name(tmp_path: Path, way: str) -> None:
     data: Any = _classes()
     match way:
@@ -180,6 +182,10 @@ def test_a_class_is_its_name(tmp_path: Path, way: str) -> None:
         case "saved":
             data.save_to_disk(tmp_path / "saved")
             data = datasets.load_from_disk(tmp_path / "saved")
+        case "folder":
+            data.save_to_disk(tmp_path / "saved")
+            (shard,) = shards_of(tmp_path / "saved", options={})
+            data = [record for batch in read(shard, Plan(fields=Fields(label="label")), {}, {}) for record in batch]
         case "parquet":
             data.to_parquet(tmp_path / "a.parquet")
             data = tmp_path / "a.parquet"

@@ -223,11 +223,12 @@ def _found(raw: io.BufferedReader, names: Sequence[str]) -> Iterator[Chunk]:
                 left -= batch.nbytes
                 if left < 0:
                     raise UnreadableError(LARGE)
-                yield from _with_classes(batch_chunks(batch, set(names or known)), classes)
+                yield from with_classes(batch_chunks(batch, set(names or known)), classes)
         yield [Broken("the Parquet data is truncated or damaged")]
 
 
-def _with_classes(chunks: Iterator[Chunk], classes: Mapping[str, Sequence[str]]) -> Iterator[Chunk]:
+def with_classes(chunks: Iterator[Chunk], classes: Mapping[str, Sequence[str]]) -> Iterator[Chunk]:
+    """The chunks, with the names of classes in the place of their numbers."""
     for chunk in chunks:
         if not isinstance(chunk, dict) or not classes.keys() & chunk:
             yield chunk
