@@ -273,3 +273,25 @@ def test_an_account_goes_on_with_the_names_that_it_was_opened_with() -> None:
     assert seen == Naming(key, "a")
     assert seen.hash("Ann\u200b") == seen.hash("Ann")
     assert before.hash("Ann\u200b") != before.hash("ANN ") == before.hash("ann")
+
+
+# ------------------------------------------------------------------ on the way out
+
+
+@pytest.mark.parametrize("kind", ["int64", "int8", "float64", "Int64", "str"])
+def test_released_ids_merge_with_the_frame(kind: str) -> None:
+    frame = pd.DataFrame({"text": TEXTS, "key": pd.Series([7, 8, 9]).astype(kind)})
+    mechanism = dp.LabelOnly(labels=("a", "b"), epsilon=1.0).fit(public=[Record("", "x", "a"), Record("", "y", "b")])
+    frame["label"] = ["a", "b", "a"]
+    found = dp.privatize(frame, mechanism, label="label", id="key").to_pandas()
+    assert len(frame.merge(found, on="key")) == 3
+
+
+def test_released_ids_of_a_dataset_are_numbers_where_its_column_is() -> None:
+    data = _classes().add_column("key", [7, 8, 9])
+    mechanism = dp.LabelOnly(labels=("bad", "good"), epsilon=1.0).fit(
+        public=[Record("", "x", "bad"), Record("", "y", "good")]
+    )
+    assert dp.privatize(data, mechanism, label="label", id="key").to_dataset()["key"][:] == [7, 8, 9]
+    rows = [{"text": "x", "key": "7", "label": "bad"}]
+    assert list(dp.privatize(rows, mechanism, label="label", id="key").to_pandas()["key"]) == ["7"]

@@ -77,6 +77,19 @@ def index_of(data: Texts) -> object:
     return None
 
 
+def holds_numbers(data: Texts, name: str | None) -> bool:
+    """Whether the column is of numbers by its type, of a frame or a Dataset: its ids then leave as whole numbers."""
+    if name is None or isinstance(data, list | tuple | Iterator | str | PathLike):
+        return False
+    import narwhals  # noqa: PLC0415 (see above)
+
+    found = narwhals.from_native(data, allow_series=True, pass_through=True)
+    if isinstance(found, narwhals.DataFrame):
+        return name in found.columns and found[name].dtype.is_numeric()
+    kind = (getattr(data, "features", None) or {}).get(name)
+    return str(getattr(kind, "dtype", "")).startswith(("int", "uint", "float")) and not hasattr(kind, "int2str")
+
+
 def _named(values: list[object], names: Sequence[str] | None) -> list[object]:
     """The names of classes in the place of their numbers, which say nothing without the schema; -1 stands for none."""
     return values if names is None else named_classes(values, names)
