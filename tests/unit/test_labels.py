@@ -25,6 +25,7 @@ from dptext.batch.shards import read, shards_of
 from dptext.errors import DPTextError
 from dptext.ledger.subjects import Naming, SubjectKey
 from dptext.privacy.names import AS_SEEN, COMPARED, normal_form, seen_form
+from dptext.runs.files import privatize_file
 from dptext.runs.plan import Plan
 from dptext.runs.streaming import limited, release
 from dptext.sampling.randomness import seeded
@@ -295,3 +296,29 @@ def test_released_ids_of_a_dataset_are_numbers_where_its_column_is() -> None:
     assert dp.privatize(data, mechanism, label="label", id="key").to_dataset()["key"][:] == [7, 8, 9]
     rows = [{"text": "x", "key": "7", "label": "bad"}]
     assert list(dp.privatize(rows, mechanism, label="label", id="key").to_pandas()["key"]) == ["7"]
+
+
+def test_numbers_of_parquet_are_numbers_in_parquet(tmp_path: Path) -> None:
+    source = pa.table(
+        {"text": TEXTS, "label": ["a", "b", "a"], "key": pa.array([7, 8, 9], pa.int16()), **_kept()},
+    )
+    pq.write_table(source, tmp_path / "in.parquet")
+    mechanism = dp.LabelOnly(labels=("a", "b"), epsilon=1.0).fit(public=[Record("", "x", "a"), Record("", "y", "b")])
+    plan = Plan(fields=Fields(label="label", id="key", keep=tuple(_kept())))
+    privatize_file(tmp_path / "in.parquet", tmp_path / "out.parquet", mechanism, plan=plan)
+    found = pq.read_table(tmp_path / "out.parquet")
+    for name in ("key", "yes", "part", "whole", "word"):
+        assert found.schema.field(name).type == source.schema.field(name).type, name
+        assert found[name].to_pylist() == source[name].to_pylist()
+    assert found["day"].to_pylist() == [str(DAY)] * 3  # dates are texts in every format
+    assert dp.verify(tmp_path / "out.parquet.guarantee.json").certificate.records == 3
+
+
+def _kept() -> dict[str, Any]:
+    return {
+        "yes": [True, None, False],
+        "part": pa.array([0.5, 1.0, None], pa.float32()),
+        "whole": pa.array([1, None, 2**63], pa.uint64()),
+        "word": ["a", None, "b"],
+        "day": [DAY] * 3,
+    }

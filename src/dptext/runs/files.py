@@ -37,8 +37,9 @@ from dptext.text.files import (
     try_replacing,
     writing,
 )
-from dptext.text.formats import Format, is_compressed, output_format
+from dptext.text.formats import Format, file_format, is_compressed, output_format
 from dptext.text.labels import n_known
+from dptext.text.packed_rows import plain_types
 from dptext.text.reading import read_batches, require_records
 from dptext.text.records import Fields
 from dptext.text.samples import sample_records
@@ -136,7 +137,11 @@ def _run(
 ) -> _Run:
     kind = output_format(target, plan.output_format)
     terms = agreed(mechanism, plan, randomness, payment, kind)
-    return _Run(source, target, kind, terms.columns, mechanism, plan, randomness, terms.promised, terms.due)
+    columns = terms.columns
+    if kind is Format.PARQUET and file_format(source, plan.input_format) is kind:
+        named = [*filter(None, [plan.fields.id]), *plan.fields.keep]
+        columns = replace(columns, types=plain_types(source, named))
+    return _Run(source, target, kind, columns, mechanism, plan, randomness, terms.promised, terms.due)
 
 
 @dataclass(frozen=True, slots=True)

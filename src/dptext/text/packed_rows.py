@@ -7,6 +7,7 @@ import contextlib
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, TypeGuard, cast, overload
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from dptext.errors import needing
 from dptext.text.formats import Scalar, is_scalar, string_fault
+from dptext.text.inputs import open_input
 from dptext.text.lines import Bad, BadHeader, Broken, Chunk, no_column, rows_of
 from dptext.text.parquet_pages import LARGE, UnreadableError, chunks_of, most_bytes, rows_at_once
 from dptext.types import Int32s, Integers, UInt8s
@@ -147,6 +149,25 @@ def values_of(column: Any) -> Sequence[object]:
     else:
         values = column.to_numpy(zero_copy_only=False).tolist()
     return values
+
+
+_PLAIN: Final = frozenset(f"{kind}{size}" for kind in ("int", "uint") for size in (8, 16, 32, 64)) | {
+    *("bool", "float", "double"),
+}
+
+
+def plain_types(path: Path, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Which of these columns of a Parquet file hold numbers or booleans, with their types; none of what is damaged."""
+    arrow, parquet = load_pyarrow()
+    if not path.is_file():
+        return ()
+    with open_input(path) as raw, contextlib.suppress(arrow.ArrowException, OSError, ValueError, UnreadableError):
+        chunks_of(raw)  # some damaged footers would end the process
+        schema = parquet.read_schema(raw)
+        classes = class_names(schema.metadata or {})
+        found = {field.name: str(field.type) for field in schema if field.name not in classes}
+        return tuple((name, found[name]) for name in names if found.get(name) in _PLAIN)
+    return ()
 
 
 def class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
