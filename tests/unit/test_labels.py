@@ -21,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dptext as dp
+import many_files
 from dptext.batch.shards import read, shards_of
 from dptext.errors import DPTextError
 from dptext.ledger.subjects import Naming, SubjectKey
@@ -312,6 +313,23 @@ def test_numbers_of_parquet_are_numbers_in_parquet(tmp_path: Path) -> None:
         assert found[name].to_pylist() == source[name].to_pylist()
     assert found["day"].to_pylist() == [str(DAY)] * 3  # dates are texts in every format
     assert dp.verify(tmp_path / "out.parquet.guarantee.json").certificate.records == 3
+
+
+@pytest.mark.parametrize(("other", "kind"), [(pa.int16(), pa.int16()), (pa.string(), pa.string())])
+def test_numbers_of_a_folder_of_parquet_are_numbers_where_all_files_agree(
+    tmp_path: Path, other: pa.DataType, kind: pa.DataType
+) -> None:
+    (tmp_path / "in").mkdir()
+    for name, ids, type_of_ids in (("a", [7, 8], pa.int16()), ("b", [9], other)):
+        columns = {"text": TEXTS[: len(ids)], "label": ["a"] * len(ids), "key": pa.array(ids).cast(type_of_ids)}
+        pq.write_table(pa.table(columns), tmp_path / "in" / f"{name}.parquet")
+    mechanism = dp.LabelOnly(labels=("a", "b"), epsilon=1.0).fit(public=[Record("", "x", "a"), Record("", "y", "b")])
+    plan = Plan(fields=Fields(label="label", id="key"))
+    dp.privatize_dataset(tmp_path / "in", tmp_path / "out", mechanism, plan=plan, dataset=many_files.here())
+    (part,) = (tmp_path / "out").glob("*.parquet")
+    found = pq.read_table(part)["key"]
+    assert found.type == kind
+    assert list(map(int, found.to_pylist())) == [7, 8, 9]
 
 
 def _kept() -> dict[str, Any]:
