@@ -22,7 +22,7 @@ from dptext.mechanisms.words.baselines import PrivatePhrases
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
-from dptext.privacy.names import COMPARED
+from dptext.privacy.names import AS_SEEN, COMPARED
 from dptext.runs import files as file_runs
 from dptext.runs.certificate import Certificate, Charged, certificate_path
 from dptext.runs.files import privatize_file, rehearse
@@ -437,7 +437,7 @@ def test_a_rehearsal_takes_a_key_as_the_run_would(tmp_path: Path, source: Path, 
     mechanism.fail = False
     payment.due(mechanism.spec, randomness=secure()).charge("two", None)  # 2 are left
     for plan in (Plan(force=True), Plan(resume=True)):
-        n_records, _, due = rehearse(source, out, mechanism, plan=plan, **given)
+        n_records, _, due, _ = rehearse(source, out, mechanism, plan=plan, **given)
         assert (n_records, due) == (30, None)  # the charge is there
     by_name = {**given, "payment": replace(payment, everyone=False)}
     with pytest.raises(PrivacyError, match="paid for another run"):
@@ -490,7 +490,7 @@ def test_the_terms_of_a_charge_by_name_say_how_names_are_compared(
     with pytest.MonkeyPatch.context() as patch:  # as accounts were opened before
         patch.setattr(SubjectKey, "check", SubjectKey.check_as_spelled)
         ledger.open_account("as spelled", LIMITS["texts"], by_subject=True)
-    for account, compared in (("texts", COMPARED), ("as spelled", AS_SPELLED)):
+    for account, compared in (("texts", AS_SEEN), ("as spelled", AS_SPELLED)):
         target = tmp_path / f"{account}.jsonl"
         privatize_file(source, target, mechanism, payment=Payment(ledger, account), plan=BY_NAME)
         said = f"each subject has one name in all runs (names are {compared})"

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dptext.batch.engines import DatasetPlan, Engine, Here, Progress, Skip
 from dptext.batch.parts import Part, names_of, numbered
 from dptext.batch.places import Place, State, StateFolder, place_at
-from dptext.batch.shards import Shard, as_path, as_read, is_remote, shards_of
+from dptext.batch.shards import Shard, as_path, as_read, is_remote, shards_of, types_of
 from dptext.batch.surveys import Surveys
 from dptext.batch.targets import Target, probe
 from dptext.batch.work import Job
@@ -87,7 +87,7 @@ def privatize_dataset(
 
 def rehearse_dataset(
     source: str | Path, target: str | Path, mechanism: Mechanism[str], **how: Any
-) -> tuple[int, tuple[Guarantee, ...], Due | None]:
+) -> tuple[int, tuple[Guarantee, ...], Due | None, int]:
     """As `rehearse` for `privatize_dataset`, with its plan, dataset, seed and payment."""
     run = _prepared(source, target, mechanism, **how)
     run.check()
@@ -97,7 +97,7 @@ def rehearse_dataset(
         named = None if run.plan.fields.subject is None else job.subjects(found.hashes for found in surveyed)
         due.weigh(due.payment.key, named)
     require_records(n := sum(found.records for found in surveyed), source)
-    return n, run.terms.promised, due
+    return n, run.terms.promised, due, sum(map(job.labelled, range(len(run.shards))))
 
 
 def _prepared(
@@ -119,6 +119,8 @@ def _prepared(
     kind, compressed = _written_as(shards, plan)
     place = place_at(str(target), dataset.storage_options)
     terms = agreed(mechanism, plan, _randomness(seed), payment, kind, place.reveals)
+    if kind is Format.PARQUET:
+        terms = replace(terms, columns=replace(terms.columns, types=types_of(shards, plan)))
     if dataset.keep_shards:
         names_of(shards, kind, compressed=compressed)  # refused before anything is read
     engine, n = dataset.workers.made()

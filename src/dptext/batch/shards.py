@@ -21,7 +21,7 @@ from dptext.text.batches import Batch
 from dptext.text.formats import Format, detect_format
 from dptext.text.inputs import parse_json, read_whole, telling
 from dptext.text.lines import Row, rows_of
-from dptext.text.packed_rows import batch_chunks, load_pyarrow
+from dptext.text.packed_rows import batch_chunks, class_names, load_pyarrow, plain_types, with_classes
 from dptext.text.plain_text import Portion
 from dptext.text.reading import read_batches, read_records, require_layout
 from dptext.text.row_checks import needed
@@ -100,6 +100,15 @@ def as_read(source: str | Path, shards: Sequence[Shard], plan: Plan) -> Plan:
 
 def _format(shard: Shard, plan: Plan) -> Format:
     return plan.input_format or detect_format(shard.name)
+
+
+def types_of(shards: Sequence[Shard], plan: Plan) -> tuple[tuple[str, str], ...]:
+    """The types of ids and kept fields, where all files are Parquet of this computer and agree; none otherwise."""
+    if any(each.arrow or is_remote(each.where) or _format(each, plan) is not Format.PARQUET for each in shards):
+        return ()
+    named = [*filter(None, [plan.fields.id]), *plan.fields.keep]
+    found = {plain_types(Path(each.where), named) for each in shards} if named else set()
+    return found.pop() if len(found) == 1 else ()
 
 
 def _aside(name: PurePosixPath) -> bool:
@@ -248,6 +257,7 @@ def _rows(table: Any, plan: Plan) -> Iterator[Row]:
     for name in wanted:
         if name not in table.column_names:
             raise ConfigError(f"Expected the column {name!r} in the data set, found {', '.join(table.column_names)}.")
+    classes = class_names(table.schema.metadata or {})
     for batch in table.select(wanted).to_batches(max_chunksize=_CHUNK):
-        for chunk in batch_chunks(batch, set(wanted)):
+        for chunk in with_classes(batch_chunks(batch, set(wanted)), classes):
             yield from rows_of(chunk)

@@ -20,13 +20,14 @@ from dptext.batch.shards import Shard, read
 from dptext.batch.targets import Target
 from dptext.errors import DataError
 from dptext.mechanism import Mechanism
-from dptext.privacy.names import normal_form
+from dptext.privacy.names import seen_form
 from dptext.runs.plan import Plan
 from dptext.runs.streaming import released
 from dptext.sampling.source import Randomness, secure, seeded
 from dptext.text.batches import Batch
 from dptext.text.columns import Columns
 from dptext.text.formats import Format
+from dptext.text.labels import n_known
 from dptext.text.writers import blocks, completed, open_writer
 
 BLOCK: Final = 1024  #: Records of a block that is compared; as many are read ahead of what is released
@@ -76,7 +77,7 @@ class Job:
                 ids += b"".join(self._keyed(each.encode()) for each in block.ids)
             if self.plan.max_per_author is not None:
                 for name in block.authors:
-                    author = normal_form(name or "")
+                    author = seen_form(name or "")
                     if not author:
                         raise DataError(
                             f"{self.shards[number].where} has a record without an author, which max_per_author needs."
@@ -84,6 +85,12 @@ class Job:
                     authors += self._keyed(author.encode())
         by_id, by_author = (np.sort(np.frombuffer(each, HASHED)).tobytes() for each in (ids, authors))
         return Surveyed(records, b"".join(hashes), by_id, by_author, skipped)
+
+    def labelled(self, number: int) -> int:
+        """How many records of a shard have a label of the public set; the shard is not read where none is looked at."""
+        traits = self.mechanism.spec.traits
+        blocks = self._blocks(number, {}) if traits.reads_labels else ()
+        return sum(n_known(block.labels, traits.labels) for block in blocks)
 
     def subjects(self, found: Iterable[bytes]) -> Iterator[str]:
         """The subject of every record, as it was surveyed."""

@@ -105,6 +105,16 @@ def classification(table: UtilityTable, name: str) -> str:
     return _beside("For classification this release is", _WORTH, own, public, "public text alone")
 
 
+def unlearned(table: UtilityTable, name: str) -> list[str]:
+    """How many test labels no text of the row `name` has, where there are any."""
+    found = next((row.accuracy for row in table.rows if row.name == name), None)
+    if found is None or not found.unlearned:
+        return []
+    every = "All" if found.unlearned == found.texts else f"{found.unlearned:,} of"
+    said = f"{every} {found.texts:,} test records have a label that no release has, and count as wrong"
+    return [f"{said}: compare how the labels of the test records and of the public set are spelled."]
+
+
 def fidelity(table: UtilityTable, name: str) -> list[str]:
     """Whether the releases in the row `name` keep meaning and labels better than what no text goes into."""
     rows = {row.name: row.fidelity for row in table.rows}

@@ -3,16 +3,19 @@
 import itertools
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from typer import Option
 
 from dptext._wording import plural
 from dptext.cli import options
 from dptext.cli.answers import by_law
+from dptext.cli.app import config
+from dptext.cli.labels import without_label
+from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Guarantee, Relation, Unit
 from dptext.text.formats import PACKED, Format
 from dptext.text.reading import MAX_CHARACTERS
@@ -42,17 +45,40 @@ def check(
     delimiter: options.DelimiterOption = None,
     encoding: options.EncodingOption = None,
     record: options.RecordOption = None,
+    label_field: options.LabelFieldOption = None,
+    label: Annotated[list[str] | None, Option(help="A public label; default: of dptext.toml. Repeatable.")] = None,
     as_json: options.JsonOption = False,
 ) -> None:
     kind = None if input_format is None else options.member(Format, "--format", input_format)
-    found = survey(path, format=kind, delimiter=delimiter, encoding=encoding, text=text_field, record=record)
+    if label and label_field is None:
+        raise ConfigError("Expected --label-field NAME with --label: the field whose labels are looked at.")
+    labels = tuple(label or _written_labels())
+    how: dict[str, Any] = {"delimiter": delimiter, "encoding": encoding, "record": record}
+    found = survey(path, format=kind, text=text_field, label=label_field, labels=labels, **how)
     typed = _options(found, kind)
     if as_json:
         print(json.dumps(_data(found, typed), indent=2))
         return
     table = [] if found.format is Format.TEXT else [*_table(found), ""]
-    lines = [_answer(found), NOT_PROTECTED, "", *_facts(found, encoding), "", *table, *_commands(found, typed)]
+    told = _labels(found, label_field, labels)
+    lines = [_answer(found), NOT_PROTECTED, *told, "", *_facts(found, encoding), "", *table, *_commands(found, typed)]
     print("\n".join(lines))
+
+
+def _written_labels() -> Sequence[str]:
+    found = config().mechanism.get("labels")
+    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
+
+
+def _labels(found: Survey, field: str | None, labels: Sequence[str]) -> list[str]:
+    """How many records have a label, of the public set where it is known."""
+    if found.labelled is None:
+        return []
+    n_records = found.rows + found.bad
+    if labels and found.labelled < n_records:
+        return [without_label(n_records, found.labelled, len(labels), field)]
+    known = f"one of the {len(labels)} public labels" if labels else "a label"
+    return [f"{found.labelled:,} of {n_records:,} records have {known} in the field {field!r}."]
 
 
 def _name(found: Survey, name: str) -> str:
@@ -175,6 +201,7 @@ def _data(found: Survey, typed: list[str]) -> dict[str, object]:
         "repeated": found.duplicates,
         "with_tags": found.texts.tags,
         "long": found.texts.long,
+        "labelled": found.labelled,
         "columns": columns,
         "options": typed,
         "to_decide": stated_options(found, found.texts),

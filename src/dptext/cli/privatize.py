@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final
 
 from typer import Argument, Option
 
-from dptext.cli import options, privatize_folder
+from dptext.cli import labels, options, privatize_folder
 from dptext.cli.chosen import Wanted, check_label_field
 from dptext.cli.privatize_folder import Many, Paying, Run
 from dptext.cli.terminal import Tell, advising, counted
@@ -188,7 +188,7 @@ def _privatize_file(source: Path, target: Path, run: Run, certificate: Path | No
         shared: dict[str, Any] = {"plan": plan, "payment": payment, "on_skip": options.skipped}
         shared["randomness"] = secure() if run.seed is None else seeded(run.seed)
         if run.dry_run:
-            n_records, promised, due = rehearse(given, made, run.mechanism, **shared)
+            n_records, promised, due, n_labelled = rehearse(given, made, run.mechanism, **shared)
             took = seconds(n_records, run.mechanism)
             told = [] if took is None else [f"That takes about {max(1, round(took)):,} s{_SHORT}"]
             last = [f"Leaves as it is: {', '.join(plan.reveals)}."]
@@ -196,7 +196,8 @@ def _privatize_file(source: Path, target: Path, run: Run, certificate: Path | No
                 last.append(f"{privatize_folder.cost(due)} {due.payment.left()}")
             elif payment is not None:
                 last.append("Cost: nothing more, as the charge is in the books already.")
-            data: dict[str, Json] = {"seconds": took}
+            told += labels.told(run.mechanism.spec, n_records, n_labelled, plan.fields.label)
+            data: dict[str, Json] = {"seconds": took, **labels.data(run.mechanism.spec, n_labelled)}
             shown = data if run.as_json else None
             print(privatize_folder.rehearsal(n_records, promised, due, shown, told, last), file=out)
             return

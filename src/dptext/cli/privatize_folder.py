@@ -18,6 +18,7 @@ from typer import Option
 from dptext._wording import plural
 from dptext.batch.engines import PART_SIZE, DatasetPlan, Workers
 from dptext.batch.runs import privatize_dataset, rehearse_dataset
+from dptext.cli import labels
 from dptext.cli.options import Form, PayingLedgerOption, SubjectKeyOption, default_key, opened
 from dptext.cli.terminal import advising, counted, say
 from dptext.errors import ConfigError
@@ -163,9 +164,11 @@ def rehearsal(
 def privatize_folder(source: str, target: str, run: Run, dataset: DatasetPlan, *, json_progress: bool) -> None:
     shared: dict[str, Any] = {"plan": run.plan, "dataset": dataset, "seed": run.seed, "payment": run.payment}
     if run.dry_run:
-        n_records, promised, due = rehearse_dataset(source, target, run.mechanism, **shared)
+        n_records, promised, due, n_labelled = rehearse_dataset(source, target, run.mechanism, **shared)
         last = [] if due is None else [cost(due)]
-        print(rehearsal(n_records, promised, due, {} if run.as_json else None, last=last))
+        words = labels.told(run.mechanism.spec, n_records, n_labelled, run.plan.fields.label)
+        data = labels.data(run.mechanism.spec, n_labelled)
+        print(rehearsal(n_records, promised, due, data if run.as_json else None, words, last))
         return
     every = 0.0 if json_progress else _LINE_EVERY
     left = f"What is done lies unpublished beside {target}: --resume goes on, --force begins anew."

@@ -25,6 +25,7 @@ from dptext.runs.specs import on_device, spec_from_settings
 from dptext.runs.verification import read_certificate, verify
 from dptext.sampling.source import seeded
 from dptext.text.formats import Format, detect_format
+from dptext.text.labels import relabelled
 from dptext.text.reading import read_released
 from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Fields, Record, Release
 from dptext.types import Floats, Json
@@ -114,12 +115,12 @@ def read_judged(files: Files, named: Named, seed: int | None) -> Judged:
         )
     labelled = bool(found) if spec is None else spec.traits.releases_labels
     own = named if certificate is None or named.record else replace(named, record=certificate.record or None)
-    private = own.read(files.originals, label=named.label_field, id=named.id_field)
+    private = relabelled(own.read(files.originals, label=named.label_field, id=named.id_field), found)
     return Judged(
         "released" if spec is None else spec.kind,
         private,
         read_back(files.released, private, labelled=labelled),
-        named.read_public(files.public, label=named.label_field),
+        relabelled(named.read_public(files.public, label=named.label_field), found),
         found,
         _epsilon(certificate, named.epsilon, needed=bool(found)),
         seed,
@@ -197,12 +198,13 @@ def _compare(
     if test is not None:
         if named.label_field is None:
             raise ConfigError("Expected --label-field NAME: a classifier learns labels.")
-        real = named.read(test, label=named.label_field)
+        real = relabelled(named.read(test, label=named.label_field), judged.labels)
     say(NOT_PRIVATE)
     found = table(judged, test=real, classifier=name)
     answer, columns = answers.fidelity(found, judged.name), ["cosine", "tokens kept", "label kept"]
     if test is not None:
-        answer, columns = [answers.classification(found, judged.name), answer[0]], ["accuracy", "cosine"]
+        learned = [answers.classification(found, judged.name), *answers.unlearned(found, judged.name)]
+        answer, columns = [*learned, answer[0]], ["accuracy", "cosine"]
     data: dict[str, Json] = {"note": NOT_PRIVATE, "epsilon": judged.epsilon, "labels": list(judged.labels)}
     cells = {row.name: row.cells() for row in found.rows}
     known = [column for column in columns if any(row[column] is not None for row in cells.values())]

@@ -19,6 +19,7 @@ import numpy as np
 from dptext.compare.corpus_plans import PARTS, CorpusPlan, Source
 from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError
+from dptext.text.labels import relabelled
 from dptext.text.reading import read_records
 from dptext.text.records import Fields, Record, require_labels
 from dptext.text.samples import sample_records
@@ -67,7 +68,7 @@ def load_corpus(name: str, plan: CorpusPlan, *, seed: int) -> Corpus:
         else:
             given = _shuffled(_read(name, plan, plan.sources[part]), rng)
             limit = plan.sources[part].limit
-        found = _distinct(_cut(plan, given), known)
+        found = relabelled(_distinct(_cut(plan, given), known), plan.labels or tuple(plan.names))
         parts[part] = found[:limit] if limit else found
         known |= {_key(record.text) for record in parts[part]}
         if not parts[part]:

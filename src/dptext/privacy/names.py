@@ -14,6 +14,8 @@ from typing import Final
 
 #: How names are compared, as certificates and terms say it.
 COMPARED: Final = "compared in Unicode's form NFKC, with case folded and without white space at the ends"
+#: The same of names that are compared as they look.
+AS_SEEN: Final = f"{COMPARED}, and without characters that show nothing"
 
 #: East Asian writing mixes scripts in a word, also with Latin, and none of its letters looks like one of an alphabet.
 _EAST_ASIAN: Final = {"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC"}
@@ -41,6 +43,20 @@ def normal_form(name: str) -> str:
     """The name in NFKC, with case folded and without white space at its ends; applied twice it changes nothing."""
     found = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold()).strip()
     return found if found == name else normal_form(found)
+
+
+def seen_form(name: str) -> str:
+    """The normal form of what a name shows: without controls, joiners and other characters that show nothing."""
+    found = normal_form("".join(letter for letter in name if not _shows_nothing(letter)))
+    return found if found == name else seen_form(found)
+
+
+def _shows_nothing(letter: str) -> bool:
+    return (
+        ord(letter) in _UNSEEN
+        or unicodedata.category(letter) == "Cf"
+        or (unicodedata.category(letter) == "Cc" and not letter.isspace())
+    )
 
 
 def mixed_scripts(name: str) -> tuple[str, ...]:

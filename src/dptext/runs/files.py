@@ -37,7 +37,9 @@ from dptext.text.files import (
     try_replacing,
     writing,
 )
-from dptext.text.formats import Format, is_compressed, output_format
+from dptext.text.formats import Format, file_format, is_compressed, output_format
+from dptext.text.labels import n_known
+from dptext.text.packed_rows import plain_types
 from dptext.text.reading import read_batches, require_records
 from dptext.text.records import Fields
 from dptext.text.samples import sample_records
@@ -106,14 +108,16 @@ def rehearse(
     randomness: Randomness,
     payment: Payment | None = None,
     on_skip: Callable[[int, str], None] | None = None,
-) -> tuple[int, tuple[Guarantee, ...], Due | None]:
+) -> tuple[int, tuple[Guarantee, ...], Due | None, int]:
     """Check and read what `privatize_file` would, with the same errors; nothing is drawn, charged or written.
 
-    It says how many records would be released, with which guarantees, and what would be paid, if anything.
+    It says how many records would be released, with which guarantees, what would be paid, if anything, and how many
+    records have a label of the public set, which is for the owner alone.
     """
     run = _run(source, target, mechanism, plan, randomness, payment)
     due = run.still_due()
-    return run.count(on_skip), run.promised, due
+    n_records, n_labelled = run.count(on_skip)
+    return n_records, run.promised, due, n_labelled
 
 
 def seconds(n_records: int, mechanism: Mechanism[str]) -> float | None:
@@ -133,7 +137,11 @@ def _run(
 ) -> _Run:
     kind = output_format(target, plan.output_format)
     terms = agreed(mechanism, plan, randomness, payment, kind)
-    return _Run(source, target, kind, terms.columns, mechanism, plan, randomness, terms.promised, terms.due)
+    columns = terms.columns
+    if kind is Format.PARQUET and file_format(source, plan.input_format) is kind:
+        named = [*filter(None, [plan.fields.id]), *plan.fields.keep]
+        columns = replace(columns, types=plain_types(source, named))
+    return _Run(source, target, kind, columns, mechanism, plan, randomness, terms.promised, terms.due)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,10 +239,15 @@ class _Run:
         key = state.charge_key if state else self.due.payment.key
         return self.due if self.due.weigh(key, self._subjects()) else None
 
-    def count(self, on_skip: Callable[[int, str], None] | None) -> int:
+    def count(self, on_skip: Callable[[int, str], None] | None) -> tuple[int, int]:
+        """How many records there are, and how many have a label of the public set."""
+        n_records = n_labelled = 0
         with contextlib.closing(self._batches(on_skip)) as batches:
-            require_records(n := sum(map(len, batches)), self.source)
-            return n
+            for batch in batches:
+                n_records += len(batch)
+                n_labelled += n_known(batch.labels, self.mechanism.spec.traits.labels)
+        require_records(n_records, self.source)
+        return n_records, n_labelled
 
     def _batches(self, on_skip: Callable[[int, str], None] | None) -> Generator[Batch, None, None]:
         batches = read_batches(

@@ -17,8 +17,9 @@ from dptext.mechanism import Learns, Mechanism, OnProgress, Spec, settings
 from dptext.runs.specs import on_device, spec_from_settings
 from dptext.text.files import new_folder, sha256_of, write_private
 from dptext.text.inputs import SAVE_AGAIN, parse_json
+from dptext.text.labels import relabelled
 from dptext.text.reading import as_records
-from dptext.text.records import TEXT_FIELD
+from dptext.text.records import TEXT_FIELD, Record
 from dptext.text.tables import Texts
 from dptext.types import Json
 from dptext.version import __version__
@@ -66,7 +67,11 @@ def fit(
         raise ConfigError(f"Expected pool=None: {spec.kind} chooses among no candidates.")
     if public is None and private is None and traits.learns is not Learns.NOTHING:
         raise ConfigError(f"Expected public texts: {spec.kind} learns from them.")
-    records = partial(as_records, text=text, label=label, empty_nulls=empty_nulls)
+    read = partial(as_records, text=text, label=label, empty_nulls=empty_nulls)
+
+    def records(texts: Texts) -> list[Record]:
+        return relabelled(read(texts), traits.labels)
+
     given: dict[str, object] = {"public": [], "seed": seed}
     if public is not None and traits.learns is not Learns.NOTHING:
         given["public"] = records(public)

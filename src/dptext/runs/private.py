@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from dptext.errors import BrokenFileError, DataError, HeaderError
-from dptext.privacy.names import normal_form
+from dptext.privacy.names import seen_form
 from dptext.runs.apart import NO_POOL, Found, Pool
 from dptext.runs.streaming import BATCH_SIZE, split
 from dptext.synthesis.space import Corpus
@@ -109,6 +109,6 @@ def untold(found: Iterable[Item]) -> Generator[Item, None, None]:
 
 
 def _named(batch: Batch) -> Batch:
-    """Authors are compared in normal form; white space alone names nobody."""
-    authors = [normal_form(name or "") or None for name in batch.authors]
+    """Authors are compared as they look; what shows nothing names nobody."""
+    authors = [seen_form(name or "") or None for name in batch.authors]
     return Batch(batch.ids, batch.texts, batch.labels, authors, batch.subjects, batch.kept)

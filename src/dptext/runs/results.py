@@ -24,7 +24,7 @@ from dptext.text.files import Target, sha256_of
 from dptext.text.formats import Format, output_format
 from dptext.text.reading import read_records, require_records
 from dptext.text.records import ID_FIELD, TEXT_FIELD, Fields, Record, Release
-from dptext.text.tables import Texts, index_of
+from dptext.text.tables import Texts, holds_numbers, index_of
 from dptext.text.writers import encode_batch, write_all
 from dptext.version import __version__
 
@@ -64,6 +64,7 @@ class Privatized(Iterable[Release[str]]):
     _terms: Mapping[str, Any]
     _charged: Charged | None
     _index: object
+    _numbers: bool  # whether the column of the ids is of numbers
     _inputs: tuple[Path, ...]
 
     def __iter__(self) -> Iterator[Release[str]]:
@@ -115,6 +116,8 @@ class Privatized(Iterable[Release[str]]):
 
     def to_pandas(self) -> Any:
         """A pandas data frame under the user's names of the columns, with the index of the frame that was privatized.
+
+        Ids of a column of numbers are numbers, so that frames merge by them.
 
         The index is the private frame's, as it is: reset it before you hand the frame on.
 
@@ -196,7 +199,8 @@ class Privatized(Iterable[Release[str]]):
     def _columns(self, releases: Sequence[Release[str]] | None = None) -> dict[str, list[Any]]:
         releases = self.to_records() if releases is None else releases
         fields, traits = self._fields, self.spec.traits
-        found: dict[str, list[Any]] = {fields.id or ID_FIELD: [each.id for each in releases]}
+        ids = (int(each.id) if self._numbers else each.id for each in releases)
+        found: dict[str, list[Any]] = {fields.id or ID_FIELD: list(ids)}
         if traits.releases_text:
             found[fields.text] = [each.output for each in releases]
         if traits.releases_vectors:
@@ -307,6 +311,7 @@ def privatize(
         },
         _charged=charged,
         _index=index_of(private),
+        _numbers=holds_numbers(private, id),
         _inputs=(Path(private),) if isinstance(private, str | PathLike) else (),
     )
 

@@ -13,10 +13,11 @@ from dptext.errors import DataError, IncomparableError, NoGuaranteeError, Privac
 from dptext.mechanism import Mechanism, Promise, Spec, output_fault
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, Basis, Guarantee, Unit, weakest
-from dptext.privacy.names import normal_form
+from dptext.privacy.names import seen_form
 from dptext.sampling.source import Randomness
 from dptext.text.batches import Batch, Releases, groups
 from dptext.text.columns import Columns
+from dptext.text.labels import with_labels
 from dptext.text.records import Fields, Record, Release
 
 Output = TypeVar("Output")
@@ -69,13 +70,13 @@ def require_guarantee(spec: Spec, without_guarantee: bool) -> None:
 def limited(batches: Iterable[Batch], max_per_author: int) -> Iterator[Batch]:
     """The batches, ended by an error where an author has more than the maximum: nothing is silently dropped.
 
-    Authors are compared in normal form; white space alone names nobody.
+    Authors are compared as they look; what shows nothing names nobody.
     """
     counts: Counter[str] = Counter()
     number = 0
     for batch in batches:
         good, fault = 0, ""
-        for author in (normal_form(name or "") for name in batch.authors):
+        for author in (seen_form(name or "") for name in batch.authors):
             counts[author] += 1
             if not author:
                 fault = f"has no author, which max_per_author={max_per_author} needs."
@@ -108,7 +109,7 @@ def split(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
 
 def release(batch: Sequence[Record], mechanism: Mechanism[Output], randomness: Randomness) -> Sequence[Release[Output]]:
     """The releases of one batch, one a record, in order, with text and vector as the spec says; else PrivacyError."""
-    batch = Batch.of(batch)
+    batch = with_labels(Batch.of(batch), mechanism.spec.traits.labels)
     released = mechanism.privatize(batch, randomness)
     if not isinstance(released, Sequence) or not _answers(released, batch):
         raise PrivacyError("The mechanism did not answer each record with one release, in order: nothing is released.")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from dptext.errors import BrokenFileError, ConfigError, DataError, IncomparableError, NoGuaranteeError
 from dptext.mechanism import settings
 from dptext.privacy.guarantee import ONE_SPELLING, Basis, Unit
-from dptext.privacy.names import COMPARED
+from dptext.privacy.names import AS_SEEN
 from dptext.runs.apart import Pool, refuse_same
 from dptext.runs.certificate import READING, Certificate, Charged, stream_mark
 from dptext.runs.private import Private
@@ -236,6 +236,6 @@ def due_of(payment: Payment, spec: SynthesisSpec, randomness: Randomness, fields
             f"each subject has one name in all runs (names are {payment.ledger.naming(account.name).compared})"
         )
     elif spec.unit == "author":
-        assumed.append(f"names of authors are {COMPARED}")
+        assumed.append(f"names of authors are {AS_SEEN}")
     terms, unit = Terms(promised.trust, Basis.CONDITIONAL, tuple(assumed)), Unit(spec.unit)
     return Due(payment, account, Request(spec.events(unit), unit, promised.relation, terms, settings(spec)))

@@ -21,6 +21,7 @@ from dptext.embeddings.encoders import load_encoder
 from dptext.embeddings.tfidf import fit_tfidf_svd
 from dptext.errors import ConfigError
 from dptext.text.batches import Batch
+from dptext.text.labels import matched
 from dptext.text.tokens import words_of
 from dptext.types import Floats, Integers
 
@@ -194,7 +195,7 @@ def units_of(corpus: Corpus, labels: Sequence[str]) -> Iterator[tuple[Integers, 
     number = {label: i for i, label in enumerate(labels)}
     with closing(corpus()) as batches:
         for batch in batches:
-            known = [number.get(name or "", -1) if number else 0 for name in batch.labels]
+            known = [number.get(name or "", -1) if number else 0 for name in matched(batch.labels, labels)]
             rows = [i for i, text in enumerate(batch.texts) if known[i] >= 0 and says_something(text)]
             if rows:
                 places = np.array([known[i] for i in rows], np.int64)

@@ -32,6 +32,9 @@ class Columns:
     #: whether texts that a spreadsheet would take for formulas get an apostrophe before them; CSV only
     safe_csv: bool = False
     fields: Fields = _DEFAULT  #: which name the columns
+    types: tuple[
+        tuple[str, str], ...
+    ] = ()  #: columns of numbers and booleans of Parquet, with pyarrow's type; else texts
 
     def names(self, format: Format) -> tuple[str, ...]:
         """Names of the columns of a file: the id, what is released, the kept fields; of plain text the texts alone.

@@ -4,16 +4,19 @@ import json
 import math
 import os
 import re
-from datetime import date, time
+from datetime import date, datetime, time
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, TypeGuard
+from uuid import UUID
 
 from dptext.errors import ConfigError
 
 Scalar = str | int | float | bool | None
 _MAX_INTEGER_BITS: Final = 1024
+_MOST_WHOLE: Final = 2**53  #: Beyond it, floats are whole because they are coarse
+_MOST_DIGITS: Final = 300  # of a decimal
 _TOO_FINE: Final = re.compile(r":\d\d\.\d{7}")  # a second in nanoseconds, as pandas writes it
 #: A spreadsheet computes a cell that begins with one of these.
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -96,18 +99,59 @@ def is_scalar(value: object) -> TypeGuard[Scalar]:
 
 
 def as_scalar(value: object) -> object:
-    """A date, time, decimal or number of numpy as the scalar that files hold: ISO 8601, digits; others as they are.
+    """A date, time, decimal, UUID or value of numpy as the scalar that files hold: ISO 8601, digits; others as is.
 
     A time of pandas finer than a microsecond stays as it is: without pandas, Python has none. So do what is no number
     and no time (NaN, NaT), and arrays.
     """
+    value = _of_python(value)
     if (isinstance(value, Decimal) and not value.is_finite()) or (isinstance(value, date) and value != value):  # noqa: PLR0124
         return value
-    if isinstance(value, date | time | Decimal):
+    if isinstance(value, date | time | Decimal | UUID):
         text = value.isoformat() if isinstance(value, date | time) else str(value)
         return value if _TOO_FINE.search(text) and isinstance(value, date) else text
-    scalar = type(value).__module__ == "numpy" and getattr(value, "shape", None) == ()
-    return value.item() if scalar else value  # type: ignore[attr-defined]  # of numpy
+    return value
+
+
+def _of_python(value: object) -> object:
+    """A single value of numpy as one of Python; others as they are."""
+    kind = type(value)
+    if kind.__module__ != "numpy" or getattr(value, "shape", None) != ():
+        return value
+    if kind.__name__ not in ("datetime64", "timedelta64"):
+        return value.item()  # type: ignore[attr-defined]  # of numpy
+    whole = value.astype(f"{kind.__name__}[us]")  # type: ignore[attr-defined]  # finer ones would become integers
+    return whole.item() if whole == value else value
+
+
+def spelled(value: object) -> object:
+    """The one spelling of a label or a name, whatever type a reader gives it; null, and what has none, stay as is.
+
+    Whole numbers are digits alone, in floats and decimals too; booleans are true and false; a time of midnight without
+    a zone is its date, as spreadsheets and pandas write dates so. It follows from the value, and not from others of
+    its column. Texts stay as they are (`dptext.text.labels` matches them).
+    """
+    value = _of_python(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) <= _MOST_WHOLE:
+        return str(int(value))
+    if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) <= _MOST_DIGITS:
+        return str(int(value)) if value == value.to_integral_value() else f"{value.normalize():f}"
+    if isinstance(value, datetime) and value.tzinfo is None and value == value and value.time() == time():  # noqa: PLR0124
+        return value if getattr(value, "nanosecond", 0) else value.date().isoformat()
+    found = as_scalar(value)
+    return as_string(found) if is_scalar(found) and found is not None else found
+
+
+def name_of(value: object) -> str | None:
+    """An id, author or subject; None where the value names nobody, as the empty string that CSV has for "unknown".
+
+    A text, a whole number, a date, a time or a UUID can be one; a boolean or a fraction cannot.
+    """
+    value, name = _of_python(value), spelled(value)
+    named = not isinstance(value, bool) and isinstance(name, str)
+    if isinstance(value, int | float | Decimal):
+        named = named and str(name).removeprefix("-").isdecimal()
+    return str(name) or None if named else None
 
 
 def as_string(value: object) -> str:

@@ -5,7 +5,9 @@ And columns that every format can hold, among them strings as Arrow holds them.
 
 import contextlib
 import io
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, TypeGuard, cast, overload
 
@@ -13,7 +15,8 @@ import numpy as np
 
 from dptext.errors import needing
 from dptext.text.formats import Scalar, is_scalar, string_fault
-from dptext.text.lines import Bad, BadHeader, Broken, Chunk, no_column
+from dptext.text.inputs import open_input
+from dptext.text.lines import Bad, BadHeader, Broken, Chunk, no_column, rows_of
 from dptext.text.parquet_pages import LARGE, UnreadableError, chunks_of, most_bytes, rows_at_once
 from dptext.types import Int32s, Integers, UInt8s
 
@@ -148,6 +151,49 @@ def values_of(column: Any) -> Sequence[object]:
     return values
 
 
+_PLAIN: Final = frozenset(f"{kind}{size}" for kind in ("int", "uint") for size in (8, 16, 32, 64)) | {
+    *("bool", "float", "double"),
+}
+
+
+def plain_types(path: Path, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Which of these columns of a Parquet file hold numbers or booleans, with their types; none of what is damaged."""
+    arrow, parquet = load_pyarrow()
+    if not path.is_file():
+        return ()
+    with open_input(path) as raw, contextlib.suppress(arrow.ArrowException, OSError, ValueError, UnreadableError):
+        chunks_of(raw)  # some damaged footers would end the process
+        schema = parquet.read_schema(raw)
+        classes = class_names(schema.metadata or {})
+        found = {field.name: str(field.type) for field in schema if field.name not in classes}
+        return tuple((name, found[name]) for name in names if found.get(name) in _PLAIN)
+    return ()
+
+
+def class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
+    """The names of the classes of columns that hold their numbers, as Hugging Face writes them into a schema."""
+    found: dict[str, list[str]] = {}
+    with contextlib.suppress(ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        for name, kind in json.loads(metadata[b"huggingface"])["info"]["features"].items():
+            names = kind.get("names") if isinstance(kind, dict) and kind.get("_type") == "ClassLabel" else None
+            if isinstance(names, list) and all(isinstance(each, str) for each in names):
+                found[name] = names
+    return found
+
+
+def named_classes(numbers: Sequence[object], names: Sequence[str]) -> list[object]:
+    """The names of the classes with these numbers; -1 stands for none, and `NO_MATCH` for what is no number of one."""
+    by_number = {-1: None, **dict(enumerate(names))}
+    return [
+        each
+        if each is None or isinstance(each, str)
+        else by_number.get(each, NO_MATCH)
+        if type(each) is int
+        else NO_MATCH
+        for each in numbers
+    ]
+
+
 def parquet_chunks(raw: io.BufferedReader, names: Sequence[str]) -> Iterator[Chunk]:
     """The rows of an open Parquet file, or their faults; nothing follows a `Broken`.
 
@@ -168,11 +214,13 @@ def _found(raw: io.BufferedReader, names: Sequence[str]) -> Iterator[Chunk]:
     errors = (arrow.ArrowException, OSError, ValueError, MemoryError)
     groups = chunks_of(raw)
     file = known = None
+    classes: Mapping[str, Sequence[str]] = {}
     with contextlib.suppress(*errors):
         # Without read-ahead: its threads call `raw` and outlive a failed read. A thread that calls into a Python that
         # is ending aborts the process.
         file = parquet.ParquetFile(raw, pre_buffer=False, buffer_size=_BUFFER)
         known = file.schema_arrow.names
+        classes = class_names(file.schema_arrow.metadata or {})
     if file is None or known is None:
         yield [Broken("the file is not Parquet, or it is truncated or damaged")]
         return
@@ -196,8 +244,20 @@ def _found(raw: io.BufferedReader, names: Sequence[str]) -> Iterator[Chunk]:
                 left -= batch.nbytes
                 if left < 0:
                     raise UnreadableError(LARGE)
-                yield from batch_chunks(batch, set(names or known))
+                yield from with_classes(batch_chunks(batch, set(names or known)), classes)
         yield [Broken("the Parquet data is truncated or damaged")]
+
+
+def with_classes(chunks: Iterator[Chunk], classes: Mapping[str, Sequence[str]]) -> Iterator[Chunk]:
+    """The chunks, with the names of classes in the place of their numbers."""
+    for chunk in chunks:
+        if not isinstance(chunk, dict) or not classes.keys() & chunk:
+            yield chunk
+            continue
+        named = {name: named_classes(chunk[name], classes[name]) for name in classes.keys() & chunk}
+        faulty = {i for column in named.values() for i, value in enumerate(column) if value is NO_MATCH}
+        table = {name: named.get(name, column) for name, column in chunk.items()}
+        yield [NO_MATCH if i in faulty else row for i, row in enumerate(rows_of(table))] if faulty else table
 
 
 def batch_chunks(batch: Any, names: set[str]) -> Iterator[Chunk]:

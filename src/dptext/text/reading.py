@@ -49,6 +49,7 @@ class OnError(StrEnum):
 
 
 _ALL_FIELDS: Final = Fields()
+EMPTY: Final = Broken("the file holds no records")
 _REPEATED: Final = Bad("its id was used before")
 #: The place of a record in a batch before which something is refused, how many records are taken out there (the one of
 #: a repeated id), and why.
@@ -248,7 +249,7 @@ def _file_batches(
     found: Generator[Chunk, None, None], reading: "_Reading", allow_empty: bool
 ) -> Generator[Batch, None, None]:
     with contextlib.closing(found) as chunks:
-        empty: Chunk = [] if allow_empty else [Broken("the file holds no records")]
+        empty: Chunk = [] if allow_empty else [EMPTY]
         yield from reading.batches(itertools.chain([next(chunks, empty)], chunks))
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from dptext.text.batches import Batch, Kept
-from dptext.text.formats import Scalar, as_scalar, as_string, is_scalar, string_fault
+from dptext.text.formats import Scalar, as_scalar, is_scalar, name_of, spelled, string_fault
 from dptext.text.lines import Bad, Broken, Chunk, Row, Table, missing_field
 from dptext.text.packed_rows import PlainTexts, kinds, plain_scalars, plain_texts
 from dptext.text.records import Fields, Record
@@ -74,21 +74,20 @@ class Checks:
         if not isinstance(text, str):
             return Bad(f"the field {fields.text!r} is not a string but of type {type(text).__name__}")
         whom = ((fields.id, "a record"), (fields.author, "an author"), (fields.subject, "a subject"))
-        id_, author, subject = (None if name is None else _identifier(row[name]) for name, _ in whom)
+        id_, author, subject = (None if name is None else name_of(row[name]) for name, _ in whom)
         for (name_of_it, it), found in zip(whom, (id_, author, subject), strict=True):
             if name_of_it is not None and found is None:
                 return Bad(f"the field {name_of_it!r} is not a string or integer that can name {it}")
-        label = None if fields.label is None else as_scalar(row[fields.label])
-        if not is_scalar(label):
-            return Bad(f"the field {fields.label!r} is not a string, a finite number, a boolean or null")
+        label = None if fields.label is None else spelled(row[fields.label])
+        if not isinstance(label, str | None):
+            return Bad(f"the field {fields.label!r} is not a string, a finite number, a date, a boolean or null")
         kept: dict[str, Scalar] = {}
         for name in fields.keep:
             value = as_scalar(row[name])
             if not is_scalar(value):
                 return Bad(f"the field {name!r} is not a string, a finite number, a date, a boolean or null")
             kept[name] = value
-        written = None if label is None else as_string(label)
-        record = Record(id_ or default_id, text, written, author, kept, subject=subject)
+        record = Record(id_ or default_id, text, label, author, kept, subject=subject)
         defaults = (fields.label or "label", fields.author or "author", fields.subject or "subject")
         return self._strings(record, (fields.id or "id", fields.text, *defaults))
 
@@ -107,13 +106,6 @@ class Checks:
         if len(record.text) > self.max_characters:
             return Bad(f"the text is longer than max_characters={self.max_characters}")
         return record
-
-
-def _identifier(value: object) -> str | None:
-    """An id, author or subject; None where the value names nobody, as the empty string that CSV has for "unknown"."""
-    if isinstance(value, bool) or not isinstance(value, str | int) or not is_scalar(value):
-        return None
-    return str(value) or None
 
 
 def needed(fields: Fields) -> list[str]:
@@ -167,7 +159,7 @@ def _names(column: Sequence[object]) -> Sequence[str] | None:
 def _written(labels: Sequence[Scalar]) -> Sequence[str | None]:
     if kinds(labels) <= {str, type(None)}:
         return cast("Sequence[str | None]", labels)
-    return [None if label is None else as_string(label) for label in labels]
+    return [cast("str | None", spelled(label)) for label in labels]
 
 
 # Of an id of at most 16 bytes the bytes themselves are kept, of a longer one a hash of 16 bytes: two ids agree by a

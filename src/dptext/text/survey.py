@@ -7,19 +7,21 @@ import csv
 import io
 import itertools
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from dptext.errors import BrokenFileError
+from dptext.errors import BrokenFileError, HeaderError
 from dptext.text.csv_rows import DELIMITERS
-from dptext.text.formats import PACKED, Format, as_scalar, as_string, file_format, is_scalar
+from dptext.text.formats import PACKED, Format, as_scalar, as_string, file_format, is_scalar, spelled, string_fault
 from dptext.text.inputs import beginning, detected
-from dptext.text.lines import Bad, Broken, are_names, rows_of
+from dptext.text.labels import n_known
+from dptext.text.lines import Bad, BadHeader, Broken, are_names, missing_field, rows_of
 from dptext.text.markup import has_tags
-from dptext.text.reading import MAX_CHARACTERS, require_layout
-from dptext.text.records import Fields
+from dptext.text.reading import EMPTY, MAX_CHARACTERS, require_layout
+from dptext.text.records import Fields, Record
 from dptext.text.row_checks import Checks
 from dptext.text.rows import file_chunks
 
@@ -27,6 +29,7 @@ _BEGINNING: Final = 2**16  # bytes
 _MOST_LABELS: Final = 50
 _MOST_DISTINCT: Final = 10_000  # of short values, where some are equal
 _SHORT: Final = 40  # characters, on average
+_Fault = tuple[int, str]  # the number of a record, and what is wrong with it
 LONG: Final = 1_500  # characters; some 256 pieces of words, all that `candidates` reads
 
 
@@ -46,15 +49,20 @@ class Column:
     hashes: set[int] | None = field(default_factory=set)
     repeated: bool = False
     named: bool = False
+    unfit: int = 0  #: how many are neither null nor fit to be the text of a record
+    fault: _Fault | None = None  #: why the first of these is not, or the first record that lacks the column
 
-    def add(self, name: str, value: object) -> None:
-        """Count a value."""
+    def add(self, name: str, value: object, record: int, *, written: bool = False) -> None:
+        """Count a value of the record of this number; what is no text is `written` as one where it is read."""
         self.rows += 1
         if value is None:
             self.nulls += 1
             return
         scalar = as_scalar(value)
         text = as_string(scalar) if is_scalar(scalar) else repr(scalar)
+        if (reason := _text_fault(name, text if written else value)) is not None:
+            self.unfit += 1
+            self.fault = self.fault or (record, reason)
         self.strings += isinstance(value, str)
         self.empties += not text
         self.named |= text == name
@@ -100,6 +108,18 @@ class Column:
         return self.rows > 1 and not (self.repeated or self.nulls or self.empties)
 
 
+def _text_fault(name: str, value: object) -> str | None:
+    """Why a value cannot be the text of a record, in the words of whoever reads the records."""
+    if isinstance(value, str) and len(value) <= MAX_CHARACTERS and string_fault(value) is None:
+        return None
+    found = Checks(Fields(name), MAX_CHARACTERS).record({name: value}, default_id="")
+    return None if isinstance(found, Record) else found.reason
+
+
+def _lacking(name: str, record: int, found: Sequence[str]) -> _Fault | None:
+    return None if name in found else (record, missing_field(name, [name], found))
+
+
 @dataclass(slots=True)
 class Survey:
     """What a file holds."""
@@ -114,6 +134,8 @@ class Survey:
     bad: int = 0
     fault: str = ""  #: why the first of these cannot
     text: str | None = None  #: the column that seems to hold the texts
+    labelled: int | None = None  #: how many rows have a label of the public set; None where no field is looked at
+    _first: tuple[int, tuple[str, ...]] | None = None  # number and names of the first row
 
     @property
     def named(self) -> bool:
@@ -132,6 +154,32 @@ class Survey:
         if column.distinct is None:
             return 0
         return column.rows - column.nulls - column.empties - (column.distinct - bool(column.empties))
+
+    def add(self, row: Mapping[str, object], record: int) -> None:
+        """Count the row that is the record of this number."""
+        self.rows += 1
+        self._first = self._first or (record, tuple(row))
+        for name, value in row.items():
+            if name not in self.columns:
+                self.columns[name] = Column(fault=_lacking(name, *self._first))
+            self.columns[name].add(name, value, record, written=self.format is Format.XLSX)
+        for name in self.columns.keys() - row if len(row) < len(self.columns) else ():
+            self.columns[name].fault = self.columns[name].fault or _lacking(name, record, tuple(row))
+
+    def settle(self, unread: _Fault | None) -> None:
+        """Count no row that cannot be a record by its text; `unread` is the first that is none, and why."""
+        column = self.columns.get(self.text or "")
+        unfit: _Fault | None = None
+        if column is not None:
+            lost, unfit = self.rows - column.rows + column.unfit, column.fault
+        elif self.text is not None and self._first is not None:  # it was named
+            lost, unfit = self.rows, _lacking(self.text, *self._first)
+        else:
+            lost = 0
+        self.rows, self.bad = self.rows - lost, self.bad + lost
+        faults = [each for each in (unread, unfit) if each is not None]
+        if faults:
+            self.fault = "record {}: {}".format(*min(faults))
 
     def could_be(self, name: str) -> str:
         """What a column may be: text, id, label, author, or nothing of that."""
@@ -153,8 +201,10 @@ def survey(
     encoding: str | None = None,
     text: str | None = None,
     record: str | None = None,
+    label: str | None = None,
+    labels: Sequence[str] = (),
 ) -> Survey:
-    """Read a file once, and count what it holds; what is not named is guessed.
+    """Read a file once, and count what it holds; what is not named is guessed. Labels are counted in a named field.
 
     Memory grows with the number of different values of long or unique columns (about 60 bytes each). BrokenFileError:
     it cannot be read to its end, or holds no record.
@@ -169,30 +219,51 @@ def survey(
     found = Survey(path, kind, delimiter, encoding, record)
     limit = Checks(Fields(), MAX_CHARACTERS).max_line
     how: dict[str, Any] = {"max_line": limit, "delimiter": delimiter, "encoding": encoding, "record": record}
+    if text is not None:
+        _require_column(found, text, how)
+    unread: _Fault | None = None
     with closing(file_chunks(path, kind, [], **how)) as chunks:
-        for row in itertools.chain.from_iterable(map(rows_of, chunks)):
+        for number, row in enumerate(itertools.chain.from_iterable(map(rows_of, chunks)), start=1):
             if isinstance(row, Broken):
-                raise BrokenFileError(f"{path}, record {found.rows + found.bad + 1}: {row.reason}.")
+                raise BrokenFileError(f"{path}, record {number}: {row.reason}.")
             if isinstance(row, Bad):
                 found.bad += 1
-                found.fault = found.fault or f"record {found.rows + found.bad}: {row.reason}"
+                unread = unread or (number, row.reason)
                 continue
-            found.rows += 1
-            for name, value in row.items():
-                found.columns.setdefault(str(name), Column()).add(str(name), value)
-    if not found.rows:
-        raise BrokenFileError(f"{path}: the file holds no records{found.fault and f' ({found.fault})'}.")
+            found.add(row, number)
+            if label is not None:
+                value = spelled(row.get(label))
+                found.labelled = (found.labelled or 0) + n_known([value if isinstance(value, str) else None], labels)
+    if not found.rows + found.bad:
+        raise BrokenFileError(f"{path}, record 1: {EMPTY.reason}.")
     longest = {name: column.mean for name, column in found.columns.items() if column.strings}
-    found.text = text if text in found.columns else max(longest, key=longest.__getitem__, default=None)
+    found.text = text if text is not None else max(longest, key=longest.__getitem__, default=None)
+    if text is None and found.text is not None:
+        _require_column(found, found.text, how)
+    found.settle(unread)
+    if not found.columns or (text is not None and text not in found.columns):
+        raise BrokenFileError(f"{path}: no record can be read ({found.fault}).")
     return found
 
 
+def _require_column(found: Survey, name: str, how: dict[str, Any]) -> None:
+    """Refuse a header without the column of the texts, or with several, as whoever reads the records does."""
+    with closing(file_chunks(found.path, found.format, [name], **how)) as chunks:
+        rows = next(chunks, [])
+    if isinstance(rows, list) and rows and isinstance(rows[0], BadHeader):
+        raise HeaderError(f"{found.path}, record 1: {rows[0].reason}. Nothing from here on can be read.")
+
+
 def _columns(text: str, delimiter: str) -> int:
-    """How many columns nearly all rows have, if the delimiter parts them; 0 where they differ."""
+    """How many columns the rows have, if the delimiter parts them; 0 where it parts no header, and few rows alike.
+
+    A single column is no sign of a delimiter, and one row that is cut or too long is none against it.
+    """
     try:
         sizes = [len(row) for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
     except csv.Error:  # NULs
         return 0
     found = Counter(sizes[:-1] or sizes)  # the last row may be cut
     (size, n), *_ = found.most_common(1) or [(0, 0)]
-    return size if n >= 0.9 * found.total() else 0
+    alike = n >= (0.5 if sizes and sizes[0] == size else 0.9) * found.total()
+    return size if size > 1 and alike else 0

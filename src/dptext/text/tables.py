@@ -12,7 +12,7 @@ from typing import Any, Final
 from dptext.errors import ConfigError
 from dptext.text.batches import Batch
 from dptext.text.lines import Broken, listed
-from dptext.text.packed_rows import NO_MATCH, UNMATCHED
+from dptext.text.packed_rows import NO_MATCH, UNMATCHED, class_names, named_classes
 
 #: What is read where private or public records are asked for: records, rows as mappings, or strings; a frame or a
 #: series; a Dataset of Hugging Face; the path of a file. No type can say it without those packages.
@@ -20,6 +20,7 @@ Texts = Any
 _FIRST_DAY: Final = -719_162  # of Python's dates, from 1970-01-01; and the last
 _LAST_DAY: Final = 2_932_896
 _SLICE: Final = 1024  # rows of a Dataset at once
+Classes = Mapping[str, Sequence[str]]  #: The names of classes by their numbers, of columns that hold numbers of them
 EXPECTED: Final = "texts, rows, records, a data frame, a Dataset or the path of a file"
 
 
@@ -50,11 +51,15 @@ def table_rows(data: Texts, names: Sequence[str]) -> Iterable[object]:
         if not all(isinstance(name, str) for name in found.columns):
             raise ConfigError("Expected columns with names, found numbers. Name them: frame.columns = ['text', ...].")
         _require_columns(found.columns, names)
-        return _rows({name: _values(found[name]) for name in names})
+        classes = class_names(getattr(getattr(data, "schema", None), "metadata", None) or {})
+        return _rows({name: _named(_values(found[name]), classes.get(name)) for name in names})
     if hasattr(data, "column_names"):  # a Dataset
         _require_columns(data.column_names, names)
         rows = data.select_columns(list(names))
-        return _of_dataset(rows, names) if hasattr(rows, "with_format") and isinstance(rows, Sized) else _streamed(rows)
+        classes = {name: kind.names for name, kind in (data.features or {}).items() if hasattr(kind, "int2str")}
+        if hasattr(rows, "with_format") and isinstance(rows, Sized):
+            return _of_dataset(rows, names, classes)
+        return _streamed(rows, classes)
     if isinstance(data, str | bytes) or not isinstance(data, Iterable):
         raise ConfigError(f"Expected {EXPECTED}, found one {type(data).__name__}. Make a list of one text: [text].")
     return rows
@@ -70,6 +75,24 @@ def index_of(data: Texts) -> object:
     if isinstance(found, narwhals.DataFrame | narwhals.Series):
         return narwhals.maybe_get_index(found)
     return None
+
+
+def holds_numbers(data: Texts, name: str | None) -> bool:
+    """Whether the column is of numbers by its type, of a frame or a Dataset: its ids then leave as whole numbers."""
+    if name is None or isinstance(data, list | tuple | Iterator | str | PathLike):
+        return False
+    import narwhals  # noqa: PLC0415 (see above)
+
+    found = narwhals.from_native(data, allow_series=True, pass_through=True)
+    if isinstance(found, narwhals.DataFrame):
+        return name in found.columns and found[name].dtype.is_numeric()
+    kind = (getattr(data, "features", None) or {}).get(name)
+    return str(getattr(kind, "dtype", "")).startswith(("int", "uint", "float")) and not hasattr(kind, "int2str")
+
+
+def _named(values: list[object], names: Sequence[str] | None) -> list[object]:
+    """The names of classes in the place of their numbers, which say nothing without the schema; -1 stands for none."""
+    return values if names is None else named_classes(values, names)
 
 
 def _values(column: Any) -> list[object]:
@@ -104,34 +127,36 @@ def _rows(columns: Mapping[str, Sequence[object]]) -> Iterator[object]:
         yield NO_MATCH if faulty else dict(zip(columns, row, strict=True))
 
 
-def _of_dataset(data: Any, names: Sequence[str]) -> Iterator[object]:
+def _of_dataset(data: Any, names: Sequence[str], classes: Classes) -> Iterator[object]:
     """The rows of a Dataset with random access, or their faults."""
     if data.format["type"] in ("arrow", "pandas", "polars"):  # whose rows are tables
         data = data.with_format(None)
     for start in range(0, len(data), _SLICE):
-        yield from _of_slice(data, start, min(start + _SLICE, len(data)), names)
+        yield from _of_slice(data, start, min(start + _SLICE, len(data)), names, classes)
 
 
-def _of_slice(data: Any, start: int, stop: int, names: Sequence[str]) -> Iterator[object]:
+def _of_slice(data: Any, start: int, stop: int, names: Sequence[str], classes: Classes) -> Iterator[object]:
     columns = None
     with contextlib.suppress(*UNMATCHED):
         found = data[start:stop]
-        columns = {name: list(found[name]) for name in names}
+        columns = {name: _named(list(found[name]), classes.get(name)) for name in names}
     if columns is not None:
         yield from _rows(columns)
     elif stop - start == 1:
         yield NO_MATCH
     else:
         middle = (start + stop) // 2
-        yield from _of_slice(data, start, middle, names)
-        yield from _of_slice(data, middle, stop, names)
+        yield from _of_slice(data, start, middle, names, classes)
+        yield from _of_slice(data, middle, stop, names, classes)
 
 
-def _streamed(rows: Iterable[object]) -> Iterator[object]:
+def _streamed(rows: Iterable[Any], classes: Classes) -> Iterator[object]:
     """The rows of a stream of Hugging Face, which ends where one cannot be read."""
     stream = iter(rows)
     with contextlib.suppress(*UNMATCHED):
-        yield from stream
+        for row in stream:
+            columns = {name: _named([value], classes.get(name)) for name, value in row.items()}
+            yield from _rows(columns)
         return
     yield Broken(NO_MATCH.reason)
 

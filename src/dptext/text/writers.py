@@ -135,7 +135,10 @@ class _AppendingWriter:
 
 
 class _ParquetWriter:
-    """Writes each batch as one row group. Kept fields are strings; values that were not are as JSON writes them."""
+    """Writes each batch as one row group.
+
+    Ids and kept fields are strings but for columns that have a type; values that were not are as JSON writes them.
+    """
 
     def __init__(self, file: BinaryIO, columns: Columns) -> None:
         self._arrow, parquet = load_pyarrow()
@@ -143,16 +146,22 @@ class _ParquetWriter:
         names = columns.names(Format.PARQUET)
         vectors = self._arrow.list_(self._arrow.float32())
         always = len(names) - len(columns.keep) - columns.label
-        kinds = (vectors if name == VECTOR_FIELD and columns.vector else self._arrow.string() for name in names)
+        types = {name: self._arrow.type_for_alias(kind) for name, kind in columns.types}
+        types |= {VECTOR_FIELD: vectors} if columns.vector else {}
+        kinds = (types.get(name, self._arrow.string()) for name in names)
         self._schema = self._arrow.schema(
             [self._arrow.field(*named, nullable=i >= always) for i, named in enumerate(zip(names, kinds, strict=True))]
         )
         self._writer = parquet.ParquetWriter(file, self._schema)
 
     def write(self, releases: Block, /) -> None:
-        values = map(_cells, self._columns.values(releases))
+        values = self._columns.values(releases)
         self._columns = self._columns.after(releases)
-        columns = [self._arrow.array(column, kind) for column, kind in zip(values, self._schema.types, strict=True)]
+        typed = {name for name, _ in self._columns.types}
+        columns = [
+            self._arrow.array(_numbers(column) if field.name in typed else _cells(column), field.type)
+            for column, field in zip(values, self._schema, strict=True)
+        ]
         self._writer.write_batch(self._arrow.record_batch(columns, self._schema))
 
     def close(self) -> None:
@@ -176,6 +185,11 @@ def completed(writer: ReleaseWriter, closing: contextlib.AbstractContextManager[
         raise
     with closing:
         writer.close()
+
+
+def _numbers(column: Values) -> list[object]:
+    """The values of a column of numbers or booleans, of which ids are texts."""
+    return [int(value) if isinstance(value, str) else value for value in column]
 
 
 def _cells(column: Values) -> Sequence[str | Singles | None]:

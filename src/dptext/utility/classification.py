@@ -115,6 +115,7 @@ class Accuracy:
     accuracy: Estimate
     macro_f1: Estimate
     texts: int
+    unlearned: int = 0  #: how many texts have a label that was in no training text, so that none can be right
 
     def to_dict(self) -> dict[str, Json]:
         """The numbers as JSON-able data."""
@@ -141,11 +142,11 @@ def evaluate(classifier: Classifier, test: Texts, *, seed: int = 0) -> Accuracy:
     def f1(rows: Integers) -> float:
         return macro_f1(rows[:, 0], rows[:, 1], len(names))
 
+    unlearned = sum(label not in classifier.labels for label in truth)
     right = clopper_pearson(int((true == given).sum()), len(true), confidence=_CONFIDENCE)
     pairs = np.stack([true, given], axis=1)
-    return Accuracy(
-        right, bootstrap(pairs, f1, source=seeded(seed), bounds=(0.0, 1.0), confidence=_CONFIDENCE), len(true)
-    )
+    f1_interval = bootstrap(pairs, f1, source=seeded(seed), bounds=(0.0, 1.0), confidence=_CONFIDENCE)
+    return Accuracy(right, f1_interval, len(true), unlearned)
 
 
 def macro_f1(true: Integers, given: Integers, n_labels: int) -> float:

@@ -29,7 +29,7 @@ from dptext.privacy.events import (
     PureEvent,
     ZcdpEvent,
 )
-from dptext.privacy.names import COMPARED, normal_form
+from dptext.privacy.names import AS_SEEN, normal_form
 from examples import few_examples
 
 
@@ -261,7 +261,7 @@ def test_names_are_compared_in_normal_form(ledger: Ledger, raw: Raw) -> None:
     for epsilon, spellings in zip(expected, ALIKE, strict=True):
         assert spent(ledger, name, *spellings) == [epsilon] * len(spellings)
     assert ledger.balance(name).subjects == len(ALIKE)
-    assert ledger.naming(name).compared == COMPARED
+    assert ledger.naming(name).compared == AS_SEEN
     assert ledger.verify(name).problems == ()
 
 
@@ -290,7 +290,7 @@ def test_an_account_that_was_charged_as_names_were_spelled_goes_on_so(ledger: Le
     name = opened_as_spelled(ledger, 2.0)
     # as the version before wrote them
     assert KEY.check_as_spelled("reviews").hex() == "5947a07d29d2afbf7a6f202a2d566fe34c8ce3fd61a967f8431075c2d71fef49"
-    naming = Naming(KEY, "reviews", as_spelled=True)
+    naming = Naming(KEY, "reviews", AS_SPELLED)
     assert naming.hash("Anna ").hex() == "4ca2d217fb37586bdfafead1d1be45f126a32ac8b9ec16dc00ccb10e40473761"
     spellings = ["", " ", "Anna", "anna", "anna ", "\ud800", "é", "e\u0301", "東京", "x" * 100_000]
     for n, subject in enumerate(spellings):
@@ -369,7 +369,7 @@ def test_no_name_and_no_public_hash_of_one_is_in_the_database(new_location) -> N
     # the search sees what is there: the hashes under the key, and the name of the account
     assert name.encode() in found
     for subject in charged:
-        assert Naming(KEY, name, as_spelled=False).hash(subject) in found
+        assert Naming(KEY, name).hash(subject) in found
     # the key is not, in any form; and what it is checked by tells nothing without it
     assert not any(one in found for form in forms(KEY.secret.hex()) for one in written(form))
     assert not any(one in found for one in written(KEY.secret))
@@ -402,8 +402,10 @@ def test_a_subject_has_another_hash_in_every_account(ledger: Ledger, raw: Raw) -
 @example([("1\0a", "b"), ("1", "a\0b")])
 def test_hashes_are_those_of_account_and_name(pairs: list[tuple[str, str]]) -> None:
     hashes = [KEY.hash(account, name) for account, name in pairs]
-    checks = [check(account) for account, _ in pairs for check in (KEY.check, KEY.check_as_spelled)]
-    assert len({*hashes, *checks}) == 2 + 2 * len({account for account, _ in pairs})
+    checks = [
+        check(account) for account, _ in pairs for check in (KEY.check, KEY.check_normal_form, KEY.check_as_spelled)
+    ]
+    assert len({*hashes, *checks}) == 2 + 3 * len({account for account, _ in pairs})
     assert hashes != [OTHER_KEY.hash(account, name) for account, name in pairs]
     assert hashes == [SubjectKey(KEY.secret).hash(account, name) for account, name in pairs]
 

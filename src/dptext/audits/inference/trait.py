@@ -32,7 +32,7 @@ from dptext.embeddings.embedder import Embedder, TextVectors
 from dptext.embeddings.tfidf import fit_quietly, has_word, load_sklearn, words_tfidf
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism
-from dptext.privacy.names import normal_form
+from dptext.privacy.names import seen_form
 from dptext.sampling.source import Randomness, seeded
 from dptext.text.records import Record, Release
 from dptext.types import Booleans, Floats, Json
@@ -76,7 +76,7 @@ def split_sets(
     groups: dict[Hashable, list[tuple[int, Record]]] = {}
     for side, own in enumerate(sides):
         for key, record in own.items():
-            group: Hashable = (side, key) if record.author is None else normal_form(record.author)
+            group: Hashable = (side, key) if record.author is None else seen_form(record.author)
             groups.setdefault(group, []).append((side, record))
     learned: tuple[list[Record], list[Record]] = ([], [])
     tried: tuple[list[Record], list[Record]] = ([], [])
