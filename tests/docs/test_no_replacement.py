@@ -14,7 +14,10 @@ STATED: dict[str, tuple[str, str]] = {
         "sums and noise of thousands of runs are found at once",
         "docs/results/synthesis.md",
     ),
-    "experiments/deep_candidate/grid.py": ("a recoder, which knows no epsilon, is trained once", ""),
+    "experiments/deep_candidate/grid.py": (
+        "a recoder, which knows no epsilon, is trained once",
+        "docs/results/deep_candidate.md",
+    ),
     "experiments/deep_candidate/whole_test.py": ("a clock around functions", ""),
     "experiments/third_party/writing_trial.py": ("functions of other libraries keep what they found", ""),
     "benchmarks/_peer_worker.py": ("another library downloads nothing", ""),

@@ -156,7 +156,7 @@ def left(data: bytes, ending: str, folder: Path) -> dict[str, Any]:
     found["dptext.toml"] = Path("dptext.toml").read_bytes() if Path("dptext.toml").exists() else None
     found["fit"] = command("fit", "--set", "ranker=tfidf", "--seed", 0)
     found["model"] = {path.name: path.read_bytes() for path in Path().glob("in.model/*")}
-    found["privatize"] = command("privatize", source, "out.jsonl", "--empty-nulls")
+    found["privatize"] = command("privatize", source, "out.jsonl", "--empty-nulls", "--model", "in.model")
     found["its certificate"] = certificate(Path("out.jsonl.guarantee.json"))
     small = ("--set", "encoder=glove", "--set", "words=8", "--set", "topics=4", "--seed", 1)
     code, out, err = command("synthesize", source, "corpus.json", "-m", "topics", *small)

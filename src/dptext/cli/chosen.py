@@ -12,7 +12,7 @@ from dptext.cli.app import config
 from dptext.cli.terminal import counted
 from dptext.embeddings import encoders
 from dptext.errors import ConfigError
-from dptext.mechanism import FitProgress, Learns, Mechanism, Spec, Traits
+from dptext.mechanism import FitProgress, Learns, Mechanism, Spec, Traits, settings
 from dptext.mechanisms.registry import SPECS
 from dptext.runs.models import fit, load_model, model_spec
 from dptext.runs.specs import parse_setting, read_spec, spec_from_settings
@@ -59,7 +59,7 @@ class Wanted(Settings):
         if self.model is None:
             given = config().model
             if not self and given is not None and given.is_dir():
-                return Choice(model_spec(given), given)
+                return Choice(_as_written(given), given)
             return Choice(self.chosen_spec())
         if Settings.__bool__(self):
             raise ConfigError(
@@ -70,6 +70,19 @@ class Wanted(Settings):
 
     def chosen_if_any(self) -> Choice | None:
         return self.chosen() if self else None
+
+
+def _as_written(model: Path) -> Spec:
+    """The settings of the model that `dptext.toml` names; ConfigError where the file asks for others."""
+    found, written = model_spec(model), config().mechanism
+    if written and spec_from_settings(written) != found:
+        own = settings(found)
+        other = ", ".join(f"{key}={value!r}" for key, value in written.items() if own.get(key) != value) or "others"
+        raise ConfigError(
+            f"Expected the model {str(model)!r} to have the settings of dptext.toml ({other}), found one of others. "
+            f"Remove that folder and run dptext fit again, or name the model: --model {model}."
+        )
+    return found
 
 
 def set_values(assignments: list[str] | None, of: str) -> dict[str, Json]:

@@ -102,9 +102,9 @@ def _text_field(found: Survey) -> str:
     """The field `text`, or what the user answers: the longest texts suggest a field, which is shown and not taken."""
     there = TEXT_FIELD if TEXT_FIELD in found.columns else ""
     longest = f" (the longest texts are in {found.text!r})" if found.named and found.text else ""
-    answer = _asked(f"The field of the text{longest}", there)
+    names = listed(list(found.columns)) if found.named else "no names that can be shown"
+    answer = _asked(f"The field of the text, of {names}{longest}", there)
     if not answer:
-        names = listed(list(found.columns)) if found.named else "no names that can be shown"
         raise ConfigError(f"Expected --text-field NAME with {found.path}, found {names}{longest}.")
     return answer
 
@@ -113,7 +113,13 @@ def _asked(question: str, default: str) -> str:
     if not sys.stdin.isatty():
         return default
     ask: Callable[..., str] = typer.prompt
-    return ask(question, default=default, show_default=bool(default), err=True).strip()
+    try:
+        return ask(question, default=default, show_default=bool(default), err=True).strip()
+    except typer.Abort:
+        raise ConfigError(
+            "Expected an answer, found the end of the input. Nothing is written. Options give answers, too: "
+            "dptext init --help."
+        ) from None
 
 
 def _record(named: str | None, path: Path) -> str | None:

@@ -132,6 +132,11 @@ def _check_fields(wanted: SynthesisSpec, label_field: str | None, author_field: 
         )
     if wanted.unit == "author" and author_field is None:
         raise ConfigError('Expected --author-field NAME, as unit="author": whose records are added up.')
+    if wanted.unit != "author" and author_field is not None:
+        raise ConfigError(
+            f"Expected --author-field with unit='author', found unit={wanted.unit!r}. Add --set unit=author to protect "
+            "all records of an author together, or leave the field out."
+        )
 
 
 def _say_what_was_made(

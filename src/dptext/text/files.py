@@ -199,7 +199,7 @@ def require_free(folder: Path) -> None:
     with writing(folder):
         free = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
     if not free:
-        raise ConfigError(f"Expected {str(folder)!r} to be absent or empty. Choose another folder.")
+        raise ConfigError(f"Expected {str(folder)!r} to be absent or empty. Remove it, or choose another folder.")
     own = Path(os.path.realpath(folder))
     beside = own / "new" if is_fixed(own) else own
     partial, moved = _partial(beside), _partial(beside)
