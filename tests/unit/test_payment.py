@@ -287,6 +287,26 @@ def test_a_kill_between_settling_and_publishing_is_mended(
     assert beside(tmp_path) == ["out.jsonl", "out.jsonl.guarantee.json"]
 
 
+@pytest.mark.parametrize("came", ["out.jsonl", "out.jsonl.guarantee.json"])
+def test_a_target_that_came_during_the_run_can_be_moved_away(
+    came: str, tmp_path: Path, source: Path, mechanism, ledger: Ledger
+) -> None:
+    target, payment = tmp_path / "out.jsonl", Payment(ledger, "texts", everyone=True)
+
+    def put(_: int) -> None:
+        (tmp_path / came).write_text("another's", "utf-8")
+
+    with pytest.raises(ConfigError, match=r"paid and whole: move that away, then go on with --resume.*charges again"):
+        privatize_file(source, target, mechanism, payment=payment, on_progress=put)
+    assert next(ledger.log("texts")).release is None
+    draws = mechanism.draws
+    (tmp_path / came).rename(tmp_path / "in-another")
+    certificate = privatize_file(source, target, mechanism, payment=payment, plan=Plan(resume=True))
+    (charge,) = ledger.log("texts")
+    assert (charge.release, mechanism.draws) == (certificate.sha256, draws)
+    assert beside(tmp_path) == ["out.jsonl", "out.jsonl.guarantee.json"]
+
+
 @pytest.mark.parametrize("fault", ["other bytes", "no file"])
 def test_a_sealed_run_publishes_what_it_wrote_or_nothing(
     fault: str, tmp_path: Path, source: Path, mechanism, ledger: Ledger, monkeypatch

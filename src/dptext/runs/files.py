@@ -424,12 +424,12 @@ class _Run:
             whole = self._part if self._part.exists() else self.target
             if not whole.exists() or sha256_of(whole) != certificate.sha256:
                 raise ConfigError(f"{whole} is not what the run wrote: nothing is released. Begin anew with --force.")
+        self._refuse_what_came(state)
         if self.due is not None:  # first, so that no second run can spend the same charge
             self.due.settle(state.charge_key, certificate.sha256)
         with writing(self._part):
             if self._part.exists():
-                for there in (self.target, path):
-                    refuse_existing(there, force=state.force)
+                self._refuse_what_came(state)
                 share(self._part)
                 self._part.replace(self.target)
             temporary = path.with_name(f".{path.name}.new")
@@ -440,6 +440,18 @@ class _Run:
                 publish(file, temporary, path, force=True)
         self._state.unlink(missing_ok=True)
         return certificate
+
+    def _refuse_what_came(self, state: State) -> None:
+        """Refuse (ConfigError) what appeared during the run where its output is to."""
+        for there in (self.target, certificate_path(self.target)) if self._part.exists() else ():
+            try:
+                refuse_existing(there, force=state.force)
+            except ConfigError:
+                whole, costs = ("whole", "draws anew") if self.due is None else ("paid and whole", "charges again")
+                raise ConfigError(
+                    f"Expected nothing at {str(there)!r}, found what came there during the run. The run is {whole}: "
+                    f"move that away, then go on with --resume, which publishes it; --force {costs}."
+                ) from None
 
     def _clean(self) -> None:
         if os.getpid() != self.process:
