@@ -1,5 +1,6 @@
 """What a run is charged with, and that it is charged before it draws."""
 
+import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -178,6 +179,71 @@ def test_a_certificate_of_the_first_schema_is_read(tmp_path: Path, source: Path,
     data["schema"] = 5
     with pytest.raises(ConfigError, match="update dptext"):
         Certificate.from_json(json.dumps(data))
+
+
+def late_fault(name: str, folder: Path) -> tuple[Path, Plan]:
+    """A file of 6,000 records that is at fault at its end, and how it is read."""
+    rows = [{"text": "ok", "who": f"w{i}"} for i in range(6000)]
+    source, plan, cut = folder / "in.jsonl", Plan(), 0
+    if name == "null":
+        rows[5500]["text"] = None  # type: ignore[assignment]
+    elif name == "author":
+        rows[5501]["who"] = rows[5500]["who"]
+        plan = Plan(Fields(author="who"), max_per_author=1)
+    elif name == "id":
+        rows[5501]["who"] = rows[5500]["who"]
+        plan = Plan(Fields(id="who"))
+    elif name == "line":
+        cut = 5
+    data = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    if name == "quote":
+        source = folder / "in.csv"
+        data = b"text\n" + b"ok\n" * 6000 + b'"open\n'
+    elif name == "gzip":
+        source, data, cut = folder / "in.jsonl.gz", gzip.compress(data), 20
+    source.write_bytes(data[: len(data) - cut])
+    return source, plan
+
+
+@pytest.mark.parametrize("fault", ["null", "author", "id", "line", "quote", "gzip"])
+def test_a_fault_late_in_the_file_costs_nothing(fault: str, tmp_path: Path, mechanism, ledger: Ledger) -> None:
+    source, plan = late_fault(fault, tmp_path)
+    with pytest.raises(DataError):
+        privatize_file(
+            source, tmp_path / "out.jsonl", mechanism, plan=plan, payment=Payment(ledger, "texts", everyone=True)
+        )
+    assert (ledger.balance("texts").charges, mechanism.draws) == (0, 0)
+    assert beside(tmp_path) == []
+
+
+def test_skipped_records_of_a_paid_run_are_told_once(tmp_path: Path, mechanism, ledger: Ledger) -> None:
+    source, _ = late_fault("null", tmp_path)
+    told: list[int] = []
+    plan, payment = Plan(on_error=OnError.SKIP), Payment(ledger, "texts", everyone=True)
+    certificate = privatize_file(
+        source,
+        tmp_path / "out.jsonl",
+        mechanism,
+        plan=plan,
+        payment=payment,
+        on_skip=lambda number, _: told.append(number),
+    )
+    assert (told, certificate.records) == ([5501], 5999)
+
+
+def test_a_fault_after_the_charge_names_its_key(tmp_path: Path, source: Path, mechanism, ledger: Ledger) -> None:
+    def refuse(*_: object) -> None:
+        raise DataError("Expected less.")
+
+    target = tmp_path / "out.jsonl"
+    broken = Counted(mechanism, ledger)
+    broken.privatize = refuse  # type: ignore[method-assign]
+    with pytest.raises(DataError, match="--charge-key") as found:
+        privatize_file(source, target, broken, payment=Payment(ledger, "texts", everyone=True))
+    (charge,) = ledger.log("texts")
+    assert f"Expected less. What was charged stays charged: --charge-key {charge.key} pays" in str(found.value)
+    privatize_file(source, target, mechanism, payment=Payment(ledger, "texts", charge.key, everyone=True))
+    assert ledger.balance("texts").charges == 1
 
 
 def test_an_overdraft_draws_and_leaves_nothing(tmp_path: Path, source: Path, mechanism, ledger: Ledger) -> None:

@@ -89,7 +89,8 @@ def privatize_file(
     Raises:
         ConfigError: a setting or file cannot be used, or the format holds no vectors and the mechanism releases them;
             another input or other settings than those of the run to resume.
-        DataError: a record cannot be read (nothing is left behind).
+        DataError: a record cannot be read (nothing is left behind, and nothing charged: with an account, the whole
+            file is read before the charge).
         NoGuaranteeError: the mechanism guarantees nothing and the plan does not say that this is meant, or an account
             is to pay for it.
         BudgetExceededError: the account cannot pay (nothing is left behind).
@@ -206,21 +207,27 @@ class _Run:
 
     def go(self, on_progress: OnDone, on_skip: Callable[[int, str], None] | None) -> Certificate:
         self._check_paths()
-        batches = self._batches(on_skip)
+        batches, charge = self._batches(on_skip if self.due is None else None), None
         state = self._unfinished() if self.plan.resume else self._begin(self._digest())
         if state.certificate:
             with self._opened() if self._part.exists() else contextlib.nullcontext():
                 return self._publish(state)
         with self._opened() as file, contextlib.closing(batches):
             try:
-                first = next(batches, None)  # what is at fault in a header, or in all records, costs nothing
+                if self.due is not None:
+                    self.count(on_skip)  # reads the whole file: a record that is at fault costs nothing
+                first = next(batches, None)
                 require_records(0 if first is None else len(first), self.source)
                 charge = self._charge(state)
                 state = self._write(file, itertools.chain(filter(None, [first]), batches), state, charge, on_progress)
                 return self._publish(state)
             except DPTextError as error:
-                if not isinstance(error, ConfigError):  # a full disk can be mended and the run resumed
-                    self._clean()
+                if isinstance(error, ConfigError):  # a full disk can be mended and the run resumed
+                    raise
+                self._clean()
+                if charge is not None and self.due is not None and self.due.payment.key is None:
+                    again = f"--charge-key {charge.key} pays with it for a run with the same settings and subjects"
+                    error.args = (f"{error} What was charged stays charged: {again}.",)
                 raise
 
     def _digest(self, *, named: bool = True) -> str:
