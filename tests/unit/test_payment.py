@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 import dptext as dp
@@ -274,6 +275,30 @@ def test_an_interrupted_run_goes_on_with_its_charge(tmp_path: Path, source: Path
     (charge,) = ledger.log("texts")
     assert charge.release == certificate.sha256
     assert target.read_bytes().count(b"\n") == 30
+
+
+def test_an_interrupted_run_to_parquet_begins_anew_under_its_charge(
+    tmp_path: Path, source: Path, mechanism, ledger: Ledger
+) -> None:
+    target, payment = tmp_path / "out.parquet", Payment(ledger, "texts", everyone=True)
+
+    def stop(done: int) -> None:
+        if done == 20:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        privatize_file(source, target, mechanism, payment=payment, plan=Plan(batch_size=10), on_progress=stop)
+    assert (tmp_path / ".out.parquet.part").stat().st_size
+    going_on = Plan(batch_size=10, resume=True)
+    *_, due, _ = rehearse(source, target, mechanism, plan=going_on, randomness=secure(), payment=payment)
+    assert due is None  # nothing more
+    with pytest.raises(ConfigError, match="settings of the run to resume"):
+        privatize_file(source, target, mechanism, plan=going_on)
+    certificate = privatize_file(source, target, mechanism, payment=payment, plan=going_on)
+    (charge,) = ledger.log("texts")
+    assert charge.release == certificate.sha256
+    assert pq.read_table(target).num_rows == certificate.records == 30
+    assert beside(tmp_path) == ["out.parquet", "out.parquet.guarantee.json"]
 
 
 def test_a_resumed_run_needs_its_account(tmp_path: Path, source: Path, mechanism, ledger: Ledger) -> None:

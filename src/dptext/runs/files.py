@@ -340,7 +340,8 @@ class _Run:
 
     def _unfinished(self) -> State:
         state = None if self.kind not in APPENDABLE and not self._state.exists() else State.load(self._state)
-        if state is None or (self.kind not in APPENDABLE and not state.certificate):
+        # What is paid for begins anew under its charge, as nobody saw the draws.
+        if state is None or not (self.kind in APPENDABLE or state.certificate or state.charge_key):
             raise ConfigError(
                 f"Expected a format that can be resumed ({', '.join(sorted(APPENDABLE))}), not {self.kind}: begin anew "
                 "with --force."
@@ -374,9 +375,8 @@ class _Run:
         self, file: BinaryIO, batches: Iterator[Batch], state: State, charge: Charge | None, on_progress: OnDone
     ) -> State:
         done = state.records
-        if self.kind in APPENDABLE:
-            file.truncate(state.bytes)
-            file.seek(0, os.SEEK_END)
+        file.truncate(state.bytes)  # to nothing where the format cannot be appended to
+        file.seek(0, os.SEEK_END)
         fields = self.columns.fields if state.settings == self._digest() else Fields()
         columns = replace(self.columns, fields=fields, dim=state.dim)
         packed, header = is_compressed(self.target), state.bytes == 0
