@@ -5,7 +5,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow.parquet as pq
+import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
 import pytest
 
 import dptext as dp
@@ -25,7 +25,7 @@ from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.privacy.names import AS_SEEN, COMPARED
-from dptext.runs import files as file_runs
+from dptext.runs import unfinished
 from dptext.runs.certificate import Certificate, Charged, certificate_path
 from dptext.runs.files import privatize_file, rehearse
 from dptext.runs.payment import ONE_RECORD, Payment, request_for
@@ -367,7 +367,7 @@ def test_a_kill_between_settling_and_publishing_is_mended(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(file_runs, "publish", killed)
+        patched.setattr(unfinished, "publish", killed)
         with pytest.raises(KeyboardInterrupt):
             privatize_file(source, target, mechanism, payment=payment)
     (charge,) = ledger.log("texts")
