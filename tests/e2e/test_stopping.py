@@ -119,6 +119,22 @@ def test_a_format_that_cannot_go_on_says_so(room: Path) -> None:
     assert dptext(*run, "--force").returncode == 0
 
 
+def test_such_a_format_that_was_paid_for_begins_anew_under_its_charge(room: Path) -> None:
+    ledger = ["--ledger", "books.db"]
+    assert dptext("budget", "open", "acc", "--epsilon", "10", "--unit", "document", *ledger).returncode == 0
+    run = ["privatize", "in.jsonl", "out.parquet", "--spec", "spec.toml", "--batch-size", "5", *ledger]
+    run += ["--account", "acc"]
+    part = room / ".out.parquet.part"
+    ready = lambda _: part.exists() and part.stat().st_size > 0  # noqa: E731
+    code, _, err = stopped(run, signal.SIGTERM, ready, str(room / "slow"))
+    assert code == 143
+    assert "cannot be gone on with in this format: --resume begins anew. What was charged stays charged" in err
+    assert "--force begins" not in err
+    done = dptext(*run, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(dptext("budget", "log", "acc", *ledger, "--json").stdout)) == 1
+
+
 def test_fit_keeps_nothing(room: Path) -> None:
     run = [
         "fit",

@@ -1,9 +1,11 @@
 """What a run is charged with, and that it is charged before it draws."""
 
+import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
 import pytest
 
 import dptext as dp
@@ -23,7 +25,7 @@ from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.privacy.names import AS_SEEN, COMPARED
-from dptext.runs import files as file_runs
+from dptext.runs import unfinished
 from dptext.runs.certificate import Certificate, Charged, certificate_path
 from dptext.runs.files import privatize_file, rehearse
 from dptext.runs.payment import ONE_RECORD, Payment, request_for
@@ -180,6 +182,71 @@ def test_a_certificate_of_the_first_schema_is_read(tmp_path: Path, source: Path,
         Certificate.from_json(json.dumps(data))
 
 
+def late_fault(name: str, folder: Path) -> tuple[Path, Plan]:
+    """A file of 6,000 records that is at fault at its end, and how it is read."""
+    rows = [{"text": "ok", "who": f"w{i}"} for i in range(6000)]
+    source, plan, cut = folder / "in.jsonl", Plan(), 0
+    if name == "null":
+        rows[5500]["text"] = None  # type: ignore[assignment]
+    elif name == "author":
+        rows[5501]["who"] = rows[5500]["who"]
+        plan = Plan(Fields(author="who"), max_per_author=1)
+    elif name == "id":
+        rows[5501]["who"] = rows[5500]["who"]
+        plan = Plan(Fields(id="who"))
+    elif name == "line":
+        cut = 5
+    data = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    if name == "quote":
+        source = folder / "in.csv"
+        data = b"text\n" + b"ok\n" * 6000 + b'"open\n'
+    elif name == "gzip":
+        source, data, cut = folder / "in.jsonl.gz", gzip.compress(data), 20
+    source.write_bytes(data[: len(data) - cut])
+    return source, plan
+
+
+@pytest.mark.parametrize("fault", ["null", "author", "id", "line", "quote", "gzip"])
+def test_a_fault_late_in_the_file_costs_nothing(fault: str, tmp_path: Path, mechanism, ledger: Ledger) -> None:
+    source, plan = late_fault(fault, tmp_path)
+    with pytest.raises(DataError):
+        privatize_file(
+            source, tmp_path / "out.jsonl", mechanism, plan=plan, payment=Payment(ledger, "texts", everyone=True)
+        )
+    assert (ledger.balance("texts").charges, mechanism.draws) == (0, 0)
+    assert beside(tmp_path) == []
+
+
+def test_skipped_records_of_a_paid_run_are_told_once(tmp_path: Path, mechanism, ledger: Ledger) -> None:
+    source, _ = late_fault("null", tmp_path)
+    told: list[int] = []
+    plan, payment = Plan(on_error=OnError.SKIP), Payment(ledger, "texts", everyone=True)
+    certificate = privatize_file(
+        source,
+        tmp_path / "out.jsonl",
+        mechanism,
+        plan=plan,
+        payment=payment,
+        on_skip=lambda number, _: told.append(number),
+    )
+    assert (told, certificate.records) == ([5501], 5999)
+
+
+def test_a_fault_after_the_charge_names_its_key(tmp_path: Path, source: Path, mechanism, ledger: Ledger) -> None:
+    def refuse(*_: object) -> None:
+        raise DataError("Expected less.")
+
+    target = tmp_path / "out.jsonl"
+    broken = Counted(mechanism, ledger)
+    broken.privatize = refuse  # type: ignore[method-assign]
+    with pytest.raises(DataError, match="--charge-key") as found:
+        privatize_file(source, target, broken, payment=Payment(ledger, "texts", everyone=True))
+    (charge,) = ledger.log("texts")
+    assert f"Expected less. What was charged stays charged: --charge-key {charge.key} pays" in str(found.value)
+    privatize_file(source, target, mechanism, payment=Payment(ledger, "texts", charge.key, everyone=True))
+    assert ledger.balance("texts").charges == 1
+
+
 def test_an_overdraft_draws_and_leaves_nothing(tmp_path: Path, source: Path, mechanism, ledger: Ledger) -> None:
     payment = Payment(ledger, "texts", everyone=True)
     for name in ("first.jsonl", "second.jsonl"):
@@ -208,6 +275,30 @@ def test_an_interrupted_run_goes_on_with_its_charge(tmp_path: Path, source: Path
     (charge,) = ledger.log("texts")
     assert charge.release == certificate.sha256
     assert target.read_bytes().count(b"\n") == 30
+
+
+def test_an_interrupted_run_to_parquet_begins_anew_under_its_charge(
+    tmp_path: Path, source: Path, mechanism, ledger: Ledger
+) -> None:
+    target, payment = tmp_path / "out.parquet", Payment(ledger, "texts", everyone=True)
+
+    def stop(done: int) -> None:
+        if done == 20:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        privatize_file(source, target, mechanism, payment=payment, plan=Plan(batch_size=10), on_progress=stop)
+    assert (tmp_path / ".out.parquet.part").stat().st_size
+    going_on = Plan(batch_size=10, resume=True)
+    *_, due, _ = rehearse(source, target, mechanism, plan=going_on, randomness=secure(), payment=payment)
+    assert due is None  # nothing more
+    with pytest.raises(ConfigError, match="settings of the run to resume"):
+        privatize_file(source, target, mechanism, plan=going_on)
+    certificate = privatize_file(source, target, mechanism, payment=payment, plan=going_on)
+    (charge,) = ledger.log("texts")
+    assert charge.release == certificate.sha256
+    assert pq.read_table(target).num_rows == certificate.records == 30
+    assert beside(tmp_path) == ["out.parquet", "out.parquet.guarantee.json"]
 
 
 def test_a_resumed_run_needs_its_account(tmp_path: Path, source: Path, mechanism, ledger: Ledger) -> None:
@@ -276,7 +367,7 @@ def test_a_kill_between_settling_and_publishing_is_mended(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(file_runs, "publish", killed)
+        patched.setattr(unfinished, "publish", killed)
         with pytest.raises(KeyboardInterrupt):
             privatize_file(source, target, mechanism, payment=payment)
     (charge,) = ledger.log("texts")
@@ -284,6 +375,26 @@ def test_a_kill_between_settling_and_publishing_is_mended(
     certificate = privatize_file(source, target, mechanism, payment=payment, plan=Plan(resume=True))
     assert certificate.sha256 == charge.release
     assert mechanism.draws == draws
+    assert beside(tmp_path) == ["out.jsonl", "out.jsonl.guarantee.json"]
+
+
+@pytest.mark.parametrize("came", ["out.jsonl", "out.jsonl.guarantee.json"])
+def test_a_target_that_came_during_the_run_can_be_moved_away(
+    came: str, tmp_path: Path, source: Path, mechanism, ledger: Ledger
+) -> None:
+    target, payment = tmp_path / "out.jsonl", Payment(ledger, "texts", everyone=True)
+
+    def put(_: int) -> None:
+        (tmp_path / came).write_text("another's", "utf-8")
+
+    with pytest.raises(ConfigError, match=r"paid and whole: move that away, then go on with --resume.*charges again"):
+        privatize_file(source, target, mechanism, payment=payment, on_progress=put)
+    assert next(ledger.log("texts")).release is None
+    draws = mechanism.draws
+    (tmp_path / came).rename(tmp_path / "in-another")
+    certificate = privatize_file(source, target, mechanism, payment=payment, plan=Plan(resume=True))
+    (charge,) = ledger.log("texts")
+    assert (charge.release, mechanism.draws) == (certificate.sha256, draws)
     assert beside(tmp_path) == ["out.jsonl", "out.jsonl.guarantee.json"]
 
 

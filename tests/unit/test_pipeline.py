@@ -15,6 +15,7 @@ from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy.guarantee import Basis, Unit
 from dptext.runs import files as file_runs
 from dptext.runs import streaming as pipeline
+from dptext.runs import unfinished
 from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.files import privatize_file
 from dptext.runs.plan import Plan
@@ -136,7 +137,7 @@ def test_a_kill_between_the_two_renames_is_mended(tmp_path: Path, source: Path, 
     def killed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(file_runs, "publish", killed)
+    monkeypatch.setattr(unfinished, "publish", killed)
     with pytest.raises(KeyboardInterrupt):
         privatize_file(source, target, mechanism)
     monkeypatch.undo()

@@ -240,7 +240,8 @@ def _left_there(target: Path, plan: Plan, *, paid: bool) -> str:
         return f"No unfinished run lies beside {target}."
     charge = " What was charged stays charged: --resume finds the charge, --force charges anew." if paid else ""
     if file_format(target, plan.output_format) not in APPENDABLE:
-        return f"The unfinished run beside {target} cannot be gone on with in this format: --force begins anew.{charge}"
+        lies = f"The unfinished run beside {target} cannot be gone on with in this format"
+        return f"{lies}: --{'resume' if paid else 'force'} begins anew.{charge}"
     return f"What is done lies unpublished beside {target}: --resume goes on, --force begins anew.{charge}"
 
 

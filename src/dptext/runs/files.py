@@ -6,14 +6,13 @@ The output is written to a temporary file beside the target, which appears only 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hmac
 import itertools
 import os
 import secrets
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -21,19 +20,17 @@ from dptext.errors import ConfigError, DataError, DPTextError, LedgerError
 from dptext.mechanism import Mechanism, settings
 from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.runs.certificate import Certificate, certificate_path, check_name
-from dptext.runs.plan import Plan, State, draft_path, fingerprint, run_digest, state_path
+from dptext.runs.plan import Plan, State, draft_path, fingerprint, run_digest
 from dptext.runs.streaming import guarantees, layout, limited, release, released, require_guarantee
+from dptext.runs.unfinished import Unfinished
 from dptext.sampling.source import Randomness, secure, seeded
 from dptext.text.batches import Batch
 from dptext.text.columns import TEXTS_ONLY, Columns
 from dptext.text.files import (
     create_private,
-    open_private,
-    publish,
     refuse_existing,
     refuse_inputs,
     sha256_of,
-    share,
     try_replacing,
     writing,
 )
@@ -89,7 +86,8 @@ def privatize_file(
     Raises:
         ConfigError: a setting or file cannot be used, or the format holds no vectors and the mechanism releases them;
             another input or other settings than those of the run to resume.
-        DataError: a record cannot be read (nothing is left behind).
+        DataError: a record cannot be read (nothing is left behind, and nothing charged: with an account, the whole
+            file is read before the charge).
         NoGuaranteeError: the mechanism guarantees nothing and the plan does not say that this is meant, or an account
             is to pay for it.
         BudgetExceededError: the account cannot pay (nothing is left behind).
@@ -141,7 +139,18 @@ def _run(
     if kind is Format.PARQUET and file_format(source, plan.input_format) is kind:
         named = [*filter(None, [plan.fields.id]), *plan.fields.keep]
         columns = replace(columns, types=plain_types(source, named))
-    return _Run(source, target, kind, columns, mechanism, plan, randomness, terms.promised, terms.due)
+    return _Run(
+        source,
+        target,
+        kind,
+        columns,
+        mechanism,
+        plan,
+        randomness,
+        terms.promised,
+        terms.due,
+        Unfinished(target, terms.due),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,33 +203,31 @@ class _Run:
     randomness: Randomness
     promised: tuple[Guarantee, ...]
     due: Due | None
-    process: int = field(default_factory=os.getpid)
-
-    @property
-    def _part(self) -> Path:
-        return self.target.with_name(f".{self.target.name}.part")
-
-    @property
-    def _state(self) -> Path:
-        return state_path(self.target)
+    beside: Unfinished
 
     def go(self, on_progress: OnDone, on_skip: Callable[[int, str], None] | None) -> Certificate:
         self._check_paths()
-        batches = self._batches(on_skip)
+        batches, charge = self._batches(on_skip if self.due is None else None), None
         state = self._unfinished() if self.plan.resume else self._begin(self._digest())
         if state.certificate:
-            with self._opened() if self._part.exists() else contextlib.nullcontext():
-                return self._publish(state)
-        with self._opened() as file, contextlib.closing(batches):
+            with self.beside.opened() if self.beside.part.exists() else contextlib.nullcontext():
+                return self.beside.publish(state)
+        with self.beside.opened() as file, contextlib.closing(batches):
             try:
-                first = next(batches, None)  # what is at fault in a header, or in all records, costs nothing
+                if self.due is not None:
+                    self.count(on_skip)  # reads the whole file: a record that is at fault costs nothing
+                first = next(batches, None)
                 require_records(0 if first is None else len(first), self.source)
                 charge = self._charge(state)
                 state = self._write(file, itertools.chain(filter(None, [first]), batches), state, charge, on_progress)
-                return self._publish(state)
+                return self.beside.publish(state)
             except DPTextError as error:
-                if not isinstance(error, ConfigError):  # a full disk can be mended and the run resumed
-                    self._clean()
+                if isinstance(error, ConfigError):  # a full disk can be mended and the run resumed
+                    raise
+                self.beside.clean()
+                if charge is not None and self.due is not None and self.due.payment.key is None:
+                    again = f"--charge-key {charge.key} pays with it for a run with the same settings and subjects"
+                    error.args = (f"{error} What was charged stays charged: {again}.",)
                 raise
 
     def _digest(self, *, named: bool = True) -> str:
@@ -233,7 +240,7 @@ class _Run:
         self._check_paths()
         state = self._unfinished() if self.plan.resume else None
         if state is None:
-            self._refuse_unfinished()
+            self.beside.refuse(force=self.plan.force)
         if self.due is None or (state and state.certificate):
             return None
         key = state.charge_key if state else self.due.payment.key
@@ -274,17 +281,23 @@ class _Run:
             return self.due.charge(state.charge_key, self._subjects())
         except ConfigError as error:
             if not isinstance(error, LedgerError) or not (error.unsure or self.plan.resume):
-                self._clean()  # nothing was charged and nothing drawn
+                self.beside.clean()  # nothing was charged and nothing drawn
                 raise
             problem = error
         raise LedgerError(f"{problem} Go on with --resume: it finds the charge if written; --force charges anew.")
 
     def _check_paths(self) -> None:
         check_name(self.target.name)
-        longest = max(len(os.fsencode(path.name)) for path in (self._state, certificate_path(self.target)))
+        longest = max(len(os.fsencode(path.name)) for path in (self.beside.state, certificate_path(self.target)))
         if longest + len(".new.") > 255:
             raise ConfigError(f"Expected a shorter name than {self.target.name!r}: files beside it get longer ones.")
-        for path in (self.target, certificate_path(self.target), self._part, self._state, draft_path(self._state)):
+        for path in (
+            self.target,
+            certificate_path(self.target),
+            self.beside.part,
+            self.beside.state,
+            draft_path(self.beside.state),
+        ):
             refuse_inputs(path, [self.source])
         if self.source.exists() and not self.source.is_dir() and not self.source.is_file():
             raise ConfigError(f"Expected a regular file, found {self.source}: the input is read twice.")
@@ -293,47 +306,30 @@ class _Run:
                 refuse_existing(path, force=self.plan.force)
                 try_replacing(path)
 
-    def _refuse_unfinished(self) -> None:
-        if not self.plan.force and (self._part.exists() or self._state.exists()):
-            how = "go on with --resume, or begin" if self._state.exists() else "nothing of it is done: begin"
-            raise ConfigError(f"An unfinished run lies beside {self.target}: {how} anew with --force.")
-        self._keep_what_was_paid()
-
     def _begin(self, digest: str) -> State:
-        self._refuse_unfinished()
-        if self._part.exists() or self._state.exists():
-            if self._part.exists():
-                with self._opened():  # refused while another run is writing it
-                    self._clean()
-            self._clean()
+        self.beside.refuse(force=self.plan.force)
+        if self.beside.part.exists() or self.beside.state.exists():
+            if self.beside.part.exists():
+                with self.beside.opened():  # refused while another run is writing it
+                    self.beside.clean()
+            self.beside.clean()
         key = secrets.token_hex(32)
         charge_key = "" if self.due is None else self.due.payment.key or secrets.token_hex(16)
         state = State(key, fingerprint(self.source, key), digest, force=self.plan.force, charge_key=charge_key)
-        create_private(self._part).close()  # refused where another run has just begun: what lies here is not ours
+        create_private(self.beside.part).close()  # refused where another run has just begun: what lies here is not ours
         try:
-            state.save(self._state)
+            state.save(self.beside.state)
         except BaseException:
-            self._clean()
+            self.beside.clean()
             raise
         return state
 
-    def _keep_what_was_paid(self) -> None:
-        """Refuse to throw a whole output away whose charge pays for nothing else."""
-        if self.due is None or self.due.payment.key is None or not self._state.exists():
-            return
-        try:
-            state = State.load(self._state)
-        except ConfigError:  # what cannot be read cannot be resumed either
-            return
-        if state.certificate and state.charge_key == self.due.payment.key:
-            raise ConfigError(
-                f"The run with charge key {state.charge_key!r} is whole and paid for: go on with --resume, which "
-                "publishes it. Another key would charge anew."
-            )
-
     def _unfinished(self) -> State:
-        state = None if self.kind not in APPENDABLE and not self._state.exists() else State.load(self._state)
-        if state is None or (self.kind not in APPENDABLE and not state.certificate):
+        state = (
+            None if self.kind not in APPENDABLE and not self.beside.state.exists() else State.load(self.beside.state)
+        )
+        # What is paid for begins anew under its charge, as nobody saw the draws.
+        if state is None or not (self.kind in APPENDABLE or state.certificate or state.charge_key):
             raise ConfigError(
                 f"Expected a format that can be resumed ({', '.join(sorted(APPENDABLE))}), not {self.kind}: begin anew "
                 "with --force."
@@ -346,30 +342,16 @@ class _Run:
             raise ConfigError("Expected the settings of the run to resume: these differ. Begin anew with --force.")
         if not hmac.compare_digest(state.input, fingerprint(self.source, state.key)):
             raise ConfigError(f"Expected the input of the run to resume: {self.source} has changed. Use --force.")
-        if not state.certificate and (not self._part.exists() or self._part.stat().st_size < state.bytes):
-            raise ConfigError(f"{self._part} is shorter than the run left it. Begin anew with --force.")
+        if not state.certificate and (not self.beside.part.exists() or self.beside.part.stat().st_size < state.bytes):
+            raise ConfigError(f"{self.beside.part} is shorter than the run left it. Begin anew with --force.")
         return state
-
-    @contextlib.contextmanager
-    def _opened(self) -> Iterator[BinaryIO]:
-        file = open_private(self._part)
-        try:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise ConfigError(f"Another run is writing {self.target} at this moment.") from None
-            yield file
-        finally:
-            with contextlib.suppress(OSError):  # on a full disk closing fails as the writing did, which was reported
-                file.close()
 
     def _write(
         self, file: BinaryIO, batches: Iterator[Batch], state: State, charge: Charge | None, on_progress: OnDone
     ) -> State:
         done = state.records
-        if self.kind in APPENDABLE:
-            file.truncate(state.bytes)
-            file.seek(0, os.SEEK_END)
+        file.truncate(state.bytes)  # to nothing where the format cannot be appended to
+        file.seek(0, os.SEEK_END)
         fields = self.columns.fields if state.settings == self._digest() else Fields()
         columns = replace(self.columns, fields=fields, dim=state.dim)
         packed, header = is_compressed(self.target), state.bytes == 0
@@ -380,20 +362,22 @@ class _Run:
             batches = _watched(batches, digest)
         size = self.plan.batch_size
         stream = released(_after(batches, done), self.mechanism, self.randomness, batch_size=size, position=done)
-        with completed(writer, writing(self._part)):
+        with completed(writer, writing(self.beside.part)):
             for block in blocks(stream, size):
                 done += len(block)
-                with writing(self._part):
+                with writing(self.beside.part):
                     writer.write(block)
                 state = replace(state, records=done, bytes=file.tell(), dim=len(block[0].vector or ()))
                 if self.kind in APPENDABLE:
-                    state.save(self._state)
+                    state.save(self.beside.state)
                 on_progress(done)
-        with writing(self._part):
+        with writing(self.beside.part):
             file.flush()
             os.fsync(file.fileno())
-        if not self._part.exists() or not os.path.samestat(os.fstat(file.fileno()), self._part.lstat()):
-            raise ConfigError(f"{self._part} was replaced by another run while it was written: nothing is released.")
+        if not self.beside.part.exists() or not os.path.samestat(os.fstat(file.fileno()), self.beside.part.lstat()):
+            raise ConfigError(
+                f"{self.beside.part} was replaced by another run while it was written: nothing is released."
+            )
         if charge is not None and digest is not None and digest.hexdigest() != charge.subjects_digest:
             raise DataError(f"{self.source} changed while it was read: others were charged. Nothing is released.")
         certificate = Certificate(
@@ -402,7 +386,7 @@ class _Run:
             guarantees=self.promised,
             records=done,
             output=self.target.name,
-            sha256=sha256_of(self._part),
+            sha256=sha256_of(self.beside.part),
             digests=self.mechanism.digests,
             randomness="secure" if self.randomness.is_secure else "seeded",
             delta=self.plan.delta,
@@ -414,39 +398,8 @@ class _Run:
             record=self.plan.record or "",
         )
         sealed = replace(state, bytes=file.tell(), certificate=certificate.to_json())
-        sealed.save(self._state)
+        sealed.save(self.beside.state)
         return sealed
-
-    def _publish(self, state: State) -> Certificate:
-        """Put output and certificate in place; a kill between any two steps is mended by --resume."""
-        certificate, path = Certificate.from_json(state.certificate), certificate_path(self.target)
-        with writing(self._part):
-            whole = self._part if self._part.exists() else self.target
-            if not whole.exists() or sha256_of(whole) != certificate.sha256:
-                raise ConfigError(f"{whole} is not what the run wrote: nothing is released. Begin anew with --force.")
-        if self.due is not None:  # first, so that no second run can spend the same charge
-            self.due.settle(state.charge_key, certificate.sha256)
-        with writing(self._part):
-            if self._part.exists():
-                for there in (self.target, path):
-                    refuse_existing(there, force=state.force)
-                share(self._part)
-                self._part.replace(self.target)
-            temporary = path.with_name(f".{path.name}.new")
-            temporary.unlink(missing_ok=True)
-            with create_private(temporary) as file:
-                file.write(state.certificate.encode())
-                share(temporary)
-                publish(file, temporary, path, force=True)
-        self._state.unlink(missing_ok=True)
-        return certificate
-
-    def _clean(self) -> None:
-        if os.getpid() != self.process:
-            return  # a child of the process whose files these are
-        for path in (self._part, self._state, draft_path(self._state)):
-            with writing(path):
-                path.unlink(missing_ok=True)
 
 
 def _limited(batches: Generator[Batch, None, None], most: int) -> Generator[Batch, None, None]:
