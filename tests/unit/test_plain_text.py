@@ -89,7 +89,7 @@ def test_of_a_folder_each_file_is_one_and_the_certificate_says_so(
     plan, dataset = dp.Plan(without_guarantee=True), many_files.here(keep_shards=keep)
     found = dp.privatize_dataset(notes, tmp_path / "out", redaction, plan=plan, dataset=dataset)
     assert (found.records, found.record) == (4, "file")
-    assert "A record was a file." in found.explain()
+    assert "Of plain text, a record was a file." in found.explain()
     parts = sorted((tmp_path / "out").glob("*.txt"))
     assert [path.name for path in parts] == ([f"n{i}.txt" for i in range(4)] if keep else ["part-000000.txt"])
     released = [record.text for path in parts for record in read_released(path, dp.Fields())]
@@ -103,6 +103,9 @@ def test_of_several_files_lines_are_records_where_that_is_said(notes: Path, reda
     plan = dp.Plan(without_guarantee=True, record="line", output_format="jsonl")
     found = dp.privatize_dataset(notes, tmp_path / "out", redaction, plan=plan, dataset=many_files.here())
     assert (found.records, found.record) == (13, "line")
+    said = found.explain()  # the row was no line of plain text
+    assert "A record was" not in said
+    assert "Of plain text, a record was a line of a file." in said
     (notes / "rows.jsonl").rename(tmp_path / "rows.jsonl")
     with pytest.raises(ConfigError, match=r"no file at .* is plain text"):
         dp.privatize_dataset(
@@ -116,7 +119,7 @@ def test_an_old_certificate_says_nothing_of_it_and_a_wrong_one_is_refused(redact
     path = certificate_path(tmp_path / "out.jsonl")
     data = json.loads(path.read_text())
     assert "record" not in data
-    assert "A record was" not in Certificate.from_json(path.read_text()).explain()
+    assert "a record was" not in Certificate.from_json(path.read_text()).explain()
     with pytest.raises(ConfigError, match="not a certificate"):
         Certificate.from_json(json.dumps({**data, "record": "page"}))
 
@@ -161,11 +164,11 @@ def test_the_commands_from_init_to_utility(notes: Path, tmp_path: Path) -> None:
     (tmp_path / "dptext.toml").unlink()
     run(*fit, "--record", "line")
     said = run("privatize", "lines.txt", "out.txt", "--model", "model", "--record", "line")
-    assert "A record was a line of a file." in said
-    assert "A record was a line of a file." in run("explain", "out.txt")
+    assert "Of plain text, a record was a line of a file." in said
+    assert "Of plain text, a record was a line of a file." in run("explain", "out.txt")
     released = read_back(tmp_path / "out.txt", list(dp.read_records(lines, record="line")), labelled=False)
     assert {each.output for each in released} <= set(POOL.splitlines())
     run("utility", "fidelity", "lines.txt", "out.txt", *public)  # the certificate says how the originals were read
     said = run("privatize", "notes", "out", "--model", "model", "--workers", "1")
     assert "manifest.json: 4 records" in said
-    assert "A record was a file." in said
+    assert "Of plain text, a record was a file." in said
