@@ -301,6 +301,17 @@ def test_a_file_under_two_names_is_refused(tmp_path: Path) -> None:
     assert listed(tmp_path) == ["in"]
 
 
+@pytest.mark.parametrize("force", [False, True])
+def test_of_a_volume_a_folder_within_it_is_named(tmp_path: Path, force: bool) -> None:
+    source, volume = shards(tmp_path / "in", 30), tmp_path / "volume"
+    (volume / "lost+found").mkdir(parents=True)
+    with pytest.raises(ConfigError, match=r"Name a folder within it, as '.*volume/released'") as refused:
+        dp.privatize_dataset(source, volume, mechanism(), plan=plan(force=force), dataset=here())
+    assert "--force" not in str(refused.value)
+    dp.privatize_dataset(source, volume / "released", mechanism(), plan=plan(force=force), dataset=here())
+    assert listed(volume) == ["lost+found", "released"]
+
+
 @pytest.mark.parametrize("scheme", ["file://", "file://localhost", "local://"])
 def test_a_url_of_this_computer_is_its_path(tmp_path: Path, scheme: str) -> None:
     source, url = shards(tmp_path / "my in", 30), f"{scheme}{tmp_path}/my%20in"
