@@ -97,6 +97,34 @@ def test_of_a_folder_each_file_is_one_and_the_certificate_says_so(
     assert dp.verify(certificate_path(tmp_path / "out" / "manifest.json")).certificate.record == "file"
 
 
+def test_what_people_do_not_expect_of_a_folder_is_said(notes: Path, tmp_path: Path) -> None:
+    how = ("-m", "random_redaction", "-s", "level=0", "--without-guarantee", "--workers", "1")
+    for out, more, become, breaks in (
+        ("o.txt", (), True, True),
+        ("o1", ("--record", "block"), False, True),
+        ("o2", ("--record", "line"), False, False),
+        ("o3", ("--output-format", "jsonl"), False, False),
+    ):
+        done = dptext("privatize", notes, out, *how, *more, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert (f"{out} becomes a folder" in done.stderr) is become
+        assert ("line breaks become blanks. --output-format jsonl" in done.stderr) is breaks
+    for command in (("check", notes), ("init", notes), ("utility", "fidelity", notes, notes, "--public", "pool.txt")):
+        refused = dptext(*command, cwd=tmp_path)
+        assert refused.returncode == 2
+        assert "name one of its files" in refused.stderr
+
+
+def test_a_data_set_is_verified_by_its_folder(notes: Path, redaction: Any, tmp_path: Path) -> None:
+    plan, out = dp.Plan(without_guarantee=True), tmp_path / "out"
+    found = dp.privatize_dataset(notes, out, redaction, plan=plan, dataset=many_files.here())
+    for path in (out, str(out), out / "manifest.json", certificate_path(out / "manifest.json")):
+        assert dp.verify(path).certificate == found
+    (out / "part-000000.txt").write_text("other\n")
+    with pytest.raises(DataError, match="not the part"):
+        dp.verify(out)
+
+
 def test_of_several_files_lines_are_records_where_that_is_said(notes: Path, redaction: Any, tmp_path: Path) -> None:
     (notes / "n2.txt").write_text("x\n")
     (notes / "rows.jsonl").write_text('{"text": "a row"}\n')
