@@ -89,12 +89,40 @@ def test_of_a_folder_each_file_is_one_and_the_certificate_says_so(
     plan, dataset = dp.Plan(without_guarantee=True), many_files.here(keep_shards=keep)
     found = dp.privatize_dataset(notes, tmp_path / "out", redaction, plan=plan, dataset=dataset)
     assert (found.records, found.record) == (4, "file")
-    assert "A record was a file." in found.explain()
+    assert "Of plain text, a record was a file." in found.explain()
     parts = sorted((tmp_path / "out").glob("*.txt"))
     assert [path.name for path in parts] == ([f"n{i}.txt" for i in range(4)] if keep else ["part-000000.txt"])
     released = [record.text for path in parts for record in read_released(path, dp.Fields())]
     assert ["".join(text.split()) for text in released] == ["DearAnn,Iamill.YoursTom", "Oneline", "", "ABC"]
     assert dp.verify(certificate_path(tmp_path / "out" / "manifest.json")).certificate.record == "file"
+
+
+def test_what_people_do_not_expect_of_a_folder_is_said(notes: Path, tmp_path: Path) -> None:
+    how = ("-m", "random_redaction", "-s", "level=0", "--without-guarantee", "--workers", "1")
+    for out, more, become, breaks in (
+        ("o.txt", (), True, True),
+        ("o1", ("--record", "block"), False, True),
+        ("o2", ("--record", "line"), False, False),
+        ("o3", ("--output-format", "jsonl"), False, False),
+    ):
+        done = dptext("privatize", notes, out, *how, *more, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert (f"{out} becomes a folder" in done.stderr) is become
+        assert ("line breaks become blanks. --output-format jsonl" in done.stderr) is breaks
+    for command in (("check", notes), ("init", notes), ("utility", "fidelity", notes, notes, "--public", "pool.txt")):
+        refused = dptext(*command, cwd=tmp_path)
+        assert refused.returncode == 2
+        assert "name one of its files" in refused.stderr
+
+
+def test_a_data_set_is_verified_by_its_folder(notes: Path, redaction: Any, tmp_path: Path) -> None:
+    plan, out = dp.Plan(without_guarantee=True), tmp_path / "out"
+    found = dp.privatize_dataset(notes, out, redaction, plan=plan, dataset=many_files.here())
+    for path in (out, str(out), out / "manifest.json", certificate_path(out / "manifest.json")):
+        assert dp.verify(path).certificate == found
+    (out / "part-000000.txt").write_text("other\n")
+    with pytest.raises(DataError, match="not the part"):
+        dp.verify(out)
 
 
 def test_of_several_files_lines_are_records_where_that_is_said(notes: Path, redaction: Any, tmp_path: Path) -> None:
@@ -103,6 +131,9 @@ def test_of_several_files_lines_are_records_where_that_is_said(notes: Path, reda
     plan = dp.Plan(without_guarantee=True, record="line", output_format="jsonl")
     found = dp.privatize_dataset(notes, tmp_path / "out", redaction, plan=plan, dataset=many_files.here())
     assert (found.records, found.record) == (13, "line")
+    said = found.explain()  # the row was no line of plain text
+    assert "A record was" not in said
+    assert "Of plain text, a record was a line of a file." in said
     (notes / "rows.jsonl").rename(tmp_path / "rows.jsonl")
     with pytest.raises(ConfigError, match=r"no file at .* is plain text"):
         dp.privatize_dataset(
@@ -116,7 +147,7 @@ def test_an_old_certificate_says_nothing_of_it_and_a_wrong_one_is_refused(redact
     path = certificate_path(tmp_path / "out.jsonl")
     data = json.loads(path.read_text())
     assert "record" not in data
-    assert "A record was" not in Certificate.from_json(path.read_text()).explain()
+    assert "a record was" not in Certificate.from_json(path.read_text()).explain()
     with pytest.raises(ConfigError, match="not a certificate"):
         Certificate.from_json(json.dumps({**data, "record": "page"}))
 
@@ -161,11 +192,11 @@ def test_the_commands_from_init_to_utility(notes: Path, tmp_path: Path) -> None:
     (tmp_path / "dptext.toml").unlink()
     run(*fit, "--record", "line")
     said = run("privatize", "lines.txt", "out.txt", "--model", "model", "--record", "line")
-    assert "A record was a line of a file." in said
-    assert "A record was a line of a file." in run("explain", "out.txt")
+    assert "Of plain text, a record was a line of a file." in said
+    assert "Of plain text, a record was a line of a file." in run("explain", "out.txt")
     released = read_back(tmp_path / "out.txt", list(dp.read_records(lines, record="line")), labelled=False)
     assert {each.output for each in released} <= set(POOL.splitlines())
     run("utility", "fidelity", "lines.txt", "out.txt", *public)  # the certificate says how the originals were read
     said = run("privatize", "notes", "out", "--model", "model", "--workers", "1")
     assert "manifest.json: 4 records" in said
-    assert "A record was a file." in said
+    assert "Of plain text, a record was a file." in said

@@ -678,11 +678,17 @@ def test_kept_values_of_parquet_keep_their_type(tmp_path: Path) -> None:
 
 
 def test_missing_files_and_folders_are_refused_at_the_call(tmp_path: Path) -> None:
-    for path, why in [(tmp_path / "a.jsonl", "No such file"), (tmp_path, "Is a directory")]:
-        with pytest.raises(ConfigError, match=why) as caught:
-            read_records(path, format=Format.JSONL)
-        assert str(path) in str(caught.value)
-        assert "existing file" in str(caught.value)
+    many = "dp.privatize_dataset"
+    for path, why, advice in [
+        (tmp_path / "a.jsonl", "No such file", "existing file"),
+        (tmp_path, "found a folder", many),
+        (tmp_path / "*.txt", "found no such file", many),
+    ]:
+        for kind in (Format.JSONL, None):
+            with pytest.raises(ConfigError, match=why) as caught:
+                read_records(path, format=kind)
+            assert str(path) in str(caught.value)
+            assert advice in str(caught.value)
 
 
 def test_files_that_may_not_be_read_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

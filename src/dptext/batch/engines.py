@@ -235,7 +235,7 @@ class Workers:
         engine: "local", processes of this computer, or "ray".
         n: how many workers; 0 takes one for each processor.
         memory: bytes that a worker needs: fewer start where there is not as much; 0 asks nothing.
-        address: of the Ray cluster, as `ray.init` takes it.
+        address: of the Ray cluster, as `ray.init` takes it; of engine "ray" alone.
     """
 
     engine: str = "local"
@@ -246,6 +246,11 @@ class Workers:
     def __post_init__(self) -> None:
         _validate.one_of(("local", "ray"), engine=self.engine)
         _validate.not_negative(workers=self.n, memory=self.memory)
+        if self.address is not None and self.engine != "ray":
+            raise ConfigError(
+                "Expected no address with local processes: it is that of a Ray cluster. Say --engine ray on the "
+                'command line, engine="ray" in Python, or leave it out.'
+            )
 
     def made(self) -> tuple[Engine, int]:
         """The engine, and how many workers it has; ConfigError where the memory is not there for one."""

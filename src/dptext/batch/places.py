@@ -143,6 +143,11 @@ class Disk:
             raise ConfigError(f"Expected a folder for {str(self.path)!r}: there is no {str(self.path.parent)!r}.")
         if self._is_free() or resume:
             return
+        if self.path.is_dir() and not (self.path / MANIFEST).is_file():  # as a volume, with its lost+found
+            raise ConfigError(
+                f"Expected {str(self.path)!r} to be empty, or a data set of dptext. Name a folder within it, as "
+                f"{str(self.path / 'released')!r}."
+            )
         if not force:
             refuse_existing(self.path)
         if not (self.path / MANIFEST).is_file():

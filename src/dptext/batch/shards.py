@@ -13,6 +13,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
+from urllib.parse import unquote
 
 from dptext.errors import BrokenFileError, ConfigError, DPTextError, needing
 from dptext.runs.certificate import MANIFEST, certificate_path
@@ -30,6 +31,7 @@ _CERTIFICATE: Final = certificate_path(Path("x")).name[1:]
 _SAVED_DATASET: Final = "state.json"  # what `Dataset.save_to_disk` writes beside its Arrow files
 _CHUNK: Final = 1024
 _END: Final = b"\xff\xff\xff\xff\0\0\0\0"  # of a stream of Arrow
+_OWN: Final = ("file", "local")  # schemes of this computer
 _ADVICE: Final = "Repair it, or skip such records: --on-error skip."
 
 
@@ -49,7 +51,10 @@ def is_remote(where: str) -> bool:
 
 def as_path(where: str) -> str:
     """A URL of a file of this computer as its path, as which it is compared and replaced; all else as it is."""
-    return where.removeprefix("file://")
+    scheme, _, rest = where.partition("://")
+    if scheme not in _OWN or not rest:
+        return where
+    return unquote(rest.removeprefix("localhost") if rest.startswith("localhost/") else rest)
 
 
 def file_system(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
@@ -93,7 +98,7 @@ def as_read(source: str | Path, shards: Sequence[Shard], plan: Plan) -> Plan:
         raise ConfigError(f"Expected no --record: no file at {str(source)!r} is plain text.")
     if not texts or plan.record is not None:
         return plan
-    if len(shards) == 1 and PurePosixPath(str(source)).name == PurePosixPath(shards[0].name).name:
+    if len(shards) == 1 and PurePosixPath(as_path(str(source))).name == PurePosixPath(shards[0].name).name:
         require_layout(Path(shards[0].name), Format.TEXT, None, None, None)
     return replace(plan, record=Portion.FILE)
 

@@ -42,7 +42,7 @@ def _checked(text: str, *, file: bool, folder: bool, special: bool) -> Path:
         reason = error.strerror if isinstance(error, OSError) else "no path can hold one of its characters"
         raise BadParameter(f"the path cannot be used: {reason}.") from None
     if stat.S_ISDIR(mode) and not folder:
-        raise BadParameter("it is a folder; name a file.")
+        raise BadParameter(f"it is a folder; name {'one of its files' if special else 'a file'}.")
     if not stat.S_ISDIR(mode) and not file:
         raise BadParameter("it is a file; name a folder.")
     if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode) and not special:

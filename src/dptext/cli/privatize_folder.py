@@ -7,7 +7,7 @@ import secrets
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +18,7 @@ from typer import Option
 from dptext._wording import plural
 from dptext.batch.engines import PART_SIZE, DatasetPlan, Workers
 from dptext.batch.runs import privatize_dataset, rehearse_dataset
+from dptext.batch.shards import as_read, shards_of
 from dptext.cli import labels
 from dptext.cli.options import Form, PayingLedgerOption, SubjectKeyOption, default_key, opened
 from dptext.cli.terminal import advising, counted, say
@@ -26,6 +27,8 @@ from dptext.mechanism import Mechanism
 from dptext.privacy.guarantee import Guarantee, format_epsilon
 from dptext.runs.plan import Plan
 from dptext.text.files import refuse_inputs
+from dptext.text.formats import Format, detect_format
+from dptext.text.plain_text import Portion
 from dptext.types import Json
 
 if TYPE_CHECKING:  # loaded by those who name a ledger
@@ -161,7 +164,24 @@ def rehearsal(
     return "\n".join([lead, *told, promised[-1].sentence(), *last])
 
 
+def _told_of_output(source: str, target: str, run: Run, options: Mapping[str, Any]) -> None:
+    """Say beforehand what people do not expect of OUT."""
+    with suppress(ConfigError):  # no file's name
+        detect_format(target)
+        if not Path(target).is_dir():
+            say(f"{target} becomes a folder, as IN is many files.")
+    shards = shards_of(source, format=run.plan.input_format, options=options)
+    record = as_read(source, shards, run.plan).record
+    in_text = run.plan.output_format in (None, Format.TEXT) and run.mechanism.spec.traits.releases_text
+    if in_text and record in (Portion.FILE, Portion.BLOCK):
+        say(
+            f"A record is a {record}, and .txt has one a line: line breaks become blanks. --output-format jsonl "
+            "keeps them."
+        )
+
+
 def privatize_folder(source: str, target: str, run: Run, dataset: DatasetPlan, *, json_progress: bool) -> None:
+    _told_of_output(source, target, run, dataset.storage_options)
     shared: dict[str, Any] = {"plan": run.plan, "dataset": dataset, "seed": run.seed, "payment": run.payment}
     if run.dry_run:
         n_records, promised, due, n_labelled = rehearse_dataset(source, target, run.mechanism, **shared)

@@ -19,7 +19,16 @@ from dptext.privacy.composition import earlier_epsilon, is_numerical
 from dptext.privacy.events import ApproximateEvent, Event, MetricEvent
 from dptext.privacy.guarantee import ONE_PERSON, ONE_RECORD, ONE_SPELLING, RECORD_COUNT, WHOLE_FILES, Basis, Guarantee
 from dptext.privacy.names import COMPARED
-from dptext.runs.certificate import MANIFEST, SCHEMA, SCHEMA_OF_EVENTS, Certificate, Manifest, Part, stream_mark
+from dptext.runs.certificate import (
+    MANIFEST,
+    SCHEMA,
+    SCHEMA_OF_EVENTS,
+    Certificate,
+    Manifest,
+    Part,
+    certificate_path,
+    stream_mark,
+)
 from dptext.runs.specs import is_synthesis, spec_from_settings, synthesis_from_settings
 from dptext.runs.streaming import guarantees
 from dptext.sampling.exponential import TruncatedExponential
@@ -71,20 +80,27 @@ def read_certificate(path: Path) -> Certificate:
         raise ConfigError(f"{path} is not a certificate that dptext wrote.") from error
 
 
+def _certificate_of(path: Path) -> Path:
+    """That of a data set for its folder or its manifest, else the path itself."""
+    manifest = path / MANIFEST if path.is_dir() else path
+    return certificate_path(manifest) if manifest.name == MANIFEST and manifest.is_file() else path
+
+
 def verify(path: str | PathLike[str], *, ledger: "Ledger | None" = None, with_file: bool = True) -> Verified:
     """Check a certificate, `OUT.guarantee.json`, against the file beside it, its own settings, and the books.
 
     The file has the bytes and the number of records that were certified; the events and the guarantees follow from the
     settings; where a ledger is given, the charge in it paid for this release. Of a release from memory
     (`dptext.privatize`) the books know the mark of the stream and not its bytes. Of a data set the certificate is
-    `FOLDER/manifest.json.guarantee.json`; each part is held against the manifest, and no other file may lie there.
+    `FOLDER/manifest.json.guarantee.json`, for which FOLDER will do; each part is held against the manifest, and no
+    other file may lie there.
     With with_file=False no file is looked at.
 
     Raises:
         ConfigError: there is no certificate at the path.
         DataError: something does not hold; the message says what.
     """
-    path = Path(path)
+    path = _certificate_of(Path(path))
     certificate = read_certificate(path)
     if with_file:
         certificate.check_file(path.parent)

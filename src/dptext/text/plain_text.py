@@ -19,11 +19,11 @@ class Portion(StrEnum):
     BLOCK = "block"
 
 
-#: What a record was, in the words of a certificate.
+#: What a record was, in the words of a certificate. Of a folder, other files may hold rows, each of them a record.
 SAID: Final = {
-    Portion.FILE: "A record was a file.",
-    Portion.LINE: "A record was a line of a file.",
-    Portion.BLOCK: "A record was a block of lines between blank ones.",
+    Portion.FILE: "Of plain text, a record was a file.",
+    Portion.LINE: "Of plain text, a record was a line of a file.",
+    Portion.BLOCK: "Of plain text, a record was a block of lines between blank ones.",
 }
 
 

@@ -8,10 +8,9 @@ word (`dptext.text.lines`): so may the first line of a CSV file without a header
 """
 
 import contextlib
-import errno
+import glob
 import itertools
 import os
-import stat
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -184,6 +183,8 @@ def read_batches(
     # A string that may be a text is refused, and not shown.
     if isinstance(source, str) and (len(source) > _LONGEST or (len(source.split()) > 1 and not path.exists())):
         raise ConfigError(f"Expected {EXPECTED}, found one string that is no path. Make a list of it: [text].")
+    if opener is None:
+        _refuse_many(path)
     kind = file_format(path, format)
     if kind is Format.TEXT and fields != Fields(text=fields.text):
         raise ConfigError(
@@ -344,10 +345,23 @@ class _Reading:
             self.on_skip(self.read, fault.reason)
 
 
+def _refuse_many(path: Path) -> None:
+    """Refuse a folder and a glob, whose names tell no format, and say what reads them."""
+    if os.path.isdir(path):  # noqa: PTH112 (False of a path that cannot be looked at)
+        found, where = "a folder", "a file in it"
+    elif glob.has_magic(str(path)) and not os.path.lexists(path):
+        found, where = "no such file", "a file"
+    else:
+        return
+    raise ConfigError(
+        f"Expected {str(path)!r} to be one file, found {found}. Name {where}, or privatize many files at once: "
+        "dptext privatize FOLDER OUT_FOLDER on the command line, dp.privatize_dataset in Python."
+    )
+
+
 def _require_file(path: Path) -> None:
     """Refuse a path where there is nothing to read at the call, not at the first record."""
     try:
-        if stat.S_ISDIR(path.stat().st_mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        path.stat()
     except (OSError, ValueError) as error:
         raise file_error(path, "read", error) from None

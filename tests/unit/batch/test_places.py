@@ -294,10 +294,32 @@ def test_a_file_under_two_names_is_refused(tmp_path: Path) -> None:
             dp.privatize_dataset(source, tmp_path / "out", mechanism(), plan=plan(), dataset=here())
         (source / "x.jsonl").unlink()
     (source / "x.jsonl").symlink_to("s0.jsonl")
-    for glob in (f"{source}/*.jsonl", f"{source}/**/*.jsonl", f"file://{source}/*.jsonl", f"file://{source}"):
+    urls = (f"file://{source}/*.jsonl", f"file://{source}", f"local://{source}", f"local://{source}/*.jsonl")
+    for glob in (f"{source}/*.jsonl", f"{source}/**/*.jsonl", *urls):
         with pytest.raises(ConfigError, match="two names"):
             dp.privatize_dataset(glob, tmp_path / "out", mechanism(), plan=plan(), dataset=here())
     assert listed(tmp_path) == ["in"]
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_of_a_volume_a_folder_within_it_is_named(tmp_path: Path, force: bool) -> None:
+    source, volume = shards(tmp_path / "in", 30), tmp_path / "volume"
+    (volume / "lost+found").mkdir(parents=True)
+    with pytest.raises(ConfigError, match=r"Name a folder within it, as '.*volume/released'") as refused:
+        dp.privatize_dataset(source, volume, mechanism(), plan=plan(force=force), dataset=here())
+    assert "--force" not in str(refused.value)
+    dp.privatize_dataset(source, volume / "released", mechanism(), plan=plan(force=force), dataset=here())
+    assert listed(volume) == ["lost+found", "released"]
+
+
+@pytest.mark.parametrize("scheme", ["file://", "file://localhost", "local://"])
+def test_a_url_of_this_computer_is_its_path(tmp_path: Path, scheme: str) -> None:
+    source, url = shards(tmp_path / "my in", 30), f"{scheme}{tmp_path}/my%20in"
+    with pytest.raises(ConfigError, match=r"no file of the input|outside"):
+        dp.privatize_dataset(url, source / "out", mechanism(), plan=plan(), dataset=here())
+    found = dp.privatize_dataset(url, f"{scheme}{tmp_path}/my%20out", mechanism(), plan=plan(), dataset=here())
+    assert found.records == 30
+    assert listed(tmp_path) == ["my in", "my out"]
 
 
 def test_a_linked_folder_is_read_once(tmp_path: Path) -> None:
