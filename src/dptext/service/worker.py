@@ -334,7 +334,7 @@ class Worker:
                     copies.add(batch.texts)
                 tell(0)
         if copies:
-            copies.require_none("record {} of the file", 1)
+            copies.require_none("record {}", 1)
 
     def _room(self, row: Any) -> None:
         """A Problem of status 503 where a job has to wait for room; an EndedError where there will never be any."""
