@@ -82,7 +82,8 @@ class Camera:
 
     def send(self, model: str, n: int, until: str) -> None:
         """Send a file."""
-        rows = "".join(json.dumps({"text": e.text, "label": e.label}) + "\n" for e in dp.sample_records(n, seed=7))
+        found = dp.sample_records(n, seed=7)  # each is sent once: a charge pays for one release of a text
+        rows = "".join(json.dumps({"text": f"{e.text} (order {e.id})", "label": e.label}) + "\n" for e in found)
         self.do(
             f"$('model').value = '{model}'; $('model').dispatchEvent(new Event('change'));"
             f"const all = new DataTransfer(); all.items.add(new File([{json.dumps(rows)}], 'reviews.jsonl'));"

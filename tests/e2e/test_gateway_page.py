@@ -354,7 +354,8 @@ def test_how_much_of_a_file_was_sent_is_shown(page: Page) -> None:
     page.sign_in(page.key)
     page.status("Signed in")
     assert not page.seen("sent")
-    page.drop("".join(json.dumps({"text": "x" * 10_000, "label": row["label"]}) + "\n" for row in rows(60)))
+    texts = [f"{i} " + "x" * 10_000 for i in range(60)]
+    page.drop("".join(json.dumps({"text": text, "label": "travel"}) + "\n" for text in texts))
     page.type("label-field", "label")
     shown.value("""(() => { window.shares = []; const bar = document.getElementById("sent");
         new MutationObserver(() => { if (!bar.hidden) window.shares.push(bar.value); })

@@ -138,8 +138,11 @@ def create(
     _require_extra(_KEYS)
     if account is not None:
         from dptext.ledger.books import Ledger
+        from dptext.service.keys import RELEASING, require_everyone
 
-        Ledger.at(ledger).account(account)
+        payer = Ledger.at(ledger).account(account)
+        if set(RELEASING) & set(scope):
+            require_everyone(payer)
     given = {"scopes": tuple(scope), "models": tuple(model or ())}
     _print_key(_keys(ledger, key_file).create(name, account=account, **given, days=days))
 

@@ -23,7 +23,7 @@ from dptext.service.answers import Attempt, Stored, usable
 from dptext.service.gateway import Gateway, asking, known, once
 from dptext.service.guarding import Guard
 from dptext.service.job_routes import add_asking, add_jobs
-from dptext.service.keys import SCOPES, Key
+from dptext.service.keys import RELEASING, SCOPES, Key
 from dptext.service.metrics import span
 from dptext.service.problems import Problem
 from dptext.service.schemas import (
@@ -51,7 +51,6 @@ from dptext.types import Json
 from dptext.version import __version__
 
 PAGE: Final = Path(__file__).parent / "page"
-_RELEASING: Final = ("privatize", "jobs", "synthesize")
 _WAITED: Final = 5  # seconds until a call that had no turn asks again
 _PROBE: Final = 5.0  # seconds until a ledger that says nothing counts as away
 
@@ -108,18 +107,18 @@ def _models(app: FastAPI, gate: Gateway) -> None:
         return {**told, "max_file": gate.settings.max_file}
 
     @app.get("/v1/models", response_model=list[ModelTold], responses=KEYED)
-    def models(key: Annotated[Key, asking(*_RELEASING)]) -> list[dict[str, Any]]:
+    def models(key: Annotated[Key, asking(*RELEASING)]) -> list[dict[str, Any]]:
         """The models that this key may use, in words and data."""
         names = [name for name in gate.models.names() if not key.models or name in key.models]
         return gate.models.usable(names)
 
     @app.get("/v1/models/{name}", response_model=ModelTold, responses=NAMED)
-    def model(name: str, key: Annotated[Key, asking(*_RELEASING)]) -> dict[str, Any]:
+    def model(name: str, key: Annotated[Key, asking(*RELEASING)]) -> dict[str, Any]:
         """One model."""
         return gate.models.told(gate.allowed(key, name))
 
     @app.post("/v1/models/{name}/explain", response_model=ModelTold, responses=NAMED)
-    def explain(name: str, question: Question, key: Annotated[Key, asking(*_RELEASING)]) -> dict[str, Any]:
+    def explain(name: str, question: Question, key: Annotated[Key, asking(*RELEASING)]) -> dict[str, Any]:
         """What one model guarantees for a unit, at a delta."""
         return gate.models.told(gate.allowed(key, name), unit=question.unit, delta=question.delta)
 
@@ -130,9 +129,10 @@ def _releases(app: FastAPI, gate: Gateway) -> None:
         gate.store.note(Event(key.who, "answer given again", key.account, name, None, found.certificate))
         return Response(found.answer, 200, {"Idempotent-Replayed": "true"}, "application/json")
 
-    def checked(name: str, body: Records, attempt: Attempt) -> Wanted:
+    def checked(name: str, body: Records, key: Key, attempt: Attempt) -> Wanted:
         try:
             gate.models.path(name)
+            gate.require_payer(key)
             if (most := gate.settings.max_records) < len(body.records):
                 raise Problem(413, "too-many", f"Expected at most {most:,} records; more are a job.")
             return body.wanted()
@@ -143,10 +143,11 @@ def _releases(app: FastAPI, gate: Gateway) -> None:
     @app.get("/v1/models/{name}/cost", response_model=Cost, responses=NAMED)
     def price(
         name: str,
-        key: Annotated[Key, asking(*_RELEASING)],
+        key: Annotated[Key, asking(*RELEASING)],
         max_per_author: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
     ) -> dict[str, Any]:
         """What one release by a model would cost, of a few records or of a file; nothing is charged or drawn."""
+        gate.require_payer(key)
         return cost(gate.ledger, key, gate.models.spec(gate.allowed(key, name)), max_per_author)
 
     @app.post(
@@ -173,7 +174,7 @@ def _releases(app: FastAPI, gate: Gateway) -> None:
         found = await run_in_threadpool(gate.answers.attempt, key, idempotency_key, payload)
         if isinstance(found, Stored):  # paid for, whatever became of its model and of the limits
             return await run_in_threadpool(again, name, key, found)
-        wanted = await run_in_threadpool(checked, name, body, found)
+        wanted = await run_in_threadpool(checked, name, body, key, found)
         with span("privatize", model=name):
             async with found.alive(), _turn(gate, found, key, name) as (mechanism, turn):
                 stored = await run_in_threadpool(released, gate.ledger, key, name, mechanism, wanted, found, turn)

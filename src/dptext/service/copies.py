@@ -9,11 +9,13 @@ from typing import Final
 
 import numpy as np
 
+from dptext._wording import plural
 from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.privacy.names import COMPARED, normal_form
 from dptext.service.problems import Problem
 
 _BYTES: Final = 16
+_NAMED: Final = 10  # records that a message names
 
 
 class Copies:
@@ -29,20 +31,28 @@ class Copies:
             self._digests += blake2b(written, digest_size=_BYTES, key=self._key).digest()
 
     def require_none(self, record: str, first: int) -> None:
-        """A Problem where a text is there before; records are named so, by numbers that begin with the first."""
+        """A Problem where a text is there twice; records are named so, by numbers that begin with the first."""
         one, two = np.frombuffer(self._digests, dtype=np.uint64).reshape(-1, 2).T
         order = np.lexsort((two, one))
         same = (one[order][1:] == one[order][:-1]) & (two[order][1:] == two[order][:-1])
         if not same.any():
             return
-        later = int(order[1:][same].min())
-        earlier = int(np.flatnonzero((one == one[later]) & (two == two[later]))[0])
+        # The order is stable, so that of equal texts the first record comes first.
+        begins = np.concatenate([[True], ~same])
+        earliest = order[np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))][~begins]
+        later, texts = order[~begins], len(np.unique(earliest))
+        named = ", ".join(
+            f"{record.format(later[each] + first)} (equals {record.format(earliest[each] + first)})"
+            for each in np.argsort(later)[:_NAMED]
+        )
+        rest = f" and {len(later) - _NAMED:,} more" if len(later) > _NAMED else ""
         raise Problem(
             422,
             "equal-texts",
-            f"Expected each text once, as the account is per document, and a charge pays for one release of each: the "
-            f"text of {record.format(later + first)} is that of {record.format(earlier + first)} ({COMPARED}). Ask for "
-            "it again under another Idempotency-Key, which is charged anew.",
+            "Expected each text once, as the account is per document, and a charge pays for one release of each; found "
+            f"{plural(texts, 'text')} more than once ({COMPARED}), {plural(len(later), 'record')} too many: "
+            f"{named}{rest}. Leave out all but one of each text, in one go, and send the rest under another "
+            "Idempotency-Key; or take an account per author, with max_per_author.",
         )
 
 

@@ -15,7 +15,7 @@ from dptext.ledger.database import Database
 from dptext.service.answers import Answers
 from dptext.service.clock import Clock
 from dptext.service.jobs import Jobs
-from dptext.service.keys import Key, Keys
+from dptext.service.keys import Key, Keys, require_everyone
 from dptext.service.limits import Rates, Space
 from dptext.service.metrics import Counts, Turns
 from dptext.service.problems import NO_MODEL, Problem, parameters
@@ -76,6 +76,10 @@ class Gateway:
             said = "This key is wrong, has expired or was revoked. Expected the header Authorization: Bearer KEY."
             raise Problem(401, "unauthorized", said)
         return found
+
+    def require_payer(self, key: Key) -> None:
+        """ConfigError where the account of a key charges named subjects."""
+        require_everyone(self.ledger.account(key.account or ""))
 
     def permitted(self, key: Key, model: str) -> None:
         """Refuse the name of a model that a key may not use."""

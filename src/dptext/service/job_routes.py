@@ -78,6 +78,7 @@ async def _queued(gate: Gateway, request: Request, key: Key, idempotency_key: st
 def _room(gate: Gateway, key: Key, wish: Wish) -> Path:
     """A folder for a file that may come."""
     gate.allowed(key, wish.model)
+    gate.require_payer(key)
     spec = gate.models.spec(wish.model)
     if isinstance(spec, SynthesisSpec) != (wish.kind == "synthesize"):
         raise Problem(422, "synthesis", "A synthesis is asked for by POST /v1/synthesize, all else by /v1/jobs.")

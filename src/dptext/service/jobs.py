@@ -40,6 +40,7 @@ from dptext.types import Json
 FORMATS: Final = {Format.JSONL: ".jsonl", Format.CSV: ".csv", Format.PARQUET: ".parquet"}
 _EXPIRED: Final = "It has expired."
 _DELETED: Final = "Its files were deleted."
+_UNTOLD: Final = "It failed. The key that sent the file is told why."
 _LISTED: Final = 100
 _ID: Final = re.compile("[0-9a-f]{32}")
 
@@ -175,7 +176,7 @@ class Jobs:
 
     def told(self, name: str, key: Key) -> dict[str, Json]:
         """Where a job stands; a Problem where it is not of this account and no administrator asks."""
-        return self._told(self._own_row(name, key, admin=True))
+        return self._told(self._own_row(name, key, admin=True), key)
 
     def known(self, key: Key, idempotency_key: str) -> bool:
         """Whether there is a job of this account and idempotency key."""
@@ -186,14 +187,14 @@ class Jobs:
         mine = sa.select(JOBS).where(JOBS.c.account == (key.account or ""), JOBS.c.kind.in_(_kinds(key)))
         if key.models:
             mine = mine.where(JOBS.c.model.in_(key.models))
-        return [self._told(row) for row in self.store.rows(mine.order_by(JOBS.c.created.desc()).limit(_LISTED))]
+        return [self._told(row, key) for row in self.store.rows(mine.order_by(JOBS.c.created.desc()).limit(_LISTED))]
 
     def open(self) -> dict[str, int]:
         """How many jobs of all accounts are in each state that is not an end."""
         count = sa.select(JOBS.c.state, sa.func.count().label("number")).where(JOBS.c.state.in_(OPEN))
         return dict.fromkeys(OPEN, 0) | {row.state: row.number for row in self.store.rows(count.group_by(JOBS.c.state))}
 
-    def _told(self, row: Any) -> dict[str, Json]:
+    def _told(self, row: Any, key: Key) -> dict[str, Json]:
         state = _state(row)
         return {
             "id": row.id,
@@ -201,7 +202,7 @@ class Jobs:
             "model": row.model,
             "state": state,
             "records_done": row.done,
-            "problem": row.problem or (_EXPIRED if state == "expired" else None),
+            "problem": _problem(row, key) or (_EXPIRED if state == "expired" else None),
             "created": row.created,
             "certificate_sha256": row.certificate,
             "expires": None if state in OPEN else row.expires,
@@ -270,11 +271,14 @@ class Jobs:
         """Delete the files of a job."""
         shutil.rmtree(self.folder(row), ignore_errors=True)
 
-    def ended(self, state: str, problem: str | None, certificate: str | None = None) -> dict[str, Any]:
-        """What is stored of a job that ends now."""
+    def ended(
+        self, state: str, problem: str | None, certificate: str | None = None, others: str | None = None
+    ) -> dict[str, Any]:
+        """What is stored of a job that ends now; `others` is what other keys are told of its problem, if not that."""
         return {
             "state": state,
             "problem": problem,
+            "others": others,
             "certificate": certificate,
             "lease": 0.0,
             "expires": self.clock.latest() + self.settings.kept,
@@ -288,7 +292,9 @@ class Jobs:
         now, latest = self.clock.earliest(), self.clock.latest()
         over = JOBS.update().where(JOBS.c.expires < now)
         self.store.write(
-            over.where(JOBS.c.state.in_(("done", "failed", "cancelled"))).values(state="expired", problem=_EXPIRED)
+            over.where(JOBS.c.state.in_(("done", "failed", "cancelled"))).values(
+                state="expired", problem=_EXPIRED, others=None
+            )
         )
         soon = latest + self.settings.kept / 2
         for row in self.store.rows(sa.select(JOBS).where(JOBS.c.state.in_(OPEN), JOBS.c.expires < soon)):
@@ -351,6 +357,13 @@ def _sees(key: Key, row: Any) -> bool:
 def _kinds(key: Key) -> list[str]:
     """Of jobs that a key may see."""
     return [kind for kind, scope in (("privatize", "jobs"), ("synthesize", "synthesize")) if key.may(scope)]
+
+
+def _problem(row: Any, key: Key) -> str | None:
+    """What a key is told of a problem: words about a file's contents go to the key that sent it alone."""
+    if row.problem is None or row.prefix == key.prefix:
+        return row.problem  # type: ignore[no-any-return]  # a column of text
+    return row.others or (_UNTOLD if row.state == "failed" else row.problem)  # of an older gateway there are no others
 
 
 def _state(row: Any) -> str:

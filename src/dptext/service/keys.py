@@ -13,10 +13,12 @@ import sqlalchemy as sa
 
 from dptext import _validate
 from dptext.errors import ConfigError
+from dptext.ledger.entries import Account
 from dptext.service.settings import Secret
 from dptext.service.store import KEYS, Event, Store
 
 SCOPES: Final = ("privatize", "jobs", "synthesize", "accounts", "metrics", "admin")
+RELEASING: Final = ("privatize", "jobs", "synthesize")
 _FORM: Final = re.compile(r"dptext_([0-9a-f]{12})_([0-9A-Za-z_-]{43})")
 _NAME: Final = re.compile(r"[\w .@-]{1,64}")
 MODEL: Final = re.compile(r"[\w-][\w.-]{0,99}")  # the name of a model
@@ -49,6 +51,16 @@ class Key:
         return _who(self.name, self.prefix)
 
 
+def require_everyone(account: Account) -> None:
+    """ConfigError where an account charges named subjects, whom no request of a gateway names."""
+    if account.by_subject:
+        raise ConfigError(
+            f"Expected an account that charges everyone in it, found {account.name!r}, opened --by-subject, which "
+            "charges each by name: a gateway names no subjects. Take an account opened without --by-subject. Nothing "
+            "is charged."
+        )
+
+
 class Keys:
     """The keys of a gateway."""
 
@@ -71,7 +83,7 @@ class Keys:
             raise ConfigError(f"Expected scopes among {', '.join(SCOPES)}, found {', '.join(scopes) or 'none'}.")
         if odd := [each for each in models if not MODEL.fullmatch(each)]:
             raise ConfigError(f"Expected the name of a model, found {odd[0]!r}: letters, digits and . - _.")
-        if account is None and {"privatize", "jobs", "synthesize"} & set(scopes):
+        if account is None and set(RELEASING) & set(scopes):
             raise ConfigError("Expected the account of a key that releases: --account NAME.")
         if days is not None:
             _validate.positive(days=days)

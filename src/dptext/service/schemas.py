@@ -161,7 +161,7 @@ class Noted(BaseModel):
 
 
 class JobTold(BaseModel):
-    """Where a job stands."""
+    """Where a job stands; `problem` has words about the file for the key that sent it alone, else a kind."""
 
     id: str
     kind: str

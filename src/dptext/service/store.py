@@ -61,6 +61,7 @@ JOBS: Final = sa.Table(
     sa.Column("expires", sa.Float, nullable=False),
     sa.Column("starts", sa.Integer, nullable=False, server_default="0"),
     sa.Column("mark", _Text),
+    sa.Column("others", _Text),  # what other keys are told of the problem, where it is not that
 )
 #: The states of a job that has not ended, and of one that has files.
 OPEN: Final = ("queued", "running", "cancelling")
@@ -108,7 +109,8 @@ class Store:
             _METADATA.create_all(connection)
             _BY_STATE.create(connection, checkfirst=True)  # an older table has none
             columns = {each["name"] for each in sa.inspect(connection).get_columns(JOBS.name)}
-            for name, kind in (("starts", "INTEGER NOT NULL DEFAULT 0"), ("spool", "TEXT"), ("mark", "TEXT")):
+            later = {"starts": "INTEGER NOT NULL DEFAULT 0", "spool": "TEXT", "mark": "TEXT", "others": "TEXT"}
+            for name, kind in later.items():
                 if name not in columns:  # an older table
                     connection.execute(sa.text(f"ALTER TABLE gateway_jobs ADD COLUMN {name} {kind}"))
 

@@ -34,7 +34,7 @@ from dptext.service.job_files import can_go_on, packing, rows_of, without_names
 from dptext.service.jobs import Jobs, Wish, charge_key
 from dptext.service.limits import NO_ROOM, Space, files, size_of
 from dptext.service.metrics import span
-from dptext.service.problems import NO_MODEL, BrokenModelError, Problem, in_words_of_the_api
+from dptext.service.problems import NO_MODEL, BrokenModelError, Problem, in_words_of_the_api, problem_of
 from dptext.service.store import JOBS, KEYS, OPEN, Event
 from dptext.service.sweeping import Sweeper
 from dptext.synthesis.spec import SynthesisSpec
@@ -52,6 +52,7 @@ _STARTS: Final = 3  # that end with the process, and no record further than befo
 _LONGEST_PAUSE: Final = 3_600.0  # seconds between two starts of a job that is paid for and ends with the process
 _LOCK: Final = "lock"
 _NO_MODEL: Final = "Its model is gone or was replaced: it waits for the one that it was charged for."
+_UNTOLD: Final = "It failed ({}). The key that sent the file is told why."
 _PATIENCE: Final = 10.0  # seconds that a stop waits for a thread
 
 
@@ -195,7 +196,7 @@ class Worker:
         return sorted(rows, key=lambda row: [self._turns.get(each, 0) for each in _whose(row)])
 
     def _run(self, row: Any) -> None:
-        problem, certificate, self._told, self._at_hand = None, None, row.done, row.id
+        problem, others, certificate, self._told, self._at_hand = None, None, None, row.done, row.id
         try:
             with span("job", model=row.model, kind=row.kind):
                 certificate = self._done(row)
@@ -208,15 +209,16 @@ class Worker:
                 self._store.write(later, again.where(JOBS.c.state == "running").values(state="queued"))
                 return
             problem = self._said(error, row)
+            others = problem if isinstance(error, EndedError) else _UNTOLD.format(_kind(error))
         if certificate:
             (self._jobs.folder(row) / "input").unlink(missing_ok=True)
             paid = certificate.charged.number if certificate.charged else None
             if self._ended(row, "running", "done", None, paid, certificate.sha256):
                 return
         number, charge = self._jobs.charge_of(row)
-        problem = f"{problem or 'Cancelled.'} {charge}"
-        if self._ended(row, "cancelling", "cancelled", problem, number) or self._ended(
-            row, "running", "failed", problem, number
+        said = f"{problem or 'Cancelled.'} {charge}", f"{others or 'Cancelled.'} {charge}"
+        if self._ended(row, "cancelling", "cancelled", said, number) or self._ended(
+            row, "running", "failed", said, number
         ):
             self._jobs.delete(row)
 
@@ -236,14 +238,26 @@ class Worker:
         return None
 
     def _ended(
-        self, row: Any, before: str, state: str, problem: str | None, charge: int | None, sha256: str | None = None
+        self,
+        row: Any,
+        before: str,
+        state: str,
+        problems: tuple[str, str] | None,
+        charge: int | None,
+        sha256: str | None = None,
     ) -> bool:
-        """End a job of this spool that was in the state `before`; whether it was."""
+        """End a job of this spool that was in the state `before`; whether it was.
+
+        Of the problems the first is for the key that sent it, the second for others.
+        """
+        problem, others = problems or (None, None)
         mine = JOBS.update().where(JOBS.c.id == row.id, JOBS.c.spool == self._jobs.own, JOBS.c.state == before)
         named = self._store.one(sa.select(KEYS.c.name).where(KEYS.c.prefix == row.prefix))
         who = f"{named.name if named else 'server'} ({row.prefix})"
         said = Event(who, f"job {state}", row.account, row.model, charge, sha256)
-        return self._store.change(mine.values(**self._jobs.ended(state, problem, sha256), done=self._told), said)
+        return self._store.change(
+            mine.values(**self._jobs.ended(state, problem, sha256, others), done=self._told), said
+        )
 
     def _said(self, error: Exception, row: Any) -> str:
         """An error in words of the API, without what the file names and where it lies."""
@@ -320,7 +334,7 @@ class Worker:
                     copies.add(batch.texts)
                 tell(0)
         if copies:
-            copies.require_none("record {} of the file", 1)
+            copies.require_none("record {}", 1)
 
     def _room(self, row: Any) -> None:
         """A Problem of status 503 where a job has to wait for room; an EndedError where there will never be any."""
@@ -377,6 +391,13 @@ class Worker:
         corpus = _Watched(source, wish.fields, self._how(wish), tell)
         found = run(corpus, spec.fit(public=pool), payment=payment, settled=False)
         found.write(out, force=True)
+
+
+def _kind(error: Exception) -> str:
+    """What kind of failure it was, which says nothing of the file's contents."""
+    if not isinstance(error, Problem | DPTextError):
+        return type(error).__name__
+    return (error if isinstance(error, Problem) else problem_of(error)).kind
 
 
 def _whose(row: Any) -> tuple[str, str]:

@@ -42,7 +42,7 @@ def test_copies_in_a_call_are_not_charged(gateway: Served, rows: Rows, later: in
     before, key = len(gateway.charges()), f"copies-{abs(hash(str(rows)))}"
     refused = gateway.privatize(rows, key)
     assert (refused.status_code, refused.json()["type"]) == (422, "urn:dptext:equal-texts")
-    assert f"the text of records[{later}] is that of records[{earlier}] (" in refused.json()["detail"]
+    assert f" too many: records[{later}] (equals records[{earlier}])" in refused.json()["detail"]
     assert "ecret" not in refused.text
     assert len(gateway.charges()) == before
     # Nothing was drawn under the key: it is free for what is right.
@@ -68,12 +68,24 @@ def test_copies_in_a_file_are_not_charged(gateway: Served, format: str) -> None:
         data = written(format, texts)
         failed = gateway.ended(gateway.job(data, f"copies-{format}-{number}", format=format).json()["id"])
         assert failed["state"] == "failed"
-        wanted = ("record 601", "record 8") if number == 0 else ("record 5", "record 1")
-        assert "the text of {} of the file is that of {} of the file".format(*wanted) in failed["problem"]
+        wanted = "record 601 (equals record 8)" if number == 0 else "record 5 (equals record 1)"
+        assert f"1 record too many: {wanted}. Leave out all but one" in failed["problem"]
         assert failed["problem"].endswith("Nothing was charged.")
     assert len(gateway.charges()) == before
     whole = gateway.job(written(format, rows), f"each-once-{format}", format=format).json()["id"]
     assert gateway.ended(whole)["state"] == "done"
+
+
+def test_copies_are_counted_and_the_first_ten_named(gateway: Served) -> None:
+    rows = [row("ok" if i % 5 == 0 else f"text {i}") for i in range(500)] + [row("text 1"), row("TEXT 1")]
+    said = gateway.ended(gateway.job(written("jsonl", rows), "many-copies").json()["id"])["problem"]
+    named = ", ".join(f"record {i} (equals record 1)" for i in range(6, 56, 5))
+    assert "found 2 texts more than once (" in said
+    assert f", 101 records too many: {named} and 91 more. Leave out all but one of each text, in one go, and " in said
+    assert "under another Idempotency-Key; or take an account per author, with max_per_author. " in said
+    few = gateway.privatize([*rows[-2:], row("b"), row("b")], "few-copies").json()["detail"]
+    assert "2 texts more than once (" in few
+    assert ", 2 records too many: records[1] (equals records[0]), records[3] (equals records[2]). Leave" in few
 
 
 def test_copies_of_authors_are_counted_by_the_account(gateway: Served) -> None:
@@ -108,7 +120,7 @@ def test_copies_are_found_among_many_and_no_others() -> None:
         each.add(texts[first : first + 256])
     each.require_none("{}", 0)
     each.add(["\ud800", texts[12_345]])  # what is no text of UTF-8 is compared, too
-    with pytest.raises(Problem, match="the text of 20001 is that of 12345 "):
+    with pytest.raises(Problem, match=r"1 record too many: 20001 \(equals 12345\)\. "):
         each.require_none("{}", 0)
 
 

@@ -358,6 +358,21 @@ def test_a_file_that_cannot_be_read_costs_nothing(fresh: Served, tmp_path: Path)
         assert "Retry-After" not in gone.headers
 
 
+def test_words_about_a_file_go_to_the_key_that_sent_it(fresh: Served) -> None:
+    other = fresh.gate.keys.create("else", account="reviews", scopes=("jobs",))
+    good = [json.dumps(row) + "\n" for row in rows(10)]
+    for kind, data in (("equal-texts", [*good, good[4]]), ("data", [*good, "{secret\n"])):
+        name = fresh.job("".join(data).encode(), f"job-{kind}").json()["id"]
+        assert "record 11" in fresh.ended(name)["problem"]
+        said = f"It failed ({kind}). The key that sent the file is told why. Nothing was charged."
+        for key in (other, fresh.admin):
+            assert fresh.client.get(f"/v1/jobs/{name}", headers=fresh.headers(key)).json()["problem"] == said
+        assert fresh.client.get("/v1/jobs", headers=fresh.headers(other)).json()[0]["problem"] == said
+        assert "record 11" in fresh.client.get("/v1/jobs", headers=fresh.headers()).json()[0]["problem"]
+        fresh.gate.store.write(JOBS.update().values(others=None))  # as an older gateway left it
+        assert "record 11" not in fresh.client.get("/v1/jobs", headers=fresh.headers(other)).text
+
+
 @pytest.mark.parametrize("later", [False, True])
 def test_a_byte_that_is_not_utf8_is_said_to_be_one(fresh: Served, later: bool) -> None:
     """The record and the fault, and nothing of columns; the encoding that the texts seem to have is not said."""

@@ -398,7 +398,7 @@ def test_a_line_of_the_audit_log_is_written_with_the_end_of_a_job(
 
 
 def test_tables_of_an_older_gateway_get_the_new_column(fresh: Served) -> None:
-    for name in ("starts", "spool"):
+    for name in ("starts", "spool", "others"):
         fresh.gate.store.write(sa.text(f"ALTER TABLE gateway_jobs DROP COLUMN {name}"))
     Store(Database(fresh.folder / "books.db")).close()
     assert fresh.ended(fresh.job(LINE).json()["id"])["state"] == "done"

@@ -104,6 +104,19 @@ def test_keys_that_are_not_made(books: Path, arguments: tuple[str, ...], message
     assert not json.loads(dptext("keys", "list", "--json", "--ledger", books).stdout)
 
 
+def test_no_key_releases_for_an_account_of_named_subjects(books: Path) -> None:
+    account = ("people", "--epsilon", 10, "--unit", "document", "--by-subject", "--subject-key", books.parent / "s.key")
+    assert dptext("budget", "open", *account, "--ledger", books).returncode == 0
+    for scope in ("privatize", "jobs", "synthesize"):
+        found = dptext("keys", "create", "team", "--scope", scope, "--account", "people", "--ledger", books)
+        assert found.returncode == 2
+        assert "found 'people', opened --by-subject" in found.stderr
+        assert "Take an account opened without --by-subject." in found.stderr
+    assert not books.with_name("books.db.gateway.key").exists()
+    looks = dptext("keys", "create", "team", "--scope", "accounts", "--account", "people", "--ledger", books)
+    assert looks.returncode == 0, looks.stderr
+
+
 @pytest.fixture(scope="module")
 def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Interpreter]:
     """One interpreter for all gateways that do not start: to import what they need takes longer than they live."""

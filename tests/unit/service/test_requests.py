@@ -9,6 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
+import dptext as dp
+from dptext.ledger.books import Ledger
+from dptext.ledger.subjects import create_subject_key
 from gateways import Served, served
 
 LINE = b'{"text": "secret", "label": "travel"}\n'
@@ -92,3 +95,24 @@ def test_what_is_wrong_with_a_body_is_said(gateway: Served, body: bytes, said: s
     assert found.status_code == 422
     assert found.json()["detail"].startswith(said)
     assert "secret" not in found.text
+
+
+def test_an_account_of_named_subjects_is_refused_at_once(gateway: Served) -> None:
+    limit = dp.Guarantee(50.0, 1e-5, dp.Unit.DOCUMENT, dp.Relation.REPLACE_ONE)
+    secret = create_subject_key(gateway.folder / "subjects.key")
+    books = Ledger.at(gateway.folder / "books.db", key=secret)
+    books.open_account("people", limit, by_subject=True)
+    key = gateway.gate.keys.create("people", account="people", scopes=("privatize", "jobs", "synthesize"))
+    asked = gateway.headers(key)
+    for found in (
+        gateway.client.get("/v1/models/labels/cost", headers=asked),
+        gateway.client.post(RELEASE, json={"records": [{"text": "a", "label": "travel"}]}, headers=asked),
+        gateway.client.post("/v1/jobs?model=labels&label_field=label", content=LINE, headers=asked),
+        gateway.client.post("/v1/synthesize?model=topics&label_field=label", content=LINE, headers=asked),
+    ):
+        assert (found.status_code, found.json()["type"]) == (422, "urn:dptext:settings")
+        said = found.json()["detail"]
+        assert "found 'people', opened by_subject, which charges each by name: a gateway names no subjects" in said
+        assert "everyone=" not in said
+    assert gateway.client.get("/v1/jobs", headers=asked).json() == []
+    assert list(books.log("people")) == []
