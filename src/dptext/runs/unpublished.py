@@ -192,7 +192,7 @@ class Unpublished:
         """
         todo = [path for path in paths_of(self.target) if not self._published(path, state)]
         for path in todo:
-            refuse_existing(path, force=state.force)
+            _refuse_what_came(path, state)
         beside = certificate_path(self.target)
         whole = self.folder / _PARTS / beside.name if beside in todo else beside
         certificate = Certificate.from_json(whole.read_text("utf-8"))
@@ -201,7 +201,7 @@ class Unpublished:
             payment.settle(state.charge_key, stream_mark(stream or ""))
         for path in todo:
             with writing(path):
-                refuse_existing(path, force=state.force)
+                _refuse_what_came(path, state)
                 share(self.folder / _PARTS / path.name)
                 (self.folder / _PARTS / path.name).replace(path)
         sync_folder(self.target.parent)
@@ -237,6 +237,18 @@ class Unpublished:
         except BaseException:
             self.forget()
             raise
+
+
+def _refuse_what_came(path: Path, state: State) -> None:
+    """Refuse (ConfigError) what appeared during the run where a file of it is to."""
+    try:
+        refuse_existing(path, force=state.force)
+    except ConfigError:
+        whole, costs = ("paid and whole", "charges again") if state.charge_key else ("whole", "draws anew")
+        raise ConfigError(
+            f"Expected no file at {str(path)!r}, found what came there during the run. The run is {whole}: move that "
+            f"away, then go on with --resume, which publishes it; --force {costs}."
+        ) from None
 
 
 def _charged(payment: Payment | None, state: State) -> bool:
