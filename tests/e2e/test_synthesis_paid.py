@@ -97,6 +97,29 @@ def test_what_was_drawn_is_published_by_the_next_run(folder: Path) -> None:
     assert dptext("explain", "o.json", "--ledger", "books.db", cwd=folder).returncode == 0
 
 
+@pytest.mark.slow
+def test_what_is_paid_and_whole_is_published_whatever_became_of_its_inputs(folder: Path) -> None:
+    private, pool, out = folder / "private.jsonl", folder / "pool.jsonl", folder / "o.json"
+    given = ["synthesize", "private.jsonl", "o.json", *PAID]
+    code = [sys.executable, "-c", KILLED, *given, "SIGKILL"]
+    done = subprocess.run(code, cwd=folder, capture_output=True, text=True, check=False)
+    assert (done.returncode, charges(folder), out.exists()) == (-9, [True], False), done.stderr
+    private.unlink()
+    pool.write_text(pool.read_text() + '{"text": "one more"}\n')
+    given[1] = "./private.jsonl"
+    for mine, other in (("epsilon=2", "epsilon=3"), ("topics=4", "topics=5")):
+        refused = dptext(*(other if each == mine else each for each in given), "--resume", cwd=folder)
+        assert (refused.returncode, out.exists()) == (2, False)
+        assert "which is paid and whole: these differ" in refused.stderr
+    refused = dptext("synthesize", "private.jsonl", "o.json", *PAID[:-4], "--resume", cwd=folder)  # no account
+    assert (refused.returncode, out.exists()) == (2, False)
+    done = dptext(*given, "--resume", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert charges(folder) == [True]
+    assert not list(folder.glob(".o.json*"))
+    assert dptext("explain", "o.json", "--ledger", "books.db", cwd=folder).returncode == 0
+
+
 KILLED = """
 import os, signal, sys
 from dptext.runs import unpublished

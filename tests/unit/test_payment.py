@@ -702,6 +702,77 @@ def test_a_stream_with_a_key_runs_once(mechanism, ledger: Ledger) -> None:
     assert ledger.balance("texts").charges == 1
 
 
+ROWS = [{"text": text, "who": f"w{i}", "shop": "north"} for i, text in enumerate(sentences(3))]
+FAULTY = {
+    "field": ([*ROWS, {"txt": "so", "who": "w3", "shop": "north"}], {}),
+    "kept": ([*ROWS, {"text": "so"}], {"keep": ["shop"]}),
+    "id": ([*ROWS, ROWS[0]], {"id": "who"}),
+    "author": ([*ROWS, ROWS[0]], {"author": "who", "max_per_author": 1}),
+    "null": ([*(row["text"] for row in ROWS), None], {}),
+    "surrogate": (["so", "\ud800"], {}),
+    "empty": ([], {}),
+}
+
+
+@pytest.mark.parametrize("case", FAULTY)
+def test_what_can_be_read_again_is_checked_before_it_is_paid(case: str, mechanism, ledger: Ledger) -> None:
+    rows, given = FAULTY[case]
+    with pytest.raises(DataError):
+        privatize(rows, mechanism, payment=Payment(ledger, "texts", everyone=True), **given)
+    assert (ledger.balance("texts").charges, mechanism.draws) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("in.csv", "txt\nso\n"),
+        ("in.csv", 'text\nso\n"open\n'),
+        ("in.csv", "text\ncafé\n"),
+        ("in.jsonl", '{"text": "so"}\n{"txt": "so"}\n'),
+        ("in.jsonl", ""),
+    ],
+)
+def test_a_file_is_checked_before_it_is_paid(name: str, data: str, tmp_path: Path, mechanism, ledger: Ledger) -> None:
+    (tmp_path / name).write_text(data, "cp1252")
+    with pytest.raises(DataError):
+        privatize(tmp_path / name, mechanism, payment=Payment(ledger, "texts", everyone=True))
+    assert (ledger.balance("texts").charges, mechanism.draws) == (0, 0)
+
+
+def test_a_file_that_pays_is_read_twice_and_not_kept(source: Path, mechanism, ledger: Ledger) -> None:
+    stream = privatize(source, mechanism, payment=Payment(ledger, "texts", everyone=True))
+    assert len(list(stream)) == stream.certificate.records == 30
+    with pytest.raises(ConfigError, match="drawn already"):
+        stream.to_records()
+
+
+def test_a_frame_is_checked_before_it_is_paid(mechanism, ledger: Ledger) -> None:
+    frame = pytest.importorskip("pandas").DataFrame({"text": ["so", None]})
+    with pytest.raises(DataError, match=r"record 2.* Nothing is charged or released"):
+        privatize(frame, mechanism, payment=Payment(ledger, "texts", everyone=True))
+    assert (ledger.balance("texts").charges, mechanism.draws) == (0, 0)
+
+
+@pytest.mark.parametrize("rows", [[], [{"txt": "so"}]])
+def test_the_first_of_a_stream_is_checked_before_it_is_paid(rows: list, mechanism, ledger: Ledger) -> None:
+    with pytest.raises(DataError):
+        privatize(iter(rows), mechanism, payment=Payment(ledger, "texts", everyone=True))
+    assert (ledger.balance("texts").charges, mechanism.draws) == (0, 0)
+
+
+def test_one_record_of_a_stream_is_read_before_it_is_paid(mechanism, ledger: Ledger) -> None:
+    payment, rows = Payment(ledger, "texts", everyone=True), iter([*sentences(3), None])  # the fault would come later
+    stream = privatize(rows, mechanism, payment=payment, batch_size=1)
+    assert ledger.balance("texts").charges == 1
+    assert len(list(rows)) == 3
+    assert len(list(stream)) == 1
+    assert len(list(privatize(iter(sentences(4)), mechanism, payment=payment))) == 4
+    untouched = iter(sentences(2))
+    with pytest.raises(BudgetExceededError):
+        privatize(untouched, mechanism, payment=payment)
+    assert len(list(untouched)) == 2
+
+
 def test_nobody_sees_the_ledger_in_a_payment(ledger: Ledger) -> None:
     assert repr(Payment(ledger, "texts")) == "Payment(account='texts', key=None, everyone=False)"
 
@@ -716,7 +787,7 @@ def test_nobody_forgets_the_field_of_the_subjects(
     runs = (
         lambda given: privatize_file(source, tmp_path / "out.jsonl", mechanism, plan=plan, payment=given),
         lambda given: rehearse(source, tmp_path / "o.jsonl", mechanism, plan=plan, randomness=secure(), payment=given),
-        lambda given: dp.privatize(["a text"], mechanism, author="a", max_per_author=1, payment=given),
+        lambda given: dp.privatize([{"text": "so", "a": "b"}], mechanism, author="a", max_per_author=1, payment=given),
     )
     before = beside(tmp_path)
     for run in runs:

@@ -14,6 +14,7 @@ import hashlib
 import itertools
 import json
 import math
+import os
 import secrets
 import threading
 import time
@@ -24,10 +25,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dptext.batch.engines import DatasetPlan, Engine, Here, Progress, Skip
 from dptext.batch.parts import Part, names_of, numbered
-from dptext.batch.places import Place, State, StateFolder, place_at
+from dptext.batch.places import Place, State, StateFolder, Store, place_at
 from dptext.batch.shards import Shard, as_path, as_read, is_remote, shards_of, types_of
 from dptext.batch.surveys import Surveys
-from dptext.batch.targets import Target, probe
+from dptext.batch.targets import Objects, Target, probe
 from dptext.batch.work import Job
 from dptext.errors import ConfigError, DataError, DPTextError, LedgerError
 from dptext.mechanism import Mechanism, settings
@@ -346,11 +347,33 @@ class _Run:
     def _publish(self, state: State) -> Certificate:
         """Make the data set visible; a kill between any two steps is mended by --resume."""
         certificate = Certificate.from_json(state.certificate)
+        self._refuse_what_came(state, certificate.sha256)
         if self.terms.due is not None:  # first, so that no second run can spend the same charge
             self.terms.due.settle(state.charge_key, certificate.sha256)
         self.place.publish(state, self._state.path)
         self._state.delete()
         return certificate
+
+    def _refuse_what_came(self, state: State, manifest: str) -> None:
+        """Refuse (ConfigError) what appeared during the run where its data set is to; `manifest` is its own sha256."""
+        if state.force:
+            return
+        if isinstance(self.place, Store):
+            where = self.place.url
+            came = Objects(where, self.place.options).sha256(MANIFEST) not in (None, manifest)
+        else:
+            where, came = str(self.place.path), False
+            if (self._state.path / state.token).is_dir():  # else it has its name already, or part of it has
+                try:
+                    self.place.check(self.shards, force=False, resume=False)
+                except ConfigError:
+                    came = os.path.lexists(where)
+        if came:
+            whole, costs = ("whole", "draws anew") if self.terms.due is None else ("paid and whole", "charges again")
+            raise ConfigError(
+                f"Expected nothing at {where!r}, found what came there during the run. The run is {whole}: move that "
+                f"away, then go on with --resume, which publishes it; --force {costs}."
+            )
 
 
 @contextlib.contextmanager

@@ -29,7 +29,7 @@ from dptext.runs.synthesizing import due_of, run
 from dptext.runs.unpublished import State, Unpublished, settings_digest
 from dptext.sampling.source import secure, seeded
 from dptext.synthesis.spec import SynthesisSpec
-from dptext.text.records import Fields
+from dptext.text.records import Fields, Record
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.runs.payment import Payment
@@ -77,14 +77,13 @@ def synthesize(
     wanted = synthesis_from_settings({**written, "kind": kind, **changes})
     _check_fields(wanted, label_field, author_field)
     payment, dataset = paying.payment(), is_dataset(source)
-    if not dataset:
-        refuse_for_a_file(who)
-        options.named(options.file_path, source, "PRIVATE")
-    refuse_same(source, public)
     inputs = tuple(path for path in (Path(source), public, spec) if path is not None)
     paying.refuse_inputs(paths_of(target), inputs, payment)
     place = Unpublished(target, force, inputs)
     place.check(resume=place.goes_on(paying.charge_key, resume=resume))
+    drawn = place.drawn(wanted, payment, paying.charge_key, resume=resume)
+    if drawn is None:  # else its inputs may be gone
+        _check_inputs(source, public, who)
     file_columns(target, None, settings(wanted))
     randomness = secure() if seed is None else seeded(seed)
     fields = Fields(layout.text_field, label=label_field, author=author_field, subject=paying.subject_field)
@@ -97,14 +96,18 @@ def synthesize(
         return
     plan = Plan(fields, **layout.settings())
     private = Private(Path(source), fields, {"format": plan.input_format, **plan.reading})
-    if not dataset:
-        private.check()
-    pool = layout.read_public(public)
-    _say_of_the_pool(wanted, len(pool))
-    digest = settings_digest(wanted, plan, source, pool, randomness, payment)
+    digest, pool = drawn, list[Record]()
+    if digest is None:
+        if not dataset:
+            private.check()
+        pool = layout.read_public(public)
+        _say_of_the_pool(wanted, len(pool))
+        digest = settings_digest(wanted, plan, source, pool, randomness, payment)
     with place.held(), advising(lambda: _left_there(place)):
         state = place.begun(digest, paying.charge_key, pays=payment is not None, resume=resume)
         payment = said_key(payment and replace(payment, key=state.charge_key))
+        if drawn is not None and not state.files:
+            raise ConfigError(f"Another run has begun beside {target} at this moment. Look at it, and try again.")
         if not state.files:
             with place.unpaid(payment, state):
                 fitted = wanted.fit(public=pool, seed=seed)
@@ -119,6 +122,13 @@ def synthesize(
         with finishing():
             certificate = place.publish(state, payment)
     _say_what_was_made(target, state, certificate, promised, payment, as_json=as_json)
+
+
+def _check_inputs(source: str, public: Path, who: Who) -> None:
+    if not is_dataset(source):
+        refuse_for_a_file(who)
+        options.named(options.file_path, source, "PRIVATE")
+    refuse_same(source, public)
 
 
 def _check_fields(wanted: SynthesisSpec, label_field: str | None, author_field: str | None) -> None:

@@ -1,5 +1,6 @@
 """Private texts in memory in, releases and their certificate out; and anything with a guarantee in plain words."""
 
+import itertools
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
@@ -36,6 +37,7 @@ IN_MEMORY: Final = "releases.jsonl"
 _READY: Final = "the ids and kept fields of ready records, if there are any"
 _SHOWN: Final = 5  # rows in a notebook
 _ADVICE: Final = "Repair it or take it out. Nothing after it was released."
+_UNPAID: Final = "Repair it or take it out. Nothing is charged or released."
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -232,6 +234,10 @@ def privatize(
 ) -> Privatized:
     """Privatize texts; nothing is drawn before the result is used.
 
+    Where an account pays, data that can be read again (in memory, or the path of a file) are read to their end and
+    checked before the charge. Of what can be read once only (an iterator, a pipe) the first record is: what is at fault
+    in a later one is found after the charge, and what was charged stays charged.
+
     Args:
         private: texts; rows as mappings; records; a frame or series of pandas, polars or pyarrow; a Dataset; the path
             of a file; or an iterator of rows, which is read as releases are drawn, in constant memory.
@@ -255,7 +261,8 @@ def privatize(
         NoGuaranteeError: the mechanism guarantees nothing and `without_guarantee` is not set, or a payment is.
         BudgetExceededError: the account cannot pay.
         ConfigError: a setting is wrong, or these are no texts.
-        DataError: while drawing: a record cannot be read, or an author has too many; there is no record to pay for.
+        DataError: a record cannot be read, an author has too many, or there is no record to pay for: while drawing,
+            or before the charge as said above.
     """
     _validate.count(batch_size=batch_size)
     if isinstance(mechanism, Spec):
@@ -271,11 +278,16 @@ def privatize(
         )
     randomness, kept = randomness or secure(), (keep,) if isinstance(keep, str) else tuple(keep)
     fields = Fields(text=text, id=id, label=label, author=author, keep=kept)
-    records = read_records(private, fields, empty_nulls=empty_nulls, record=record, advice=_ADVICE)
-    batches: Iterable[Batch] = (Batch.of([record]) for record in records)
+    in_memory = isinstance(private, Sized) and not isinstance(private, str)
     if max_per_author is not None:
         _validate.count(max_per_author=max_per_author)
-        batches = limited(batches, max_per_author)
+
+    def read(advice: str) -> Iterator[Batch]:
+        records = read_records(private, fields, empty_nulls=empty_nulls, record=record, advice=advice)
+        batches = (Batch.of([each]) for each in records)
+        return batches if max_per_author is None else limited(batches, max_per_author)
+
+    batches = read(_UNPAID if payment is not None and in_memory else _ADVICE)
     reading = ("empty_nulls",) * empty_nulls
     ready = (_READY,) if _may_be_ready(private) else ()
     reveals = (*reveals_of(fields), *ready, *reading_revealed(reading))
@@ -283,9 +295,10 @@ def privatize(
     promised = guarantees(mechanism.spec, randomness=randomness, reveals=reveals, **terms)
     charged, left = None, ""
     if payment is not None:
-        if isinstance(private, Sized) and not isinstance(private, str):
-            require_records(len(private), "The private texts")
         due = payment.due(mechanism.spec, randomness=randomness, max_per_author=max_per_author, reveals=reveals)
+        due.weigh(payment.key, None)  # before a record of a stream is taken
+        is_file = isinstance(private, str | PathLike) and Path(private).is_file()
+        batches = _checked(batches, in_memory=in_memory, before=read(_UNPAID) if is_file else None)
         key, stream = payment.key or secrets.token_hex(16), secrets.token_hex(32)
         charged = replace(due.charged(due.charge(key, None)), stream=stream)
         due.settle(key, stream_mark(stream))  # it pays for this one alone
@@ -299,7 +312,7 @@ def privatize(
         _drawing=Drawing(
             released(batches, mechanism, randomness, batch_size=batch_size),
             lambda part: _json_lines(part, mechanism.spec, fields),
-            keep=isinstance(private, Sized) and not isinstance(private, str),
+            keep=in_memory,
         ),
         _fields=fields,
         _terms={
@@ -314,6 +327,21 @@ def privatize(
         _numbers=holds_numbers(private, id),
         _inputs=(Path(private),) if isinstance(private, str | PathLike) else (),
     )
+
+
+def _checked(batches: Iterator[Batch], *, in_memory: bool, before: Iterator[Batch] | None) -> Iterator[Batch]:
+    """The records, as far as they can be checked before the charge. DataError: one is at fault, or there is none.
+
+    `before` gives those of a file once more, to be read now and not kept.
+    """
+    if in_memory:
+        batches = iter([Batch.of([record for batch in batches for record in batch])])
+    elif before is not None:
+        require_records(sum(map(len, before)), "The private texts")
+        return batches
+    first = next(batches, None)
+    require_records(0 if first is None else len(first), "The private texts")
+    return itertools.chain(filter(None, [first]), batches)
 
 
 def _may_be_ready(private: Texts) -> bool:

@@ -138,6 +138,26 @@ class Unpublished:
         """Whether to go on with the run that lies here: where that is asked for, or its charge key is named."""
         return resume or (bool(charge_key) and (there := self.load()) is not None and there.charge_key == charge_key)
 
+    def drawn(
+        self, spec: SynthesisSpec, payment: Payment | None, charge_key: str | None, *, resume: bool
+    ) -> str | None:
+        """The digest of the settings of the run to go on with, where it is paid and whole: it needs no input any more.
+
+        ConfigError: it is of other settings, or of another account.
+        """
+        there = self.load()
+        if there is None or not (there.files and there.charge_key) or not self.goes_on(charge_key, resume=resume):
+            return None
+        found = self._certificate()
+        account = None if found.charged is None else found.charged.account
+        mine = json.dumps(settings(spec), sort_keys=True), None if payment is None else payment.account
+        if (json.dumps(found.settings, sort_keys=True), account) != mine:
+            raise ConfigError(
+                "Expected the settings and the account of the run to resume, which is paid and whole: these differ. "
+                "With its own --resume publishes it; --force charges again."
+            )
+        return there.settings
+
     def begun(self, settings: str, charge_key: str | None, *, pays: bool, resume: bool) -> State:
         """The state of the run to go on with, else of a new one, where publishing is tried."""
         there = self.load()
@@ -192,21 +212,26 @@ class Unpublished:
         """
         todo = [path for path in paths_of(self.target) if not self._published(path, state)]
         for path in todo:
-            refuse_existing(path, force=state.force)
-        beside = certificate_path(self.target)
-        whole = self.folder / _PARTS / beside.name if beside in todo else beside
-        certificate = Certificate.from_json(whole.read_text("utf-8"))
+            _refuse_what_came(path, state)
+        certificate = self._certificate()
         if payment is not None:  # first, so that no second run can spend the same charge
             stream = certificate.charged.stream if certificate.charged else None
             payment.settle(state.charge_key, stream_mark(stream or ""))
         for path in todo:
             with writing(path):
-                refuse_existing(path, force=state.force)
+                _refuse_what_came(path, state)
                 share(self.folder / _PARTS / path.name)
                 (self.folder / _PARTS / path.name).replace(path)
         sync_folder(self.target.parent)
         self.forget()
         return certificate
+
+    def _certificate(self) -> Certificate:
+        """The one of the files, wherever it lies."""
+        beside = certificate_path(self.target)
+        part = self.folder / _PARTS / beside.name
+        with writing(self.target):
+            return Certificate.from_json((part if part.exists() else beside).read_text("utf-8"))
 
     def _published(self, path: Path, state: State) -> bool:
         """Whether a file has its name; ConfigError where it is not what the run wrote."""
@@ -237,6 +262,18 @@ class Unpublished:
         except BaseException:
             self.forget()
             raise
+
+
+def _refuse_what_came(path: Path, state: State) -> None:
+    """Refuse (ConfigError) what appeared during the run where a file of it is to."""
+    try:
+        refuse_existing(path, force=state.force)
+    except ConfigError:
+        whole, costs = ("paid and whole", "charges again") if state.charge_key else ("whole", "draws anew")
+        raise ConfigError(
+            f"Expected no file at {str(path)!r}, found what came there during the run. The run is {whole}: move that "
+            f"away, then go on with --resume, which publishes it; --force {costs}."
+        ) from None
 
 
 def _charged(payment: Payment | None, state: State) -> bool:

@@ -11,6 +11,7 @@ import pytest
 import dptext as dp
 from dptext.batch import places
 from dptext.batch.places import Disk, place_at
+from dptext.batch.targets import Objects, filled
 from dptext.errors import ConfigError
 from dptext.ledger.books import Ledger
 from dptext.runs.certificate import MANIFEST
@@ -164,6 +165,37 @@ def test_what_cannot_publish_is_refused_before_the_charge(
             dp.privatize_dataset(source, tmp_path / "out", mechanism(), plan=plan(), dataset=here(), payment=payment)
     assert charges(payment) == 0
     assert [name for name in listed(tmp_path) if not name.startswith("books")] == ["in"]
+
+
+@pytest.mark.parametrize("where", ["", "memory://came"])
+def test_what_appears_during_a_paid_run_is_named_before_it_is_settled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    source, payment, target = shards(tmp_path / "in", 150), account(tmp_path), f"{where or tmp_path}/out"
+    given = {"dataset": here(state=tmp_path / "state"), "payment": payment}
+    keep = places.StateFolder.save
+    there = Objects(target, {})
+
+    def appear(folder: places.StateFolder, state: places.State) -> None:
+        keep(folder, state)
+        if state.certificate and where:
+            there.publish(MANIFEST, filled(b"somebody else's"))
+        elif state.certificate:
+            (tmp_path / "out").write_text("somebody else's")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(places.StateFolder, "save", appear)
+        with pytest.raises(ConfigError, match=r"The run is paid and whole: move that away.*--resume"):
+            dp.privatize_dataset(source, target, mechanism(), plan=plan(), **given)
+    with pytest.raises(ConfigError, match=r"The run is paid and whole"):
+        dp.privatize_dataset(source, target, mechanism(), plan=plan(resume=True), **given)
+    assert [charge.release for charge in payment.ledger.log("account")] == [None]
+    if where:
+        there.delete(MANIFEST)
+    else:
+        (tmp_path / "out").unlink()
+    dp.privatize_dataset(source, target, mechanism(), plan=plan(resume=True), **given)
+    assert [charge.release is None for charge in payment.ledger.log("account")] == [False]
 
 
 def test_a_state_elsewhere_is_refused_before_the_charge(tmp_path: Path) -> None:
