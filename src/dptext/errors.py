@@ -88,17 +88,30 @@ class NoGuaranteeError(PrivacyError):
 
 
 class MissingExtraError(DPTextError, ImportError):
-    """An optional package is absent; the message names the exact install line."""
+    """An optional package is absent; the message names the exact install line.
+
+    Attributes:
+        said: what needs which package.
+        extras: all that the work needs, so that one line installs them; none where `said` has the line.
+    """
+
+    def __init__(self, said: str, *extras: str) -> None:
+        self.said, self.extras = said, extras
+        torch = "torch==2.13.0 " if {"neural", "sbert"} & set(extras) else ""
+        super().__init__(f"{said}. Run: pip install {torch}'dptext[{','.join(extras)}]'" if extras else said)
 
 
 @contextmanager
 def needing(what: str, *extras: str) -> Iterator[None]:
-    """Around imports of optional packages: MissingExtraError names what cannot be done without which extras."""
+    """Around imports of optional packages: MissingExtraError names what cannot be done without which extras.
+
+    One around another adds its extras to the line.
+    """
     try:
         yield
-    except MissingExtraError:
-        raise
+    except MissingExtraError as error:
+        if set(extras) <= set(error.extras) or not error.extras:
+            raise
+        raise MissingExtraError(error.said, *dict.fromkeys((*error.extras, *extras))) from error
     except ImportError as error:
-        torch = "torch==2.13.0 " if {"neural", "sbert"} & set(extras) else ""
-        line = f"pip install {torch}'dptext[{','.join(extras)}]'"
-        raise MissingExtraError(f"{what} needs the package {error.name}. Run: {line}") from error
+        raise MissingExtraError(f"{what} needs the package {error.name}", *extras) from error

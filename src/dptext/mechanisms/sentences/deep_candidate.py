@@ -18,7 +18,7 @@ import numpy as np
 
 from dptext import _validate
 from dptext.embeddings.embedder import read_alone
-from dptext.errors import ConfigError, IncomparableError
+from dptext.errors import ConfigError, IncomparableError, needing
 from dptext.mechanism import Traits, seen
 from dptext.mechanisms.bases import Extra, OnModel, bisected, blocks_of, check_choices, settings_for
 from dptext.privacy import accounting
@@ -216,7 +216,8 @@ class DeepCandidate:
         """
         seed = secrets.randbits(32) if seed is None else seed
         offered = None if pool is None else as_records(pool)
-        fitted = neural.fit_candidates(self._settings, as_records(public), offered, seed=seed)
+        with needing("DeepCandidate", *(["glove"] if self.encoder == "glove" else [])):
+            fitted = neural.fit_candidates(self._settings, as_records(public), offered, seed=seed)
         return DeepCandidateMechanism(self, fitted)
 
     @property
