@@ -18,6 +18,7 @@ SYNTHESIZE = (
     "dptext synthesize private.jsonl out.jsonl --public public.jsonl --label-field label "
     """--set 'labels=["health", "leisure", "money", "travel"]' --set about=100"""
 )
+LABELLED = "--label-field label --label health --label money --label travel --label leisure"
 BOTH = "private.jsonl other.jsonl --public public.jsonl"
 REDACTED = "--mechanism random_redaction --set level=0.5"
 COMMANDS = (
@@ -55,9 +56,8 @@ COMMANDS = (
     "dptext synthesize private.jsonl out.json --public public.jsonl --mechanism topics --set about=100",
     "dptext synthesize private out.jsonl --public public.jsonl --mechanism votes --set about=100 --workers 2",
     f"dptext utility fidelity {BOTH}",
-    f"dptext utility corpus {BOTH} --label-field label --label health --label money",
-    f"dptext utility classification {BOTH} --test public.jsonl --label-field label",
-    f"dptext utility balance {BOTH} --test public.jsonl --label-field label --minority health",
+    f"dptext utility corpus {BOTH} --label-field label",
+    f"dptext utility classification {BOTH} --test public.jsonl {LABELLED} --epsilon 1",
     "dptext audit distinguish --noise laplace --epsilon 5 --dim 4 --trials 1000",
     "dptext audit whitebox --noise laplace --epsilon 5 --dim 4 --trials 1000",
     "dptext audit exact -m word_metric --set epsilon=1 --set noise=tem --set n_words=9 --first the --second of",

@@ -10,12 +10,12 @@ from typing import Final, Generic, TypeVar
 import numpy as np
 
 from dptext.embeddings.tfidf import has_word, load_sklearn, words_tfidf
-from dptext.errors import ConfigError
+from dptext.errors import ConfigError, needing
 from dptext.frozen import Frozen
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.source import Randomness
 from dptext.synthesis.report import PoolFit
-from dptext.synthesis.space import UNLIKE, Corpus, PublicSpace, fit_space, readings, says_something
+from dptext.synthesis.space import UNLIKE, Corpus, PublicSpace, extras_of, fit_space, readings, says_something
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.synthesis.sums import PrivateSum, in_steps
 from dptext.text.reading import as_records
@@ -90,7 +90,8 @@ def pool_texts(public: Iterable[Record]) -> tuple[str, ...]:
 def fit_pool(texts: tuple[str, ...], spec: SynthesisSpec, *, dim: int, seed: int | None = None) -> tuple[Pool, Floats]:
     """The pool of these texts in `dim` directions, and their features; errors as `fit_space` and `fit_topics`."""
     if spec.topics:
-        require_topics(texts, spec.topics)  # before an encoder reads the pool
+        with needing("A synthesis", *extras_of(spec.encoder)):
+            require_topics(texts, spec.topics)  # before an encoder reads the pool
     space, features = fit_space(texts, encoder=spec.encoder, words=spec.words, dim=dim, seed=seed or 0)
     points = space.placed(features)
     topics = fit_topics(texts, points, spec.topics, seed=seed or 0) if spec.topics else None

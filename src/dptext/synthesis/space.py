@@ -119,6 +119,11 @@ def nearest(features: Floats, anchors: Floats) -> Floats:
     return np.asarray((features[:, : anchors.shape[1]] @ anchors.T).max(axis=1))
 
 
+def extras_of(encoder: str | Embedder) -> tuple[str, str]:
+    """The extras of a space that this encoder reads: one line installs both."""
+    return "glove" if encoder == "glove" else "sbert", "audit"
+
+
 def fit_space(
     texts: Sequence[str], *, encoder: str | Embedder, words: int, dim: int, seed: int = 0
 ) -> tuple[PublicSpace, Floats]:
@@ -132,7 +137,7 @@ def fit_space(
         raise ConfigError(f"Expected {wanted}, found {len(texts)}: give more.")
     if encoder in ("distilled", "glove") and len({" ".join(sorted(words_of(text, _MOST_READ))) for text in texts}) == 1:
         raise ConfigError(f"{_ALIKE} Each has the same words, and encoder={encoder!r} reads no order of words.")
-    with needing("A synthesis", "glove" if encoder == "glove" else "sbert", "audit"):  # one line for both
+    with needing("A synthesis", *extras_of(encoder)):
         load_sklearn()
     also = (fit_tfidf_svd(texts, dim=words, seed=seed),) if words else ()
     order, half = np.random.default_rng(seed).permutation(len(texts)), len(texts) // 2

@@ -39,7 +39,7 @@ from dptext.types import Floats, Int32s, Integers
 if TYPE_CHECKING:
     from dptext.neural.erae import model as neural
 else:
-    neural = Extra("dptext.neural.erae.model", "ER-AE", "neural")
+    neural = Extra("dptext.neural.erae.model", "ER-AE", "neural", "sbert")
 
 #: The step of logits: `LOGIT_GRID` of `dptext.neural.erae.network`, which needs torch.
 _GRID = 2.0**-8
