@@ -16,7 +16,7 @@ from dptext.runs.certificate import SCHEMA, Certificate, certificate_path
 from dptext.runs.files import privatize_file
 from dptext.runs.plan import Plan
 
-FIXTURES = json.loads((Path(__file__).parent.parent / "fixtures" / "certificates_schema_2.json").read_text("utf-8"))
+FIXTURES = json.loads((Path(__file__).parents[2] / "fixtures" / "certificates_schema_2.json").read_text("utf-8"))
 NAMES = [each["certificate"]["output"] for each in FIXTURES]
 
 

@@ -26,7 +26,7 @@ from dptext.runs.certificate import Certificate, Charged, certificate_path
 from dptext.runs.legal import WIDTH, Page, guess_after, legal_page
 from dptext.runs.verification import Verified
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SAVED = json.loads((ROOT / "tests" / "snapshots" / "certificates_schema_3.json").read_text("utf-8"))
 VERIFIED = "Verified: the file has the bytes that were certified."
 #: As many lines as a saved certificate with three units and kept fields needs.

@@ -88,7 +88,7 @@ def test_an_epsilon_may_be_smaller_by_what_a_numerical_distribution_rounds_and_n
     with pytest.raises(DataError, match="does not follow from its settings"):
         dp.verify(edited(released, guarantees=exact))
 
-    path = Path(__file__).parents[1] / "snapshots" / "certificates_schema_3.json"
+    path = Path(__file__).parents[2] / "snapshots" / "certificates_schema_3.json"
     (training,) = (each for each in json.loads(path.read_text("utf-8")) if "dpsgd_0" in each["certificate"]["output"])
     data = training["certificate"]
     (tmp_path / data["output"]).write_bytes(base64.b85decode(training["file"]))
@@ -110,7 +110,7 @@ def test_an_epsilon_may_be_smaller_by_what_a_numerical_distribution_rounds_and_n
 def test_a_delta_of_privunit_may_be_that_of_another_processor_and_no_other(
     name: str, share: float, holds: bool, tmp_path: Path
 ) -> None:
-    path = Path(__file__).parents[1] / "snapshots" / "certificates_schema_3.json"
+    path = Path(__file__).parents[2] / "snapshots" / "certificates_schema_3.json"
     found = (each["certificate"] | {"file": each["file"]} for each in json.loads(path.read_text("utf-8")))
     data = next(each for each in found if each["output"].startswith(name) and each["guarantees"][0]["delta"])
     (tmp_path / data["output"]).write_bytes(base64.b85decode(data.pop("file")))
@@ -127,7 +127,7 @@ def test_a_delta_of_privunit_may_be_that_of_another_processor_and_no_other(
 
 def test_an_epsilon_of_a_finer_grid_holds_and_no_less(tmp_path: Path) -> None:
     """Earlier versions added up the losses of a training on a finer grid, which says a little less and is as valid."""
-    path = Path(__file__).parents[1] / "snapshots" / "certificates_schema_3.json"
+    path = Path(__file__).parents[2] / "snapshots" / "certificates_schema_3.json"
     (saved,) = (each for each in json.loads(path.read_text("utf-8")) if "dpsgd_0" in each["certificate"]["output"])
     data = saved["certificate"]
     (tmp_path / data["output"]).write_bytes(base64.b85decode(saved["file"]))
@@ -161,7 +161,7 @@ def test_what_was_assumed_of_a_batch_may_stand_in_a_certificate_and_no_other_tex
     name: str, assumed: str, other: str, tmp_path: Path
 ) -> None:
     """These networks read texts in batches once: what assumed it holds; what was so and does not say it does not."""
-    path = Path(__file__).parents[1] / "snapshots" / "certificates_schema_3.json"
+    path = Path(__file__).parents[2] / "snapshots" / "certificates_schema_3.json"
     saved = next(each for each in json.loads(path.read_text("utf-8")) if name in each["certificate"]["output"])
     data = saved["certificate"]
     (tmp_path / data["output"]).write_bytes(base64.b85decode(saved["file"]))

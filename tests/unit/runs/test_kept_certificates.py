@@ -15,7 +15,7 @@ from dptext.cli.explain import explain_certificate
 from dptext.errors import DataError
 from dptext.runs.certificate import Certificate
 
-KEPT = Path(__file__).parents[2] / "docs/results/certificates"
+KEPT = Path(__file__).parents[3] / "docs/results/certificates"
 NAMES = sorted(path.name.removesuffix(".guarantee.json") for path in KEPT.glob("*.guarantee.json"))
 
 
