@@ -26,7 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-@pytest.mark.slow  # its quick twin is tests/unit/mechanisms/test_options_together.py, where a pupil knows few common words
+@pytest.mark.slow  # the quick twin in tests/unit/mechanisms/test_options_together.py has a pupil that knows few words
 def test_a_distilled_encoder(folder: Path) -> None:
     """The default way with the encoder that the guide recommends."""
     given = ("--set", LABELS, "--label-field", "label", "--set", "encoder=distilled", "--set", "topics=8")
