@@ -27,8 +27,9 @@ def write(path: Path, spelling: str, seed: int) -> Path:
 def test_another_spelling_of_the_labels_changes_no_number(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dptext.cli.audit import inference
     from test_trait_command import HashedWords
+
+    from dptext.cli.audit import inference
 
     monkeypatch.setattr(inference, "load_encoder", HashedWords)
     labels = json.dumps([str(number) for number in LABELS.values()])
