@@ -4,7 +4,7 @@ Certificates are not signed: whoever can edit both files can forge both.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 from dptext._wording import plural
 from dptext.embeddings.embedder import ALONE, HIDDEN, IN_BATCHES, IN_BLOCKS, PUBLIC_AUTOENCODER, RANKED_IN_BATCHES
 from dptext.errors import BrokenFileError, ConfigError, DataError
-from dptext.mechanism import Promise
+from dptext.mechanism import Answers, Promise
 from dptext.privacy import accounting
 from dptext.privacy.composition import earlier_epsilon, is_numerical
 from dptext.privacy.events import ApproximateEvent, Event, MetricEvent
 from dptext.privacy.guarantee import ONE_PERSON, ONE_RECORD, ONE_SPELLING, RECORD_COUNT, WHOLE_FILES, Basis, Guarantee
 from dptext.privacy.names import COMPARED
+from dptext.registry import answers
 from dptext.runs.certificate import (
     MANIFEST,
     SCHEMA,
@@ -29,7 +30,7 @@ from dptext.runs.certificate import (
     certificate_path,
     stream_mark,
 )
-from dptext.runs.specs import is_synthesis, spec_from_settings, synthesis_from_settings
+from dptext.runs.specs import from_settings
 from dptext.runs.streaming import guarantees
 from dptext.sampling.exponential import TruncatedExponential
 from dptext.sampling.source import secure, seeded
@@ -126,7 +127,7 @@ def verify(path: str | PathLike[str], *, ledger: "Ledger | None" = None, with_fi
 
 def _left_out(certificate: Certificate) -> tuple[str, ...]:
     """What a certificate of a corpus assumes without saying so, as was done at first."""
-    if not is_synthesis(certificate.settings):
+    if answers(certificate.settings.get("kind")) is not Answers.CORPUS:
         return ()
     stated = [each for each in certificate.guarantees if each.basis is not Basis.NONE]
     by_author = any(each.unit == "author" for each in stated)
@@ -164,9 +165,7 @@ def _count_records(part: Part, folder: Path, names: Mapping[str, str], column: s
 
 def _recompute(certificate: Certificate) -> Promise:
     """The spec of a certificate; refuses one that states more than its own settings give."""
-    of_corpus = is_synthesis(certificate.settings)
-    read: Callable[..., Promise] = synthesis_from_settings if of_corpus else spec_from_settings
-    spec = read(certificate.settings)
+    spec = from_settings(certificate.settings)
     if certificate.randomness not in ("secure", "seeded"):
         raise DataError("This certificate was not written by dptext: nothing is verified.")
     derived = guarantees(
@@ -200,6 +199,7 @@ def _recompute(certificate: Certificate) -> Promise:
         for stated, ours in zip(certificate.guarantees, derived, strict=True)
     )
     # The number of private records leaves with every answer to each of them, and with none to a corpus.
+    of_corpus = spec.traits.answers is Answers.CORPUS
     counted = certificate.schema < SCHEMA_OF_EVENTS or of_corpus != (RECORD_COUNT in certificate.also_reveals)
     if not follows or not counted or not _happened(spec, certificate):
         raise DataError(

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final, Literal, Protocol, Self
 from dptext import _validate
 from dptext.embeddings.embedder import read_alone
 from dptext.errors import ConfigError, IncomparableError
-from dptext.mechanism import Traits
+from dptext.mechanism import Answers, Traits
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, ZcdpEvent
 from dptext.privacy.guarantee import ONE_PERSON, WHOLE_FILES, Basis, Guarantee, Relation, Trust, Unit
@@ -149,8 +149,13 @@ class SynthesisSpec:
     @property
     def traits(self) -> Traits:
         """One trusted party sees the corpus; labels are read where there are some."""
-        reads, text = bool(self.labels), self.writes
-        return Traits(labels=self.labels, reads_labels=reads, releases_text=text, trust=Trust.CENTRAL)
+        return Traits(
+            answers=Answers.CORPUS,
+            labels=self.labels,
+            reads_labels=bool(self.labels),
+            releases_text=self.writes,
+            trust=Trust.CENTRAL,
+        )
 
     def events(self, unit: Unit) -> tuple[Event, ...]:
         """What happens to one unit in the whole run: all sums together are rho-zCDP."""

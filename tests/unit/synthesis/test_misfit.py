@@ -11,10 +11,10 @@ import pytest
 
 import dptext as dp
 from dptext.privacy.guarantee import Relation
+from dptext.registry import SYNTHESES
 from dptext.sampling.source import seeded
 from dptext.synthesis.pool import FIT_SHARE
 from dptext.synthesis.prototypes import Prototypes
-from dptext.synthesis.registry import SYNTHESES
 from dptext.synthesis.report import PoolFit, Topics
 from dptext.synthesis.spec import Fitted
 from dptext.synthesis.sums import STEPS, Noise, PrivateSum
