@@ -251,7 +251,7 @@ def test_rows_of_malformed_values_are_refused(tmp_path: Path) -> None:
             given([{**row, "settings": settings} for row in whole])
 
 
-@pytest.mark.slow  # it reads to the limit of a gigabyte
+@pytest.mark.slow  # it reads 256 MiB, twice
 def test_a_file_without_end_is_not_read_whole(tmp_path: Path) -> None:
     """As `/dev/zero`: the memory would not be enough."""
     path = tmp_path / "table.json"
