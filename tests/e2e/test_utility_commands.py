@@ -75,6 +75,7 @@ def options(layout: dict[str, object]) -> list[str]:
     return [part for name, value in layout.items() for part in ([f"--{name}"] + [str(value)] * (value is not True))]
 
 
+@pytest.mark.slow_cases("classification", "balance", why="fidelity stays")
 @pytest.mark.usefixtures("pages")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_files_are_read_as_privatize_read_them(command: str) -> None:
@@ -158,6 +159,7 @@ def test_the_records_that_a_correction_is_tried_on_are_read_by_the_options(monke
     assert [record.text for record in seen] == [without_tags(page(record)) for record in sample_records(90)[60:]]
 
 
+@pytest.mark.slow_cases("classification", why="fidelity and balance stay")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_null_texts_are_read_as_empty_ones_where_this_is_asked_for(command: str) -> None:
     rows = [{"text": record.text, "label": record.label} for record in sample_records(60)]
@@ -170,6 +172,7 @@ def test_null_texts_are_read_as_empty_ones_where_this_is_asked_for(command: str)
     assert done.exit_code == 0, (done.stderr, done.exception)
 
 
+@pytest.mark.slow_cases("classification", "balance", why="fidelity stays")
 @pytest.mark.usefixtures("pages")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_hint_at_all_numbers_leads_to_the_same_ones(command: str) -> None:
