@@ -71,21 +71,25 @@ class Shortage:
         labels: name, share that is wanted, and share of the pool, of each such label; first what is lacking most.
         texts: how many leave.
         most: how many would leave from a pool that has enough.
-        kept: whether the mix of labels is kept among those that leave.
+        kept: whether the labels of those that leave have the mix that is wanted.
+        others: labels of which most texts that leave are probably of other kinds, as the pool has few of them.
     """
 
     labels: tuple[tuple[str, float, float], ...]
     texts: int
     most: int
     kept: bool
+    others: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
         """What it says and what helps."""
         named = "; ".join(
-            f"{name}: {_part(wanted)} wanted, the pool has {_part(had)}" for name, wanted, had in self._shown
+            f"{name}: {_part(wanted)} wanted, the pool has {_part(had, 'about ')}" for name, wanted, had in self._shown
         )
         few = f"The pool has too few texts of some labels: {named}."
+        if self.others:
+            few += f" Most texts that leave as {', '.join(self.others[:_NAMED])} are probably of other kinds."
         less = f" {self.texts:,} texts leave, not {self.most:,}" * (self.texts < self.most)
         if self.kept:
             return (
@@ -98,8 +102,8 @@ class Shortage:
         return self.labels[:_NAMED]
 
 
-def _part(share: float) -> str:
-    return "none" if not share else f"{share:.0%}" if share >= 0.01 else "under 1%"
+def _part(share: float, about: str = "") -> str:
+    return "none" if not share else f"{about}{share:.0%}" if share >= 0.01 else "under 1%"
 
 
 @dataclass(frozen=True, slots=True)
