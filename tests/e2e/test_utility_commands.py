@@ -11,6 +11,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from dptext.cli.answers import short
 from dptext.cli.app import app, config
 from dptext.text.records import Record
 from dptext.text.samples import SAMPLE_LABELS, sample_records
@@ -200,7 +201,8 @@ def test_a_corpus_is_judged_without_records_of_its_own() -> None:
     assert done.exit_code == 0, done.output
     answer = json.loads(done.stdout)
     assert "not private" in answer["note"]
-    assert "no fidelity" in answer["answer"][1]
+    assert "The public texts teach more: take these." in answer["answer"][0]
+    assert "no fidelity" in answer["answer"][2]
     rows = answer["rows"]
     assert set(rows) == {"original", "released", "public-only"}
     assert rows["original"]["mix_l1"] == rows["original"]["topics_tv"] == 0
@@ -254,7 +256,45 @@ def test_labels_of_a_corpus_are_compared_however_they_are_spelled() -> None:
     given = ["utility", "corpus", "private.jsonl", "out.jsonl", "--public", "public.jsonl", "--label-field", "label"]
     done = CliRunner().invoke(app, [*given, "--test", "test.jsonl", "--seed", "1", "--json"])
     assert done.exit_code == 0, (done.output, done.exception)
-    rows = json.loads(done.stdout)["rows"]
+    answer = json.loads(done.stdout)
+    assert "It is not shown to teach more than the public texts." in answer["answer"][0]
+    rows = answer["rows"]
     assert rows["released"]["mix_l1"] == rows["original"]["mix_l1"] == 0
     assert rows["released"]["accuracy"] == rows["original"]["accuracy"]
     assert rows["public-only"]["accuracy"]["value"] > 0.5
+
+
+@pytest.mark.parametrize("test", [(), ("--test", "test.jsonl")])
+def test_labels_of_a_corpus_are_judged_first_of_all(test: tuple[str, ...]) -> None:
+    """Where no test texts are given, half of the private ones are; shuffled labels do not pass for a good corpus."""
+    found = sample_records(500, seed=6)
+    for name, part in (("private", found[:200]), ("test", found[400:])):
+        write_lines(f"{name}.jsonl", [{"text": r.text, "label": r.label} for r in part])
+    write_lines("public.jsonl", [{"text": r.text} for r in found[200:400]])
+    made = [{"id": i, "text": r.text, "label": r.label} for i, r in enumerate(found[200:400])]
+    write_lines("out.jsonl", made)
+    write_lines("shuffled.jsonl", [{**row, "label": made[i * 7 % 200]["label"]} for i, row in enumerate(made)])
+    said = {}
+    for corpus in ("out.jsonl", "shuffled.jsonl"):
+        given = ["utility", "corpus", "private.jsonl", corpus, "--public", "public.jsonl", "--label-field", "label"]
+        done = CliRunner().invoke(app, [*given, *test, "--seed", "1", "--json"])
+        assert done.exit_code == 0, (done.output, done.exception)
+        answer = json.loads(done.stdout)
+        said[corpus] = answer["answer"][0], answer["rows"]["released"]["accuracy"]["value"]
+    assert said["out.jsonl"][1] > 0.8
+    assert said["shuffled.jsonl"][1] < 0.6
+    assert f"has {short(said['shuffled.jsonl'][1])}" in said["shuffled.jsonl"][0]
+    for words, _ in said.values():
+        assert "the public texts have no labels to learn from" in words
+    bare = CliRunner().invoke(app, given[:-2])
+    assert "Labels are not judged: name them with --label-field." in bare.stdout
+
+
+def test_another_corpus_than_one_of_synthesize_is_read_by_the_users_names() -> None:
+    found = sample_records(300, seed=6)
+    for name, part in (("private", found[:100]), ("public", found[100:200]), ("other", found[200:])):
+        write_lines(f"{name}.jsonl", [{"message": r.text, "intent": r.label} for r in part])
+    given = ["utility", "corpus", "private.jsonl", "other.jsonl", "--public", "public.jsonl", "--label-field", "intent"]
+    done = CliRunner().invoke(app, [*given, "--text-field", "message", "--json"])
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert "accuracy" in json.loads(done.stdout)["rows"]["released"]

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING
 from functools import cache
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -21,6 +21,7 @@ from dptext.mechanism import Promise, Spec, setting_fields
 from dptext.mechanisms.registry import SPECS
 from dptext.synthesis.registry import SYNTHESES
 from dptext.synthesis.spec import SynthesisSpec
+from dptext.text.formats import spelled
 from dptext.text.inputs import read_whole
 from dptext.types import Json
 
@@ -93,6 +94,10 @@ def _value(cls: type[Promise], kind: str, key: str, value: Json) -> object:
         if not isinstance(value, dict) or value.get("kind") == kind:
             raise ConfigError(f"Expected the mechanism of {kind} to be settings of another, with its kind among them.")
         return spec_from_settings(value)
+    if isinstance(value, list) and _types(cls)[key] == tuple[str, ...]:
+        value = [
+            each if isinstance(each, dict | list) else cast("Json", spelled(each)) for each in value
+        ]  # labels that are numbers, as files have them
     try:
         return _reader(cls, key).validate_python(value)
     except ValidationError as error:

@@ -18,7 +18,8 @@ from dptext.types import Floats, Json
 
 _SURE: Final = 3.0  # deviations beyond which a pool is said not to fit
 _NOTHING: Final = (
-    "There is hardly more than noise: is the corpus empty, or are its fields named otherwise? See dptext check."
+    "There is hardly more than noise, so do not use what leaves. Is the corpus empty, or are its fields, labels or "
+    "encoding others than the ones that were named? dptext check tells."
 )
 _MORE_TEXTS: Final = "Give public texts of these labels"
 _NAMED: Final = 8  # labels or topics in a sentence
@@ -200,9 +201,15 @@ class Topics:
     def warnings(self) -> tuple[str, ...]:
         """That there is little but noise, that the pool does not fit, or lacks texts of labels, where it is so."""
         numbers, margin = self.by_label
-        said = [_NOTHING] if sum(numbers) < margin * math.sqrt(len(numbers)) else []
-        said += [] if self.fit is None or self.fit.fits else [self.fit.sentence]
-        return (*said, *(() if self.shortage is None else (self.shortage.sentence,)))
+        if sum(numbers) < margin * math.sqrt(len(numbers)):
+            return (_NOTHING,)
+        said = [] if self.fit is None or self.fit.fits else [self.fit.sentence]
+        said += [] if self.shortage is None else [self.shortage.sentence]
+        unseen = [name for name, n in zip(self.labels, numbers, strict=False) if n < margin]
+        if unseen:
+            named = ", ".join(unseen[:_NAMED]) + " and others" * (len(unseen) > _NAMED)
+            said.append(f"Hardly more than noise was seen of {named}: are these labels spelled as in the corpus?")
+        return tuple(said)
 
     def sentences(self) -> tuple[str, ...]:
         """The largest labels and topics in plain words; before them, warnings."""
@@ -245,9 +252,9 @@ def topics_page(found: Topics, said: Sequence[str]) -> str:
     """What a report says; then labels, topics and their cells, each number with its interval; all names are public."""
     unit, parts, known = found.measure, [f"<p>{escape(line)}</p>" for line in said], found.estimates
     if found.labels or found.topics:
-        parts.append(
-            f"<p>In all {_number(known.whole, 0).replace('<small>', ' (').replace('</small>', ')')} {unit}.</p>"
-        )
+        of = " with one of these labels" if found.labels else ""
+        whole = _number(known.whole, 0).replace("<small>", " (").replace("</small>", ")")
+        parts.append(f"<p>In all {whole} {unit}{of}.</p>")
     if found.labels:
         parts.append(_table("Labels", "label", [escape(name) for name in found.labels], known.by_label, unit))
     if found.topics:

@@ -131,7 +131,7 @@ def test_fewer_texts_leave_rather_than_another_mix(few: int) -> None:
     told = shortage(("a", "b", "c"), sizes, counted(scores), found_sizes(scores, sizes, size), 3600)
     assert (told is None) == (few == 1500)
     assert told is None or (told.kept, told.labels[0][0], told.texts) == (True, "c", size)
-    assert told is None or "c: 20% wanted, the pool has about " in told.sentence
+    assert told is None or "c: 20% wanted, the pool has " in told.sentence
 
 
 @pytest.mark.parametrize("few", [0, 3])
