@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Final, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -240,10 +239,6 @@ class HasMetric(Protocol):
         """The distance of two neighbours in the guarantee's metric, rounded up."""
 
 
-#: Metadata of a setting that came later. At its default it is left out, so that what was saved before stays as it was.
-ADDED: Final = MappingProxyType({"added": "later"})
-
-
 def setting_fields(spec: Promise | type[Promise]) -> tuple[Field[Any], ...]:
     """The fields of a spec that are settings, in their order."""
     found = fields(spec)  # type: ignore[arg-type]  # every spec is a dataclass; check_mechanism checks it
@@ -255,8 +250,6 @@ def settings(spec: Promise) -> dict[str, Json]:
     values: dict[str, Json] = {"kind": spec.kind}
     for each in setting_fields(spec):
         value = getattr(spec, each.name)
-        if "added" in each.metadata and value == each.default:
-            continue
         if isinstance(value, Spec):  # a spec that is a setting of another
             value = settings(value)
         values[each.name] = list(value) if isinstance(value, tuple) else value

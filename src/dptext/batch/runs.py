@@ -206,11 +206,9 @@ class _Run:
         self._state.delete()
 
     def _digest(self) -> str:
-        base = run_digest(
-            self.mechanism, self.plan, _randomness(self.seed), self.kind, self.payment, compressed=self.compressed
-        )
+        base = run_digest(self.mechanism, self.plan, _randomness(self.seed), self.kind, self.payment)
         many, where = self.dataset, [shard.where for shard in self.shards]
-        own = [base, many.part_size, many.keep_shards, where, getattr(self.place, "url", "")]
+        own = [base, self.compressed, many.part_size, many.keep_shards, where, getattr(self.place, "url", "")]
         return hashlib.sha256(json.dumps(own).encode()).hexdigest()
 
     def _begun(self) -> State:

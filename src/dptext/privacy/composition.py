@@ -287,7 +287,7 @@ class Sums(NamedTuple):
 def is_numerical(events: Iterable[Event], delta: float) -> bool:
     """Whether `epsilon` of these events computes a numerical distribution, which takes tenths of a second.
 
-    Or did once: what was stated then may differ in the last digits.
+    Equal choices count from `_MAX_ALONE` on: `accounting.calibrate` finds their settings as it does those of others.
     """
     return delta > 0 and bool(_mixed(_without_delta(require_events(events), delta)[0], _MAX_ALONE))
 
@@ -313,15 +313,6 @@ def quick_epsilon(events: Iterable[Event], delta: float = 0.0, *, relation: Rela
     says.
     """
     return _epsilon(events, delta, relation, numerical=False)
-
-
-def earlier_epsilon(events: Iterable[Event], delta: float, relation: Relation) -> float:
-    """What earlier versions stated for a training and what stands beside it; infinite where there is none."""
-    rest, left = _without_delta(require_events(events), delta)
-    mixed = _mixed(rest, _MAX_EXACT_RUNS) if left > 0 else ()
-    if not _is_trained(mixed):
-        return math.inf
-    return min([mixed_epsilon(mixed, left, relation, earlier=True), *_bounds(rest, left, relation)])
 
 
 def _epsilon(events: Iterable[Event], delta: float, relation: Relation, *, numerical: bool) -> float:

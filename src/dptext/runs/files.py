@@ -230,11 +230,9 @@ class _Run:
                     error.args = (f"{error} What was charged stays charged: {again}.",)
                 raise
 
-    def _digest(self, *, named: bool = True) -> str:
-        payment, renamed = None if self.due is None else self.due.payment, self.columns.renamed if named else {}
-        compressed = is_compressed(self.target)
-        setting = (self.mechanism, self.plan, self.randomness, self.kind, payment)
-        return run_digest(*setting, compressed=compressed, renamed=renamed)
+    def _digest(self) -> str:
+        payment = None if self.due is None else self.due.payment
+        return run_digest(self.mechanism, self.plan, self.randomness, self.kind, payment)
 
     def still_due(self) -> Due | None:
         self._check_paths()
@@ -338,7 +336,7 @@ class _Run:
             raise ConfigError(
                 f"Expected the charge key of the run to resume, {state.charge_key!r}, found {self.due.payment.key!r}."
             )
-        if state.settings not in (self._digest(), self._digest(named=False)):
+        if state.settings != self._digest():
             raise ConfigError("Expected the settings of the run to resume: these differ. Begin anew with --force.")
         if not hmac.compare_digest(state.input, fingerprint(self.source, state.key)):
             raise ConfigError(f"Expected the input of the run to resume: {self.source} has changed. Use --force.")
@@ -352,8 +350,7 @@ class _Run:
         done = state.records
         file.truncate(state.bytes)  # to nothing where the format cannot be appended to
         file.seek(0, os.SEEK_END)
-        fields = self.columns.fields if state.settings == self._digest() else Fields()
-        columns = replace(self.columns, fields=fields, dim=state.dim)
+        columns = replace(self.columns, dim=state.dim)
         packed, header = is_compressed(self.target), state.bytes == 0
         writer = open_writer(file, self.kind, compressed=packed, header=header, columns=columns)
         digest = None

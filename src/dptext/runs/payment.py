@@ -21,7 +21,7 @@ from dptext.ledger.requests import Request, Terms
 from dptext.mechanism import Spec, settings
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, RECORD_COUNT, Basis, Guarantee, Unit, format_epsilon
-from dptext.privacy.names import COMPARED
+from dptext.privacy.names import COMPARED, ONE_NAME
 from dptext.runs.certificate import Charged
 from dptext.sampling.source import Randomness
 
@@ -59,8 +59,9 @@ class Payment:
     def due(self, spec: Spec, *, by_subject: bool = False, **run: Any) -> "Due":
         """What a run has to pay: the account and the request of `request_for`, which takes the same of the run."""
         account = self.found(by_subject=by_subject)
-        named_as = self.ledger.naming(self.account).compared if by_subject else None
-        return Due(self, account, request_for(spec, account.limit, named_as=named_as, **run))
+        if by_subject:
+            self.ledger.naming(self.account)  # ConfigError where the key of the subjects is not here
+        return Due(self, account, request_for(spec, account.limit, by_subject=by_subject, **run))
 
     def settle(self, key: str, sha256: str) -> None:
         """Write into the books what the charge paid for."""
@@ -87,14 +88,14 @@ def request_for(
     *,
     randomness: Randomness,
     max_per_author: int | None = None,
-    named_as: str | None = None,
+    by_subject: bool = False,
     reveals: Sequence[str] = (),
 ) -> Request:
     """What one run of the spec does to one subject of an account, who is what the unit of its limit says.
 
     A record is a document. An author has at most `max_per_author` of them, which the run enforces, each a release of
-    its own. Where subjects are charged by name, `named_as` says how names are compared, as `Naming.compared` does.
-    `reveals` is what the run reveals besides the mechanism.
+    its own. `by_subject` says whether subjects are charged by name. `reveals` is what the run reveals besides the
+    mechanism.
 
     Raises:
         NoGuaranteeError: the run is seeded or its mechanism bounds nothing, so that no account can pay for it.
@@ -131,10 +132,10 @@ def request_for(
         events, units = accounting.repeat(events, max_per_author), max_per_author
         enforced = f"no author has more than {max_per_author} records in a run (enforced; names are {COMPARED})"
         assumptions, reveals = (*assumptions, enforced, ONE_SPELLING), (*reveals, RECORD_COUNT)
-    elif named_as is None:
+    elif not by_subject:
         assumptions = (*assumptions, ONE_RECORD)
-    if named_as is not None:
-        assumptions = (*assumptions, f"each subject has one name in all runs (names are {named_as})")
+    if by_subject:
+        assumptions = (*assumptions, ONE_NAME)
     basis = Basis.CONDITIONAL if assumptions and document.basis is Basis.PROVEN else document.basis
     return Request(
         events,

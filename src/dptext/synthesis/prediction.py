@@ -16,7 +16,6 @@ import numpy as np
 from dptext import _validate
 from dptext.language.reading import LanguageModel, load_language_model
 from dptext.language.writing import options_of
-from dptext.mechanism import ADDED
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.hub import Nudged, reach_of
 from dptext.sampling.source import Randomness
@@ -59,8 +58,8 @@ class Prediction(WritingSpec):
     """
 
     per_text: int = 32
-    rounds: int = field(default=0, metadata=ADDED)
-    vote_share: float = field(default=0.5, metadata=ADDED)
+    rounds: int = 0
+    vote_share: float = 0.5
     kind: Literal["prediction"] = field(default="prediction", init=False)
 
     def __post_init__(self) -> None:

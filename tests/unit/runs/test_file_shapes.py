@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dptext.errors import ConfigError
-from dptext.mechanisms.redaction.random import RandomRedaction
 from dptext.mechanisms.words.syntf import SynTf
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.runs import files as file_runs
@@ -22,9 +21,8 @@ from dptext.runs.certificate import certificate_path
 from dptext.runs.files import privatize_file
 from dptext.runs.plan import Plan, State, draft_path, state_path
 from dptext.runs.results import privatize
-from dptext.sampling.randomness import secure, seeded
+from dptext.sampling.randomness import seeded
 from dptext.text import writers
-from dptext.text.formats import Format
 from dptext.text.records import Record, Release
 from dptext.text.writers import blocks
 from vectored import VectorWords
@@ -314,15 +312,3 @@ def test_an_input_that_lies_where_the_run_writes_is_kept(tmp_path: Path, mechani
         privatize_file(source, target, mechanism, plan=Plan(input_format=file_runs.Format.JSONL, force=force))
     assert [path.name for path in tmp_path.iterdir()] == [source.name]
     assert source.read_bytes() == before
-
-
-def test_what_an_older_version_began_is_gone_on_with_only_where_no_length_shows() -> None:
-    """Its marks followed private lengths: members and row groups would keep them, plain lines do not show them."""
-    plan, mechanism = file_runs.Plan(), RandomRedaction(0.5).fit()
-
-    def digest(kind: Format, *, compressed: bool) -> str:
-        return file_runs.run_digest(mechanism, plan, secure(), kind, None, compressed=compressed)
-
-    older = digest(Format.JSONL, compressed=False)  # without a word on blocks, as before
-    assert digest(Format.JSONL, compressed=True) != older
-    assert digest(Format.CSV, compressed=True) != digest(Format.CSV, compressed=False)

@@ -352,20 +352,6 @@ def test_a_run_with_vectors_resumes(tmp_path: Path, source: Path, vectored, name
     assert rows_of(target) == rows_of(tmp_path / "whole.jsonl")
 
 
-def test_a_run_of_an_older_version_resumes(tmp_path: Path, source: Path, mechanism) -> None:
-    target, state = tmp_path / "out.jsonl", tmp_path / ".out.jsonl.resume.json"
-
-    def stop(_: int) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        privatize_file(source, target, mechanism, plan=Plan(batch_size=10), on_progress=stop)
-    data = json.loads(state.read_text("utf-8"))
-    del data["dim"]
-    state.write_text(json.dumps(data), "utf-8")
-    assert privatize_file(source, target, mechanism, plan=Plan(batch_size=10, resume=True)).records == 30
-
-
 @pytest.mark.parametrize(
     ("output", "change", "promised"),
     [

@@ -397,11 +397,7 @@ def test_a_line_of_the_audit_log_is_written_with_the_end_of_a_job(
     assert said.certificate == done["certificate_sha256"]
 
 
-def test_tables_of_an_older_gateway_get_the_new_column(fresh: Served) -> None:
-    for name in ("starts", "spool", "others"):
-        fresh.gate.store.write(sa.text(f"ALTER TABLE gateway_jobs DROP COLUMN {name}"))
-    Store(Database(fresh.folder / "books.db")).close()
-    assert fresh.ended(fresh.job(LINE).json()["id"])["state"] == "done"
+def test_jobs_are_found_by_their_state(fresh: Served) -> None:
     names = {each["name"] for each in sa.inspect(fresh.gate.store._database._engine).get_indexes("gateway_jobs")}
     assert names == {"gateway_jobs_by_state"}
 

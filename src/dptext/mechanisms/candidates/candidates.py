@@ -29,7 +29,7 @@ from dptext.embeddings.embedder import PUBLIC_AUTOENCODER, RANKED_IN_BATCHES, re
 from dptext.embeddings.likeness import GRID, STEPS
 from dptext.embeddings.npy import read_pool, save_pool
 from dptext.errors import ConfigError
-from dptext.mechanism import ADDED, OnProgress, Remarks, Traits, seen
+from dptext.mechanism import OnProgress, Remarks, Traits, seen
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, blocks_of, check_choices, texts_in_play
 from dptext.mechanisms.candidates.rankers import WIDTH, Pool, Ranker, RankerName, Saved, enveloped, load_ranker, tuned
 from dptext.privacy import accounting
@@ -120,7 +120,7 @@ class Candidates(OneEpsilon):
     device: str = "cpu"
     adept: str = ""
     label_share: float = 0.0
-    precision: Literal["auto", "float32", "bfloat16", "int8"] = field(default="auto", metadata=ADDED)
+    precision: Literal["auto", "float32", "bfloat16", "int8"] = "auto"
     kind: Literal["candidates"] = field(default="candidates", init=False)
 
     def __post_init__(self) -> None:

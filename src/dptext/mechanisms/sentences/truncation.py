@@ -23,7 +23,7 @@ from dptext.embeddings.encoders import Encoder, load_encoder
 from dptext.embeddings.likeness import mean_by_document, sums_by_document
 from dptext.errors import ConfigError
 from dptext.frozen import fill, read_only
-from dptext.mechanism import ADDED, Traits
+from dptext.mechanism import Traits
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, blocks_of, check_choices
 from dptext.privacy.events import PureEvent
 from dptext.privacy.guarantee import Unit
@@ -89,7 +89,7 @@ class Truncation(OneEpsilon):
     encoder: Literal["sentence", "distilled", "glove"] = "sentence"
     output: Literal["embedding"] = "embedding"
     device: str = "cpu"
-    precision: Literal["auto", "float32", "bfloat16", "int8"] = field(default="auto", metadata=ADDED)
+    precision: Literal["auto", "float32", "bfloat16", "int8"] = "auto"
     kind: Literal["truncation"] = field(default="truncation", init=False)
 
     def __post_init__(self) -> None:
