@@ -41,7 +41,7 @@ FORMATS: Final = {Format.JSONL: ".jsonl", Format.CSV: ".csv", Format.PARQUET: ".
 _EXPIRED: Final = "It has expired."
 _DELETED: Final = "Its files were deleted."
 _UNTOLD: Final = "It failed. The key that sent the file is told why."
-_LISTED: Final = 100
+LISTED: Final = 100  # jobs, the newest, that a list holds
 _ID: Final = re.compile("[0-9a-f]{32}")
 
 
@@ -187,7 +187,7 @@ class Jobs:
         mine = sa.select(JOBS).where(JOBS.c.account == (key.account or ""), JOBS.c.kind.in_(_kinds(key)))
         if key.models:
             mine = mine.where(JOBS.c.model.in_(key.models))
-        return [self._told(row, key) for row in self.store.rows(mine.order_by(JOBS.c.created.desc()).limit(_LISTED))]
+        return [self._told(row, key) for row in self.store.rows(mine.order_by(JOBS.c.created.desc()).limit(LISTED))]
 
     def open(self) -> dict[str, int]:
         """How many jobs of all accounts are in each state that is not an end."""
