@@ -203,7 +203,7 @@ def _top_k_net_losses(event: TopKEvent, negligible: float = 0.0) -> _NetLosses:
 _SUMMED = 1 + 1e-9
 _UNDERFLOW = 1e-300
 #: A probability that is no part of delta, relative to it: some thousand times as much stays far below `_SUMMED`.
-_NEGLIGIBLE = 1e-16
+NEGLIGIBLE = 1e-16
 _SHORT = 2049  # losses of 1,024 runs, which take less than a millisecond
 
 
@@ -235,7 +235,7 @@ def top_k_epsilon(event: TopKEvent, delta: float) -> float:
     most = sum_up([(event.epsilon, event.count)])
     if event.epsilon > 500:  # e^-epsilon is no float
         return most
-    losses = _top_k_net_losses(event, delta * _NEGLIGIBLE)
+    losses = _top_k_net_losses(event, delta * NEGLIGIBLE)
     guess = up(_guessed_epsilon(event, losses, delta))
     step = max(guess, event.epsilon) * _ROUNDING
     while guess < most and _delta_of_losses(event, losses, guess) > delta:

@@ -25,7 +25,9 @@ Mixable = TopKEvent | GaussianEvent | SampledGaussianEvent
 
 _FINEST = 1e-4  # of the grid of losses, as dp-accounting has it
 _WIDE = 50.0  # from here on a run has some 10^5 losses on a coarser grid, a tenth of a second each
-_GRID = 3e6  # points of all losses together, about: a finer grid takes many seconds; this cost up to 1e-5 of epsilon
+GRID_POINTS = (
+    3e6  # points of all losses together, about: a finer grid takes many seconds; this cost up to 1e-5 of epsilon
+)
 _EARLIER_GRID = 1.5e8  # of steps as if none were sampled
 _COARSEST = 1.0
 _LEAST_DELTA = 1e-11
@@ -78,7 +80,7 @@ def mixed_epsilon(events: tuple[Mixable, ...], delta: float, relation: Relation,
         sum(2 * event.epsilon * event.count for event in choices) / 5e6,
         sum(_spread(event, moved) for event in sampled) / _EARLIER_GRID
         if earlier
-        else sum(_sampled_spread(event, moved) for event in sampled) / _GRID,
+        else sum(_sampled_spread(event, moved) for event in sampled) / GRID_POINTS,
     )
     if interval > _COARSEST:
         return formula  # a grid so coarse says nothing

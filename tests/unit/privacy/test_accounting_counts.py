@@ -78,7 +78,7 @@ LONG = [
 @pytest.mark.parametrize("delta", [1e-12, 1e-6, 1e-3, 0.1])
 def test_long_distributions_leave_out_what_is_no_part_of_delta(event: TopKEvent, delta: float) -> None:
     """What is left out counts as lost, so that epsilon is never below that of the whole distribution."""
-    short = curves._top_k_net_losses(event, delta * curves._NEGLIGIBLE)
+    short = curves._top_k_net_losses(event, delta * curves.NEGLIGIBLE)
     whole = curves._top_k_net_losses(event)
     assert len(short.mass) < len(whole.mass) == 2 * event.count + 1
     assert math.fsum(short.mass) + short.missing >= math.fsum(whole.mass) * (1 - 1e-11)
@@ -95,7 +95,7 @@ def test_long_distributions_leave_out_what_is_no_part_of_delta(event: TopKEvent,
 def test_what_is_left_out_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """A planted fault: with too much left out and not counted, the whole distribution refutes epsilon."""
     event, delta = TopKEvent(0.02, 1, 2, 1500), 1e-9
-    monkeypatch.setattr(curves, "_NEGLIGIBLE", 1e3)
+    monkeypatch.setattr(curves, "NEGLIGIBLE", 1e3)
     assert curves.top_k_delta(event, curves.top_k_epsilon(event, delta)) <= delta
     after = curves._NetLosses.after
 
@@ -112,7 +112,7 @@ def test_more_runs_than_before_by_the_exact_bound_cost_no_more(monkeypatch: pyte
     runs = replace(event, count=20_000)
     tight, quick = accounting.epsilon([runs], 1e-6), accounting.quick_epsilon([runs], 1e-6)
     fewer = accounting.epsilon([replace(event, count=19_000)], 1e-6)
-    monkeypatch.setattr(composition, "_MAX_EXACT_RUNS", 16_384)
+    monkeypatch.setattr(composition, "MAX_EXACT_RUNS", 16_384)
     assert fewer < tight <= quick <= accounting.quick_epsilon([runs], 1e-6)
     assert tight <= accounting.epsilon([runs], 1e-6)
 

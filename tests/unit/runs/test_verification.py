@@ -133,7 +133,7 @@ def test_an_epsilon_of_a_finer_grid_holds_and_no_less(tmp_path: Path) -> None:
     (tmp_path / data["output"]).write_bytes(base64.b85decode(saved["file"]))
     beside = certificate_path(tmp_path / data["output"])
     with pytest.MonkeyPatch.context() as coarse:
-        coarse.setattr(loss_distributions, "_GRID", 2e3)
+        coarse.setattr(loss_distributions, "GRID_POINTS", 2e3)
         loss_distributions.mixed_epsilon.cache_clear()
         larger = dp.spec_from_settings(data["settings"]).guarantee(dp.Unit.DOCUMENT, data["delta"]).epsilon
         assert larger > data["guarantees"][0]["epsilon"] * (1 + 1e-7)
