@@ -109,6 +109,8 @@ def privately_set(source: str) -> list[str]:
             if called.rpartition(".")[2].strip("_") in ("setattr", "delattr") or "patch" in called.split("."):
                 names = (each.value for each in node.args[:2] if isinstance(each, ast.Constant))
                 found += [part for name in names if isinstance(name, str) for part in name.split(".")]
+                owners = (each for owner in node.args[:1] for each in ast.walk(owner))
+                found += [each.attr for each in owners if isinstance(each, ast.Attribute)]
     return [name for name in found if name.startswith("_") and not name.startswith("__")]
 
 
@@ -121,6 +123,7 @@ def privately_set(source: str) -> list[str]:
         "monkeypatch.delattr(module, '_BLOCK')",
         "mock.patch.object(module, '_BLOCK', 3)",
         "object.__setattr__(made, '_noise', 3)",
+        "monkeypatch.setattr(module._Run, 'publish', print)",
         "module._BLOCK = 3",
     ],
 )
