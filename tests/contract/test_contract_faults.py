@@ -311,6 +311,9 @@ def tem(vectors: Path):
     return _fitted(WordMetric(epsilon=1.0, noise="tem", vectors=str(vectors), n_words=N_WORDS))
 
 
+@pytest.mark.slow_cases(
+    "guarantee", "distribution", why="test_mechanisms.py has both checks for the mechanisms of the library"
+)
 @pytest.mark.parametrize("check", list(CHECKS))
 def test_a_sound_mechanism_passes(tem, check: str) -> None:
     assert check_mechanism(Planted(tem, "none"), words=WORDS[:4], checks=[check]) == (check,)
@@ -609,6 +612,9 @@ def test_a_fault_planted_in_the_run_is_caught(tem, check: str, plant, broken: st
         check_mechanism(tem, words=WORDS[:4], checks=[check])
 
 
+@pytest.mark.slow_cases(
+    "out.csv", "out.txt", "out.jsonl.gz", "out.txt.gz", why="one text format, one packed one and Parquet stay"
+)
 @pytest.mark.parametrize(
     ("name", "told"),
     [
@@ -732,6 +738,9 @@ def vectored(vectors: Path):
     return fitted
 
 
+@pytest.mark.slow_cases(
+    "guarantee", "distribution", why="test_mechanisms.py has both checks for the mechanisms of the library"
+)
 @pytest.mark.parametrize(
     ("check", "output"), [*((check, "embedding") for check in CHECKS), ("order", "both"), ("files", "both")]
 )
@@ -739,6 +748,7 @@ def test_a_sound_mechanism_with_vectors_passes(vectored, check: str, output: str
     assert check_mechanism(PlantedVectors(vectored(output), "none"), words=WORDS[:4], checks=[check]) == (check,)
 
 
+@pytest.mark.slow_cases("guarantee-both", why="the same fault in vectors without text stays")
 @pytest.mark.parametrize(("check", "output", "fault"), VECTOR_FAULTS)
 def test_a_planted_fault_in_vectors_is_caught(vectored, check: str, output: str, fault: str) -> None:
     with pytest.raises((ContractError, PrivacyError) if check == "files" else ContractError):

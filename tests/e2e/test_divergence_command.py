@@ -47,6 +47,7 @@ def dptext(*arguments: object) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
+@pytest.mark.slow  # tests/unit/audits has the audit, the tests below the command
 def test_from_files_to_a_table_figures_and_json(files: tuple[Path, Path, Path], tmp_path: Path) -> None:
     first, second, public = files
     out = tmp_path / "found"

@@ -1,8 +1,13 @@
 """What a newcomer meets first: help, the list of mechanisms, recommendations, and `dptext.toml`."""
 
 import json
+import os
+import pty
 import re
 import shlex
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -77,6 +82,7 @@ def test_mechanisms_are_a_line_each() -> None:
     assert units["random_redaction"] == units["pii_redaction"] == "none"  # a delta of 1 - level protects nobody
 
 
+@pytest.mark.slow_cases("adept_dpsgd", "embedded", why="the other mechanisms stay")
 @pytest.mark.parametrize("kind", [*SPECS.usable(), *SYNTHESES])
 def test_one_mechanism_is_explained_with_all_its_settings(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     def printed(**options: bool) -> str:
@@ -344,6 +350,53 @@ def test_init_takes_no_epsilon_that_is_none(reviews: Path, epsilon: str) -> None
     assert not (reviews / "dptext.toml").exists()
 
 
+def test_init_asks_again_where_an_answer_cannot_be(reviews: Path) -> None:
+    ours, theirs = pty.openpty()
+    answers = ("reviw", "review", "topik", "topic", "nowhere.jsonl", "in.jsonl", "public.jsonl")
+    os.write(
+        ours, "".join(f"{each}\n" for each in (*answers, "author", "paragraph", "document", "ten", "-1", "10")).encode()
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "dptext", "init", "in.jsonl"],
+        check=False,
+        stdin=theirs,
+        capture_output=True,
+        text=True,
+        cwd=reviews,
+    )
+    os.close(ours)
+    os.close(theirs)
+    assert done.returncode == 0, done.stderr
+    said = done.stderr
+    assert said.count("Error: ") == 8
+    for words in (
+        *("--text-field 'reviw' to be a field", "--label-field 'topik' to be a field", "nowhere.jsonl: No such file"),
+        *("the private file itself", "--max-per-author N", "'paragraph' to be one of", "found 'ten'", "found '-1'"),
+    ):
+        assert words in said
+    written = tomllib.loads((reviews / "dptext.toml").read_text())
+    assert (written["text-field"], written["label-field"], written["public"]) == ("review", "topic", "public.jsonl")
+    assert written["mechanism"]["epsilon"] == 10
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        (("--label-field", "topik"), "'topik' to be a field of in.jsonl, found 'review', 'topic'"),
+        (("--public", "nowhere.jsonl"), "Cannot read the public file nowhere.jsonl"),
+        (("--unit", "author"), "--max-per-author N"),
+        (("--unit", "sentence"), "--unit document or token"),
+    ],
+)
+def test_init_refuses_at_once_what_an_option_says_wrongly(reviews: Path, option: tuple[str, str], words: str) -> None:
+    given = {"--text-field": "review", "--public": "public.jsonl", **dict([option])}
+    done = dptext("init", "in.jsonl", *(part for pair in given.items() for part in pair), cwd=reviews)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert not (reviews / "dptext.toml").exists()
+
+
+@pytest.mark.slow  # files of one form stay
 def test_init_reads_files_of_two_forms(reviews: Path) -> None:
     rows = [json.loads(line) for line in (reviews / "public.jsonl").read_text().splitlines()]
     (reviews / "public.csv").write_bytes(

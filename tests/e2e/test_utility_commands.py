@@ -78,6 +78,7 @@ def options(layout: dict[str, object]) -> list[str]:
     return [part for name, value in layout.items() for part in ([f"--{name}"] + [str(value)] * (value is not True))]
 
 
+@pytest.mark.slow_cases("classification", "balance", why="fidelity stays")
 @pytest.mark.usefixtures("pages")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_files_are_read_as_privatize_read_them(command: str) -> None:
@@ -171,6 +172,7 @@ def test_the_records_that_a_correction_is_tried_on_are_read_by_the_options(monke
     assert all(each == wanted for each in seen)
 
 
+@pytest.mark.slow_cases("classification", why="fidelity and balance stay")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_null_texts_are_read_as_empty_ones_where_this_is_asked_for(command: str) -> None:
     rows = [{"text": record.text, "label": record.label} for record in sample_records(60)]
@@ -183,6 +185,7 @@ def test_null_texts_are_read_as_empty_ones_where_this_is_asked_for(command: str)
     assert done.exit_code == 0, (done.stderr, done.exception)
 
 
+@pytest.mark.slow_cases("classification", "balance", why="fidelity stays")
 @pytest.mark.usefixtures("pages")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_hint_at_all_numbers_leads_to_the_same_ones(command: str) -> None:
@@ -233,6 +236,16 @@ def test_a_corpus_is_judged_without_records_of_its_own() -> None:
         assert "accuracy" not in without["public-only"]
         named = CliRunner().invoke(app, [*plain, "--public-label-field", "topic"])
         assert "topic" in str(named.exception) or pool == "bare.txt"
+    for name in ("unlabelled.jsonl", "unlabelled.csv", "unlabelled.txt"):  # as votes and topics write a corpus
+        heads, lines = ("id,text\n", "{0},{1}\n") if name.endswith("csv") else ("", "{1}\n")
+        lines = '{{"id": "{0}", "text": "{1}"}}\n' if name.endswith("jsonl") else lines
+        texts = [r.text.replace(",", "").replace('"', "") for r in found[100:160]]
+        Path(name).write_text(heads + "".join(lines.format(i, text) for i, text in enumerate(texts)), "utf-8")
+        done = CliRunner().invoke(app, [*(name if each == "out.jsonl" else each for each in labelled), "--json"])
+        assert done.exit_code == 0, (name, done.output, done.exception)
+        unlabelled = json.loads(done.stdout)["rows"]
+        assert not {"mix_l1", "own_label", "accuracy"} & unlabelled["released"].keys()
+        assert unlabelled["original"]["accuracy"] == rows["original"]["accuracy"]
     bare = CliRunner().invoke(app, [*given, "--details"])
     assert bare.exit_code == 0, bare.output
     assert "mix_l1" not in bare.stdout
@@ -240,3 +253,21 @@ def test_a_corpus_is_judged_without_records_of_its_own() -> None:
     assert "not private" in bare.stderr
     write_lines("out.jsonl", [{"text": "a"}])
     assert "at least 8 records" in str(CliRunner().invoke(app, given).exception)
+
+
+def test_labels_of_a_corpus_are_compared_however_they_are_spelled() -> None:
+    found = sample_records(240, seed=5)
+    numbers = {label: i for i, label in enumerate(SAMPLE_LABELS)}
+    for name, part, spelling in (("private", found[:100], "{}"), ("public", found[100:200], "{}.0")):
+        lines = [{"text": r.text, "label": spelling.format(numbers[r.label])} for r in part]
+        write_lines(f"{name}.jsonl", lines)
+    write_lines("test.jsonl", [{"text": r.text, "label": float(numbers[r.label])} for r in found[200:]])
+    out = [{"id": i, "text": r.text, "label": f"{numbers[r.label]}.0"} for i, r in enumerate(found[:100])]
+    write_lines("out.jsonl", out)
+    given = ["utility", "corpus", "private.jsonl", "out.jsonl", "--public", "public.jsonl", "--label-field", "label"]
+    done = CliRunner().invoke(app, [*given, "--test", "test.jsonl", "--seed", "1", "--json"])
+    assert done.exit_code == 0, (done.output, done.exception)
+    rows = json.loads(done.stdout)["rows"]
+    assert rows["released"]["mix_l1"] == rows["original"]["mix_l1"] == 0
+    assert rows["released"]["accuracy"] == rows["original"]["accuracy"]
+    assert rows["public-only"]["accuracy"]["value"] > 0.5

@@ -22,7 +22,7 @@ from dptext.errors import ConfigError, LedgerError
 from dptext.ledger.books import Ledger
 
 
-@pytest.mark.parametrize("how", ["IMMEDIATE", "EXCLUSIVE"])
+@pytest.mark.parametrize("how", [pytest.param("IMMEDIATE", marks=pytest.mark.slow), "EXCLUSIVE"])  # no reader either
 def test_a_locked_file(path: Path, faulty: Callable[..., Faulty], how: str) -> None:
     found = faulty(str(path))
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:

@@ -73,6 +73,7 @@ def require_books_of(ledger: Ledger, charged: dict[str, int], asked_under: Asked
     assert found.charges == len(log)
 
 
+@pytest.mark.slow_cases("postgresql", why="SQLite is killed in the same way; tests/unit/ledger has PostgreSQL")
 @pytest.mark.parametrize("what", [pytest.param("charge", marks=pytest.mark.slow), "charge subjects", "charge many"])
 def test_death_at_each_step_of_a_charge(location: str, ledger: Ledger, children: Children, what: str) -> None:
     told = children.do("die_at_each_step", location=location, account="account", what=what)
@@ -89,6 +90,7 @@ def test_death_at_each_step_of_a_charge(location: str, ledger: Ledger, children:
     )
 
 
+@pytest.mark.slow_cases("postgresql", why="SQLite is killed in the same way; tests/unit/ledger has PostgreSQL")
 def test_death_at_each_step_of_a_settlement(location: str, ledger: Ledger, children: Children) -> None:
     told = children.do("die_at_each_step", location=location, account="account", what="settle")
     steps = [each["at"] for each in told]
@@ -110,6 +112,7 @@ def test_a_charge_cut_off_at_its_commit_may_appear_late_and_is_paid_once(tmp_pat
         require_books_of(ledger, {"cut": told["again"]}, lambda key: new_charge(key, subjects=False))
 
 
+@pytest.mark.slow_cases("postgresql", why="SQLite is killed in the same way; tests/unit/ledger has PostgreSQL")
 @pytest.mark.parametrize("what", ["create", "upgrade"])
 def test_death_at_each_step_of_making_a_ledger(
     new_ledger: Callable[[], str],
@@ -143,6 +146,7 @@ def test_death_at_each_step_of_making_a_ledger(
     ledger.close()
 
 
+@pytest.mark.slow_cases("postgresql", why="SQLite is killed in the same way; tests/unit/ledger has PostgreSQL")
 @pytest.mark.parametrize("kills", [16, *(pytest.param(kills, marks=pytest.mark.slow) for kills in (100, 500))])
 def test_death_at_random_moments(
     location: str,

@@ -19,6 +19,7 @@ from dptext.runs.certificate import certificate_path
 from postgres import Server
 
 
+@pytest.mark.slow  # a server that dies within a charge stays below
 def test_a_server_that_is_stopped(postgres: Server, location: str, faulty: Callable[..., Faulty]) -> None:
     found = faulty(location, secret=postgres.password)
     found.reads()
@@ -32,6 +33,7 @@ def test_a_server_that_is_stopped(postgres: Server, location: str, faulty: Calla
     found.is_well_again()
 
 
+@pytest.mark.slow_cases("user", "password", why="an URL without a password gets the same answer")
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -114,6 +116,7 @@ def test_a_database_that_is_read_only(postgres: Server, location: str, faulty: C
     found.is_well_again()
 
 
+@pytest.mark.slow  # test_ledger_files.py has a locked file of SQLite
 def test_a_locked_balance(postgres: Server, location: str, faulty: Callable[..., Faulty]) -> None:
     found = faulty(location, secret=postgres.password)
     with contextlib.closing(connect(location)) as other:
@@ -132,6 +135,7 @@ def test_a_locked_balance(postgres: Server, location: str, faulty: Callable[...,
     found.is_well_again()
 
 
+@pytest.mark.slow  # test_ledger_files.py has a locked file of SQLite
 def test_no_wait_is_none(location: str) -> None:
     with contextlib.closing(connect(location)) as other, contextlib.closing(at(location, wait=0.0)) as ledger:
         other.execute("select * from balances for update")

@@ -290,6 +290,15 @@ def two_latents(dim: int, distance: float) -> Floats:
     return np.array([first, first + towards * distance / np.linalg.norm(towards)])
 
 
+@pytest.mark.slow_cases(
+    "<lambda>0-32",
+    "<lambda>1-32",
+    "<lambda>3-32",
+    "<lambda>4-32",
+    "<lambda>5-32",
+    "<lambda>6-32",
+    why="in 32 dimensions the L2-Laplace noise stays; in one dimension all stay",
+)
 @pytest.mark.parametrize("dim", [1, pytest.param(3, marks=pytest.mark.slow), 32])
 @pytest.mark.parametrize(
     "make",
@@ -317,6 +326,7 @@ def test_additive_noise_draws_its_density(make, dim: int) -> None:
     assert not fits_density(mechanism, lambda x, source: x, *two_latents(dim, 0.3))
 
 
+@pytest.mark.slow_cases("16-4.0", "64-10.0", why="2 dimensions stay")
 @pytest.mark.parametrize(("dim", "epsilon"), [(2, 3.0), (16, 4.0), (64, 10.0)])
 def test_privunit_draws_its_declared_density(dim: int, epsilon: float) -> None:
     """At epsilon 10 an output tells nothing of the coin or nearly all: there wrong odds need millions of runs."""

@@ -57,6 +57,7 @@ def test_equal_numbers_make_equal_files(rows, tmp_path) -> None:
     assert mpl.__version__ not in first.read_text("utf-8")
 
 
+@pytest.mark.slow  # equal numbers make equal files in one process, above
 def test_another_process_writes_the_same_file(tmp_path) -> None:
     code = (
         "import sys; from dptext import report; from dptext.audits.sensitivity.simulation import *\n"

@@ -16,6 +16,7 @@ from dptext.mechanism import FitProgress, Learns, Mechanism, Spec, Traits, setti
 from dptext.mechanisms.registry import SPECS
 from dptext.runs.models import fit, load_model, model_spec
 from dptext.runs.specs import parse_setting, read_spec, spec_from_settings
+from dptext.text.labels import relabelled
 from dptext.text.records import Record
 from dptext.types import Floats, Json
 
@@ -142,6 +143,11 @@ def fitted_on(
                 tell(at.done, at.total, f"{at.unit}{at.note and f', {at.note}'}")
 
         return fitting(on_progress=told)
+
+
+def as_public(records: Sequence[Record], choice: Choice | None) -> list[Record]:
+    """The records with each label as the public set of the chosen mechanism spells it, where there is such a set."""
+    return [*records] if choice is None else relabelled(records, choice.spec.traits.labels)
 
 
 def check_label_field(spec: Spec, label_field: str | None, *, needed: bool, copied: Sequence[str | None] = ()) -> None:

@@ -1,5 +1,6 @@
 """`dptext init`: a few questions, a recommendation in words, and the `dptext.toml` that `fit` and `privatize` read."""
 
+import math
 import shlex
 import sys
 from collections import Counter
@@ -51,15 +52,21 @@ def init(
     Target(FILE, force).check()
     found = survey(source, text=text_field, record=_record(record, source))
     text_field = text_field or text_field_of(found)
-    label_field = label_field or _asked("The field of a label that is to leave, privatized too (empty: none)", "")
-    if public is None:
-        told = _asked("A file of public texts of the same kind, with the same fields (empty: none)", "")
-        public = Path(told) if told else None
-    wanted = options.member(Unit, "--unit", unit or _asked("Protect each document or each token", Unit.DOCUMENT))
-    try:
-        limit = float(_asked("The largest epsilon for each", "10")) if epsilon is None else epsilon
-    except ValueError:
-        raise ConfigError("Expected a number for epsilon.") from None
+    label_field = _given(
+        label_field,
+        "The field of a label that is to leave, privatized too (empty: none)",
+        lambda told: _require_field(found, told, "--label-field"),
+    )
+    named = _given(
+        None if public is None else str(public),
+        "A file of public texts of the same kind, with the same fields (empty: none)",
+        lambda told: _require_public(told, source),
+    )
+    public = Path(named) if named else None
+    wanted = Unit(_given(unit, "Protect each document or each token", _require_unit, Unit.DOCUMENT))
+    limit = float(
+        _given(None if epsilon is None else str(epsilon), "The largest epsilon for each", _require_epsilon, "10")
+    )
     known: list[Record] = []
     form: list[str] = []
     fields: dict[str, Json] = {"text-field": text_field}
@@ -67,7 +74,7 @@ def init(
     if public is not None:
         names = public_text_field or text_field, public_label_field or label_field
         public_record = _record(public_record or record, public)
-        known, like = _public(public, source, *names, public_record)
+        known, like = _public(public, *names, public_record)
         fields |= form_of(like, found.format, names[0])
         form = form_options(like, {"record": public_record, **fields})
         form += options.as_typed(on_error="skip" if like.bad else None)
@@ -101,20 +108,77 @@ def init(
 def text_field_of(found: Survey) -> str:
     """The field `text`, or what the user answers: the longest texts suggest a field, which is shown and not taken."""
     there = TEXT_FIELD if TEXT_FIELD in found.columns else ""
+
+    def require(told: str) -> None:
+        if told:
+            _require_field(found, told, "--text-field")
+
     longest = f" (the longest texts are in {found.text!r})" if found.named and found.text else ""
     names = listed(list(found.columns)) if found.named else "no names that can be shown"
-    answer = _asked(f"The field of the text, of {names}{longest}", there)
+    answer = _asked(f"The field of the text, of {names}{longest}", there, require)
     if not answer:
         raise ConfigError(f"Expected --text-field NAME with {found.path}, found {names}{longest}.")
     return answer
 
 
-def _asked(question: str, default: str) -> str:
+def _given(told: str | None, question: str, require: Callable[[str], None], default: str = "") -> str:
+    """What an option told, checked, or the first answer that passes the check; ConfigError: the option does not."""
+    if told is None:
+        return _asked(question, default, require)
+    require(told)
+    return told
+
+
+def _require_field(found: Survey, told: str, option: str) -> None:
+    if told and found.columns and told not in found.columns:
+        names = f"found {listed(list(found.columns))}" if found.named else "which has no such field"
+        raise ConfigError(f"Expected {option} {told!r} to be a field of {found.path}, {names}.")
+
+
+def _require_public(told: str, source: Path) -> None:
+    if not told:
+        return
+    path = Path(told)
+    try:
+        same = sha256_of(path) == sha256_of(source)
+    except OSError as error:
+        raise ConfigError(f"Cannot read the public file {path}: {error.strerror}. Name another one.") from None
+    if same:
+        raise ConfigError("Expected public texts, found the private file itself: its texts would leave as they are.")
+
+
+def _require_unit(told: str) -> None:
+    if options.member(Unit, "--unit", told) not in (Unit.DOCUMENT, Unit.TOKEN):
+        raise ConfigError(
+            f"Expected --unit document or token, found {told!r}. All texts of an author are protected by dptext "
+            "privatize --author-field NAME --max-per-author N, and by dptext synthesize --set unit=author."
+        )
+
+
+def _require_epsilon(told: str) -> None:
+    try:
+        number = float(told)
+    except ValueError:
+        number = math.nan
+    if not (0 < number < math.inf):
+        raise ConfigError(f"Expected a number above 0 for epsilon, such as 1 or 0.5, found {told!r}.")
+
+
+def _asked(question: str, default: str, require: Callable[[str], None] = lambda _: None) -> str:
+    """The first answer that passes the check, each other one with what is wrong; the default without a terminal."""
     if not sys.stdin.isatty():
         return default
+
+    def checked(answer: str) -> str:
+        try:
+            require(answer.strip())
+        except ConfigError as error:
+            raise typer.BadParameter(str(error)) from None  # is shown, and the question comes again
+        return answer.strip()
+
     ask: Callable[..., str] = typer.prompt
     try:
-        return ask(question, default=default, show_default=bool(default), err=True).strip()
+        return ask(question, default=default, show_default=bool(default), err=True, value_proc=checked)
     except typer.Abort:
         raise ConfigError(
             "Expected an answer, found the end of the input. Nothing is written. Options give answers, too: "
@@ -130,11 +194,7 @@ def _record(named: str | None, path: Path) -> str | None:
     return None if not named else options.member(Portion, "--record", named)
 
 
-def _public(
-    public: Path, source: Path, text_field: str, label_field: str, record: str | None
-) -> tuple[list[Record], Survey]:
-    if sha256_of(public) == sha256_of(source):
-        raise ConfigError("Expected public texts, found the private file itself: its texts would leave as they are.")
+def _public(public: Path, text_field: str, label_field: str, record: str | None) -> tuple[list[Record], Survey]:
     found = survey(public, text=text_field, record=record)
     on_error = "skip" if found.bad else "stop"
     layout = options.Layout(

@@ -28,6 +28,7 @@ from dptext.text.formats import Format, detect_format
 from dptext.text.labels import relabelled
 from dptext.text.reading import read_released
 from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Fields, Record, Release
+from dptext.text.survey import survey
 from dptext.types import Floats, Json
 from dptext.types import as_json as jsonable
 from dptext.utility.balance import balance_error, confusion_matrix
@@ -283,7 +284,7 @@ def corpus(
     drawn, seed = seed is None, options.seed_of(seed)
     private = layout.read(files.private, label=label_field)
     pool = layout.read_public(files.public, label=layout.public_label(files.public, label_field))
-    made = list(read_released(files.released, Fields(label=None if label_field is None else "label")))
+    made = list(read_released(files.released, Fields(label=_label_of(files.released, label_field))))
     held = [] if files.test is None else layout.read(files.test, label=label_field)
     if min(map(len, (private, pool, made))) < 8:
         raise ConfigError("Expected at least 8 records in each file.")
@@ -291,6 +292,7 @@ def corpus(
     order = [private[i] for i in np.random.default_rng(seed).permutation(len(private)).tolist()]
     own, real = (private, held) if held else (order[: len(order) // 2], order[len(order) // 2 :])
     labels = tuple(sorted({record.label for record in private if record.label}))
+    pool, made, held = (relabelled(records, labels) for records in (pool, made, held))
     embedder = RememberingEmbedder(load_encoder())
     rows: dict[str, dict[str, Estimate | float]] = {}
     for name, records in ((ORIGINAL, own), (RELEASED, made), (PUBLIC_ONLY, pool)):
@@ -314,6 +316,13 @@ def corpus(
     real_texts = "--test" if held else "half of PRIVATE"
     more = [*full, "", f"Real texts: {real_texts}; embeddings of {embedder.name}; seed {seed}; intervals at 95%."]
     printing.answer(said, screen, more, data, drawn=seed if drawn else None)
+
+
+def _label_of(released: Path, label_field: str | None) -> str | None:
+    """The label field of a corpus: None where no labels are wanted, or where no record of the corpus has one."""
+    if label_field is None or detect_format(released) is Format.TEXT:
+        return None
+    return LABEL_FIELD if LABEL_FIELD in survey(released).columns else None
 
 
 def _table(rows: Mapping[str, Mapping[str, Estimate | float]], heads: Iterable[str]) -> list[str]:

@@ -98,8 +98,17 @@ def _value(cls: type[Promise], kind: str, key: str, value: Json) -> object:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in (key, *first["loc"]))
-        remedy = f' Give a list, as in {key}=["a", "b"].' if first["type"] == "tuple_type" else ""
+        remedy = _REMEDIES.get(first["type"], "").format(key=key)
         raise ConfigError(f"Setting {where!r} of {kind}: {first['msg']}, found {first['input']!r}.{remedy}") from error
+
+
+#: What to write instead, by pydantic's name of the error.
+_REMEDIES = {
+    "tuple_type": ' Give a list, as in {key}=["a", "b"].',
+    "float_parsing": " Give a number with a decimal point, as in {key}=0.5.",
+    "int_parsing": " Give a whole number, as in {key}=100.",
+    "int_from_float": " Give a whole number, as in {key}=100.",
+}
 
 
 @cache

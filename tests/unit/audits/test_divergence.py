@@ -168,6 +168,7 @@ def test_an_attack_measured_elsewhere_is_held_against_every_epsilon() -> None:
     assert "BELOW" in found.to_markdown()
 
 
+@pytest.mark.slow  # the numbers of the audit have tests of their own
 def test_a_report_says_what_it_is_and_is_repeatable() -> None:
     sets = drawn(1.0, size=60)
     found = measure_vectors(*sets, settings=QUICK)

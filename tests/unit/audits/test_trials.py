@@ -330,6 +330,12 @@ SOUND = [
 
 
 class TestWhitebox:
+    @pytest.mark.slow_cases(
+        "GridLaplace1",
+        "GridGaussian",
+        "PrivUnitSphere",
+        why="GridLaplace by the L2 norm, the continuous noises and PrivUnit stay",
+    )
     @pytest.mark.parametrize("noise", SOUND, ids=lambda noise: type(noise).__name__)
     @SHARES
     def test_sound_noise_survives(self, noise, share: int) -> None:
@@ -365,6 +371,8 @@ class TestWhitebox:
         with pytest.raises(ConfigError, match="density"):
             audits.whitebox(Echo(), "a", "b", trials=1000)
 
+    @pytest.mark.slow_cases("1.0", why="test_sound_noise_survives accepts the right scale")
+    @pytest.mark.slow_cases("noise1", "noise2", why="GridLaplace by the L2 norm, L2Laplace and Gaussian stay")
     @pytest.mark.parametrize("noise", [noise for noise in SOUND if not isinstance(noise, PrivUnit | PrivUnitSphere)])
     @pytest.mark.parametrize("factor", [2 / 3, 1.0, pytest.param(3 / 2, marks=pytest.mark.slow)])
     @SHARES

@@ -102,7 +102,7 @@ def visible(store: Store, options: dict) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("kind", ["memory", "s3"])
+@pytest.mark.parametrize("kind", ["memory", pytest.param("s3", marks=pytest.mark.slow)])  # s3 starts a server
 def test_from_a_url_to_a_url(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,6 +59,7 @@ def everything(folder: Path) -> str:
     return "".join(path.read_text("utf-8", "replace") for path in folder.rglob("*") if path.is_file())
 
 
+@pytest.mark.slow  # its workers die and are started again
 @pytest.mark.usefixtures("faults")
 def test_what_fails_or_dies_is_recorded_and_the_rest_goes_on(texts: Path, vectors: Path, tmp_path: Path) -> None:
     absent = words(vectors, name="absent", set={"vectors": "no/such/vectors.txt", "epsilon": 1.0})
@@ -178,6 +179,7 @@ def test_a_killed_run_takes_its_workers_with_it_and_goes_on(
         run_experiment(parse_experiment(data), Folder(out), Options(), command="")
 
 
+@pytest.mark.slow  # it starts the command and its workers
 def test_a_worker_that_dies_between_two_cells_fails_the_next_one(texts: Path, vectors: Path, tmp_path: Path) -> None:
     """The run stands still while its worker answers and dies: then it writes to a pipe that nobody reads."""
     toml, out = tmp_path / "e.toml", tmp_path / "out"
@@ -205,6 +207,7 @@ def test_a_worker_that_dies_between_two_cells_fails_the_next_one(texts: Path, ve
     assert errors[0].startswith("WorkerDied: its process was ended by SIGKILL")
 
 
+@pytest.mark.slow  # runs that go on stay in the tests above
 def test_a_folder_that_was_killed_before_it_knew_its_experiment_goes_on(
     texts: Path, vectors: Path, tmp_path: Path
 ) -> None:

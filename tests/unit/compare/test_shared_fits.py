@@ -125,9 +125,10 @@ def test_a_training_serves_every_epsilon_and_changes_no_number(made: Any, traine
     ("kind", "set_", "setting", "values"),
     [
         ("adept", ADEPT, "hidden", [8, 12]),
-        ("adept", ADEPT, "learning_rate", [0.002, 0.1]),
-        ("erae", {**ERAE, "epsilon": 9.0}, "hidden", [8, 16]),
-        ("erae", {**ERAE, "epsilon": 9.0}, "learning_rate", [0.002, 0.5]),
+        # one setting stays: each case trains two networks
+        pytest.param("adept", ADEPT, "learning_rate", [0.002, 0.1], marks=pytest.mark.slow),
+        pytest.param("erae", {**ERAE, "epsilon": 9.0}, "hidden", [8, 16], marks=pytest.mark.slow),
+        pytest.param("erae", {**ERAE, "epsilon": 9.0}, "learning_rate", [0.002, 0.5], marks=pytest.mark.slow),
     ],
 )
 def test_a_key_without_a_setting_that_the_fit_reads_is_noticed(

@@ -228,6 +228,7 @@ STATEMENTS = {
 }
 
 
+@pytest.mark.slow_cases("text", why="null and JSON that is too deep stay")
 @pytest.mark.parametrize("column", STATEMENTS)
 @pytest.mark.parametrize("name", ["null", "text", "deep"])
 def test_json_of_another_form_in_the_books_is_a_named_error(
@@ -252,6 +253,7 @@ def test_books_that_do_not_say_their_schema_are_damaged(statement: str, books: t
             use()
 
 
+@pytest.mark.slow_cases("postgresql", why="the books are computed alike on SQLite, which stays")
 @pytest.mark.parametrize(
     "text", ["null", "[]", "{}", '{"events":7,"terms":{}}', '{"events":[{"kind":"pure"}]}', TEXTS["deep"]]
 )

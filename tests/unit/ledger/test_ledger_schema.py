@@ -258,6 +258,7 @@ charges_of_the_first = st.lists(
 )
 
 
+@pytest.mark.slow_cases("postgresql", why="the books are computed alike on SQLite, which stays")
 @given(st.lists(charges_of_the_first, min_size=1, max_size=1))
 @settings(max_examples=5)
 def test_any_first_books_are_upgraded(new_location: Callable[[], str], written) -> None:

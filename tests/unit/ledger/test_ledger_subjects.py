@@ -179,6 +179,7 @@ steps = st.lists(
 )
 
 
+@pytest.mark.slow_cases("postgresql", why="the books are computed alike on SQLite, which stays")
 @few_examples
 @given(steps, st.sampled_from([0.0, 1e-5]))
 @example([([PureEvent(0.5)], NAMES[:n], 1) for n in range(1, 6)] * 2, 0.0)
@@ -206,6 +207,7 @@ def test_the_books_are_those_of_a_naive_person(ledger: Ledger, sequence, delta: 
     assert (found.problems, found.charges, found.subjects) == ((), model.charges, len(model.own))
 
 
+@pytest.mark.slow_cases("postgresql", why="the books are computed alike on SQLite, which stays")
 def test_more_subjects_than_a_page(ledger: Ledger, raw: Raw) -> None:
     name = opened(ledger, by_subject=True)
     crowd = [f"subject {n}" for n in range(2345)]

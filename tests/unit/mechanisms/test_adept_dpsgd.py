@@ -102,6 +102,7 @@ def test_the_release_is_audited(fitted):
 # ---------------------------------------------------------------------------------------------- guarantee
 
 
+@pytest.mark.slow  # tests/unit/privacy has the accounting of trainings
 def test_replace_one_costs_more_than_opacus_would_say():
     """MATHS 2.5: q = .01, sigma = 1, 1,000 steps, delta = 1e-5: 2.84 for replace one, 1.83 for add or remove."""
     spec = replace(TINY, noise_multiplier=1.0, sampling_rate=0.01, steps=1000, epsilon=3.0)

@@ -119,6 +119,7 @@ def autoencoder(request, tmp_path_factory):
     return mechanism, folder
 
 
+@pytest.mark.slow_cases("privunit", why="the codebook stays")
 def test_clipped_latents_rank(autoencoder, tmp_path: Path):
     adept, folder = autoencoder
     spec = Candidates(2.0, LABELS, "adept", adept=str(folder), label_weight=0.5)

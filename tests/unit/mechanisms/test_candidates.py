@@ -96,6 +96,7 @@ SELECTIONS = ["envelope", "top_k", "exponential"]
 QUICK = [name for name in CHECKS if name not in ("distribution", "guarantee")]
 
 
+@pytest.mark.slow  # tests/contract/test_mechanisms.py has the same settings and all checks
 @pytest.mark.parametrize("spec", [TOP_K, EXPONENTIAL, WITH_LABEL, ENVELOPE])
 def test_contract(spec):
     mechanism = spec.fit(public=PUBLIC, seed=0)
@@ -673,6 +674,7 @@ def test_the_shares_never_add_up_to_more_than_epsilon():
     assert Candidates(2.0, LABELS).text_epsilon == 2.0
 
 
+@pytest.mark.slow_cases("None", "exponential", "top_k", why="the envelope with a label stays")
 @pytest.mark.parametrize("label", ["money", None])
 @pytest.mark.parametrize("selection", SELECTIONS)
 def test_frequencies_of_label_and_text_are_the_declared_ones(selection, label):
@@ -772,6 +774,7 @@ FILES = {
 }
 
 
+@pytest.mark.slow_cases("top_k-distilled", "top_k-sentence", why="the envelope has both encoders")
 @pytest.mark.parametrize(
     ("ranker", "share"),
     [("tfidf", 0.0), ("tfidf", 0.3), ("text", 0.0), ("sentence", 0.0), ("distilled", 0.0), ("distilled", 0.3)],

@@ -91,6 +91,7 @@ def test_words_of_a_bag_are_independent(plane):
         assert found[" ".join(words)] == pytest.approx(math.prod(single[word] for word in words), rel=1e-9)
 
 
+@pytest.mark.slow_cases("One two TWO. four", "three three\\nthree one", why="an empty text stays")
 @pytest.mark.parametrize("randomness", [secure(), seeded(2)])
 @pytest.mark.parametrize("text", ["One two TWO. four", "", "three three\nthree one"])
 def test_frequencies_are_the_declared_ones(plane, text, randomness):
@@ -266,6 +267,7 @@ def test_accounting_counts_every_word(extreme):
 # --------------------------------------------------------------------------------------- contract and files
 
 
+@pytest.mark.slow  # tests/contract has one term, test_frequencies_are_the_declared_ones two
 def test_the_contract_of_several_terms(plane):
     names = ("settings", "statements", "order", "batches", "distribution", "fresh", "event", "silence", "model")
     mechanism = replace(plane, n_terms=3).fit()

@@ -282,6 +282,7 @@ def test_latents_of_several_sizes_or_none(vectors: Path) -> None:
         mechanism.log_density(np.zeros((2, 6)), np.zeros((1, 6)))
 
 
+@pytest.mark.slow_cases("multivariate", why="the Mahalanobis noise stays")
 @pytest.mark.parametrize("noise", NOISY)
 def test_the_declared_density_keeps_the_bound_and_comes_close(vectors: Path, noise: str) -> None:
     mechanism = fit(vectors, noise=noise, epsilon=2.0)

@@ -56,6 +56,7 @@ def test_composing_counts_equal_events(events: list[Event]) -> None:
     ]
 
 
+@pytest.mark.slow_cases("epsilon-3-1e-05", why="one kind at this delta stays, and three kinds at the others")
 @pytest.mark.parametrize("delta", [0.0, 1e-9, 1e-5])
 @pytest.mark.parametrize("kinds", [1, 3])
 @pytest.mark.parametrize("bound", [accounting.epsilon, accounting.quick_epsilon])
@@ -106,7 +107,10 @@ def test_what_is_left_out_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> N
     assert curves.top_k_delta(event, curves.top_k_epsilon(event, delta)) > delta
 
 
-@pytest.mark.parametrize("event", [PureEvent(0.01), TopKEvent(0.5, 5, 1000), ExponentialEvent(0.01, 100)])
+@pytest.mark.parametrize(
+    "event",
+    [pytest.param(PureEvent(0.01), marks=pytest.mark.slow), TopKEvent(0.5, 5, 1000), ExponentialEvent(0.01, 100)],
+)
 def test_more_runs_than_before_by_the_exact_bound_cost_no_more(monkeypatch: pytest.MonkeyPatch, event: Event) -> None:
     """Up to 16,384 runs were exact; the pessimistic numerical distribution of more is an upper bound of what is now."""
     runs = replace(event, count=20_000)

@@ -63,6 +63,7 @@ def shape(path: Path) -> list[int]:
     return sizes
 
 
+@pytest.mark.slow_cases("out.csv.gz", "out.jsonl.gz", why="Parquet stays")
 @pytest.mark.parametrize(("name", "expected"), [("out.parquet", [250]), ("out.csv.gz", [251]), ("out.jsonl.gz", [250])])
 def test_one_short_text_among_long_ones_does_not_show_in_the_file(
     tmp_path: Path, vectors: Path, name: str, expected: list[int]
@@ -127,6 +128,7 @@ class Dying:
         return self.inner.privatize(records, randomness)
 
 
+@pytest.mark.slow_cases("out.csv.gz", why="JSON Lines stay")
 @pytest.mark.parametrize("name", APPENDED)
 def test_a_killed_run_gives_the_same_blocks(tmp_path: Path, mechanism, name: str, monkeypatch) -> None:
     """Computed batches of every length, blocks by number and by size, a kill at any record: one file."""

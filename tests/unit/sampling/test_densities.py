@@ -61,6 +61,9 @@ def test_every_noise_is_a_vector_noise(mechanism: VectorNoise) -> None:
 # ------------------------------------------------------------------------------ total mass
 
 
+@pytest.mark.slow_cases(
+    "<lambda>2-2", "<lambda>5-2", "<lambda>6-2", why="L2-Laplace and the published noises stay in one dimension"
+)
 @pytest.mark.parametrize("dim", [1, 2])
 @pytest.mark.parametrize(
     ("make", "scale"),
@@ -99,6 +102,7 @@ def test_radial_noise_sums_to_one_in_any_dimension(dim: int) -> None:
     assert np.exp(shells).sum() * (radius[1] - radius[0]) == pytest.approx(1, abs=1e-6)
 
 
+@pytest.mark.slow_cases("3-4.0", "16-5.0", why="2 and 64 dimensions stay")
 @pytest.mark.parametrize(("dim", "epsilon"), [(2, 2.0), (3, 4.0), (16, 5.0), (64, 5.0)])
 def test_privunit_averages_to_one_over_the_sphere(dim: int, epsilon: float) -> None:
     points = noise.directions(20_000, dim + 1, seeded(0))
@@ -118,6 +122,7 @@ def test_privunit_averages_to_one_over_the_sphere(dim: int, epsilon: float) -> N
 # ------------------------------------------------------------------------- never above epsilon
 
 
+@pytest.mark.slow_cases("0.5-64", "5.0-64", why="64 dimensions stay at epsilon 50")
 @pytest.mark.parametrize("dim", [1, 2, 64, pytest.param(256, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("epsilon", [0.5, 5.0, 50.0])
 def test_no_loss_exceeds_epsilon(dim: int, epsilon: float) -> None:
@@ -225,6 +230,7 @@ def test_discrete_densities_are_those_of_the_samplers_definition() -> None:
         assert found[0] - found[1] == pytest.approx(naive[0] - naive[1], rel=1e-9)
 
 
+@pytest.mark.slow_cases("24-6.0", why="6 and 64 dimensions stay")
 @pytest.mark.parametrize(("dim", "epsilon"), [(6, 3.0), (24, 6.0), (64, 5.0)])
 def test_the_lift_is_summed_over_its_signs_and_the_rounding(dim: int, epsilon: float) -> None:
     """Against the definition: all points of the cell, weighted by the sphere's area above them, on both sides."""
@@ -265,6 +271,7 @@ def hockey_stick(losses: Floats, epsilon: float) -> Floats:
     return np.maximum(0.0, -np.expm1(epsilon - losses))
 
 
+@pytest.mark.slow_cases("1.0-0.01-64", "30.0-0.05-64", why="64 dimensions stay at epsilon 5")
 @pytest.mark.parametrize("dim", [2, 64])
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.01), (5.0, 0.02), (30.0, 0.05)])
 def test_gaussian_has_its_delta(dim: int, epsilon: float, delta: float) -> None:

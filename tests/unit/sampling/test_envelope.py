@@ -386,6 +386,7 @@ def instances(rng: np.random.Generator):
         yield 0.2 * rng.random((n, m)) + (rng.integers(3, size=n)[:, None] == rng.integers(3, size=m))
 
 
+@pytest.mark.slow_cases("1.0", "2.0", "5.0", "10.0", why="epsilon 0.5 stays")
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 5.0, 10.0])
 def test_the_best_envelope_against_the_best_of_all_channels(epsilon):
     """No envelope is better than the best channel, no bound is below it; and both are near to it."""

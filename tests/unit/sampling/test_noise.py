@@ -173,6 +173,7 @@ TABLE = [  # (epsilon, n): iid Laplace, L2-Laplace, analytic Gaussian at 1e-5, P
 ]
 
 
+@pytest.mark.slow_cases("10-128", "768", why="other dimensions and epsilons stay")
 @pytest.mark.parametrize(("epsilon", "n", "laplace", "l2", "gaussian", "unit"), TABLE)
 def test_root_mean_square_noise(epsilon, n, laplace, l2, gaussian, unit) -> None:
     x = np.zeros((1500, n))
@@ -266,6 +267,7 @@ def test_the_far_pole_can_be_reached() -> None:
     assert usual > -0.9  # the opposite vector's cap starts at -gamma and goes to -1
 
 
+@pytest.mark.slow_cases("0.5", "4.0", why="epsilon 60 stays")
 @pytest.mark.parametrize("epsilon", [0.5, 4.0, 60.0])
 def test_privunit_is_unbiased_in_the_ball(epsilon) -> None:
     x = np.tile([0.3, -0.5, 0.1], (60_000, 1))

@@ -195,7 +195,7 @@ def test_a_header_is_there_once(tmp_path: Path, name: str) -> None:
         assert len(gateway.charges()) == 1
 
 
-@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("chunked", [False, pytest.param(True, marks=pytest.mark.slow)])  # one framing stays
 def test_room_in_the_spool(tmp_path: Path, chunked: bool) -> None:
     """What jobs keep counts until it expires, for the key that asked and for all."""
     with served(tmp_path, spool_bytes_of_key=24_000, spool_bytes=36_000, epsilon=1e6) as gateway:

@@ -175,6 +175,9 @@ REACHED: Final = {
 }
 
 
+@pytest.mark.slow_cases("prototypes-document", why="the search by authors stays")
+@pytest.mark.slow_cases("votes-author", "topics-author", why="the search by documents stays")
+@pytest.mark.slow_cases("votes-document-replace_one", why="the other relation stays")
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("kind", KINDS)

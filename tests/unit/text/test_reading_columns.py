@@ -172,6 +172,7 @@ DOUBTFUL = {
 }
 
 
+@pytest.mark.slow_cases("too deep", why="the other doubtful lines stay")
 @pytest.mark.parametrize("line", DOUBTFUL.values(), ids=DOUBTFUL)
 def test_what_pyarrow_would_pass_is_told_as_without_it(line: bytes, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(lines, "BLOCK_BYTES", 2**18)

@@ -603,6 +603,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.slow_cases("unclosed quote in a long file-skip", why="the same file with on_error=stop stays")
 @pytest.mark.parametrize("on_error", OnError)
 @pytest.mark.parametrize("case", BROKEN)
 def test_a_broken_file_stops_in_any_case(tmp_path: Path, case: str, on_error: OnError) -> None:
@@ -746,9 +747,8 @@ def peak(work: Callable[[], object]) -> int:
 
 
 #: What all formats share is read in the compressed one.
-@pytest.mark.parametrize(
-    "name", ["a.jsonl.gz", *(pytest.param(name, marks=pytest.mark.slow) for name in ("a.jsonl", "a.csv", "a.txt"))]
-)
+@pytest.mark.slow  # 12,000 records under tracemalloc; test_memory_does_not_grow_with_a_line stays
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.jsonl", "a.csv", "a.txt"])
 def test_memory_does_not_grow_with_the_file(tmp_path: Path, name: str) -> None:
     rows = [{"text": f"review {i} " * 80} for i in range(12_000)]
     lines = "".join(row["text"] + "\n" for row in rows).encode()

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -26,7 +27,7 @@ from dptext.audits.inference.trait import (
 from dptext.cli import answers, options
 from dptext.cli.answers import Lines, Printing, interval
 from dptext.cli.audit import EXIT_REFUTED
-from dptext.cli.chosen import Choice, Wanted, check_label_field, fitted_on, load_encoder
+from dptext.cli.chosen import Choice, Wanted, as_public, check_label_field, fitted_on, load_encoder
 from dptext.cli.terminal import counted, say
 from dptext.cli.utility import NOT_PRIVATE, read_back
 from dptext.compare.measure import is_about
@@ -73,7 +74,7 @@ def authorship(
             "all records in their order."
         )
     _check_options(choice, public, label_field, voided=without_guarantee)
-    own = layout.read(records, label=_own_label(choice, label_field), author=author_field)
+    own = as_public(layout.read(records, label=_own_label(choice, label_field), author=author_field), choice)
     split = split_authors(own, training=train_texts, attacked=attacked_texts, seed=seed)
     if released is not None:
         by_id = {release.id: release for release in read_back(released, own, labelled=False)}
@@ -213,7 +214,8 @@ def trait(
         raise ConfigError("Expected --public and --label-field with a mechanism only.")
     _check_options(choice, public, label_field, voided=without_guarantee)
     label = _own_label(choice, label_field)
-    sets = layout.read(first, label=label, author=group_field), layout.read(second, label=label, author=group_field)
+    read = partial(layout.read, label=label, author=group_field)
+    sets = as_public(read(first), choice), as_public(read(second), choice)
     split = split_sets(*sets, training=training, attacked=attacked, seed=seed)
     of_attacked: SetReleases
     of_training: SetReleases

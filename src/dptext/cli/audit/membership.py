@@ -16,7 +16,7 @@ from dptext.audits.membership.members import MemberSplit, Scorer, Trainer, Trans
 from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval
 from dptext.cli.audit.inference import check_public, made_ready, public_records
-from dptext.cli.chosen import Choice, Wanted, check_label_field, fitted_on, kinds
+from dptext.cli.chosen import Choice, Wanted, as_public, check_label_field, fitted_on, kinds
 from dptext.cli.terminal import counted, say
 from dptext.cli.utility import chosen_classifier
 from dptext.errors import ConfigError
@@ -162,11 +162,11 @@ def membership(
         given = choice.fitted()
         reconstructing(given)
         check_label_field(given.spec, label_field, needed=given.spec.traits.reads_labels)
-    own = layout.read(records, label=label_field)
+    own = as_public(layout.read(records, label=label_field), choice)
     if others is None:
         split = members.split_members(own, seed=seed)
     else:
-        split = members.match_members(own, layout.read(others, label=label_field), seed=seed)
+        split = members.match_members(own, as_public(layout.read(others, label=label_field), choice), seed=seed)
     known = public_records(public, layout, label_field, [*split.members, *split.non_members])
     if given is not None:
         attacked = {"": attack_given(given, split, seed)}

@@ -1,0 +1,53 @@
+"""Audits read labels as the public set of the mechanism spells them, like the runs that they attack."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from dptext.cli.app import app
+from dptext.text.samples import SAMPLE_LABELS, sample_records
+
+LABELS = {label: i for i, label in enumerate(SAMPLE_LABELS)}
+MECHANISM = ["--mechanism", "label_only", "--set", "epsilon=6", "--set", "embedder=tfidf"]
+
+
+def write(path: Path, spelling: str, seed: int) -> Path:
+    """Texts of six authors with numbers for labels, each spelled in one way."""
+    rows = [
+        {"text": each.text, "label": spelling.format(LABELS[str(each.label)]), "author": f"a{i % 6}"}
+        for i, each in enumerate(sample_records(120, seed=seed))
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return path
+
+
+@pytest.mark.parametrize("command", ["membership", "authorship", "trait"])
+def test_another_spelling_of_the_labels_changes_no_number(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from test_trait_command import HashedWords
+
+    from dptext.cli.audit import inference
+
+    monkeypatch.setattr(inference, "load_encoder", HashedWords)
+    labels = json.dumps([str(number) for number in LABELS.values()])
+    public = write(tmp_path / "public.jsonl", "{}", seed=7)
+    answers = []
+    for spelling in ("{}", "{}.0", " {}"):
+        files = [
+            write(tmp_path / f"{part}.jsonl", spelling, seed=part) for part in range(2 if command == "trait" else 1)
+        ]
+        more = {
+            "membership": ["--attack", "loss"],
+            "authorship": ["--author-field", "author", "--train-texts", "8", "--attacked-texts", "4"],
+            "trait": ["--attacker", "tfidf", "--training", "60", "--attacked", "30"],
+        }[command]
+        given = ["audit", command, *map(str, files), *MECHANISM, "--set", f"labels={labels}", *more]
+        done = CliRunner().invoke(
+            app, [*given, "--public", str(public), "--label-field", "label", "--seed", "3", "--json"]
+        )
+        assert done.exit_code == 0, (done.output, done.exception)
+        answers.append(json.loads(done.stdout))
+    assert answers[0] == answers[1] == answers[2]
