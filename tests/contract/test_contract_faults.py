@@ -372,14 +372,6 @@ class LabelsBeside(RandomRedactionMechanism):
         return [replace(found, output="-" if record.label == "other" else found.output) for found, record in pairs]
 
 
-class Forgetful(RandomRedactionMechanism):
-    """Masks at a lower rate than the level."""
-
-    def __init__(self, spec: RandomRedaction) -> None:
-        super().__init__(spec)
-        object.__setattr__(self, "_threshold", self._threshold // 2)
-
-
 def test_what_keeps_words_states_nothing_pure(vectors: Path) -> None:
     spec = KeepsPurely(epsilon=1.0, noise="tem", vectors=str(vectors), n_words=N_WORDS)
     with pytest.raises(ContractError, match="states no pure epsilon"):
@@ -552,9 +544,10 @@ def test_a_training_that_tells_nothing_is_caught() -> None:
         check_mechanism(RandomRedactionMechanism(Quiet(0.5)), checks=["fit"])
 
 
-def test_a_mask_that_comes_too_seldom_is_caught() -> None:
+def test_a_mask_that_comes_too_seldom_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RandomRedaction, "threshold", RandomRedaction(0.5).threshold // 2)
     with pytest.raises(ContractError, match="survives"):
-        check_mechanism(Forgetful(RandomRedaction(0.5)), checks=["guarantee"])
+        check_mechanism(RandomRedaction(0.5).fit(), checks=["guarantee"])
 
 
 # --- faults on the way from file to file, which no mechanism can plant ------------------------------------------------

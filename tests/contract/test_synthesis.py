@@ -291,7 +291,7 @@ def test_points_that_are_too_long_are_caught(monkeypatch: pytest.MonkeyPatch, fi
 
 def test_replace_one_charged_as_add_or_remove_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = replace(TopicReport.tiny()[0], relation="replace_one")
-    monkeypatch.setattr(Noise, "_sensitivity", property(lambda self: STEPS))
+    monkeypatch.setattr(Noise, "sensitivity", property(lambda self: STEPS))
     with pytest.raises(ContractError, match="rhos of all sums add up"):
         check_synthesis(spec.fit(public=POOL), checks=["noise"])
 

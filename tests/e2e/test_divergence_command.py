@@ -18,8 +18,8 @@ FEW = ("--embedding", "tfidf", "--components", 4, "--alphas", "1.1,2,5", "--text
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(density_ratio, "_MOST_EPOCHS", 2)
-    monkeypatch.setattr(estimators, "_NEAREST_HALVES", 5)
+    monkeypatch.setattr(density_ratio, "MOST_EPOCHS", 2)
+    monkeypatch.setattr(estimators, "NEAREST_HALVES", 5)
 
 
 def written(path: Path, likes: list[str], count: int, seed: int, mark: str = "") -> Path:

@@ -47,8 +47,8 @@ def dptext(*arguments: object) -> tuple[int, str]:
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(density_ratio, "_MOST_EPOCHS", 2)
-    monkeypatch.setattr(estimators, "_NEAREST_HALVES", 5)
+    monkeypatch.setattr(density_ratio, "MOST_EPOCHS", 2)
+    monkeypatch.setattr(estimators, "NEAREST_HALVES", 5)
 
 
 @pytest.fixture

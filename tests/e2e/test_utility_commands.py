@@ -5,6 +5,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from typer.testing import CliRunner
 
 from dptext.cli.answers import short
 from dptext.cli.app import app, config
+from dptext.runs.models import load_model
+from dptext.sampling.randomness import Randomness
 from dptext.text.records import Record
 from dptext.text.samples import SAMPLE_LABELS, sample_records
 from dptext.text.tokens import without_tags
@@ -151,13 +154,23 @@ def test_records_that_were_skipped_have_no_release() -> None:
 
 @pytest.mark.usefixtures("pages")
 def test_the_records_that_a_correction_is_tried_on_are_read_by_the_options(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Record] = []
-    monkeypatch.setattr(
-        "dptext.cli.utility._confusion", lambda _judged, _model, unseen: seen.extend(unseen) or np.eye(4)
-    )
+    seen: list[list[str]] = []
+
+    def watched(*given: object, **how: object) -> object:
+        mechanism = load_model(*given, **how)
+
+        def privatize(records: Sequence[Record], source: Randomness) -> object:
+            seen.append([record.text for record in records])
+            return mechanism.privatize(records, source)
+
+        return SimpleNamespace(spec=mechanism.spec, digests=mechanism.digests, privatize=privatize)
+
+    monkeypatch.setattr("dptext.cli.utility.load_model", watched)
     done = utility("balance", "private.dat", *options(LAYOUT), "--model", "model", "--held-out", "test.dat")
     assert done.exit_code == 0, (done.stderr, done.exception)
-    assert [record.text for record in seen] == [without_tags(page(record)) for record in sample_records(90)[60:]]
+    wanted = [without_tags(page(record)) for record in sample_records(90)[60:]]
+    assert seen
+    assert all(each == wanted for each in seen)
 
 
 @pytest.mark.slow_cases("classification", why="fidelity and balance stay")

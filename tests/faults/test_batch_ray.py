@@ -103,7 +103,7 @@ def test_the_object_store_holds_no_name_and_no_count_of_a_synthesis(
     """The same corpus leaves as from one process; names of tasks follow nothing."""
     ray = pytest.importorskip("ray")
     request.addfinalizer(ray.shutdown)
-    monkeypatch.setattr("dptext.batch.corpora._TOGETHER", 64)
+    monkeypatch.setattr("dptext.batch.corpora.TASK_RECORDS", 64)
     kept: list[bytes] = []
     names: list[str] = []
     put, get, options = ray.put, ray.get, ray.actor.ActorMethod.options

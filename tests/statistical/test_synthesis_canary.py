@@ -70,9 +70,9 @@ def test_a_canary_is_told_as_stated(unit: str, relation: Relation, signed: bool,
     ("case", "where", "name", "wrong"),
     [
         (CASES[1], sums, "clipped", lambda steps: steps),
-        (CASES[3], Noise, "_sensitivity", STEPS),
-        (CASES[4], Noise, "_sensitivity", math.sqrt(2) * STEPS),
-        (CASES[0], Noise, "_sensitivity", STEPS / 2),
+        (CASES[3], Noise, "sensitivity", STEPS),
+        (CASES[4], Noise, "sensitivity", math.sqrt(2) * STEPS),
+        (CASES[0], Noise, "sensitivity", STEPS / 2),
     ],
     ids=["one author many votes", "replacing charged as adding", "signs forgotten", "half of the noise"],
 )

@@ -32,7 +32,7 @@ _SMALL_PRODUCT = 1 << 18
 # So many multiplications take about as long as starting a thread (measured): fewer are not shared.
 _WORTH_A_THREAD = 1 << 25
 # Loading numba takes about as long as searching so many pairs of a query and a word without it (measured).
-_WORTH_A_SCREEN = 1 << 29
+SCREENED_PAIRS = 1 << 29
 # Farther from the mean than this many vocabulary radii, float32 scores say nothing, and float64 is used throughout.
 _FAR = 1e4
 
@@ -103,7 +103,7 @@ class NearestWords:
         """Return the first look in this processor's vectors, once that is worth loading numba and can be had."""
         before, pairs = self._pairs, self._pairs + n_queries * len(self.vectors)
         fill(self, _pairs=pairs)
-        if before < _WORTH_A_SCREEN <= pairs:
+        if before < SCREENED_PAIRS <= pairs:
             with contextlib.suppress(ImportError):
                 from dptext.embeddings import nearest_kernel  # noqa: PLC0415 (numba is an extra, slow to load)
 

@@ -12,7 +12,7 @@ from dptext.frozen import fill
 from dptext.text.tokens import composed
 from dptext.types import Floats, Int32s, Positions, Singles
 
-_DIAMETER_WORDS = 60_000
+DIAMETER_WORDS = 60_000  #: Of more outer words no pairs are compared
 _ROWS = 1024  # at once
 _FLOAT32_EPS = float(np.finfo(np.float32).eps)
 
@@ -106,7 +106,7 @@ class WordVectors:
         gap = centred - centred[norms.argmax()]
         occurs = float(np.sqrt(np.einsum("ij,ij->i", gap, gap).max()))
         outer = (centred[norms >= (occurs - radius) * (1 - 1e-9)] / radius).astype(np.float32)
-        if len(outer) > _DIAMETER_WORDS:
+        if len(outer) > DIAMETER_WORDS:
             return 2 * radius * (1 + 1e-9)
         halves = (np.einsum("ij,ij->i", outer, outer, dtype=np.float64) / 2).astype(np.float32)
         ones = np.ones_like(halves)
@@ -152,7 +152,7 @@ def relative_error(dim: int) -> float:
     return (dim + 4) * _FLOAT32_EPS
 
 
-_PAIRS = 1 << 16
+PAIRS_AT_ONCE = 1 << 16  #: Of a row and a word, whose distances are compared
 
 
 class Shortlist:
@@ -173,7 +173,7 @@ class Shortlist:
         self._rows.append(rows)
         self._words.append(words)
         self._size += len(rows)
-        if self._size >= _PAIRS:
+        if self._size >= PAIRS_AT_ONCE:
             self._compare()
 
     def nearest(self) -> Positions:
@@ -186,8 +186,8 @@ class Shortlist:
             return
         all_rows, all_words = np.concatenate(self._rows), np.concatenate(self._words)
         self._rows, self._words, self._size = [], [], 0
-        for start in range(0, len(all_rows), _PAIRS):  # a few slices only when many words are as good as equal
-            rows, words = all_rows[start : start + _PAIRS], all_words[start : start + _PAIRS]
+        for start in range(0, len(all_rows), PAIRS_AT_ONCE):  # a few slices only when many words are as good as equal
+            rows, words = all_rows[start : start + PAIRS_AT_ONCE], all_words[start : start + PAIRS_AT_ONCE]
             gaps = self._vectors[words] - self._points[rows]
             squares = np.einsum("ij,ij->i", gaps, gaps)
             order = np.lexsort((words, squares, rows))

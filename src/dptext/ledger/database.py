@@ -75,25 +75,32 @@ def fault_of(error: BaseException | None) -> str:
 
 WAIT_SECONDS = 30.0  #: How long a charge waits for others to end theirs
 _CONNECT_SECONDS = 10
-_KEPT = 5  # connections, and so many in all: one for each thread of a gateway (40 answer, 8 do the rest)
-_MOST = 48
+#: Connections at most: one for each thread of a gateway (40 answer, 8 do the rest).
+MOST_CONNECTIONS = 48
+_KEPT = 5  # connections that stay open
 _OLDEST_SQLITE = (3, 35, 0)  # INSERT ... RETURNING
 STEPS = Path(__file__).parent / "migrations"  #: The steps of the schema, for alembic.
 _UPGRADE_LOCK = 0x6470_7465_7874  # names an advisory lock of PostgreSQL; any constant that others do not use
 
 
 class Database:
-    """Where the books lie. It opens nothing until it is used, and waits so many seconds for a lock.
+    """Where the books lie. It opens nothing until it is used.
+
+    Args:
+        location: a file, or the address of a PostgreSQL database.
+        wait: seconds to wait for a lock or for a connection.
+        most: connections at once.
 
     Threads share it, and a forked child goes on with it over connections of its own. It cannot be copied. Every method
     raises LedgerError where the database cannot be used.
     """
 
-    def __init__(self, location: str | Path, *, wait: float = WAIT_SECONDS) -> None:
+    def __init__(self, location: str | Path, *, wait: float = WAIT_SECONDS, most: int = MOST_CONNECTIONS) -> None:
         self.path, self._url = parse_location(location)
         self.name = str(self.path) if self.path else shown_url(self._url)
         self._wait = wait
-        self._pool = {"poolclass": QueuePool, "pool_size": _KEPT, "max_overflow": _MOST - _KEPT, "pool_timeout": wait}
+        kept = min(_KEPT, most)
+        self._pool = {"poolclass": QueuePool, "pool_size": kept, "max_overflow": most - kept, "pool_timeout": wait}
         self._checked = False
         self._file, self._server = LedgerFile(self.path) if self.path else None, LedgerDatabase(self.name)
         self._engine = self._sqlite(self._file) if self._file else self._postgresql(self._server)

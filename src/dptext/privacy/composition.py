@@ -50,7 +50,7 @@ from dptext.privacy.guarantee import Relation
 from dptext.privacy.loss_distributions import Mixable, inverse_square, is_mixable, mixed_epsilon
 from dptext.types import Floats
 
-_MAX_EXACT_RUNS = 32_768  # beyond, the exact distribution of top-k losses costs more than it gains
+MAX_EXACT_RUNS = 32_768  # beyond, the exact distribution of top-k losses costs more than it gains
 #: What more runs cost was computed numerically before. Up to here the exponential mechanism still has no other bound.
 _MAX_ALONE = 16_384
 _LARGEST_RHO = 1e15
@@ -199,7 +199,7 @@ def _bounds(events: Sequence[Event], delta: float, relation: Relation) -> Iterat
     if not delta:
         return
     choice = _one_choice(events)
-    if choice and choice.count <= _MAX_EXACT_RUNS:
+    if choice and choice.count <= MAX_EXACT_RUNS:
         yield curves.top_k_epsilon(choice, delta)
         if choice.count <= _MAX_ALONE or not any(isinstance(event, ExponentialEvent) for event in events):
             return  # that bound is exact, but for the exponential mechanism, which loses less
@@ -325,7 +325,7 @@ def _epsilon(events: Iterable[Event], delta: float, relation: Relation, *, numer
         return math.inf
     if delta == 1 or not rest:
         return 0.0
-    mixed = _mixed(rest, _MAX_EXACT_RUNS) if numerical and left else ()
+    mixed = _mixed(rest, MAX_EXACT_RUNS) if numerical and left else ()
     tightest = mixed_epsilon(mixed, left, relation) if mixed else math.inf
     if _is_trained(mixed) and math.isfinite(tightest):
         return tightest  # the other bounds of a training take seconds, and are larger

@@ -25,7 +25,8 @@ Mixable = TopKEvent | GaussianEvent | SampledGaussianEvent
 
 _FINEST = 1e-4  # of the grid of losses, as dp-accounting has it
 _WIDE = 50.0  # from here on a run has some 10^5 losses on a coarser grid, a tenth of a second each
-_GRID = 3e6  # points of all losses together, about: a finer grid takes many seconds; this cost up to 1e-5 of epsilon
+#: Points of all losses together, about: a finer grid takes many seconds; this one cost up to 1e-5 of epsilon.
+GRID_POINTS = 3e6
 _COARSEST = 1.0
 _LEAST_DELTA = 1e-11
 _TRANSFORMED = 1e-12  # far above what Fourier transforms round
@@ -72,7 +73,7 @@ def mixed_epsilon(events: tuple[Mixable, ...], delta: float, relation: Relation)
         _FINEST if max(widths) <= _WIDE else max(widths) / 1e5,
         # The grid holds the losses of all runs together, which takes the memory.
         sum(2 * event.epsilon * event.count for event in choices) / 5e6,
-        sum(_sampled_spread(event, moved) for event in sampled) / _GRID,
+        sum(_sampled_spread(event, moved) for event in sampled) / GRID_POINTS,
     )
     if interval > _COARSEST:
         return formula  # a grid so coarse says nothing

@@ -22,7 +22,7 @@ from dptext.text.records import Fields, Record, Release
 
 Output = TypeVar("Output")
 BATCH_SIZE = 256
-_BATCH_CHARACTERS = 4_000_000
+BATCH_CHARACTERS = 4_000_000  # of the records of a batch, about
 SEEDED = "seeded: whoever knows the seed can undo the noise"
 
 
@@ -104,7 +104,7 @@ def split(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
 
     Where a batch ends follows from the lengths of private texts. It bounds memory and must not show in any output.
     """
-    return groups(batches, Batch.lengths, Batch.joined, size=size, characters=_BATCH_CHARACTERS)
+    return groups(batches, Batch.lengths, Batch.joined, size=size, characters=BATCH_CHARACTERS)
 
 
 def release(batch: Sequence[Record], mechanism: Mechanism[Output], randomness: Randomness) -> Sequence[Release[Output]]:

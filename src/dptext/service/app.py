@@ -52,7 +52,7 @@ from dptext.version import __version__
 
 PAGE: Final = Path(__file__).parent / "page"
 _WAITED: Final = 5  # seconds until a call that had no turn asks again
-_PROBE: Final = 5.0  # seconds until a ledger that says nothing counts as away
+PROBE_SECONDS: Final = 5.0  # seconds until a ledger that says nothing counts as away
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -283,7 +283,7 @@ def _health(app: FastAPI, gate: Gateway) -> None:
         """Whether the ledger answers, too, key file, spool and models are there, and jobs are run."""
         asked = asyncio.get_running_loop().run_in_executor(probing, gate.require_ready)
         try:
-            await asyncio.wait_for(asked, _PROBE)
+            await asyncio.wait_for(asked, PROBE_SECONDS)
         except (DPTextError, TimeoutError):
             raise Problem(503, "ledger", "The ledger does not answer.", retry_after=5) from None
         if not gate.worker.alive:

@@ -40,7 +40,7 @@ from dptext.types import Json
 FORMATS: Final = {Format.JSONL: ".jsonl", Format.CSV: ".csv", Format.PARQUET: ".parquet"}
 _EXPIRED: Final = "It has expired."
 _DELETED: Final = "Its files were deleted."
-_LISTED: Final = 100
+LISTED: Final = 100  # jobs, the newest, that a list holds
 _ID: Final = re.compile("[0-9a-f]{32}")
 
 
@@ -186,7 +186,7 @@ class Jobs:
         mine = sa.select(JOBS).where(JOBS.c.account == (key.account or ""), JOBS.c.kind.in_(_kinds(key)))
         if key.models:
             mine = mine.where(JOBS.c.model.in_(key.models))
-        return [self._told(row, key) for row in self.store.rows(mine.order_by(JOBS.c.created.desc()).limit(_LISTED))]
+        return [self._told(row, key) for row in self.store.rows(mine.order_by(JOBS.c.created.desc()).limit(LISTED))]
 
     def open(self) -> dict[str, int]:
         """How many jobs of all accounts are in each state that is not an end."""

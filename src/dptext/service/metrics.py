@@ -13,13 +13,13 @@ from typing import Final
 from opentelemetry import trace
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-_TRACER: Final = trace.get_tracer("dptext.service")
+TRACER: Final = trace.get_tracer("dptext.service")
 
 
 @contextmanager
 def span(name: str, **attributes: str) -> Iterator[None]:
     """A span of a trace. It keeps no exception, whose message may hold a text."""
-    with _TRACER.start_as_current_span(
+    with TRACER.start_as_current_span(
         name, attributes=attributes, record_exception=False, set_status_on_exception=False
     ):
         yield

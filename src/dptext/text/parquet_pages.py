@@ -16,9 +16,9 @@ from dptext.errors import needing
 
 _BATCH: Final = 2**20  # bytes of the rows that are read at once, about,
 _REPEATED: Final = 2**22  # and at most where values may repeat
-_MOST_PAGE: Final = 2**27
-_MOST_DICTIONARY: Final = 2**25
-_MOST_FOOTER: Final = 2**25
+PAGE_BYTES: Final = 2**27  # that a page may unpack to,
+DICTIONARY_BYTES: Final = 2**25  # and one with a dictionary
+FOOTER_BYTES: Final = 2**25  # of the footer in the file
 _MOST_ITEMS: Final = 2**22  # of a footer
 _MOST_TIMES: Final = 1_000  # as many bytes as lie in the file
 _VALUE: Final = 16  # bytes of a number, or beside a text
@@ -87,7 +87,7 @@ def chunks_of(raw: io.BufferedReader) -> list[list[Chunk]]:
     raw.seek(max(0, end))
     size = int.from_bytes(raw.read(4), "little")
     _require(raw.read() == b"PAR1" and size <= end, _NOT_PARQUET)
-    _require(size <= _MOST_FOOTER, LARGE)
+    _require(size <= FOOTER_BYTES, LARGE)
     raw.seek(end - size)
     footer = _Compact(io.BytesIO(raw.read(size)), _MOST_ITEMS).struct(())
     raw.seek(0)
@@ -128,7 +128,7 @@ def rows_at_once(raw: io.BufferedReader, schema: Any, groups: list[list[Chunk]],
                 if page.encoding in _OF_DICTIONARY:
                     repeated = max(repeated, width := longest)
                 whole += page.values * max(width, value)
-            most = _MOST_PAGE
+            most = PAGE_BYTES
             if column.max_repetition_level:  # one row may hold all of them
                 repeated, most = max(repeated, whole), max(most, _MOST_TIMES * packed)
             _require(repeated <= most, LARGE)
@@ -156,7 +156,7 @@ def _pages(raw: io.BufferedReader, chunk: Chunk) -> Iterator[_Page]:
         raw.seek(at)
         header = _Compact(raw, 100).struct(_PAGE)
         kind, unpacked, packed = (_field(header, number, _INT32) for number in (1, 2, 3))
-        _require(unpacked <= (_MOST_DICTIONARY if kind == _DICTIONARY_PAGE else _MOST_PAGE), LARGE)
+        _require(unpacked <= (DICTIONARY_BYTES if kind == _DICTIONARY_PAGE else PAGE_BYTES), LARGE)
         values = encoding = 0
         if kind in _DATA_PAGES:
             own, number = _DATA_PAGES[kind]
@@ -231,7 +231,7 @@ class _Compact:
                 return found
             case 8:
                 size = self._varint()
-                _require(size <= _MOST_FOOTER)
+                _require(size <= FOOTER_BYTES)
                 self.raw.seek(size, os.SEEK_CUR)
                 return None
             case 9:

@@ -302,7 +302,7 @@ def test_blocks_of_pairs_give_every_score(monkeypatch: pytest.MonkeyPatch) -> No
     released = noise.release(pool[:17], seeded(2))
     naive = [[float(noise.log_density(r[None], x[None])[0]) for x in pool] for r in released]
     for entries in (1, 11, 40, 300, 1 << 16):
-        monkeypatch.setattr(pools, "_COORDINATES_AT_ONCE", entries)
+        monkeypatch.setattr(pools, "COORDINATES_AT_ONCE", entries)
         assert np.allclose(pools.likelihood_score(noise, pool)(released), naive, rtol=1e-12)
 
 
@@ -320,7 +320,7 @@ def test_small_blocks_and_seeds(attack: str, monkeypatch: pytest.MonkeyPatch) ->
     assert [done for done, _ in calls] == sorted(done for done, _ in calls)
     assert reconstruct(noise, pool, randomness=seeded(2), **settings) == once
     assert reconstruct(noise, pool, randomness=seeded(3), **settings).tops != once.tops
-    monkeypatch.setattr(reconstruction, "_SCORES_AT_ONCE", 30 * 7)
+    monkeypatch.setattr(reconstruction, "SCORES_AT_ONCE", 30 * 7)
     small = reconstruct(noise, pool, randomness=seeded(2), **settings)
     assert abs(top(small).success.value - top(once).success.value) < 0.15
 

@@ -391,9 +391,9 @@ def test_blocks_count_each_pair_once(monkeypatch) -> None:
     latents = np.random.default_rng(8).normal(0, 0.35, (61, 6))
     claim = Claim(dim=6, multiple=1.3)
     whole = violating_pairs(latents, claim)
-    monkeypatch.setattr(simulation, "_BLOCK", 61 * 7)
+    monkeypatch.setattr(simulation, "NUMBERS_AT_ONCE", 61 * 7)
     assert violating_pairs(latents, claim) == whole
-    monkeypatch.setattr(simulation, "_BLOCK", 1)
+    monkeypatch.setattr(simulation, "NUMBERS_AT_ONCE", 1)
     assert violating_pairs(latents, claim) == whole
 
 

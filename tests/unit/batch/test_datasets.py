@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import dptext as dp
-from dptext.batch import engines, runs, work
+from dptext.batch import engines, places, runs, work
 from dptext.batch.engines import Here, Processes
 from dptext.batch.shards import Shard, read
 from dptext.batch.surveys import Surveys
@@ -277,7 +277,7 @@ def test_no_error_of_a_worker_shows_a_text(tmp_path: Path) -> None:
 
 def test_a_whole_run_that_was_killed_before_it_was_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = shards(tmp_path / "in", 150)
-    monkeypatch.setattr(runs._Run, "_publish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(places.Disk, "publish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         dp.privatize_dataset(source, tmp_path / "out", mechanism(), plan=plan(), dataset=here())
     monkeypatch.undo()

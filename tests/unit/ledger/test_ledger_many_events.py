@@ -141,7 +141,7 @@ def test_events_that_are_folded_are_the_same_events(ledger: Ledger, raw: Raw, ch
     name, charged = opened(ledger, total + 1 / 64), list[Event]()
     account = raw.one("SELECT id FROM accounts WHERE name = :name", name=name)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(standings, "_MOST_RECENT", 2)
+        patch.setattr(standings, "MOST_RECENT", 2)
         for numbers in charges:
             asked = request(*(number / 64 for number in numbers))
             ledger.charge(name, asked)

@@ -655,13 +655,13 @@ def test_what_is_released_is_the_mean_of_sentences(fitted: DeepCandidateMechanis
 def test_no_candidate_is_tuned_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor one with an equal text, of which the first record is kept."""
     given: list[list[bytes]] = []
-    fit = candidates_fit._fit
+    fit = candidates_fit.fit_likeness
 
-    def seen(settings, pool, rest, tuning, **rest_of_it):
+    def seen(pool, rest, tuning, **how):
         given.append([{row.tobytes() for row in found.means} for found in (pool, rest, tuning)])
-        return fit(settings, pool, rest, tuning, **rest_of_it)
+        return fit(pool, rest, tuning, **how)
 
-    monkeypatch.setattr(candidates_fit, "_fit", seen)
+    monkeypatch.setattr(candidates_fit, "fit_likeness", seen)
     again = [Record(f"again{i}", record.text, label=LABELS[0]) for i, record in enumerate(PUBLIC)]
     mechanism = replace(spec("whitened"), candidates=1000).fit(public=[*PUBLIC, *again], seed=0)
     [[pool, rest, tuning]] = given

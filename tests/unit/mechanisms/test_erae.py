@@ -234,7 +234,7 @@ def costs_of(p: torch.Tensor, wanted: int, drawn: torch.Tensor, vectors: torch.T
 @pytest.mark.parametrize("n", [7, 300])
 def test_losses_and_their_gradients_are_those_of_the_formulas(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Position by position, over several blocks: the authors' code rewards other words (MATHS 1.6)."""
-    monkeypatch.setattr(training, "_ROWS", 64)
+    monkeypatch.setattr(training, "ROWS_AT_ONCE", 64)
     source = np.random.default_rng(0)
     raw = source.normal(size=(12, 4))
     vectors = torch.from_numpy(raw / np.linalg.norm(raw, axis=1, keepdims=True))

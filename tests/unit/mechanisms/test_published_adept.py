@@ -307,15 +307,16 @@ def test_the_sound_noises_survive_at_the_same_latents(fitted: PublishedAdeptMech
         assert report.refutes(replace(claim, epsilon=2.0 * 2 / 3))
 
 
-def test_a_mechanism_with_less_noise_than_it_declares_is_refuted(fitted: PublishedAdeptMechanism) -> None:
+def test_a_mechanism_with_less_noise_than_it_declares_is_refuted(
+    fitted: PublishedAdeptMechanism, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The planted fault inside `Adept`: the published scale behind the sound declaration."""
     spec = Adept(2.0, LABELS, "laplace_l2", encoder="lstm", latent_dim=16, max_tokens=8, hidden=8, embedding=8)
     claim = spec.guarantee()
 
     def broken(noise: object) -> AdeptNoise:
-        found = AdeptNoise(spec, fitted.model)
-        object.__setattr__(found, "_noise", noise)
-        return found
+        monkeypatch.setattr(Adept, "vector_noise", noise)
+        return AdeptNoise(spec, fitted.model)
 
     report = audits.whitebox(
         broken(PublishedLaplace(2.0, 16, 1.0)), *antipodes(16), claim=claim, trials=2000, confidence=SURE

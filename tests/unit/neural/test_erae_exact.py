@@ -118,13 +118,13 @@ def test_large_weights_saturate() -> None:
 
 def test_a_state_that_looks_at_other_texts_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: a state takes in a little of the first row, whosever that is."""
-    sound = exact._step
+    sound = exact.gru_step
 
     def leaking(of_inputs, inputs, gates, n, units, h):
         gates[1:] += gates[0] * np.float32(1e-6)
         sound(of_inputs, inputs, gates, n, units, h)
 
-    monkeypatch.setattr(exact, "_step", leaking)
+    monkeypatch.setattr(exact, "gru_step", leaking)
     with pytest.raises(ConfigError, match="alike in every place"):
         ExactNetwork(network())
 

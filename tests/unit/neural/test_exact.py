@@ -90,13 +90,13 @@ def test_large_weights_saturate(reader: network.ExactReader) -> None:
 
 def test_a_step_that_looks_at_other_rows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: a state takes in a little of the first row, whosever that is."""
-    sound = network._step
+    sound = network.lstm_step
 
     def leaking(gates, of_tokens, places, n, h, c):
         gates[1:] += gates[0] * np.float32(1e-6)
         sound(gates, of_tokens, places, n, h, c)
 
-    monkeypatch.setattr(network, "_step", leaking)
+    monkeypatch.setattr(network, "lstm_step", leaking)
     with pytest.raises(ConfigError, match="alike in every place"):
         Encoding(model())
 

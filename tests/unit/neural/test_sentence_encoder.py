@@ -101,7 +101,7 @@ def test_floats_are_bit_identical_whatever_the_company(by_torch: TorchNetwork, m
     cpu = Path("/proc/cpuinfo")
     if by_torch.precision == "bfloat16" and cpu.exists() and "avx512_bf16" not in cpu.read_text("utf-8"):
         return
-    monkeypatch.setattr(torch_network, "_place", lambda length, limit: (64, False))
+    monkeypatch.setattr(torch_network, "block_of", lambda length, limit: (64, False))
     assert not np.array_equal(by_torch.vectors(TEXTS[9:29]), known[9:29])
 
 
@@ -151,7 +151,7 @@ def test_a_block_has_padding_in_each_of_its_rows_or_in_none():
             sizes: dict[tuple[int, bool], set[int]] = {}
             for block in found:
                 sizes.setdefault((block.length, block.full), set()).add(block.n_rows)
-                assert {torch_network._place(n, limit) for n in lengths[block.texts].tolist()} == {
+                assert {torch_network.block_of(n, limit) for n in lengths[block.texts].tolist()} == {
                     (block.length, block.full)
                 }
                 assert len(block.texts) <= block.n_rows

@@ -63,7 +63,7 @@ def test_releases_stream_in_order(mechanism) -> None:
 
 
 def test_a_long_text_ends_its_batch(mechanism, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "_BATCH_CHARACTERS", 50)
+    monkeypatch.setattr(pipeline, "BATCH_CHARACTERS", 50)
     records = Batch.of([Record("0", "a" * 60), Record("1", "b"), Record("2", "c" * 60)])
     batches = list(pipeline.split([records], 100))
     assert [len(batch) for batch in batches] == [1, 2]

@@ -632,7 +632,7 @@ def test_what_was_cancelled_is_not_shown(fresh: Served, monkeypatch: pytest.Monk
         return whole
 
     monkeypatch.setattr(Synthesized, "write", cancelled)
-    monkeypatch.setattr(worker, "_AGAIN", 0.1)
+    monkeypatch.setattr(worker, "RETRY_SECONDS", 0.1)
     data = "".join(json.dumps({"text": e.text, "label": e.label}) + "\n" for e in sample_records(300)).encode()
     name = fresh.job(data, path="/v1/synthesize", model="topics").json()["id"]
     assert fresh.ended(name)["state"] == "cancelled"
@@ -741,7 +741,7 @@ def test_a_synthesis_that_dies_beside_its_settling_is_seen_once(
             raise LedgerError("The database went away.")
 
     monkeypatch.setattr(Ledger, "settle", dying)
-    monkeypatch.setattr(worker, "_AGAIN", 0.1)
+    monkeypatch.setattr(worker, "RETRY_SECONDS", 0.1)
     data = "".join(json.dumps({"text": e.text, "label": e.label}) + "\n" for e in sample_records(300)).encode()
     name = fresh.job(data, path="/v1/synthesize", model="topics").json()["id"]
     assert fresh.ended(name)["state"] == "done"
@@ -765,7 +765,7 @@ def test_a_draw_that_a_kill_cut_is_not_left_in_the_spool(fresh: Served, monkeypa
         return write(found, path, **given)
 
     monkeypatch.setattr(Synthesized, "write", killed)
-    monkeypatch.setattr(worker, "_AGAIN", 0.1)
+    monkeypatch.setattr(worker, "RETRY_SECONDS", 0.1)
     data = "".join(json.dumps({"text": e.text, "label": e.label}) + "\n" for e in sample_records(300)).encode()
     assert fresh.ended(fresh.job(data, path="/v1/synthesize", model="topics").json()["id"])["state"] == "done"
     assert {each.suffix for each in cut[0].parent.iterdir()} == {".json", ".html"}

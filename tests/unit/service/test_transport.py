@@ -246,7 +246,7 @@ def test_a_ledger_that_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     over = threading.Event()
     with served(tmp_path) as gateway:
         with monkeypatch.context() as silent:
-            silent.setattr(app, "_PROBE", 0.1)
+            silent.setattr(app, "PROBE_SECONDS", 0.1)
             silent.setattr(gateway.gate.ledger, "accounts", lambda: over.wait(3))
             assert kind(gateway.client.get("/readyz")) == "ledger"
             over.set()
@@ -435,8 +435,8 @@ def test_a_refusal_is_read_by_who_still_sends(
 
 
 def test_a_refused_body_is_not_read_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guarding, "_LINGER", 0.3)
-    monkeypatch.setattr(guarding, "_QUIET", 0.2)
+    monkeypatch.setattr(guarding, "LINGER_SECONDS", 0.3)
+    monkeypatch.setattr(guarding, "QUIET_SECONDS", 0.2)
     with reached(tmp_path) as (_, url), opened(url, head(None, JOB, "Content-Length: 100000000")) as endless:
         end = time.monotonic() + PATIENT
         with suppress(ConnectionResetError, BrokenPipeError):

@@ -197,8 +197,8 @@ def upwards(steps: np.ndarray) -> np.ndarray:
 FAULTS: Final[dict[str, tuple[tuple[str, str, str], object, str, object]]] = {
     "an author is not clipped": (("topics", "author", "add_or_remove_one"), sums, "clipped", lambda steps: steps),
     "clipping rounds up": (("prototypes", "author", "add_or_remove_one"), sums, "clipped", upwards),
-    "signs are forgotten": (("prototypes", "document", "replace_one"), sums.Noise, "_sensitivity", 1.4142 * STEPS),
-    "replacing costs as adding": (("votes", "document", "replace_one"), sums.Noise, "_sensitivity", float(STEPS)),
+    "signs are forgotten": (("prototypes", "document", "replace_one"), sums.Noise, "sensitivity", 1.4142 * STEPS),
+    "replacing costs as adding": (("votes", "document", "replace_one"), sums.Noise, "sensitivity", float(STEPS)),
     "each round takes all": (("votes", "document", "add_or_remove_one"), Votes, "noise", lambda self, _=1.0: (
         SynthesisSpec.noise(self, 1.0))),
 }  # fmt: skip

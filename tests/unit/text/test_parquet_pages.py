@@ -121,14 +121,14 @@ def fault(path: Path) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("limit", ["_MOST_PAGE", "_MOST_DICTIONARY"])
+@pytest.mark.parametrize("limit", ["PAGE_BYTES", "DICTIONARY_BYTES"])
 def test_a_large_page_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
     path = tmp_path / "in.parquet"
-    pq.write_table(pa.table({"text": ["a" * 5_000] * 9}), path, use_dictionary=limit != "_MOST_PAGE")
+    pq.write_table(pa.table({"text": ["a" * 5_000] * 9}), path, use_dictionary=limit != "PAGE_BYTES")
     assert sum(map(len, read_batches(path))) == 9
     monkeypatch.setattr(parquet_pages, limit, 4_000)
     assert parquet_pages.LARGE in fault(path)
-    pq.write_table(pa.table({"text": ["a"], "a.b": ["a" * 5_000]}), path, use_dictionary=limit != "_MOST_PAGE")
+    pq.write_table(pa.table({"text": ["a"], "a.b": ["a" * 5_000]}), path, use_dictionary=limit != "PAGE_BYTES")
     assert sum(map(len, read_batches(path))) == 1
     with pytest.raises(BrokenFileError, match=parquet_pages.LARGE):
         list(read_batches(path, Fields(label="a.b")))
@@ -138,7 +138,7 @@ def test_one_row_may_hold_all_of_a_nested_column(tmp_path: Path, monkeypatch: py
     path = tmp_path / "in.parquet"
     pq.write_table(pa.table({"text": ["a"], "many": [[0] * 100_000]}), path)
     assert [len(chunk) for chunk in file_chunks(path, Format.PARQUET, [], max_line=100)]
-    monkeypatch.setattr(parquet_pages, "_MOST_PAGE", 1_000_000)
+    monkeypatch.setattr(parquet_pages, "PAGE_BYTES", 1_000_000)
     assert sum(map(len, read_batches(path))) == 1  # the column is not read
     found = list(file_chunks(path, Format.PARQUET, [], max_line=100))
     assert found == [[Broken(parquet_pages.LARGE)]]
@@ -158,7 +158,7 @@ def test_headers_that_readers_could_read_in_two_ways_are_refused(
         assert "damaged" in fault(path) or parquet_pages.LARGE in fault(path)
     path.write_bytes(data)
     assert sum(map(len, read_batches(path))) == 1
-    monkeypatch.setattr(parquet_pages, "_MOST_FOOTER", 100)
+    monkeypatch.setattr(parquet_pages, "FOOTER_BYTES", 100)
     assert parquet_pages.LARGE in fault(path)
 
 

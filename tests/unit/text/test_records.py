@@ -1310,14 +1310,14 @@ def test_a_planted_writer_that_drops_or_bends_vectors_is_noticed(
     """The comparison of `test_vectors_survive_in_float32` can fail, and a row without its vector is no row."""
     releases = [Release(str(i), "a", vector=(0.1 * i, 0.5)) for i in range(3)]
     monkeypatch.setattr(
-        "dptext.text.columns._vector", lambda vector, *_: np.array(vector, np.float16).astype(np.float32)
+        "dptext.text.columns.vector_of", lambda vector, *_: np.array(vector, np.float16).astype(np.float32)
     )
     write_releases(tmp_path / name, releases)
     assert written_vectors(tmp_path / name) != in_float32(releases)
     monkeypatch.undo()
-    whole = Columns._row
+    whole = Columns.values
     monkeypatch.setattr(
-        Columns, "_row", lambda *given: [value for value in whole(*given) if not isinstance(value, np.ndarray)]
+        Columns, "values", lambda *given: [each for each in whole(*given) if not isinstance(each[0], np.ndarray)]
     )
     with pytest.raises((ValueError, IndexError)):
         write_releases(tmp_path / f"b{name}", releases)
@@ -1386,7 +1386,7 @@ def test_vectors_count_towards_the_size_of_a_batch(tmp_path: Path, monkeypatch: 
         return int(pq.ParquetFile(path).num_row_groups)
 
     assert groups(100) == 1
-    monkeypatch.setattr(module, "_BLOCK_CHARACTERS", 32_000)
+    monkeypatch.setattr(module, "BLOCK_CHARACTERS", 32_000)
     assert groups(101) == 3
     assert groups(1000) == 30
 

@@ -106,7 +106,7 @@ class Reconstruction(Result):
 
 # Where the streams of a seeded run begin. The caller may have made the candidates from the first ones.
 _RELEASES, _OWN = 1 << 40, 1 << 41
-_SCORES_AT_ONCE = 1 << 22
+SCORES_AT_ONCE = 1 << 22  #: Of releases and candidates: bounds memory
 
 
 def reconstruct(
@@ -159,7 +159,7 @@ def reconstruct(
         score = pools.surrogate_score(subject, pool, simulations, randomness, position, advance)
     position += simulated
     ranks, control = np.empty(trials, np.int64), np.empty(trials, np.int64)
-    step = max(1, _SCORES_AT_ONCE // len(pool))
+    step = max(1, SCORES_AT_ONCE // len(pool))
     for start in range(0, trials, step):
         rows = slice(start, min(start + step, trials))
         true, other = (uniform_below(len(pool), rows.stop - start, own).astype(np.int64) for _ in range(2))

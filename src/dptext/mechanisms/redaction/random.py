@@ -89,6 +89,11 @@ class RandomRedaction(Untrained["RandomRedactionMechanism"], Masking, OneUnit):
         """One token leaves with probability 1 - level, rounded up."""
         return (ApproximateEvent(0.0, sum_up([(1.0, 1), (-float(self.level), 1)])),)
 
+    @property
+    def threshold(self) -> int:
+        """A token is masked where a whole number below 2^63, drawn for it, is below this one: the level, rounded up."""
+        return math.ceil(Fraction(self.level) * (1 << _LEVEL_BITS))
+
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> "RandomRedaction":
         """At the least level with this delta; epsilon is 0 at any. ConfigError: epsilon < 0, or delta not in [0, 1]."""
         _validate.not_negative(epsilon=epsilon)
@@ -112,7 +117,7 @@ class RandomRedactionMechanism(MaskingMechanism[RandomRedaction]):
 
     def __init__(self, spec: RandomRedaction) -> None:
         super().__init__(spec)
-        self._threshold = math.ceil(Fraction(spec.level) * (1 << _LEVEL_BITS))  # up: never masked too seldom
+        self._threshold = spec.threshold
 
     def _hidden(self, records: Sequence[Record], documents: Sequence[Lines], randomness: Randomness) -> list[bool]:
         found: list[bool] = randomness.rows([sum(map(len, lines)) for lines in documents], self._draw).tolist()

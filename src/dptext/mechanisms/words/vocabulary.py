@@ -201,7 +201,8 @@ class WordDraws:
         found *= np.float32(self._length)
         return found
 
-    def _keep(self, indices: Integers, proposed: Integers, shells: Integers, source: Randomness) -> Booleans:
+    def keep(self, indices: Integers, proposed: Integers, shells: Integers, source: Randomness) -> Booleans:
+        """Which of the words that are proposed for some tokens, one each, are kept: a draw by their distances."""
         gaps = self.words.at(indices)
         gaps -= self.words.points[proposed]
         return self.choice.keep(np.sqrt(np.einsum("ij,ij->i", gaps, gaps)), shells, source)
@@ -214,7 +215,7 @@ class WordDraws:
             for start in range(0, len(pending), step):
                 here = pending[start : start + step]
                 proposed = uniform_below(len(self.words.points), here.size * tries, source).astype(np.int64)
-                kept = self._keep(np.repeat(indices[here], tries), proposed, np.zeros_like(proposed), source)
+                kept = self.keep(np.repeat(indices[here], tries), proposed, np.zeros_like(proposed), source)
                 kept, proposed = kept.reshape(-1, tries), proposed.reshape(-1, tries)
                 found = kept.any(axis=1)
                 result[here[found]] = proposed[found, kept[found].argmax(axis=1)]
@@ -242,7 +243,7 @@ class WordDraws:
             chosen = wide_choice(weights[:, at], source)
             places = uniform_below_each(counts[at, chosen].astype(np.uint64), source).astype(np.int64)
             proposed = _members(shells, at, chosen, places)
-            kept = self._keep(words[at], proposed, chosen, source)
+            kept = self.keep(words[at], proposed, chosen, source)
             result[here[kept]] = proposed[kept]
             pending = np.concatenate([here[~kept], pending])
         return result

@@ -21,7 +21,7 @@ from dptext.text.batches import Releases
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
 
-_TOKENS_AT_ONCE = 8192
+TOKENS_AT_ONCE = 8192  #: Tokens of a block, of whole records: bounds memory
 _MOST_OUTPUTS = 1_000_000
 _SOME = 8192
 _CLEARLY = 1e-9
@@ -85,7 +85,7 @@ class WordNoiseMechanism(WordByWord[Spec_co]):
         self, points: Callable[[slice], Floats], sizes: Sequence[int], randomness: Randomness
     ) -> Iterator[tuple[slice, Floats]]:
         """Blocks of tokens and their noisy points: the one place where noise is added."""
-        for source, here in blocks_of(randomness, sizes, _TOKENS_AT_ONCE):
+        for source, here in blocks_of(randomness, sizes, TOKENS_AT_ONCE):
             yield here, self._noise.release(points(here), source)
 
     def latent(self, records: Sequence[Record]) -> Floats:

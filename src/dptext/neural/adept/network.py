@@ -28,7 +28,7 @@ Weights = tuple[Singles, Singles]  # and biases
 
 
 @compiled
-def _step(gates: Array, of_tokens: Array, tokens: Array, n: int, h: Array, c: Array) -> None:
+def lstm_step(gates: Array, of_tokens: Array, tokens: Array, n: int, h: Array, c: Array) -> None:
     """The next state of an LSTM from products with h, and with the vectors of tokens; the gates in torch's order."""
     units = c.shape[1]
     for i in range(n):
@@ -76,7 +76,7 @@ class ExactReader:
         h, c = rows_for(n, units), rows_for(n, units)
         for step in range(tokens.shape[1]):
             product(h, n, self._outer, gates)
-            _step(gates, of_tokens, np.ascontiguousarray(places[:, step]), n, h, c)
+            lstm_step(gates, of_tokens, np.ascontiguousarray(places[:, step]), n, h, c)
         state = np.concatenate([h, c], axis=1)
         return (state if self._last is None else product(state, n, self._last))[:n, : self._dim]
 

@@ -21,7 +21,7 @@ _PER_UNIT, _MOST = F(1 / LOGIT_GRID), F(LARGEST_LOGIT)
 
 
 @compiled
-def _step(of_inputs: Array, inputs: Array, gates: Array, n: int, units: int, h: Array) -> None:
+def gru_step(of_inputs: Array, inputs: Array, gates: Array, n: int, units: int, h: Array) -> None:
     """The next state of a GRU, in place, from products with h and with the `inputs`; the gates in torch's order."""
     for i in range(n):
         given = of_inputs[inputs[i]]
@@ -100,7 +100,7 @@ class ExactNetwork:
         for way, (inner, outer) in enumerate(self.reader):
             of_words, h = product(words, len(known), inner), rows_for(n, half)
             for t in range(length)[:: 1 - 2 * way]:
-                _step(of_words, np.ascontiguousarray(inputs[:, t]), product(h, n, outer), n, half, h)
+                gru_step(of_words, np.ascontiguousarray(inputs[:, t]), product(h, n, outer), n, half, h)
                 by_text[:, t, way * half : (way + 1) * half] = h[:n]
         if self.sizes.latent == "text":
             last = rows_for(n, 2 * half)
@@ -192,7 +192,7 @@ class _Part:
         inputs[:n, :width] = network.words[self._before] + network.places[self._step]
         inputs[:n, width:] = seen[:n, units:] = latents[:, self._step]
         inner, outer = network.writer
-        _step(product(inputs, n, inner), np.arange(n), product(seen, n, outer), n, units, seen)
+        gru_step(product(inputs, n, inner), np.arange(n), product(seen, n, outer), n, units, seen)
         narrowed = product(seen, n, network.narrow)
         _elu(narrowed, n)
         return product(narrowed, n, network.choose, self._found)
