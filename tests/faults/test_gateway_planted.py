@@ -16,7 +16,7 @@ TESTS = Path(__file__).parents[1]
 GATEWAY = TESTS / "unit" / "service"
 FAULTS = {
     "two answers share a charge": (
-        "work:Due.charge",
+        "answers:charge_key",
         "one_charge",
         "test_a_release_is_charged_once_and_answered_again",
     ),
@@ -384,7 +384,7 @@ def outcome(place: str, maker: str, test: str) -> str:
             "planted",
             "-p",
             "no:cacheprovider",
-            "--show-capture=no",
+            "-s",  # the words of a process that ends are not kept with it
             f"{file}::{test}",
         ],
         env={
