@@ -19,8 +19,10 @@ import sqlalchemy as sa
 from pydantic import BaseModel, ConfigDict, model_validator
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from dptext.service import work
+from dptext.runs.payment import Payment
+from dptext.sampling.source import secure
 from dptext.service.answers import Attempt, Stored
+from dptext.service.jobs import charge_key
 from dptext.service.problems import Problem
 from dptext.service.store import ANSWERS, JOBS, Event
 
@@ -181,9 +183,14 @@ def held_again(real: Function) -> Function:
     return renew
 
 
-def read_anew(_: object) -> Function:
+def read_anew(real: Function) -> Function:
     """A model is what lies there now."""
-    return lambda models, name: (work._read(models.path(name)), "")
+
+    def found(models: Any, name: str) -> object:
+        models._known.pop(name, None)
+        return real(models, name)
+
+    return found
 
 
 def one_mark(_: object) -> Function:
@@ -615,6 +622,18 @@ def all_but_the_input(real: Function) -> Function:
 def settled_at_once(real: Function) -> Function:
     """A synthesis is settled as soon as it is drawn."""
     return lambda *given, **named: real(*given, **{**named, "settled": True})
+
+
+def charged_first(real: Function) -> Function:
+    """A job is charged before its file is read."""
+
+    def done(worker: Any, row: Any) -> object:
+        jobs = worker._jobs
+        due = Payment(jobs.ledger, row.account).due(jobs.models.spec(row.model), randomness=secure())
+        due.charge(charge_key(row.id), None)
+        return real(worker, row)
+
+    return done
 
 
 def as_they_come(_: object) -> Function:

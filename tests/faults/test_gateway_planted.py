@@ -145,7 +145,7 @@ FAULTS = {
         "without_an_end",
         "test_it_expires_some_time_after_its_end",
     ),
-    "a wrong field is charged": ("worker:Worker._read", "nothing", "test_a_wrong_name_of_a_field_is_not_charged"),
+    "a wrong field is charged": ("worker:Worker._done", "charged_first", "test_a_wrong_name_of_a_field_is_not_charged"),
     "a job may end its process for ever": ("worker:_STARTS", "no_end", "test_a_job_that_ends_its_process_is_given_up"),
     "what another gateway runs is run here": (
         "jobs:Jobs.mine",
