@@ -51,15 +51,19 @@ class Turns:
             with span("queue"):
                 await asyncio.wrap_future(own)
         except asyncio.CancelledError:
-            if own.cancel():
-                with self._lock:
-                    self._waiting.pop(own, None)
-            else:  # it had just come
-                self._over()
+            self._leave(own)
             raise
         turn = ExitStack()
         turn.callback(self._over)
         return turn
+
+    def _leave(self, own: Future[None]) -> None:
+        """Wait no longer; a turn that had just come goes to the next."""
+        if own.cancel():
+            with self._lock:
+                self._waiting.pop(own, None)
+        else:
+            self._over()
 
     def _over(self) -> None:
         with self._lock:

@@ -203,11 +203,7 @@ class Worker:
                 certificate = self._done(row)
         except Exception as error:  # noqa: BLE001  # of whatever reads a text: its message could hold it
             if (waits := self._waits(error, row)) is not None:
-                if waits and waits != row.problem:
-                    _LOG.error("A job waits: %s", waits)
-                again = JOBS.update().where(JOBS.c.id == row.id)
-                later = again.values(lease=time.time() + RETRY_SECONDS, starts=0, problem=waits or None)
-                self._store.write(later, again.where(JOBS.c.state == "running").values(state="queued"))
+                self._put_off(row, waits)
                 return
             problem = self._said(error, row)
             others = problem if isinstance(error, EndedError) else _UNTOLD.format(_kind(error))
@@ -237,6 +233,14 @@ class Worker:
                 return f"The disk is full. {NO_ROOM}"
             error = error.__cause__ or error.__context__
         return None
+
+    def _put_off(self, row: Any, why: str) -> None:
+        """Queue a job again, for a while later, unless it is being cancelled."""
+        if why and why != row.problem:
+            _LOG.error("A job waits: %s", why)
+        again = JOBS.update().where(JOBS.c.id == row.id)
+        later = again.values(lease=time.time() + RETRY_SECONDS, starts=0, problem=why or None)
+        self._store.write(later, again.where(JOBS.c.state == "running").values(state="queued"))
 
     def _ended(
         self,
@@ -387,11 +391,16 @@ class Worker:
         if not isinstance(spec, SynthesisSpec):
             raise Problem(422, "no-synthesis", "This model answers each text: POST /v1/jobs.")
         pool = self._jobs.models.pool(row.model)
-        for each in set(source.parent.iterdir()) - {source}:
-            each.unlink()  # drawn by an attempt that was killed, and seen by nobody
+        _remove_drawn(source)
         corpus = _Watched(source, wish.fields, self._how(wish), tell)
         found = run(corpus, spec.fit(public=pool), payment=payment, settled=False)
         found.write(out, force=True)
+
+
+def _remove_drawn(source: Path) -> None:
+    """Delete what an attempt that was killed has drawn, which lies beside the private file and was seen by nobody."""
+    for each in set(source.parent.iterdir()) - {source}:
+        each.unlink()
 
 
 def _kind(error: Exception) -> str:
