@@ -19,8 +19,8 @@ from pydantic import BaseModel, ValidationError
 from dptext.compare import stored
 from dptext.compare.experiment import Experiment
 from dptext.compare.pooled import with_gaps
-from dptext.embeddings.processors import processors
 from dptext.errors import ConfigError
+from dptext.kernels.processors import processors
 from dptext.text.files import Target, held, refuse_inputs, writing
 from dptext.text.inputs import read_whole
 from dptext.text.packed_rows import load_pyarrow

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from dptext.embeddings.bert import tiles
-from dptext.embeddings.bert.network import Bert, Layer, Linear
+from dptext.embeddings.bert.network import Bert, Layer
+from dptext.kernels import tiles
+from dptext.kernels.linear import Linear
 from dptext.types import Singles
 
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dptext.embeddings.vectors import WordVectors, relative_error
+from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError
 from dptext.frozen import fill
+from dptext.kernels.shortlist import relative_error
 from dptext.sampling.discrete import uniform_below, uniform_below_each, wide_choice
 from dptext.sampling.exponential import SHELLS, TruncatedExponential, proposal_weights
 from dptext.sampling.source import Randomness
