@@ -31,7 +31,7 @@ import dptext as dp
 from dptext.embeddings.encoders import PublicVectors
 from dptext.privacy.guarantee import Relation
 from dptext.sampling.discrete import uniform_below
-from dptext.sampling.source import Randomness, seeded
+from dptext.sampling.randomness import Randomness, seeded
 from dptext.synthesis.evolution import Kept, evolved
 from dptext.synthesis.pool import Pool
 from dptext.synthesis.prototypes import Prototypes, class_sizes

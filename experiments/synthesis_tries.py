@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 
 from dptext.embeddings.encoders import PublicVectors, load_encoder
-from dptext.sampling.source import seeded
+from dptext.sampling.randomness import seeded
 from dptext.synthesis.pool import Pool, pool_texts
 from dptext.synthesis.prototypes import (
     FittedPrototypes,

@@ -36,7 +36,7 @@ from dptext.runs.certificate import MANIFEST, Certificate, Manifest
 from dptext.runs.certificate import Part as Listed
 from dptext.runs.files import Agreed, agreed
 from dptext.runs.plan import Plan, run_digest
-from dptext.sampling.source import Randomness, secure, seeded
+from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.text.formats import READ_ONLY, Format, detect_format, is_compressed, output_format
 from dptext.text.reading import require_records
 

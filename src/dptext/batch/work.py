@@ -23,7 +23,7 @@ from dptext.mechanism import Mechanism
 from dptext.privacy.names import seen_form
 from dptext.runs.plan import Plan
 from dptext.runs.streaming import released
-from dptext.sampling.source import Randomness, secure, seeded
+from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.text.batches import Batch
 from dptext.text.columns import Columns
 from dptext.text.formats import Format

@@ -28,7 +28,7 @@ from dptext.runs.results import privatize
 from dptext.runs.specs import is_synthesis, spec_from_settings, synthesis_from_settings
 from dptext.runs.streaming import SEEDED
 from dptext.runs.synthesizing import run
-from dptext.sampling.source import Randomness, secure, seeded
+from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.synthesis.pool import OnPool
 from dptext.synthesis.report import Topics
 from dptext.synthesis.spec import Fitted

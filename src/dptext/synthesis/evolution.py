@@ -8,7 +8,7 @@ from typing import Final, Self, TypeAlias
 
 import numpy as np
 
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.synthesis.space import Corpus, PublicSpace, readings
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.synthesis.sums import PrivateSum

@@ -13,7 +13,7 @@ from dptext.embeddings.tfidf import has_word, load_sklearn, words_tfidf
 from dptext.errors import ConfigError, needing
 from dptext.frozen import Frozen
 from dptext.sampling.discrete import uniform_below
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.synthesis.report import PoolFit
 from dptext.synthesis.space import UNLIKE, Corpus, PublicSpace, extras_of, fit_space, readings, says_something
 from dptext.synthesis.spec import SynthesisSpec

@@ -19,7 +19,7 @@ from dptext.language.writing import options_of
 from dptext.mechanism import ADDED
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.hub import Nudged, reach_of
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.synthesis.evolution import MOST_ROUNDS, Kept, evolved
 from dptext.synthesis.pool import pool_texts
 from dptext.synthesis.space import Corpus, PublicSpace, fit_space, says_something, units_of

@@ -33,7 +33,7 @@ from dptext.privacy.guarantee import Relation, Trust
 from dptext.runs.private import Private
 from dptext.sampling.hub import STEPS as UNIT_STEPS
 from dptext.sampling.hub import Nudged
-from dptext.sampling.source import Randomness, secure, seeded
+from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.synthesis import prediction
 from dptext.synthesis.space import Corpus
 from dptext.synthesis.spec import Fitted, SynthesisSpec, Synthetic

@@ -8,6 +8,7 @@ import pytest
 
 import dptext.embeddings.nearest
 import dptext.embeddings.vectors
+import dptext.kernels.shortlist
 from dptext.embeddings.nearest import NearestWords
 from dptext.embeddings.vector_files import load_glove, load_vectors
 from dptext.embeddings.vectors import WordVectors
@@ -75,7 +76,7 @@ def test_a_vocabulary_of_equal_vectors():
 
 
 def test_more_ties_than_are_compared_at_once(monkeypatch, look):
-    monkeypatch.setattr(dptext.embeddings.vectors, "_PAIRS", 100)
+    monkeypatch.setattr(dptext.kernels.shortlist, "_PAIRS", 100)
     rng = np.random.default_rng(0)
     vectors = made(np.repeat(rng.standard_normal((40, 6)), 70, axis=0)[rng.permutation(2800)])
     queries = noisy(vectors, 120, 0.2)

@@ -26,7 +26,7 @@ from dptext.privacy.guarantee import PUBLIC_CANDIDATES, Basis, Relation, Unit
 from dptext.runs.specs import spec_from_settings
 from dptext.sampling.envelope import EnvelopeResponse, top_k_envelope
 from dptext.sampling.randomness import secure, seeded
-from dptext.sampling.selection import TopKRandomizedResponse
+from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.testing import CHECKS, check_mechanism
 from dptext.text.records import Record
 from dptext.text.samples import sample_records

@@ -11,7 +11,7 @@ import pytest
 
 import dptext as dp
 from dptext.privacy.guarantee import Relation
-from dptext.sampling.source import seeded
+from dptext.sampling.randomness import seeded
 from dptext.synthesis.pool import FIT_SHARE
 from dptext.synthesis.prototypes import Prototypes
 from dptext.synthesis.registry import SYNTHESES

@@ -22,7 +22,7 @@ from dptext.language.writing import by_temperature, options_of, write
 from dptext.privacy import accounting
 from dptext.privacy.events import ZcdpEvent
 from dptext.privacy.guarantee import Unit
-from dptext.sampling.source import secure, seeded
+from dptext.sampling.randomness import secure, seeded
 from dptext.synthesis import prediction
 from dptext.synthesis.evolution import Kept, evolved
 from dptext.synthesis.prediction import FittedPrediction, Prediction

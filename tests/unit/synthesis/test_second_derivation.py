@@ -18,7 +18,7 @@ import pytest
 
 import dptext as dp
 from dptext.privacy.guarantee import Relation
-from dptext.sampling.source import Randomness, seeded
+from dptext.sampling.randomness import Randomness, seeded
 from dptext.synthesis import sums
 from dptext.synthesis.pool import OnPool, Pool, TopicMap
 from dptext.synthesis.prototypes import FittedPrototypes, Prototypes

@@ -21,7 +21,7 @@ from dptext.sampling.clipping import Norm, clip
 from dptext.sampling.float_noise import Gaussian, L2Laplace
 from dptext.sampling.grid_noise import GridLaplace
 from dptext.sampling.privunit import PrivUnit
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
 from dptext.types import Floats

@@ -34,7 +34,7 @@ from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event, PureEvent
 from dptext.privacy.guarantee import Unit
 from dptext.sampling.clipping import clip
 from dptext.sampling.envelope import EnvelopeResponse
-from dptext.sampling.source import Randomness, seeded
+from dptext.sampling.randomness import Randomness, seeded
 from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.text.batches import Releases
 from dptext.text.inputs import reading_saved

@@ -37,7 +37,7 @@ from dptext.privacy.events import ExponentialEvent, PureEvent
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES
 from dptext.sampling.envelope import EnvelopeResponse
 from dptext.sampling.exponential import Exponential
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.sampling.top_k import LabelResponse, TopKRandomizedResponse
 from dptext.text.batches import Batch, Releases
 from dptext.text.inputs import reading_saved

@@ -16,7 +16,7 @@ from typing import Final, Literal, TypeVar
 
 from dptext.errors import ConfigError
 from dptext.mechanisms.bases import FittedMechanism, OneUnitSpec
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.text import tokens as text
 from dptext.text.batches import Batch, Releases
 from dptext.text.formats import string_fault

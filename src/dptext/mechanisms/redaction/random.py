@@ -24,7 +24,7 @@ from dptext.privacy.curves import sum_up
 from dptext.privacy.events import ApproximateEvent
 from dptext.privacy.guarantee import Basis, Unit
 from dptext.sampling.discrete import uniform_below
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.text import tokens as text
 from dptext.text.records import Record
 from dptext.types import Booleans

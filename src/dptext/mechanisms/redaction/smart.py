@@ -18,7 +18,7 @@ from dptext.errors import ConfigError
 from dptext.mechanism import Traits
 from dptext.mechanisms.bases import NoGuarantee
 from dptext.mechanisms.redaction.masking import Lines, Mask, Masking, MaskingMechanism, Runs, flat, largest, share
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.text import tokens as text
 from dptext.text.files import write_private
 from dptext.text.inputs import reading_saved

@@ -22,7 +22,7 @@ from dptext.embeddings.vectors import WordVectors
 from dptext.mechanisms.bases import FromWords, NoGuarantee, OnWords, blocks_of
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.grid_noise import coordinate_laplace
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.text import tokens as text
 from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record

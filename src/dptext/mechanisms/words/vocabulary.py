@@ -15,7 +15,7 @@ from dptext.frozen import fill
 from dptext.kernels.shortlist import relative_error
 from dptext.sampling.discrete import uniform_below, uniform_below_each, wide_choice
 from dptext.sampling.exponential import SHELLS, TruncatedExponential, proposal_weights
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.text import tokens as text
 from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record

@@ -15,7 +15,7 @@ from dptext.mechanisms.bases import OnWords, Spec_co, blocks_of
 from dptext.mechanisms.words.vocabulary import WordDraws, WordPoints, frequent_words, sizes_of, spread_words
 from dptext.sampling.exponential import LEAST_DISTANCE, TruncatedExponential
 from dptext.sampling.float_noise import MetricNoise
-from dptext.sampling.source import Randomness, seeded
+from dptext.sampling.randomness import Randomness, seeded
 from dptext.text import tokens as text
 from dptext.text.batches import Releases
 from dptext.text.records import Record
