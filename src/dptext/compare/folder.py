@@ -115,7 +115,7 @@ _PAGE: Final = "report.html"  # of `dptext report`
 _CELL: Final = re.compile(r"[0-9a-f]{64}\.json|\..*\.partial")
 
 
-class Folder:
+class ExperimentFolder:
     """The folder of one experiment, held by one run at a time."""
 
     def __init__(self, path: Path) -> None:

@@ -29,7 +29,7 @@ _ANOTHER: Final = "Save the language model again, or take another."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layer:
+class LlamaLayer:
     """One layer: gains of its two norms, and attention, what mixes it, gate with widening, narrowing."""
 
     norms: tuple[Singles, Singles]
@@ -48,7 +48,7 @@ class Llama:
     """
 
     words: Singles
-    layers: tuple[Layer, ...]
+    layers: tuple[LlamaLayer, ...]
     gain: Singles
     head: Linear
     heads: int
@@ -230,9 +230,9 @@ def read_llama(part: Callable[[str], Singles], config: Mapping[str, Any]) -> Lla
         together = np.concatenate([weights[0] * np.float32(scale), *weights[1:]])
         return Linear.padded(together, np.zeros(len(together), np.float32))
 
-    def layer(i: int) -> Layer:
+    def layer(i: int) -> LlamaLayer:
         own = f"model.layers.{i}"
-        return Layer(
+        return LlamaLayer(
             (known(f"{own}.input_layernorm.weight"), known(f"{own}.post_attention_layernorm.weight")),
             linear(*(f"{own}.self_attn.{name}_proj" for name in ("q", "k", "v")), scale=root),
             linear(f"{own}.self_attn.o_proj"),

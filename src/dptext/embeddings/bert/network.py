@@ -22,7 +22,7 @@ PIECES_AT_ONCE: Final = 256  # so that the numbers between two layers stay in th
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layer:
+class BertLayer:
     """One layer: attention, what mixes it, the two of the feed-forward part, each norm's gain and shift."""
 
     attention: Linear
@@ -65,7 +65,7 @@ class Bert:
 
     tables: tuple[Singles, Singles]
     table_norm: tuple[Singles, Singles]
-    layers: tuple[Layer, ...]
+    layers: tuple[BertLayer, ...]
     heads: int
     epsilon: float
     exactness: Exactness = "float32"

@@ -141,7 +141,7 @@ def told(on_progress: OnProgress | None, *, losses: bool = True) -> Callable[[ad
     return tell
 
 
-class Fitted(OnModel[Spec_co]):
+class LatentMechanism(OnModel[Spec_co]):
     """A spec with its network. Frozen."""
 
     __slots__ = ()
@@ -153,7 +153,7 @@ class Fitted(OnModel[Spec_co]):
         return self.model.losses(records)
 
 
-class Rewriter(Fitted[Spec_co]):
+class Rewriter(LatentMechanism[Spec_co]):
     """A fitted network with noise on its latent, whose density is known (`HasLatent`)."""
 
     __slots__ = ("_noise",)

@@ -16,9 +16,9 @@ from dptext.mechanisms.words.vocabulary import WordDraws, WordPoints, frequent_w
 from dptext.sampling.exponential import LEAST_DISTANCE, TruncatedExponential
 from dptext.sampling.float_noise import MetricNoise
 from dptext.sampling.randomness import Randomness, seeded
-from dptext.text import tokens as text
 from dptext.text.batches import Releases
 from dptext.text.records import Record
+from dptext.text.tokens import detokenize
 from dptext.types import Floats, Integers
 
 _TOKENS_AT_ONCE = 8192
@@ -173,7 +173,7 @@ class WordChoiceMechanism(WordByWord[Spec_co]):
                 f"n_words={len(words)}: give a shorter record, or lower n_words or max_tokens."
             )
         # What stands before, between and after the words: every output has the lines of the input.
-        between = text.detokenize([["\0"] * len(line) for line in lines]).split("\0")
+        between = detokenize([["\0"] * len(line) for line in lines]).split("\0")
         texts, probabilities = between[:1], np.ones(1)
         for point, gap in zip(self._words.at(indices), between[1:], strict=True):
             distances = np.linalg.norm(point - self._words.points, axis=1)

@@ -96,15 +96,15 @@ class ExactWriting:
 
     def __init__(self, network: ExactNetwork, targets: Integers, *, public: bool) -> None:
         starts = range(0, len(targets), _ROWS)
-        self._parts = each(lambda start: _Part(network, targets[start : start + _ROWS], public=public), starts)
+        self._parts = each(lambda start: _WritingPart(network, targets[start : start + _ROWS], public=public), starts)
 
     def scores(self) -> list[Singles]:
         """Logits of the options at this position, `(n_texts, options)` each: private, then public if there are any."""
-        return [np.concatenate(sides) for sides in zip(*each(_Part.scores, self._parts), strict=True)]
+        return [np.concatenate(sides) for sides in zip(*each(_WritingPart.scores, self._parts), strict=True)]
 
     def logits(self) -> list[Int32s]:
         """The same in steps of `LOGIT_GRID`."""
-        return [np.concatenate(sides) for sides in zip(*each(_Part.logits, self._parts), strict=True)]
+        return [np.concatenate(sides) for sides in zip(*each(_WritingPart.logits, self._parts), strict=True)]
 
     def wrote(self, options: Integers) -> None:
         """Go on to the next position: these options `(n_texts,)` were released at this one."""
@@ -112,7 +112,7 @@ class ExactWriting:
             part.wrote(options[i * _ROWS : (i + 1) * _ROWS])
 
 
-class _Part:
+class _WritingPart:
     """Some of the texts of a block. A side is the private one or the public language model, which sees no latents."""
 
     def __init__(self, network: ExactNetwork, targets: Integers, *, public: bool) -> None:
