@@ -17,7 +17,7 @@ import numpy as np
 
 from dptext.privacy.events import Event
 from dptext.privacy.guarantee import Guarantee, Trust, Unit
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.text.records import Output_co, Record, Release
 from dptext.types import Floats, Json
 
@@ -165,7 +165,7 @@ class HasDistribution(Protocol):
 
 @runtime_checkable
 class VectorNoise(Protocol):
-    """A vector mechanism whose density is known, such as those of `dptext.sampling.noise`."""
+    """A vector mechanism whose density is known, such as those of `dptext.sampling.float_noise`."""
 
     def release(self, vectors: Floats, randomness: Randomness, /) -> Floats:
         """One noisy vector a row, `(rows, dim)`."""

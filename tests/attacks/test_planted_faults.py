@@ -18,10 +18,11 @@ from dptext.privacy import accounting
 from dptext.privacy.events import PureEvent
 from dptext.privacy.guarantee import Basis, Relation, Unit
 from dptext.sampling.discrete import uniform_below
-from dptext.sampling.noise import Gaussian, GridLaplace
+from dptext.sampling.float_noise import Gaussian
+from dptext.sampling.grid_noise import GridLaplace
 from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
 from dptext.sampling.randomness import Randomness, seeded
-from dptext.sampling.selection import TopKRandomizedResponse
+from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.testing import ContractError, check_mechanism
 from dptext.text.records import Record, Release
 from dptext.text.tokens import tokenize

@@ -20,7 +20,7 @@ from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.mechanisms.redaction.random import RandomRedaction, RandomRedactionMechanism
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.runs import files as file_runs
-from dptext.runs import streaming as pipeline
+from dptext.runs import streaming
 from dptext.runs.certificate import Certificate
 from dptext.runs.plan import State
 from dptext.sampling.randomness import Randomness, seeded
@@ -557,8 +557,8 @@ def _old_batching(patch: pytest.MonkeyPatch) -> None:
     """A block ends where a computed batch ends, and that by the lengths of private texts: how it was."""
 
     def computed(records, mechanism, randomness, *, batch_size, position):
-        for batch in pipeline.split(records, batch_size):
-            yield pipeline.release(batch, mechanism, randomness.at(position))
+        for batch in streaming.split(records, batch_size):
+            yield streaming.release(batch, mechanism, randomness.at(position))
             position += len(batch)
 
     patch.setattr(file_runs, "released", computed)

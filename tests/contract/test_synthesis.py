@@ -18,7 +18,7 @@ import pytest
 import dptext as dp
 import tiny_language
 from dptext.errors import ConfigError
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.synthesis.prediction import Prediction
 from dptext.synthesis.prototypes import Prototypes
 from dptext.synthesis.registry import SYNTHESES

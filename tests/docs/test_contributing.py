@@ -16,8 +16,8 @@ import pytest
 from dptext.mechanism import Mechanism
 from dptext.mechanisms import bases
 from dptext.privacy.events import TopKEvent
-from dptext.sampling.selection import TopKRandomizedResponse
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
+from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.testing import CHECKS, ContractError, check_mechanism
 from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record

@@ -24,7 +24,6 @@ STATED: dict[str, tuple[str, str]] = {
     "experiments/deep_candidate/whole_test.py": ("a clock around functions", ""),
     "experiments/third_party/writing_trial.py": ("functions of other libraries keep what they found", ""),
     "benchmarks/_peer_worker.py": ("another library downloads nothing", ""),
-    "benchmarks/sentence_encoder.py": ("numbers of the type that the loops multiply", ""),
     "benchmarks/profiles.py": ("a clock around functions", ""),
     "benchmarks/adept.py": ("the decoder alone is timed", ""),
     "benchmarks/peers.py": ("the vectors that were read are counted", ""),

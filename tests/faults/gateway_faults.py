@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dptext.runs.payment import Payment
-from dptext.sampling.source import secure
+from dptext.sampling.randomness import secure
 from dptext.service.answers import Attempt, Stored
 from dptext.service.jobs import charge_key
 from dptext.service.problems import Problem

@@ -12,7 +12,7 @@ from dptext.audits.bounds import epsilon_from_rates
 from dptext.privacy import accounting
 from dptext.privacy.events import ZcdpEvent
 from dptext.privacy.guarantee import Relation
-from dptext.sampling.source import seeded
+from dptext.sampling.randomness import seeded
 from dptext.synthesis import sums
 from dptext.synthesis.sums import STEPS, Noise, PrivateSum
 

@@ -13,8 +13,8 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanisms.words.baselines import PrivatePhrases
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy.guarantee import Basis, Unit
+from dptext.sampling.exponential import TruncatedExponential
 from dptext.sampling.randomness import secure, seeded
-from dptext.sampling.selection import TruncatedExponential
 from dptext.text.records import Record
 from dptext.text.tokens import tokenize
 from vectors import WORDS, sentences
@@ -70,7 +70,7 @@ def test_texts_are_cut_to_the_public_length(vectors: Path) -> None:
 @pytest.mark.parametrize("noise", ["multivariate", "mahalanobis"])
 def test_noise_has_the_stated_distribution(vectors: Path, noise: str) -> None:
     """The noise is replayed from the same seed, so the nearest word to vector + noise must be the output."""
-    from dptext.sampling.noise import MetricNoise
+    from dptext.sampling.float_noise import MetricNoise
 
     fitted = spec(vectors, noise=noise).fit()
     public = load_word_vectors(str(vectors), 300).vectors.astype(float)

@@ -14,7 +14,7 @@ from dptext.audits.sensitivity.simulation import Normal, Uniform, Violations, si
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.estimates import Estimate
 from dptext.report import Bounds, bounds_figure, roc_figure
-from dptext.sampling.noise import Norm
+from dptext.sampling.clipping import Norm
 from scripts import load_script
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"

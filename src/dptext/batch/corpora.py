@@ -46,7 +46,7 @@ from dptext.text.samples import sample_records
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.runs.payment import Payment
-    from dptext.sampling.source import Randomness
+    from dptext.sampling.randomness import Randomness
     from dptext.synthesis.spec import Fitted
 
 TASK_RECORDS: Final = 16_384  #: Records of a task: what is answered of them is in memory at once

@@ -27,7 +27,7 @@ from dptext.runs.streaming import guarantees
 from dptext.runs.synthesized import REPORT_SUFFIXES, file_columns, paths_of
 from dptext.runs.synthesizing import due_of, run
 from dptext.runs.unpublished import State, Unpublished, settings_digest
-from dptext.sampling.source import secure, seeded
+from dptext.sampling.randomness import secure, seeded
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.records import Fields, Record
 

@@ -23,7 +23,7 @@ from dptext.runs.certificate import READING, Certificate, certificate_path
 from dptext.runs.models import load_model
 from dptext.runs.specs import on_device, spec_from_settings
 from dptext.runs.verification import read_certificate, verify
-from dptext.sampling.source import seeded
+from dptext.sampling.randomness import seeded
 from dptext.text.formats import Format, detect_format
 from dptext.text.labels import relabelled
 from dptext.text.reading import read_released

@@ -23,7 +23,7 @@ from dptext.runs.certificate import Certificate, certificate_path, check_name
 from dptext.runs.plan import Plan, State, draft_path, fingerprint, run_digest
 from dptext.runs.streaming import guarantees, layout, limited, release, released, require_guarantee
 from dptext.runs.unfinished import Unfinished
-from dptext.sampling.source import Randomness, secure, seeded
+from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.text.batches import Batch
 from dptext.text.columns import TEXTS_ONLY, Columns
 from dptext.text.files import (

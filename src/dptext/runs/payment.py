@@ -23,7 +23,7 @@ from dptext.privacy import accounting
 from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, RECORD_COUNT, Basis, Guarantee, Unit, format_epsilon
 from dptext.privacy.names import COMPARED, ONE_NAME
 from dptext.runs.certificate import Charged
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from dptext.mechanism import Mechanism, settings
 from dptext.privacy.guarantee import RECORD_COUNT
 from dptext.runs.certificate import READING, reading_revealed
 from dptext.runs.streaming import BATCH_SIZE
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.text.files import write_private, writing
 from dptext.text.formats import Format
 from dptext.text.inputs import telling

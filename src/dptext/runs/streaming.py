@@ -14,7 +14,7 @@ from dptext.mechanism import Mechanism, Promise, Spec, output_fault
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, Basis, Guarantee, Unit, weakest
 from dptext.privacy.names import seen_form
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.text.batches import Batch, Releases, groups
 from dptext.text.columns import Columns
 from dptext.text.labels import with_labels

@@ -28,7 +28,7 @@ from dptext.runs.certificate import (
 )
 from dptext.runs.specs import is_synthesis, spec_from_settings, synthesis_from_settings
 from dptext.runs.streaming import guarantees
-from dptext.sampling.source import secure, seeded
+from dptext.sampling.randomness import secure, seeded
 from dptext.text.inputs import read_whole
 from dptext.text.reading import read_released
 from dptext.text.records import ID_FIELD, TEXT_FIELD, Fields

@@ -24,7 +24,7 @@ from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.privacy.events import PureEvent
 from dptext.sampling.discrete import uniform_below
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.sampling.top_k import best_number
 from dptext.sampling.weights import Rankable, blocks_of, checked
 from dptext.types import Booleans, Floats, Int16s, Integers, Singles

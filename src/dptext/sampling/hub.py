@@ -5,7 +5,7 @@ v leaves with a probability between e^-h pub(v) and e^h pub(v), whatever the pri
 the vocabulary, no factor 2. `Nudged` moves public log-probabilities a little by private ones: private prediction.
 
     >>> import numpy as np
-    >>> from dptext.sampling.source import seeded
+    >>> from dptext.sampling.randomness import seeded
     >>> hub = Hub(epsilon=2.0, size=3)
     >>> public, private = np.array([[0.5, 0.3, 0.2]]), np.array([[0.0, 0.0, 1.0]])
     >>> hub.distribution(private, public).round(3).tolist()
@@ -22,7 +22,7 @@ from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.privacy.events import TopKEvent
 from dptext.sampling.discrete import uniform_below
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.sampling.weights import ROUNDING_LOSS, checked, draw_by_weight, normalized, require_finite, softmax
 from dptext.types import Floats, Integers
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dptext.errors import ConfigError, PrivacyError
 from dptext.sampling.discrete import LIMB_BITS, LIMBS, wide_choice
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.types import Floats, Int16s, Int32s, Integers, Singles, UInt64s
 
 Scores = Floats | Singles

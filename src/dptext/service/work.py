@@ -30,7 +30,7 @@ from dptext.runs.specs import is_synthesis, read_toml, spec_from_settings, synth
 from dptext.runs.streaming import limited
 from dptext.runs.synthesizing import due_of
 from dptext.runs.verification import Verified
-from dptext.sampling.source import secure
+from dptext.sampling.randomness import secure
 from dptext.service.answers import Attempt, Stored
 from dptext.service.copies import copies_of
 from dptext.service.keys import MODEL, Key

@@ -15,8 +15,8 @@ import numpy as np
 
 from dptext import _validate
 from dptext.errors import ConfigError
-from dptext.sampling.source import Randomness
-from dptext.synthesis.pool import FIT_SHARE, UNLIKE_PART, OnPool, Pool, fit_pool, pool_texts, shuffled
+from dptext.sampling.randomness import Randomness
+from dptext.synthesis.pool import FIT_SHARE, UNLIKE_PART, OnPool, PublicPool, fit_pool, pool_texts, shuffled
 from dptext.synthesis.report import Shortage, Topics
 from dptext.synthesis.space import Corpus, readings
 from dptext.synthesis.spec import MIX, SynthesisSpec, Synthetic
@@ -116,7 +116,7 @@ class FittedPrototypes(OnPool[Prototypes]):
 
     __slots__ = ("centre",)
 
-    def __init__(self, spec: Prototypes, pool: Pool, centre: Floats | None) -> None:
+    def __init__(self, spec: Prototypes, pool: PublicPool, centre: Floats | None) -> None:
         super().__init__(spec, pool)
         self.centre = centre
 

@@ -26,7 +26,7 @@ _NAMED: Final = 8  # labels or topics in a sentence
 
 
 @dataclass(frozen=True, slots=True)
-class PoolFit:
+class CorpusFit:
     """Whether a public pool fits a private corpus.
 
     Attributes:
@@ -42,7 +42,7 @@ class PoolFit:
     @classmethod
     def of(
         cls, unlike: float, deviation: float, units: float, deviation_of_units: float, *, usual: float, compared: int
-    ) -> PoolFit:
+    ) -> CorpusFit:
         """From noisy numbers and their deviations. `usual` was found with `compared` pool texts."""
         units = max(units, 1.0)
         least = 2 * usual
@@ -127,7 +127,7 @@ class Topics:
     topics: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
     unit: str = "document"
     counted: tuple[tuple[float, ...], float] | None = None
-    fit: PoolFit | None = None
+    fit: CorpusFit | None = None
     shortage: Shortage | None = None
 
     @property
@@ -171,7 +171,7 @@ class Topics:
         deviation: float,
         topics: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...],
         unit: str,
-        fit: PoolFit | None,
+        fit: CorpusFit | None,
         counted: tuple[Floats, float] | None = None,
     ) -> Topics:
         """The report of numbers `(labels, topics)` whose noise has this standard deviation; `counted` likewise."""

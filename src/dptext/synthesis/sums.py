@@ -16,7 +16,7 @@ from dptext import _validate
 from dptext.errors import ConfigError, PrivacyError
 from dptext.privacy.guarantee import Relation
 from dptext.sampling.discrete import discrete_gaussian
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.types import Floats, Integers
 
 #: Whole steps in a length of 1. A coordinate is rounded toward 0 by less than one of them.

@@ -32,7 +32,7 @@ from dptext.mechanism import (
 from dptext.privacy import accounting
 from dptext.privacy.events import event_from_dict, event_to_dict
 from dptext.privacy.guarantee import Basis, Guarantee
-from dptext.sampling.source import secure, seeded
+from dptext.sampling.randomness import secure, seeded
 from dptext.testing.case import Case, ContractError, require
 from dptext.text.records import Record, Release
 from dptext.types import Floats

@@ -26,7 +26,8 @@ from dptext.privacy import accounting
 from dptext.privacy.events import ApproximateEvent, NoEvent, PureEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.sampling.discrete import uniform_below, uniform_open
-from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace
+from dptext.sampling.float_noise import Gaussian, L2Laplace
+from dptext.sampling.grid_noise import GridLaplace
 from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
 from dptext.sampling.randomness import Randomness, seeded

@@ -19,11 +19,14 @@ from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy import accounting
 from dptext.privacy.events import ApproximateEvent, MetricEvent, NoEvent, PureEvent
 from dptext.privacy.guarantee import Basis, Relation, Unit
-from dptext.sampling.noise import Gaussian, GridGaussian, GridLaplace, L2Laplace, Norm
+from dptext.sampling.clipping import Norm
+from dptext.sampling.exponential import Exponential, PermuteAndFlip, TwoSet
+from dptext.sampling.float_noise import Gaussian, L2Laplace
+from dptext.sampling.grid_noise import GridGaussian, GridLaplace
 from dptext.sampling.privunit import PrivUnit, PrivUnitSphere
 from dptext.sampling.published import PublishedLaplace
 from dptext.sampling.randomness import Randomness, seeded
-from dptext.sampling.selection import Exponential, PermuteAndFlip, TopKRandomizedResponse, TwoSet
+from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.text.records import Record
 from dptext.text.tokens import LINE_STRUCTURE, TOKEN_COUNT
 from vectors import WORDS

@@ -22,7 +22,7 @@ from dptext.batch.engines import _DIED, Here, _shared_out, answered
 from dptext.batch.shards import shards_of
 from dptext.errors import BrokenFileError, DPTextError, HeaderError
 from dptext.runs.synthesizing import run
-from dptext.sampling.source import seeded
+from dptext.sampling.randomness import seeded
 from dptext.synthesis.registry import SYNTHESES
 from dptext.synthesis.space import PublicSpace
 

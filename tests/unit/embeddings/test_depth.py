@@ -10,7 +10,7 @@ import pytest
 
 from dptext.embeddings.depth import STATISTICS, ProjectedCandidates, Statistic
 from dptext.errors import ConfigError
-from dptext.sampling.selection import Exponential, PermuteAndFlip
+from dptext.sampling.exponential import Exponential, PermuteAndFlip
 
 RNG = np.random.default_rng(20)
 

@@ -15,9 +15,8 @@ pytest.importorskip("torch")
 import torch
 from safetensors.torch import save_file
 
-from dptext.embeddings.bert import tiles
 from dptext.errors import ConfigError, MissingExtraError
-from dptext.language import loops
+from dptext.kernels import attention, tiles
 from dptext.language.llama import Llama, log_probabilities, read_llama, unsupported
 from dptext.language.reading import load_language_model
 from scripts import needs
@@ -94,7 +93,7 @@ def test_reading_in_parts_and_a_common_beginning_change_no_bit(llama: Llama) -> 
 
 
 def test_a_network_that_looks_at_its_company_is_found_out(llama: Llama, monkeypatch: pytest.MonkeyPatch) -> None:
-    attend = loops.attend
+    attend = attention.attend_causally
 
     def leaking(projected, owners, *rest) -> None:
         attend(projected, owners, *rest)
@@ -102,7 +101,7 @@ def test_a_network_that_looks_at_its_company_is_found_out(llama: Llama, monkeypa
 
     prompts = texts(3, [5, 6])
     alone = llama.contexts(prompts[:1], more=0).logits[0]
-    monkeypatch.setattr(loops, "attend", leaking)
+    monkeypatch.setattr(attention, "attend_causally", leaking)
     assert not np.array_equal(llama.contexts(prompts, more=0).logits[0], alone)
 
 

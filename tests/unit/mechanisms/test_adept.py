@@ -22,8 +22,10 @@ from dptext.mechanisms.adept import sound as adept  # noqa: E402
 from dptext.mechanisms.adept.sound import PUBLIC_MODEL, Adept, AdeptCodebook, AdeptNoise  # noqa: E402
 from dptext.privacy.events import PureEvent  # noqa: E402
 from dptext.privacy.guarantee import Basis, Relation, Trust, Unit  # noqa: E402
+from dptext.sampling.clipping import Norm  # noqa: E402
 from dptext.sampling.envelope import EnvelopeResponse, top_k_envelope  # noqa: E402
-from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace, Norm  # noqa: E402
+from dptext.sampling.float_noise import Gaussian, L2Laplace  # noqa: E402
+from dptext.sampling.grid_noise import GridLaplace  # noqa: E402
 from dptext.sampling.privunit import PrivUnit  # noqa: E402
 from dptext.sampling.randomness import secure, seeded  # noqa: E402
 from dptext.text.records import Record  # noqa: E402

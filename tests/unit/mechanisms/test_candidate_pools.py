@@ -21,7 +21,7 @@ from dptext.neural.adept.model import checksum
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES
 from dptext.runs.models import load_model, save_model
 from dptext.sampling.randomness import secure, seeded
-from dptext.sampling.selection import TopKRandomizedResponse
+from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.testing import CHECKS, check_mechanism
 from dptext.text.records import Record, records_digest
 from dptext.text.samples import sample_records

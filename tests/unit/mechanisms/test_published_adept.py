@@ -20,7 +20,8 @@ from dptext.mechanisms.adept.sound import Adept, AdeptNoise  # noqa: E402
 from dptext.privacy import accounting  # noqa: E402
 from dptext.privacy.events import ApproximateEvent, Event, NoEvent, PureEvent  # noqa: E402
 from dptext.privacy.guarantee import Basis, Relation, Unit  # noqa: E402
-from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace  # noqa: E402
+from dptext.sampling.float_noise import Gaussian, L2Laplace  # noqa: E402
+from dptext.sampling.grid_noise import GridLaplace  # noqa: E402
 from dptext.sampling.published import ClassicalGaussian, PublishedLaplace  # noqa: E402
 from dptext.sampling.randomness import secure, seeded  # noqa: E402
 from dptext.text.records import Record, records_digest  # noqa: E402

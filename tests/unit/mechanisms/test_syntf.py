@@ -17,8 +17,8 @@ from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent
 from dptext.privacy.guarantee import Basis, Relation, Unit
 from dptext.sampling import exponential
+from dptext.sampling.exponential import Exponential
 from dptext.sampling.randomness import secure, seeded
-from dptext.sampling.selection import Exponential
 from dptext.testing import check_mechanism
 from dptext.text.batches import Batch
 from dptext.text.records import Record

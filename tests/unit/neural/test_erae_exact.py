@@ -10,8 +10,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("numba")
 
-from dptext.embeddings.bert import loops, tiles  # noqa: E402
 from dptext.errors import ConfigError  # noqa: E402
+from dptext.kernels import products, tiles  # noqa: E402
 from dptext.mechanisms.erae.erae import ErAe, ErAeMechanism  # noqa: E402
 from dptext.neural.erae import exact  # noqa: E402
 from dptext.neural.erae.exact import ExactNetwork  # noqa: E402
@@ -131,14 +131,14 @@ def test_a_state_that_looks_at_other_texts_is_refused(monkeypatch: pytest.Monkey
 
 def test_a_place_of_a_tile_that_rounds_otherwise_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: the last row of a tile is summed in another order."""
-    sound = loops.products
+    sound = products.products
 
     def uneven(rows, n, panels, bias, tile, out):
         sound(rows, n, panels, bias, tile, out)
         last = slice(tiles.ROWS - 1, None, tiles.ROWS)
         out[last] = np.nextafter(out[last], np.float32(np.inf))
 
-    monkeypatch.setattr(loops, "products", uneven)
+    monkeypatch.setattr(products, "products", uneven)
     with pytest.raises(ConfigError, match="alike in every place"):
         ExactNetwork(network())
 

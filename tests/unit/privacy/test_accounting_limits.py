@@ -27,18 +27,18 @@ from dptext.privacy.events import (
 )
 from dptext.privacy.guarantee import RECORD_COUNT, Basis, Relation, Trust, Unit
 from dptext.privacy.loss_distributions import mixed_epsilon
-from dptext.sampling.hub import Hub
-from dptext.sampling.noise import Gaussian
-from dptext.sampling.randomness import secure
-from dptext.sampling.selection import (
+from dptext.sampling.exponential import (
     LEAST_DISTANCE,
     ClippedExponential,
     Exponential,
     PermuteAndFlip,
-    TopKRandomizedResponse,
     TruncatedExponential,
     TwoSet,
 )
+from dptext.sampling.float_noise import Gaussian
+from dptext.sampling.hub import Hub
+from dptext.sampling.randomness import secure
+from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.sampling.weights import ROUNDING_LOSS
 
 TRAINING = SampledGaussianEvent(1.0, 0.05, 300)

@@ -16,7 +16,7 @@ from dptext.errors import ConfigError
 from dptext.mechanisms.words.syntf import SynTf
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.runs import files as file_runs
-from dptext.runs import streaming as pipeline
+from dptext.runs import streaming
 from dptext.runs.certificate import certificate_path
 from dptext.runs.files import privatize_file
 from dptext.runs.plan import Plan, State, draft_path, state_path
@@ -130,7 +130,7 @@ class Dying:
 @pytest.mark.parametrize("name", APPENDED)
 def test_a_killed_run_gives_the_same_blocks(tmp_path: Path, mechanism, name: str, monkeypatch) -> None:
     """Computed batches of every length, blocks by number and by size, a kill at any record: one file."""
-    monkeypatch.setattr(pipeline, "BATCH_CHARACTERS", 90)
+    monkeypatch.setattr(streaming, "BATCH_CHARACTERS", 90)
     monkeypatch.setattr(writers, "BLOCK_CHARACTERS", 200)
     texts = [" ".join(WORDS[i : i + (60 if i % 9 == 2 else 3)]) for i in range(40)]
     source, whole = write(tmp_path / "in.jsonl", texts), tmp_path / "whole" / name
@@ -166,7 +166,7 @@ def test_a_seeded_run_is_the_same_whatever_is_computed_together(
     texts = [" ".join(WORDS[i : i + 1 + i % 9]) for i in range(30)]
     source = write(tmp_path / "in.jsonl", texts)
     expected = mechanism.privatize([Record(str(i), text) for i, text in enumerate(texts)], seeded(8))
-    monkeypatch.setattr(pipeline, "BATCH_CHARACTERS", characters)
+    monkeypatch.setattr(streaming, "BATCH_CHARACTERS", characters)
     for size in (1, 4, 256):
         target = tmp_path / f"{size}.jsonl"
         privatize_file(source, target, mechanism, plan=Plan(batch_size=size), randomness=seeded(8))
@@ -178,7 +178,7 @@ def test_a_seeded_run_is_the_same_whatever_is_computed_together(
 def test_what_is_in_memory_is_a_block_and_a_computed_batch(
     tmp_path: Path, mechanism, characters: int, monkeypatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "BATCH_CHARACTERS", characters)
+    monkeypatch.setattr(streaming, "BATCH_CHARACTERS", characters)
     read, ahead = 0, []
 
     class Counting(Dying):
@@ -209,7 +209,7 @@ def test_vectors_end_blocks_too(tmp_path: Path, vectors: Path, monkeypatch) -> N
 
 
 def test_a_stream_computes_in_batches_and_gives_out_one_by_one(mechanism, monkeypatch) -> None:
-    monkeypatch.setattr(pipeline, "BATCH_CHARACTERS", 20)
+    monkeypatch.setattr(streaming, "BATCH_CHARACTERS", 20)
     records = [Record(str(i), " ".join(WORDS[: 1 + i])) for i in range(9)]
     assert [release.id for release in privatize(records, mechanism, randomness=seeded(1))] == [r.id for r in records]
 

@@ -26,7 +26,7 @@ from dptext.sampling.envelope import (
     tuned_response,
 )
 from dptext.sampling.randomness import secure, seeded
-from dptext.sampling.selection import TopKRandomizedResponse
+from dptext.sampling.top_k import TopKRandomizedResponse
 
 EPSILONS = [1e-9, 0.01, 1.0, 5.0, 10.0, 30.0, 44.0, 100.0, 1000.0]
 

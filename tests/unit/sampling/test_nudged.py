@@ -18,7 +18,7 @@ from dptext.errors import ConfigError
 from dptext.sampling import hub
 from dptext.sampling.discrete import LIMB_BITS
 from dptext.sampling.hub import STEPS, Nudged, reach_of
-from dptext.sampling.source import seeded
+from dptext.sampling.randomness import seeded
 from dptext.sampling.weights import integer_weights, relative
 
 OPTIONS = 50

@@ -24,7 +24,7 @@ from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.files import privatize_file
 from dptext.runs.plan import Plan, run_digest
 from dptext.runs.verification import verify
-from dptext.sampling.source import secure
+from dptext.sampling.randomness import secure
 from dptext.text import rows as rows_module
 from dptext.text.columns import Columns
 from dptext.text.formats import Format

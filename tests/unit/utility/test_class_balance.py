@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 
 from dptext.errors import ConfigError
 from dptext.sampling.randomness import seeded
-from dptext.sampling.selection import TopKRandomizedResponse
+from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.text.records import Record
 from dptext.utility.balance import (
     balance_behind,

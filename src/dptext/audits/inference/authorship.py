@@ -25,7 +25,7 @@ from dptext.embeddings.embedder import EmbeddedTexts, Embedder, embed_distinct
 from dptext.embeddings.tfidf import fit_quietly, load_sklearn
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism
-from dptext.sampling.source import Randomness, seeded
+from dptext.sampling.randomness import Randomness, seeded
 from dptext.text.records import Record, Release
 from dptext.types import Floats, Integers, Json
 

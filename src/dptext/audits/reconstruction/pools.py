@@ -22,7 +22,7 @@ from dptext.mechanism import HasLatent, VectorNoise
 from dptext.privacy.guarantee import Guarantee, Relation, Unit
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.float_noise import directions
-from dptext.sampling.source import Randomness, secure
+from dptext.sampling.randomness import Randomness, secure
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
 

@@ -27,14 +27,14 @@ from dptext.embeddings.npy import read_pool, save_pool
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism, OnProgress, Remarks, Traits, seen
 from dptext.mechanisms.adept import latent
-from dptext.mechanisms.adept.latent import ClippedRewriter, Fitted, LatentSpec
+from dptext.mechanisms.adept.latent import ClippedRewriter, LatentMechanism, LatentSpec
 from dptext.mechanisms.bases import OneUnit, blocks_of, texts_in_play
 from dptext.privacy import accounting
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event, PureEvent
 from dptext.privacy.guarantee import Unit
 from dptext.sampling.clipping import clip
 from dptext.sampling.envelope import EnvelopeResponse
-from dptext.sampling.source import Randomness, seeded
+from dptext.sampling.randomness import Randomness, seeded
 from dptext.text.batches import Releases
 from dptext.text.inputs import reading_saved
 from dptext.text.reading import as_records
@@ -227,7 +227,7 @@ class AdeptNoise(ClippedRewriter[Adept]):
     __slots__ = ()
 
 
-class AdeptCodebook(Fitted[Adept]):
+class AdeptCodebook(LatentMechanism[Adept]):
     """`Adept` with a codebook, and the choice among its utterances. Every output's is known (`HasDistribution`)."""
 
     __slots__ = ("_digest", "choice", "codebook")

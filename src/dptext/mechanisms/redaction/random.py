@@ -24,9 +24,9 @@ from dptext.privacy.curves import sum_up
 from dptext.privacy.events import ApproximateEvent
 from dptext.privacy.guarantee import Basis, Unit
 from dptext.sampling.discrete import uniform_below
-from dptext.sampling.source import Randomness
-from dptext.text import tokens as text
+from dptext.sampling.randomness import Randomness
 from dptext.text.records import Record
+from dptext.text.tokens import LINE_STRUCTURE, TOKEN_COUNT, tokenize
 from dptext.types import Booleans
 
 #: Masks that `output_distribution` goes through at most.
@@ -68,7 +68,7 @@ class RandomRedaction(Untrained["RandomRedactionMechanism"], Masking, OneUnit):
         "dptext.accounting.lift([event], runs=k)"
     )
     basis: ClassVar[Basis] = Basis.PROVEN
-    reveals: ClassVar[tuple[str, ...]] = (text.TOKEN_COUNT, text.LINE_STRUCTURE)
+    reveals: ClassVar[tuple[str, ...]] = (TOKEN_COUNT, LINE_STRUCTURE)
 
     level: float
     mask: str = "[MASK]"
@@ -128,7 +128,7 @@ class RandomRedactionMechanism(MaskingMechanism[RandomRedaction]):
 
     def output_distribution(self, record: Record) -> dict[str, float]:
         """The probability of every output; ConfigError above 12 tokens."""
-        lines = text.tokenize(record.text)
+        lines = tokenize(record.text)
         n = len(flat(lines))
         if 2**n > MOST_LISTED:
             raise ConfigError(f"Expected a text of at most {MOST_LISTED.bit_length() - 1} tokens to list its outputs.")
@@ -221,7 +221,7 @@ class CountRedactionMechanism(MaskingMechanism[CountRedaction]):
 
     def output_distribution(self, record: Record) -> dict[str, float]:
         """The probability of every output; ConfigError where there are above 4,096 ways to choose what is masked."""
-        lines = text.tokenize(record.text)
+        lines = tokenize(record.text)
         groups = self._groups(lines)
         n = _different(groups)
         ways = math.comb(n, share(self.spec.level, n))

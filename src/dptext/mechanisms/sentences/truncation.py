@@ -27,10 +27,9 @@ from dptext.mechanism import Traits
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, blocks_of, check_choices
 from dptext.privacy.events import PureEvent
 from dptext.privacy.guarantee import Unit
-from dptext.sampling.clipping import finite
+from dptext.sampling.clipping import finite, paired
 from dptext.sampling.grid_noise import coordinate_laplace
-from dptext.sampling.noise import paired
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.text.batches import Batch, Releases
 from dptext.text.files import write_private
 from dptext.text.inputs import reading_saved

@@ -29,7 +29,7 @@ from dptext.privacy.events import ExponentialEvent
 from dptext.privacy.guarantee import Unit
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.exponential import Exponential
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
 from dptext.text.tokens import tokenize

@@ -9,15 +9,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dptext.embeddings.vectors import WordVectors, relative_error
+from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError
 from dptext.frozen import fill
+from dptext.kernels.shortlist import relative_error
 from dptext.sampling.discrete import uniform_below, uniform_below_each, wide_choice
 from dptext.sampling.exponential import SHELLS, TruncatedExponential, proposal_weights
-from dptext.sampling.source import Randomness
-from dptext.text import tokens as text
+from dptext.sampling.randomness import Randomness
 from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
+from dptext.text.tokens import cut, detokenize, tokenize
 from dptext.types import Booleans, Floats, Integers, Singles, UInt8s
 
 #: What every guarantee on public words assumes.
@@ -45,8 +46,8 @@ class WordPoints:
 
     def lines(self, records: Iterable[Record]) -> list[Lines]:
         """The tokens of each line of each record."""
-        found = [text.tokenize(record.text) for record in records]
-        return found if self.max_tokens is None else [text.cut(lines, self.max_tokens) for lines in found]
+        found = [tokenize(record.text) for record in records]
+        return found if self.max_tokens is None else [cut(lines, self.max_tokens) for lines in found]
 
     def indices(self, documents: Iterable[Lines]) -> Integers:
         """The position of each token in the vocabulary, or -1, over all documents."""
@@ -64,7 +65,7 @@ class WordPoints:
         documents = self.lines(records)
         indices = self.indices(documents)
         chosen = iter(self.vectors.words[i] for i in words(indices, sizes_of(documents)).tolist())
-        texts = [text.detokenize([[next(chosen) for _ in line] for line in lines]) for lines in documents]
+        texts = [detokenize([[next(chosen) for _ in line] for line in lines]) for lines in documents]
         return Batch.of(records).released(texts)
 
     def distance(self, first: Record, second: Record, *, least: float = 0.0) -> float:

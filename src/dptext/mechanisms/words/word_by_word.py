@@ -15,10 +15,10 @@ from dptext.mechanisms.bases import OnWords, Spec_co, blocks_of
 from dptext.mechanisms.words.vocabulary import WordDraws, WordPoints, frequent_words, sizes_of, spread_words
 from dptext.sampling.exponential import LEAST_DISTANCE, TruncatedExponential
 from dptext.sampling.float_noise import MetricNoise
-from dptext.sampling.source import Randomness, seeded
-from dptext.text import tokens as text
+from dptext.sampling.randomness import Randomness, seeded
 from dptext.text.batches import Releases
 from dptext.text.records import Record
+from dptext.text.tokens import detokenize
 from dptext.types import Floats, Integers
 
 TOKENS_AT_ONCE = 8192  #: Tokens of a block, of whole records: bounds memory
@@ -173,7 +173,7 @@ class WordChoiceMechanism(WordByWord[Spec_co]):
                 f"n_words={len(words)}: give a shorter record, or lower n_words or max_tokens."
             )
         # What stands before, between and after the words: every output has the lines of the input.
-        between = text.detokenize([["\0"] * len(line) for line in lines]).split("\0")
+        between = detokenize([["\0"] * len(line) for line in lines]).split("\0")
         texts, probabilities = between[:1], np.ones(1)
         for point, gap in zip(self._words.at(indices), between[1:], strict=True):
             distances = np.linalg.norm(point - self._words.points, axis=1)

@@ -25,7 +25,7 @@ from dptext.neural.adept.network import AutoEncoder, shifted, unseen
 from dptext.neural.adept.training import LatentNoise, noisy
 from dptext.neural.tokens import PAD, UNKNOWN
 from dptext.sampling.float_noise import normals
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.text.records import Record
 from dptext.types import Booleans, Integers
 

@@ -59,11 +59,11 @@ class Losses(NamedTuple):
 
 def losses_of(choose: nn.Linear, hidden: Tensor, wanted: Tensor, reward: Reward | None = None) -> Losses:
     """Losses of positions, by what the output layer sees `(n, dim)`, wanted options `(n,)`, and a reward if any."""
-    total, parts = _Losses.apply(hidden, choose.weight, choose.bias, wanted, reward)  # type: ignore[no-untyped-call]
+    total, parts = _LossFunction.apply(hidden, choose.weight, choose.bias, wanted, reward)  # type: ignore[no-untyped-call]
     return Losses(total, *parts.tolist())
 
 
-class _Losses(torch.autograd.Function):
+class _LossFunction(torch.autograd.Function):
     """The loss with its gradient, which is computed on the way forward, a block of positions at a time.
 
     So a block stays in the processor's cache, and all logits, one for every word at every position, are never in memory

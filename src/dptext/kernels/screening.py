@@ -13,10 +13,10 @@ from typing import Final
 
 import numpy as np
 
-from dptext.embeddings.bert.loops import Array, compiled_with
-from dptext.embeddings.bert.network import room
-from dptext.embeddings.bert.tiles import COLUMNS, HAS_BFLOAT16, ROWS, WIDE, largest_tile
-from dptext.embeddings.vectors import Shortlist, relative_error
+from dptext.kernels.compilation import Array, compiled_with
+from dptext.kernels.linear import room
+from dptext.kernels.shortlist import Shortlist, relative_error
+from dptext.kernels.tiles import COLUMNS, HAS_BFLOAT16, ROWS, WIDE, largest_tile
 from dptext.types import Floats, Positions, Singles
 
 #: Whether the processor has the vectors: with others the products of OpenBLAS are faster.
