@@ -52,6 +52,15 @@ def write():
     head = varint(2**31 - 128) + varint(1) + varint(2**28) + bytes(3)
     data[30 : 30 + len(head)] = head  # so many lengths of no bit
     (folder / "delta").write_bytes(data)
+    # The file declares as many texts throughout: rows are 2**20 in Thrift's zigzag, of which 2**26 has as many bytes.
+    fewer = varint(2**31 - 128) + varint(1) + varint(2**26) + bytes(4)
+    whole = bytes(data).replace(head, fewer).replace(varint(2**21), varint(2**27))
+    (folder / "lengths").write_bytes(whole)
+    same = pa.table({"text": pa.array(["a" * 299_999 + "b"]).take(pa.array([0] * 300))})
+    with pq.ParquetWriter(folder / "prefixes", same.schema, compression="zstd", use_dictionary=False, store_schema=False,
+                          column_encoding={"text": "DELTA_BYTE_ARRAY"}, write_statistics=False) as writer:
+        for _ in range(13):
+            writer.write_table(same)
 
 if not (writer := os.fork()):
     write()
@@ -59,7 +68,7 @@ if not (writer := os.fork()):
 os.waitpid(writer, 0)
 pq.write_table(pa.table({"text": ["a"], "label": ["b"]}), folder / "good")
 told = {}
-for name in ("good", "dictionary", "page", "nulls", "delta"):
+for name in ("good", "dictionary", "page", "nulls", "delta", "lengths", "prefixes"):
     fields = Fields(label="label" if name in ("good", "nulls") else None)
     read, fault = 0, ""
     try:
@@ -73,7 +82,11 @@ print(json.dumps(told))
 """
 
 
-FAULTS = {"dictionary": parquet_pages.LARGE, "page": parquet_pages.LARGE, "nulls": "", "delta": "delta encoding"}
+FAULTS = {
+    **dict.fromkeys(("dictionary", "page", "lengths", "prefixes"), parquet_pages.LARGE),
+    "nulls": "",
+    "delta": "damaged",
+}
 
 
 def test_bombs_end_in_an_error_in_little_memory(tmp_path: Path) -> None:
