@@ -192,10 +192,12 @@ class Ids:
             self._seen.update(_keys(earlier.split("\0") if isinstance(earlier, str) else earlier))
         self._rising.clear()
         keys = _keys(ids)
-        new = set(keys)
-        if len(new) == len(keys) and self._seen.isdisjoint(new):
-            self._seen |= new
-            return np.ones(len(keys), bool)
+        if self._seen.isdisjoint(keys):
+            n = len(self._seen)
+            self._seen.update(keys)
+            if len(self._seen) == n + len(keys):
+                return np.ones(len(keys), bool)
+            self._seen.difference_update(keys)  # some are twice in the list
         fresh = np.zeros(len(keys), bool)
         for place, key in enumerate(keys):
             fresh[place] = key not in self._seen
@@ -216,4 +218,5 @@ def _rising_numbers(ids: Sequence[str]) -> Integers | None:
 
 
 def _keys(ids: Sequence[str]) -> Sequence[str | bytes]:
-    return list(ids) if max(map(len, ids)) <= _SHORT else list(map(key_of, ids))
+    longest = int(ids.sizes().max()) if isinstance(ids, PlainTexts) else max(map(len, ids))
+    return list(ids) if longest <= _SHORT else list(map(key_of, ids))

@@ -320,7 +320,9 @@ def test_what_is_told_of_damaged_delta_pages_is_what_pyarrow_reads(tmp_path: Pat
     assert read > 50
 
 
-def test_a_page_that_two_readers_read_in_two_ways_is_as_long_as_the_longer(tmp_path: Path) -> None:
+def test_a_page_that_two_readers_read_in_two_ways_is_as_long_as_the_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of version 2, which says that it is not compressed: pyarrow decompresses it if an old writer is named."""
     path = tmp_path / "in.parquet"
     must = pa.schema([pa.field("text", pa.string(), nullable=False)])
@@ -331,15 +333,15 @@ def test_a_page_that_two_readers_read_in_two_ways_is_as_long_as_the_longer(tmp_p
     with path.open("rb") as raw:
         (chunk,) = parquet_pages.chunks_of(raw)[0]
         (page,) = parquet_pages._pages(raw, chunk)
-        raw.seek(page.at)
-        packed = raw.read(page.packed)
         own = {**page.own, 7: (parquet_pages._FALSE, None)}
         with pytest.raises(parquet_pages.UnreadableError, match="damaged"):  # as it is no page that is not compressed
             parquet_pages._delta_texts(raw, replace(page, own=own), chunk.codec, 0)
-    short = bytes([128, 1, 4, 1, 10]) + bytes([128, 1, 4, 1, 0])  # one text, of five bytes
+    short = bytes([128, 1, 4, 1, 0]) + bytes([128, 1, 4, 1, 10])  # one text, of five bytes
     plain = replace(page, at=0, packed=len(short), unpacked=len(short), own=own)
     assert parquet_pages._delta_texts(io.BufferedReader(io.BytesIO(short)), plain, chunk.codec, 0) == (5, 5)
-    assert len(packed) > 10
+    longer = bytes([128, 1, 4, 1, 0]) + bytes([128, 1, 4, 1, 18])
+    monkeypatch.setattr(parquet_pages, "_decompressed", lambda *_: longer)
+    assert parquet_pages._delta_texts(io.BufferedReader(io.BytesIO(short)), plain, chunk.codec, 0) == (9, 9)
 
 
 @pytest.mark.parametrize(("codec", "own"), [(5, {}), (3, {}), (1, {3: (5, 4)}), (0, {4: (5, 4)})])
@@ -378,11 +380,25 @@ def test_lengths_that_cannot_be_are_refused(head: tuple[int, ...], said: str) ->
         parquet_pages._lengths(read, 2**23)
 
 
-def test_many_packed_texts_that_are_long_are_read_few_at_once(tmp_path: Path) -> None:
+def test_lengths_of_more_than_32_bits_are_refused() -> None:
+    for width, said in ((32, ""), (33, "damaged")):
+        read = parquet_pages._Compact(io.BytesIO(bytes([128, 1, 4, 33, 0, 0, width, 0, 0, 0]) + bytes(300)), 1_000)
+        if said:
+            with pytest.raises(parquet_pages.UnreadableError, match=said):
+                parquet_pages._lengths(read, 40)
+        else:
+            assert parquet_pages._lengths(read, 40).tolist() == [0] * 33
+
+
+@pytest.mark.parametrize(("short", "long"), [(0, 300), (40_000, 400)])
+def test_texts_that_share_a_long_beginning_are_read_few_at_once(tmp_path: Path, short: int, long: int) -> None:
+    """Also where they are few among many short ones, so that the average is short."""
     path = tmp_path / "in.parquet"
-    texts = pa.table({"text": pa.array(["a" * 100_000]).take(pa.array([0] * 1_000))})
-    pq.write_table(texts, path, use_dictionary=False, column_encoding={"text": DELTA_TEXTS})
+    texts = pa.table({"text": pa.array(["a" * 100_000, "b"]).take(pa.array([1] * short + [0] * long))})
+    how = {"use_dictionary": False, "write_batch_size": 50_000, "data_page_size": 2**27, "max_rows_per_page": 50_000}
+    pq.write_table(texts, path, column_encoding={"text": DELTA_TEXTS}, **how)
     assert path.stat().st_size < 500_000
-    read = list(map(len, read_batches(path)))
-    assert sum(read) == 1_000
-    assert max(read) <= 2**22 // 100_000 + 1
+    assert len(delta_sizes(path)) == 1
+    found = [sum(batch.lengths()) for batch in read_batches(path)]
+    assert sum(found) == short + 100_000 * long
+    assert max(found) < 5_000_000
