@@ -7,10 +7,10 @@ looked at one by one: that alone says which is bad, and why. And ids that were u
 import contextlib
 import hashlib
 import itertools
-import math
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from dptext.text.formats import Scalar, as_scalar, is_scalar, name_of, spelled, 
 from dptext.text.lines import Bad, Broken, Chunk, Row, Table, missing_field
 from dptext.text.packed_rows import PlainTexts, kinds, plain_scalars, plain_texts
 from dptext.text.records import Fields, Record
-from dptext.types import Booleans, Integers
+from dptext.types import Booleans, Int32s, Integers, UInt8s, UInt64s
 
 # A character takes at most 12 bytes of a line (two JSON escapes, "\ud83d\ude00"); the rest is for the other fields.
 _BYTES_PER_CHARACTER: Final = 12
@@ -162,61 +162,149 @@ def _written(labels: Sequence[Scalar]) -> Sequence[str | None]:
     return [cast("str | None", spelled(label)) for label in labels]
 
 
-_SHORT: Final = 64  #: Characters of the longest id that is kept as it is
+# Of an id of at most 16 bytes the bytes themselves are kept, of a longer one a hash of 16 bytes: two ids agree by a
+# chance of 2**-128. No id holds a NUL.
+_WORD: Final = 8
+#: Bytes of the longest id that is kept as it is, and of the longest that is hashed here.
+_SHORT: Final = 2 * _WORD
+_MIDDLE: Final = 8 * _WORD
+_BITS: Final = np.arange(0, 8 * _WORD + 1, 8, dtype=np.uint64)  #: Bits of so many bytes
+_Numbers = Int32s | Integers
 
 
 def key_of(id_: str) -> str | bytes:
-    """What to keep of a single id: itself, or a hash of a long one. Text and bytes are never equal.
+    """What to keep of a single id: itself, or its hash where that is shorter. Text and bytes are never equal."""
+    if len(id_) <= _SHORT and id_.isascii():
+        return id_
+    return hashlib.blake2b(id_.encode(), digest_size=16).digest()
 
-    Two hashes of 16 bytes agree by a chance of 2**-128.
-    """
-    return id_ if len(id_) <= _SHORT else hashlib.blake2b(id_.encode(), digest_size=16).digest()
+
+def _random(*shape: int) -> UInt64s:
+    return np.frombuffer(secrets.token_bytes(_WORD * int(np.prod(shape))), np.uint64).reshape(shape)
 
 
 @dataclass(slots=True)
 class Ids:
-    """A growing set of ids, for columns of them. Numbers that rise need no set: the last is the greatest."""
+    """A growing set of ids, for columns of them. As long as ids rise, as numbers do, the last is the greatest."""
 
-    _rising: list[PlainTexts | str] = field(default_factory=list)
-    _last: float = -math.inf
-    _seen: set[str | bytes] = field(default_factory=set)
+    _rising: list[UInt64s] = field(default_factory=list)
+    _last: int = 0
+    _table: "_Table | None" = None
+    _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+    _factors: UInt64s = field(default_factory=lambda: _random(_MIDDLE // 4 + 1, 4))
 
     def fresh(self, ids: Sequence[str]) -> Booleans:
         """Which of these ids, at least one, were neither there nor before in the list; all are there from now on."""
-        if not self._seen and (numbers := _rising_numbers(ids)) is not None and numbers[0] > self._last:
-            self._last = int(numbers[-1])
-            # The slice keeps no strings that are made of `ids` later; no id holds a NUL.
-            self._rising.append(ids[:] if isinstance(ids, PlainTexts) else "\0".join(ids))  # type: ignore[arg-type]
-            return np.ones(len(ids), bool)
-        for earlier in self._rising:
-            self._seen.update(_keys(earlier.split("\0") if isinstance(earlier, str) else earlier))
-        self._rising.clear()
-        keys = _keys(ids)
-        if self._seen.isdisjoint(keys):
-            n = len(self._seen)
-            self._seen.update(keys)
-            if len(self._seen) == n + len(keys):
-                return np.ones(len(keys), bool)
-            self._seen.difference_update(keys)  # some are twice in the list
-        fresh = np.zeros(len(keys), bool)
-        for place, key in enumerate(keys):
-            fresh[place] = key not in self._seen
-            self._seen.add(key)
+        data, ends = ids.utf8() if isinstance(ids, PlainTexts) else _utf8(ids)
+        sizes = np.diff(ends)
+        longest = int(sizes.max())
+        stops = ends[1:] - ends[0]
+        keys = _words(data, stops, sizes, -(-min(longest, _MIDDLE) // _WORD))
+        if longest > _SHORT:
+            keys = self._hashed(keys, data, stops, sizes)
+        elif self._table is None and _rise(keys) and _value(keys[0]) > self._last:
+            self._last = _value(keys[-1])
+            self._rising.append(keys)
+            return np.ones(len(keys), bool)
+        if self._table is None:
+            self._table = _Table()
+            for earlier in self._rising:
+                self._table.add(earlier)
+            self._rising.clear()
+        return self._table.add(keys)
+
+    def _hashed(self, words: UInt64s, data: UInt8s, stops: _Numbers, sizes: _Numbers) -> UInt64s:
+        keys = words[:, :2].copy()
+        # Multilinear, strongly universal: Lemire and Kaser, "Strongly universal string hashing is fast" (2014).
+        middle = np.flatnonzero((sizes > _SHORT) & (sizes <= _MIDDLE))
+        halves = words[middle].view(np.uint32).astype(np.uint64)
+        sums = (halves @ self._factors[: halves.shape[1]] + self._factors[-1]) >> np.uint64(32)
+        keys[middle] = sums[:, :2] << np.uint64(32) | sums[:, 2:]
+        for place in np.flatnonzero(sizes > _MIDDLE).tolist():
+            whole = data[stops[place] - sizes[place] : stops[place]].tobytes()
+            keys[place] = np.frombuffer(hashlib.blake2b(whole, digest_size=16, key=self._secret).digest(), np.uint64)
+        return keys
+
+
+def _utf8(ids: Sequence[str]) -> tuple[UInt8s, _Numbers]:
+    text = "".join(ids)
+    data = text.encode()
+    sizes = map(len, ids if len(data) == len(text) else map(str.encode, ids))
+    return np.frombuffer(data, np.uint8), np.cumsum([0, *sizes], dtype=np.int64)
+
+
+def _words(data: UInt8s, stops: _Numbers, sizes: _Numbers, n: int) -> UInt64s:
+    """The last `n` words of each id `(ids, n)`, the last first, with NULs before the id."""
+    if sizes.min() == sizes.max() <= n * _WORD:  # as UUIDs are
+        square = np.zeros((len(sizes), n * _WORD), np.uint8)
+        square[:, n * _WORD - sizes[0] :] = data.reshape(len(sizes), -1)
+        return square.view(">u8")[:, ::-1].astype(np.uint64, order="C")
+    padded = np.zeros(n * _WORD + data.size, np.uint8)
+    padded[n * _WORD :] = data
+    from_any_byte = np.ndarray((data.size + (n - 1) * _WORD + 1,), ">u8", padded, 0, (1,))
+    words: UInt64s = np.empty((len(sizes), n), np.uint64)
+    for place in range(n):
+        foreign = _BITS[(_WORD * (place + 1) - sizes).clip(0, _WORD)]
+        found = from_any_byte[stops + (n - 1 - place) * _WORD].astype(np.uint64)
+        words[:, place] = found << foreign >> foreign
+    return words
+
+
+def _rise(keys: UInt64s) -> bool:
+    """Whether each is greater than the one before: longer, or as long and later in the alphabet."""
+    before, after = keys[:-1], keys[1:]
+    rises = after[:, 0] > before[:, 0]
+    for place in range(1, keys.shape[1]):
+        rises = (after[:, place] > before[:, place]) | (after[:, place] == before[:, place]) & rises
+    return bool(rises.all())
+
+
+def _value(key: UInt64s) -> int:
+    return sum(word << 64 * place for place, word in enumerate(key.tolist()))
+
+
+@dataclass(slots=True)
+class _Table:
+    """Keys by open addressing: a slot holds the number of a key, from 1 on, or 0. At most half of them are used."""
+
+    _keys: UInt64s = field(default_factory=lambda: np.empty((2**12, 2), np.uint64))
+    _n: int = 0
+    _slots: Any = field(default_factory=lambda: np.zeros(2**17, np.uint32))
+    _factors: UInt64s = field(default_factory=lambda: _random(2) | np.uint64(1))
+
+    def add(self, keys: UInt64s) -> Booleans:
+        total = self._n + len(keys)
+        if total > len(self._keys):
+            self._keys = np.concatenate([self._keys[: self._n], np.empty((max(self._n, len(keys)), 2), np.uint64)])
+        new = self._keys[self._n : total]
+        new[:, 1] = 0
+        new[:, : keys.shape[1]] = keys
+        if 2 * total > len(self._slots):
+            held = np.sort(self._slots[self._slots > 0])
+            size = 2 ** (4 * total).bit_length()
+            self._slots = np.zeros(size, np.uint32 if size < 2**32 else np.uint64)
+            self._insert(held, self._keys[held - 1])
+        numbers = np.arange(self._n + 1, total + 1, dtype=self._slots.dtype)
+        self._n = total
+        return self._insert(numbers, new)
+
+    def _insert(self, numbers: Any, keys: UInt64s) -> Booleans:
+        """Which of the keys were not there, by their numbers, which rise."""
+        slots, fresh = self._slots, np.ones(len(numbers), bool)
+        mixed = keys[:, 0] * self._factors[0] + keys[:, 1] * self._factors[1]
+        places = (mixed >> np.uint64(65 - len(slots).bit_length())).astype(np.int64)
+        todo = np.arange(len(numbers))[::-1]  # of those that want one slot the last written stays: the first of them
+        while todo.size:
+            at, own = places[todo], numbers[todo]
+            before = slots[at]
+            slots[at] = own
+            taken = np.flatnonzero(before)
+            slots[at[taken]] = before[taken]
+            there = slots[at]
+            other = np.flatnonzero(there != own)
+            todo = todo[other]
+            same = (self._keys[there[other] - 1] == keys[todo]).all(axis=1)
+            fresh[todo[same]] = False
+            todo = todo[~same]
+            places[todo] = (places[todo] + 1) % len(slots)
         return fresh
-
-
-def _rising_numbers(ids: Sequence[str]) -> Integers | None:
-    """The ids as numbers, each greater than the one before; else None. Unequal numbers are of unequal ids."""
-    with contextlib.suppress(ValueError, OverflowError):  # as those of pyarrow are
-        found: Integers = (
-            ids.__arrow_array__().cast("int64").to_numpy()
-            if isinstance(ids, PlainTexts)
-            else np.array(list(map(int, ids)), np.int64)
-        )
-        return found if (found[1:] > found[:-1]).all() else None
-    return None
-
-
-def _keys(ids: Sequence[str]) -> Sequence[str | bytes]:
-    longest = int(ids.sizes().max()) if isinstance(ids, PlainTexts) else max(map(len, ids))
-    return list(ids) if longest <= _SHORT else list(map(key_of, ids))
