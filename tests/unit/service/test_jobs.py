@@ -255,6 +255,16 @@ def test_a_bomb_fails_and_says_what_became_of_its_charge(fresh: Served, monkeypa
         assert list((fresh.folder / "spool").glob("*-*")) == []
 
 
+@pytest.mark.parametrize("encoding", ["DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY"])
+def test_a_job_may_have_texts_in_a_delta_encoding(fresh: Served, encoding: str) -> None:
+    table = {"text": ["secret", "secretly"], "label": ["travel", "money"]}
+    data = parquet(table, use_dictionary=False, column_encoding=dict.fromkeys(table, encoding))
+    name = fresh.job(data, format="parquet").json()["id"]
+    assert fresh.ended(name)["state"] == "done"
+    result = fresh.client.get(f"/v1/jobs/{name}/result", headers=fresh.headers()).content
+    assert pq.read_table(io.BytesIO(result)).num_rows == 2
+
+
 def test_a_stop_is_no_death_of_the_job_at_hand(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor where the process ends before the job has looked up, as in the middle of a batch."""
     fresh.gate.worker.close()
