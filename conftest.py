@@ -20,6 +20,17 @@ docstrings = Sybil(
 )
 pytest_collect_file = (documents + docstrings).pytest()
 
+#: Pages whose examples wait for `make test-all`: the accounting of trainings takes seconds, and has tests of its own.
+SLOW_PAGES = ("docs/tutorials/dp-sgd.md",)
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest deselects what is slow
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the examples of slow pages, which are no functions that a marker could stand beside."""
+    for item in items:
+        if item.nodeid.partition("::")[0] in SLOW_PAGES:
+            item.add_marker(pytest.mark.slow)
+
 
 def pytest_collection_finish() -> None:
     """Thousands of tests and modules stay to the end: without them each collection of garbage is ten times as fast."""

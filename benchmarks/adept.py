@@ -30,7 +30,7 @@ from dptext.neural.adept.decoding import Decoding
 from dptext.neural.adept.model import AnnotatedModel
 from dptext.neural.adept.network import AutoEncoder
 from dptext.neural.tokens import BEGIN, END, PAD, UNKNOWN
-from dptext.sampling.noise import clip
+from dptext.sampling.clipping import clip
 from dptext.sampling.randomness import secure
 
 ROUNDS = 3

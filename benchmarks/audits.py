@@ -10,7 +10,8 @@ import time
 import numpy as np
 
 from dptext import audits
-from dptext.sampling.noise import Gaussian, GridGaussian, GridLaplace, L2Laplace
+from dptext.sampling.float_noise import Gaussian, L2Laplace
+from dptext.sampling.grid_noise import GridGaussian, GridLaplace
 from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.published import PublishedLaplace
 from dptext.sampling.randomness import secure

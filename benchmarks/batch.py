@@ -24,7 +24,7 @@ from pathlib import Path
 
 import dptext as dp
 from dptext.mechanism import Mechanism
-from dptext.sampling.source import secure
+from dptext.sampling.randomness import secure
 from dptext.text.columns import Columns
 from dptext.text.formats import Format
 from dptext.text.writers import open_writer

@@ -25,7 +25,7 @@ from typing import Any
 
 from dptext.compare.cell_run import run_cell
 from dptext.compare.cells import Cell, Lens, SharedFits
-from dptext.compare.corpora import Corpus, load_corpus
+from dptext.compare.corpora import SplitCorpus, load_corpus
 from dptext.compare.corpus_plans import DATA, DEFAULT_DATA
 from dptext.compare.experiment import Experiment, parse_experiment
 from dptext.compare.grid import plan_cells
@@ -47,7 +47,7 @@ class WatchedFits(SharedFits):
     latest: Mechanism[str] | None = None
     seconds = 0.0
 
-    def fitted(self, cell: Cell, spec: Spec, corpus: Corpus, *, seed: int) -> Mechanism[str]:
+    def fitted(self, cell: Cell, spec: Spec, corpus: SplitCorpus, *, seed: int) -> Mechanism[str]:
         """As `SharedFits.fitted`."""
         self.latest = None  # an old one would need memory
         began = time.process_time()
@@ -89,7 +89,7 @@ class Taken:
     made: object
 
 
-def run(cell: Cell, experiment: Experiment, corpus: Corpus, lens: Lens, fits: WatchedFits) -> Taken:
+def run(cell: Cell, experiment: Experiment, corpus: SplitCorpus, lens: Lens, fits: WatchedFits) -> Taken:
     """Run a cell."""
     fits.latest, fits.seconds = None, 0.0
     began, failed = time.process_time(), ""

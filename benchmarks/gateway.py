@@ -29,7 +29,7 @@ import dptext as dp
 from dptext.ledger.books import Ledger
 from dptext.ledger.database import Database
 from dptext.mechanism import Mechanism
-from dptext.sampling.source import secure
+from dptext.sampling.randomness import secure
 from dptext.service.client import privatize
 from dptext.service.keys import Keys
 from dptext.service.settings import Secret

@@ -44,9 +44,9 @@ from dptext.embeddings.vector_files import load_glove
 from dptext.errors import MissingExtraError
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.sampling.discrete import discrete_gaussian, discrete_laplace
-from dptext.sampling.noise import GridGaussian, GridLaplace
+from dptext.sampling.exponential import PermuteAndFlip
+from dptext.sampling.grid_noise import GridGaussian, GridLaplace
 from dptext.sampling.randomness import secure
-from dptext.sampling.selection import PermuteAndFlip
 from dptext.sampling.top_k import LabelResponse
 from dptext.text.records import Record
 from dptext.text.tokens import tokenize

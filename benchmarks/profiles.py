@@ -25,9 +25,9 @@ import dptext.runs.files
 from _timing import seconds
 from adept import corpus
 from dptext import Adept, Candidates, WordMetric
-from dptext.embeddings.bert import network
 from dptext.embeddings.nearest import NearestWords
 from dptext.embeddings.sentence_encoder import SentenceEncoder
+from dptext.kernels.linear import best_there_is
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.candidates.rankers import Ranker
 from dptext.mechanisms.words.vocabulary import WordPoints
@@ -93,7 +93,7 @@ def decoding(found: list[tuple[str | None, str]], model: AnnotatedModel, *_: Any
 def rates() -> tuple[float, float]:
     """Operations a second of the fastest products, and bytes a second of a copy, one thread; the best of five."""
     a, b, c = np.ones((1500, 1500), np.float32), np.ones(1 << 25), np.ones(1 << 25)
-    tiles = {network.best_there_is(asked) for asked in ("float32", "bfloat16", "int8")}
+    tiles = {best_there_is(asked) for asked in ("float32", "bfloat16", "int8")}
     taken = seconds(
         {
             "copy": lambda: np.copyto(c, b),

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import opendp.prelude as dp
 
-from dptext.sampling import discrete, noise, randomness, selection
+from dptext.sampling import discrete, exponential, float_noise, randomness, top_k
 
 N = 100_000
 ROUNDS = 7
@@ -42,7 +42,7 @@ def main() -> int:
     weights = np.arange(1, 101, dtype=np.uint64)[None, :].repeat(N // 100, 0)
     p = weights[0] / weights[0].sum()
     scores = rng.normal(size=(200, 5000))
-    metric = noise.MetricNoise(10.0, 50, 32.0)
+    metric = float_noise.MetricNoise(10.0, 50, 32.0)
 
     def numpy_metric_noise(rows: int = few) -> np.ndarray:
         direction = rng.normal(size=(rows, 50))
@@ -88,7 +88,7 @@ def main() -> int:
         ),
         (
             "exponential mechanism, 5,000 options",
-            lambda: selection.Exponential(5.0).choose(scores, source),
+            lambda: exponential.Exponential(5.0).choose(scores, source),
             200,
             "Gumbel-max in numpy floats",
             lambda: (2.5 * scores + rng.gumbel(size=scores.shape)).argmax(axis=1),
@@ -97,7 +97,7 @@ def main() -> int:
         ),
         (
             "top-k randomized response, 5,000 options",
-            lambda: selection.TopKRandomizedResponse(5.0, 5, 5000).choose(scores, source),
+            lambda: top_k.TopKRandomizedResponse(5.0, 5, 5000).choose(scores, source),
             200,
             "np.argpartition alone",
             lambda: np.argpartition(scores, 4995, axis=1),

@@ -31,10 +31,13 @@ from sentence_transformers import SentenceTransformer
 
 from _timing import seconds
 from dptext import sample_records
-from dptext.embeddings.bert import network
 from dptext.embeddings.embedder import PACKAGE
 from dptext.embeddings.sentence_encoder import SentenceEncoder, load_sentence_encoder
 from dptext.embeddings.torch_network import TorchNetwork
+from dptext.kernels import tiles
+from dptext.kernels.linear import DTYPES, Linear, best_there_is, room
+from dptext.kernels.products import int_products
+from dptext.kernels.products import products as float_products
 from dptext.text.tokens import sentences
 
 #: Precision, least ratio, the cosine that counts, how large it must be: with AVX-512 and bfloat16, without bfloat16,
@@ -77,20 +80,18 @@ def products(precision: str) -> Callable[[], None]:
     """The products of one layer's widest matrix, again and again, with nothing between them."""
     rng = np.random.default_rng(0)
     weights, bias = rng.normal(size=(1536, 384)).astype(np.float32), np.zeros(1536, np.float32)
-    layer = network.Linear.of(weights, bias, precision)
-    n, loops = 256, network.loops
-    rows = network.room(n + 8, 384, dtype=network._DTYPES[precision])
-    out, scales, totals = network.room(n + 8, 1536), network.room(n + 8), network.room(n + 8, dtype=np.int32)
-    tile = network.room(
-        network.tiles.ROWS, network.tiles.COLUMNS, dtype=np.int32 if precision == "int8" else np.float32
-    )
+    layer = Linear.of(weights, bias, precision)
+    n = 256
+    rows = room(n + 8, 384, dtype=DTYPES[precision])
+    out, scales, totals = room(n + 8, 1536), room(n + 8), room(n + 8, dtype=np.int32)
+    tile = room(tiles.ROWS, tiles.COLUMNS, dtype=np.int32 if precision == "int8" else np.float32)
 
     def run() -> None:
         for _ in range(20):
             if precision == "int8":
-                loops.int_products(rows, n, layer.panels, layer.units, bias, scales, totals, tile, out)
+                int_products(rows, n, layer.panels, layer.units, bias, scales, totals, tile, out)
             else:
-                loops.products(rows, n, layer.panels, bias, tile, out)
+                float_products(rows, n, layer.panels, bias, tile, out)
 
     return run
 
@@ -107,9 +108,9 @@ def main() -> int:
     found = {precision: load_sentence_encoder(precision=precision) for precision in ("float32", "bfloat16", "int8")}
     encoders = {precision: encoder for precision, encoder in found.items() if encoder.precision == precision}
     blocks = SentenceEncoder("blocks", 384, "", "bfloat16", TorchNetwork(plain, "bfloat16"))
-    missed, tiles = [], network.tiles
+    missed = []
     wanted = WANTED if tiles.HAS_BFLOAT16 else WANTED_OF_WIDE if tiles.WIDE else WANTED_OF_NARROW
-    chosen = {asked: network.best_there_is(asked) for asked in ("auto", "int8")}
+    chosen = {asked: best_there_is(asked) for asked in ("auto", "int8")}
     required = ", ".join(f"{name} {least} times" for name, (least, *_) in wanted.items() if name in encoders)
     print(f"probe: AVX-512 {tiles.WIDE}, tiles of {tiles.ROWS} rows and {tiles.COLUMNS} columns, {chosen}")
     print(f"required here: {required or 'nothing'}")

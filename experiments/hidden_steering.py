@@ -25,7 +25,7 @@ import numpy as np
 
 from dptext.language.writing import options_of, write
 from dptext.privacy.guarantee import Relation
-from dptext.sampling.source import seeded
+from dptext.sampling.randomness import seeded
 from dptext.sampling.weights import draw_by_weight
 from dptext.synthesis.prediction import Prediction
 from dptext.synthesis.sums import Noise, PrivateSum

@@ -30,7 +30,7 @@ from sklearn.svm import LinearSVC
 
 import dptext as dp
 from dptext.embeddings.tfidf import words_tfidf
-from dptext.sampling.source import seeded
+from dptext.sampling.randomness import seeded
 from dptext.synthesis.prediction import Prediction
 from dptext.synthesis.prototypes import Prototypes
 from dptext.synthesis.steering import Steering

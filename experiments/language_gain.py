@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dptext.sampling.source import seeded
+from dptext.sampling.randomness import seeded
 from dptext.synthesis.steering import FittedSteering, Steering
 from dptext.text.batches import Batch
 from language import SEED, SPLITS, records

@@ -37,7 +37,7 @@ import numpy as np
 import dptext as dp
 from dptext.embeddings.encoders import PublicVectors, load_encoder
 from dptext.privacy.guarantee import Relation
-from dptext.sampling.source import seeded
+from dptext.sampling.randomness import seeded
 from dptext.synthesis.pool import fit_topics
 from dptext.synthesis.prototypes import Prototypes
 from dptext.synthesis.space import fit_space

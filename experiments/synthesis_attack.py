@@ -36,7 +36,7 @@ from common import corpus_rows
 from dptext.audits.bounds import epsilon_from_rates
 from dptext.runs import synthesizing
 from dptext.runs.private import Private
-from dptext.sampling.source import Randomness, seeded
+from dptext.sampling.randomness import Randomness, seeded
 from dptext.synthesis.prototypes import FittedPrototypes, Prototypes
 from dptext.synthesis.space import PublicSpace, Reading
 from dptext.synthesis.spec import Synthetic

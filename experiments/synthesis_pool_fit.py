@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dptext.sampling.source import seeded
+from dptext.sampling.randomness import seeded
 from dptext.synthesis.pool import UNLIKE_PART
 from dptext.synthesis.votes import TopicReport
 from synthesis import SEED, as_records, kept

@@ -31,9 +31,9 @@ import dptext as dp
 from dptext.embeddings.encoders import PublicVectors
 from dptext.privacy.guarantee import Relation
 from dptext.sampling.discrete import uniform_below
-from dptext.sampling.source import Randomness, seeded
-from dptext.synthesis.evolution import Kept, evolved
-from dptext.synthesis.pool import Pool
+from dptext.sampling.randomness import Randomness, seeded
+from dptext.synthesis.evolution import Population, evolved
+from dptext.synthesis.pool import PublicPool
 from dptext.synthesis.prototypes import Prototypes, class_sizes
 from dptext.synthesis.sums import Noise
 from dptext.synthesis.votes import LEAST_VOTES, FittedVotes, Votes, apportioned
@@ -72,7 +72,7 @@ class Halved(Prototypes):
 class Given:
     """A writer that adds nothing."""
 
-    pool: Pool
+    pool: PublicPool
 
     def more(self, _label: int, texts: Sequence[str], n: int, _: Randomness, **_how: Any) -> list[str]:
         """The first of the texts."""
@@ -137,7 +137,9 @@ class Case:
         """Prototypes, then votes for some of the texts of each label."""
         made, labels = self.plain(Halved, topics=topics), tuple(self.split.names)
         fitted = self.spec(Rounds).fit(public=self.public)
-        own = [Kept.alike([t for t, c in zip(made.texts, made.labels, strict=True) if c == name]) for name in labels]
+        own = [
+            Population.alike([t for t, c in zip(made.texts, made.labels, strict=True) if c == name]) for name in labels
+        ]
         mix = np.maximum(np.array(made.report.by_label[0]), 1.0)
         source = seeded(SEED + self.seed + SEEDS)
         voted = evolved(Given(fitted.pool), (fitted.pool.space, fitted.spec, self.corpus), own, mix, source)
@@ -155,7 +157,7 @@ class Case:
         rows = [i for i, n in enumerate(copies) for _ in range(n)]
         return [texts[i] for i in rows], [names[i] for i in rows]
 
-    def by_rounds(self, writer: Callable[[Pool], Given], rounds: int) -> Labelled:
+    def by_rounds(self, writer: Callable[[PublicPool], Given], rounds: int) -> Labelled:
         """Topics by label, then rounds of votes with a writer between them."""
         fitted: FittedVotes = self.spec(Rounds, rounds=rounds, first_share=1 / rounds).fit(public=self.public)
         spec, pool, source = fitted.spec, fitted.pool, seeded(SEED + self.seed)
@@ -167,7 +169,7 @@ class Case:
             weights = (row / np.maximum(np.bincount(fitted.topics.of_pool, minlength=TOPICS), 1))[fitted.topics.of_pool]
             weights = weights if weights.any() else np.ones(len(weights))
             rows = rng.choice(len(weights), int((weights > 0).sum()), replace=False, p=weights / weights.sum())
-            start.append(Kept.alike([pool.texts[i] for i in rows]))
+            start.append(Population.alike([pool.texts[i] for i in rows]))
         made = writer(pool)
         voted = evolved(made, (pool.space, spec, self.corpus), start, mix, source)
         texts, names = list[str](), list[str]()

@@ -35,8 +35,8 @@ from typing import Any
 import numpy as np
 
 from dptext.embeddings.encoders import PublicVectors, load_encoder
-from dptext.sampling.source import seeded
-from dptext.synthesis.pool import Pool, pool_texts
+from dptext.sampling.randomness import seeded
+from dptext.synthesis.pool import PublicPool, pool_texts
 from dptext.synthesis.prototypes import (
     FittedPrototypes,
     Prototypes,
@@ -325,7 +325,7 @@ def in_windows(spec: Prototypes, pool: list[Any], encoder: Windows) -> FittedPro
     likeness = features[:, : encoder.dim] @ encoder.embed(spec.names).T
     points = space.placed(features)
     centre = prior_means(points, likeness - likeness.mean(axis=0))
-    return FittedPrototypes(spec, Pool(texts, space, points, None), centre)
+    return FittedPrototypes(spec, PublicPool(texts, space, points, None), centre)
 
 
 def cases(split: Any, windows: Windows | None, pool: list[Any], private: list[Any], epsilon: float) -> Iterator[Case]:

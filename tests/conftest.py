@@ -11,7 +11,6 @@ from hypothesis import settings
 sys.path.insert(0, str(Path(__file__).parent))
 
 from examples import EXAMPLES
-from later import mark_later
 
 settings.register_profile("dptext", deadline=None, max_examples=EXAMPLES, derandomize=True)
 settings.load_profile("dptext")
@@ -25,11 +24,6 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
-
-
-@pytest.hookimpl(tryfirst=True)  # before pytest deselects what is slow
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    mark_later(items, whole=config.args == config.getini("testpaths") and not config.option.keyword)
 
 
 @pytest.fixture(scope="session")
@@ -51,3 +45,4 @@ def one_thread() -> Iterator[None]:
 
 
 from postgres import postgres  # noqa: E402, F401  # the fixture: one server for the session
+from slow_cases import pytest_pycollect_makeitem  # noqa: E402, F401  # the hook: cases that are marked slow

@@ -129,7 +129,7 @@ def served(folder: Path, location: str | None = None, **settings: Any) -> Iterat
     wanted, ledger = prepare(folder, location or str(folder / "books.db"), **settings)
     app = create_app(wanted)
     # Jobs that wait are looked for soon, and what has expired is deleted from the start on.
-    soon = mock.patch.object(worker, "_PAUSE", 0.05), mock.patch.object(clock, "_YOUNG", 0.0)
+    soon = mock.patch.object(worker, "PAUSE_SECONDS", 0.05), mock.patch.object(clock, "YOUNG_SECONDS", 0.0)
     with soon[0], soon[1], TestClient(app, raise_server_exceptions=False) as client:
         yield Served(folder, client, app.state.gate, ledger)
     ledger.close()
@@ -163,7 +163,7 @@ def traced(patch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, str]]]:
             assert kept == {"record_exception": False, "set_status_on_exception": False}
             yield
 
-    patch.setattr(metrics, "_TRACER", Tracer())
+    patch.setattr(metrics, "TRACER", Tracer())
     return spans
 
 

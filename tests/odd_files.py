@@ -281,7 +281,13 @@ def _parquets() -> dict[str, bytes]:
         "version 1": _parquet(TEXTS, version="1.0", data_page_version="1.0"),
         "version 2": _parquet(TEXTS, data_page_version="2.0"),
         "plain": _parquet(TEXTS, use_dictionary=False),
-        "delta": _parquet(TEXTS, use_dictionary=False, column_encoding={"text": "DELTA_BYTE_ARRAY", "n": "PLAIN"}),
+        **{
+            title: _parquet(TEXTS, use_dictionary=False, column_encoding={"text": text, "n": n})
+            for title, text, n in (
+                ("delta", "DELTA_BYTE_ARRAY", "DELTA_BINARY_PACKED"),
+                ("delta lengths", "DELTA_LENGTH_BYTE_ARRAY", "BYTE_STREAM_SPLIT"),
+            )
+        },
         "nulls": _parquet(["a", None, "b"]),
         "all null": _parquet(pa.nulls(3, pa.string())),
         "null type": _parquet(pa.nulls(3)),

@@ -12,7 +12,7 @@ import tiny_language
 from dptext.privacy import accounting
 from dptext.privacy.events import PureEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Unit
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 
 OPTIONS, TOKENS = 12, 2
 #: Log-probabilities count between -LEAST and REACH - LEAST.

@@ -37,7 +37,7 @@ from dptext.neural.adept.model import AnnotatedModel
 from dptext.neural.adept.training import Schedule, train
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Guarantee
-from dptext.sampling.noise import clip
+from dptext.sampling.clipping import clip
 from dptext.sampling.randomness import seeded
 from dptext.types import Json
 from dptext.utility.tables import CANDIDATES, LABEL_ONLY_ROWS, baselines, utility_table

@@ -20,7 +20,7 @@ from dptext.embeddings.encoders import PublicVectors, load_encoder
 from dptext.mechanisms.adept.sound import AdeptCodebook
 from dptext.neural.adept import AnnotatedModel, TextCodebook, best_choice, write_codebook
 from dptext.sampling.randomness import secure
-from dptext.sampling.selection import TopKRandomizedResponse
+from dptext.sampling.top_k import TopKRandomizedResponse
 
 
 def real(model: AnnotatedModel, public: list[Record], size: int) -> TextCodebook:

@@ -15,7 +15,7 @@ import numpy as np
 from grid import ALL, CLASSIFIER, EPSILON_OF_SIZES, EPSILONS, SIZES, name_of, read_cells
 
 from dptext.report import drawing
-from dptext.sampling.selection import Exponential
+from dptext.sampling.exponential import Exponential
 from dptext.text.files import Target
 
 #: Row, name in the legend, colour (Okabe and Ito 2008), dashes, marker.

@@ -26,7 +26,7 @@ from dptext.mechanisms.sentences import deep_candidate
 from dptext.mechanisms.sentences.deep_candidate import DeepCandidate
 from dptext.neural.deep_candidate import FittedCandidates
 from dptext.runs.models import save_model
-from dptext.sampling.selection import Exponential
+from dptext.sampling.exponential import Exponential
 
 #: Seconds in each part.
 CLOCK = {"encoding": 0.0, "splitting into sentences": 0.0, "utilities": 0.0, "choosing": 0.0}

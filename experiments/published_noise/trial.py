@@ -17,7 +17,8 @@ from figures import Success, reconstruction_figure
 from dptext import audits
 from dptext.mechanism import VectorNoise
 from dptext.report import Bounds, bounds_figure
-from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace
+from dptext.sampling.float_noise import Gaussian, L2Laplace
+from dptext.sampling.grid_noise import GridLaplace
 from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
 from dptext.sampling.randomness import seeded

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from dptext import Fields, audits, load_word_vectors, read_records
-from dptext.sampling.noise import Norm
+from dptext.sampling.clipping import Norm
 from dptext.text.tokens import tokenize
 
 sys.path.append(str(Path(__file__).parents[1]))

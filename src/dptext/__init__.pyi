@@ -54,11 +54,9 @@ from .runs.synthesized import Synthesized as Synthesized
 from .runs.synthesizing import synthesize as synthesize
 from .runs.verification import Verified as Verified
 from .runs.verification import verify as verify
-from .sampling import noise as noise
 from .sampling import privunit as privunit
 from .sampling import published as published
 from .sampling import randomness as randomness
-from .sampling import selection as selection
 from .synthesis.prediction import Prediction as Prediction
 from .synthesis.prototypes import Prototypes as Prototypes
 from .synthesis.steering import Steering as Steering

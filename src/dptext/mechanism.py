@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Final, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
 from dptext.privacy.events import Event
 from dptext.privacy.guarantee import Guarantee, Trust, Unit
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.text.records import Output_co, Record, Release
 from dptext.types import Floats, Json
 
@@ -178,7 +177,7 @@ class HasDistribution(Protocol):
 
 @runtime_checkable
 class VectorNoise(Protocol):
-    """A vector mechanism whose density is known, such as those of `dptext.sampling.noise`."""
+    """A vector mechanism whose density is known, such as those of `dptext.sampling.float_noise`."""
 
     def release(self, vectors: Floats, randomness: Randomness, /) -> Floats:
         """One noisy vector a row, `(rows, dim)`."""
@@ -252,10 +251,6 @@ class HasMetric(Protocol):
         """The distance of two neighbours in the guarantee's metric, rounded up."""
 
 
-#: Metadata of a setting that came later. At its default it is left out, so that what was saved before stays as it was.
-ADDED: Final = MappingProxyType({"added": "later"})
-
-
 def setting_fields(spec: Promise | type[Promise]) -> tuple[Field[Any], ...]:
     """The fields of a spec that are settings, in their order."""
     found = fields(spec)  # type: ignore[arg-type]  # every spec is a dataclass; check_mechanism checks it
@@ -267,8 +262,6 @@ def settings(spec: Promise) -> dict[str, Json]:
     values: dict[str, Json] = {"kind": spec.kind}
     for each in setting_fields(spec):
         value = getattr(spec, each.name)
-        if "added" in each.metadata and value == each.default:
-            continue
         if isinstance(value, Spec):  # a spec that is a setting of another
             value = settings(value)
         values[each.name] = list(value) if isinstance(value, tuple) else value

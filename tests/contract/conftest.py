@@ -21,5 +21,5 @@ def draws(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     if request.param == "few draws":
         kind = request.node.callspec.params.get("kind", "planted")
         share = {"syntf": 2, "adept_dpsgd": 4, "planted": 4}.get(kind, 8)
-        monkeypatch.setattr(release_checks, "_TRIALS", release_checks._TRIALS // share)
-        monkeypatch.setattr(release_checks, "_FEW", release_checks._FEW // 2)
+        monkeypatch.setattr(release_checks, "TRIALS", release_checks.TRIALS // share)
+        monkeypatch.setattr(release_checks, "RELEASES", release_checks.RELEASES // 2)

@@ -20,7 +20,7 @@ from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.mechanisms.redaction.random import RandomRedaction, RandomRedactionMechanism
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.runs import files as file_runs
-from dptext.runs import streaming as pipeline
+from dptext.runs import streaming
 from dptext.runs.certificate import Certificate
 from dptext.runs.plan import State
 from dptext.sampling.randomness import Randomness, seeded
@@ -311,6 +311,9 @@ def tem(vectors: Path):
     return _fitted(WordMetric(epsilon=1.0, noise="tem", vectors=str(vectors), n_words=N_WORDS))
 
 
+@pytest.mark.slow_cases(
+    "guarantee", "distribution", why="test_mechanisms.py has both checks for the mechanisms of the library"
+)
 @pytest.mark.parametrize("check", list(CHECKS))
 def test_a_sound_mechanism_passes(tem, check: str) -> None:
     assert check_mechanism(Planted(tem, "none"), words=WORDS[:4], checks=[check]) == (check,)
@@ -367,14 +370,6 @@ class LabelsBeside(RandomRedactionMechanism):
         if self.fault == "releases":
             return [replace(release, label="a") for release, _ in pairs]
         return [replace(found, output="-" if record.label == "other" else found.output) for found, record in pairs]
-
-
-class Forgetful(RandomRedactionMechanism):
-    """Masks at a lower rate than the level."""
-
-    def __init__(self, spec: RandomRedaction) -> None:
-        super().__init__(spec)
-        object.__setattr__(self, "_threshold", self._threshold // 2)
 
 
 def test_what_keeps_words_states_nothing_pure(vectors: Path) -> None:
@@ -549,9 +544,10 @@ def test_a_training_that_tells_nothing_is_caught() -> None:
         check_mechanism(RandomRedactionMechanism(Quiet(0.5)), checks=["fit"])
 
 
-def test_a_mask_that_comes_too_seldom_is_caught() -> None:
+def test_a_mask_that_comes_too_seldom_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RandomRedaction, "threshold", RandomRedaction(0.5).threshold // 2)
     with pytest.raises(ContractError, match="survives"):
-        check_mechanism(Forgetful(RandomRedaction(0.5)), checks=["guarantee"])
+        check_mechanism(RandomRedaction(0.5).fit(), checks=["guarantee"])
 
 
 # --- faults on the way from file to file, which no mechanism can plant ------------------------------------------------
@@ -561,8 +557,8 @@ def _old_batching(patch: pytest.MonkeyPatch) -> None:
     """A block ends where a computed batch ends, and that by the lengths of private texts: how it was."""
 
     def computed(records, mechanism, randomness, *, batch_size, position):
-        for batch in pipeline.split(records, batch_size):
-            yield pipeline.release(batch, mechanism, randomness.at(position))
+        for batch in streaming.split(records, batch_size):
+            yield streaming.release(batch, mechanism, randomness.at(position))
             position += len(batch)
 
     patch.setattr(file_runs, "released", computed)
@@ -616,6 +612,9 @@ def test_a_fault_planted_in_the_run_is_caught(tem, check: str, plant, broken: st
         check_mechanism(tem, words=WORDS[:4], checks=[check])
 
 
+@pytest.mark.slow_cases(
+    "out.csv", "out.txt", "out.jsonl.gz", "out.txt.gz", why="one text format, one packed one and Parquet stay"
+)
 @pytest.mark.parametrize(
     ("name", "told"),
     [
@@ -739,6 +738,9 @@ def vectored(vectors: Path):
     return fitted
 
 
+@pytest.mark.slow_cases(
+    "guarantee", "distribution", why="test_mechanisms.py has both checks for the mechanisms of the library"
+)
 @pytest.mark.parametrize(
     ("check", "output"), [*((check, "embedding") for check in CHECKS), ("order", "both"), ("files", "both")]
 )
@@ -746,6 +748,7 @@ def test_a_sound_mechanism_with_vectors_passes(vectored, check: str, output: str
     assert check_mechanism(PlantedVectors(vectored(output), "none"), words=WORDS[:4], checks=[check]) == (check,)
 
 
+@pytest.mark.slow_cases("guarantee-both", why="the same fault in vectors without text stays")
 @pytest.mark.parametrize(("check", "output", "fault"), VECTOR_FAULTS)
 def test_a_planted_fault_in_vectors_is_caught(vectored, check: str, output: str, fault: str) -> None:
     with pytest.raises((ContractError, PrivacyError) if check == "files" else ContractError):

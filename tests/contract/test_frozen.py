@@ -20,6 +20,7 @@ def stated(mechanism) -> tuple[object, ...]:
     return settings(spec), dict(mechanism.digests), [(spec.events(u), spec.guarantee(u)) for u in spec.units]
 
 
+@pytest.mark.slow_cases("adept", "adept_dpsgd", why="the other mechanisms stay; these two are trained for seconds")
 @pytest.mark.parametrize("kind", SPECS)
 def test_no_attribute_of_a_fitted_mechanism_can_be_assigned(kind: str) -> None:
     mechanism = fitted(kind)

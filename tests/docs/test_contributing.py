@@ -6,21 +6,26 @@ tests/e2e/test_their_mechanism.py runs the other code and the commands of the pa
 import importlib.util
 import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 from dptext.mechanism import Mechanism
 from dptext.mechanisms import bases
+from dptext.privacy.events import TopKEvent
+from dptext.sampling.randomness import Randomness
+from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.testing import CHECKS, ContractError, check_mechanism
+from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("## Adding a mechanism")[2]
 PACKAGE = ROOT / "tests" / "package"
 CODE = (PACKAGE / "headline.py").read_text("utf-8")
-DRAW = "self.spec.choice.choose(scores[len(chosen) : len(chosen) + n], source)"
 
 
 def block(language: str) -> str:
@@ -45,28 +50,66 @@ def test_what_the_page_says_is_so() -> None:
         assert (ROOT / path).is_file()
 
 
+class Best(TopKRandomizedResponse):
+    """It gives the best option, always."""
+
+    def choose(self, scores: Any, source: Randomness) -> Any:
+        return scores.argmax(axis=1)
+
+
+class Eager(TopKRandomizedResponse):
+    """It chooses with three times its epsilon."""
+
+    def choose(self, scores: Any, source: Randomness) -> Any:
+        return TopKRandomizedResponse(3 * self.epsilon, self.k, self.size).choose(scores, source)
+
+
+def choosing(kind: type[TopKRandomizedResponse]) -> property:
+    """The choice of the mechanism, of another kind."""
+    return property(lambda spec: kind(spec.epsilon, k=1, size=spec.size))
+
+
+def as_they_came(_: object, records: Sequence[Record], randomness: Randomness) -> Releases:
+    """The private texts."""
+    batch = Batch.of(records)
+    return batch.released(batch.texts)
+
+
 @pytest.mark.parametrize(
-    ("sound", "planted", "check"),
+    ("place", "planted", "check"),
     [
-        pytest.param(DRAW, "scores[len(chosen) : len(chosen) + n].argmax(axis=1)", "guarantee", marks=pytest.mark.slow),
-        ("self.spec.choice.choose(", "Headline(3 * self.spec.epsilon).choice.choose(", "guarantee"),
-        ("[self._texts[i] for i in chosen]", "batch.texts", "verbatim"),
+        pytest.param("Headline.choice", choosing(Best), "guarantee", marks=pytest.mark.slow),
+        ("Headline.choice", choosing(Eager), "guarantee"),
+        ("HeadlineMechanism.privatize", as_they_came, "verbatim"),
         pytest.param(
-            "(self.choice.event,)", "(TopKEvent(self.epsilon / 2, 1, self.size),)", "guarantee", marks=pytest.mark.slow
+            "Headline.released",
+            property(lambda spec: (TopKEvent(spec.epsilon / 2, 1, spec.size),)),
+            "guarantee",
+            marks=pytest.mark.slow,
         ),
     ],
+    ids=["no noise", "three times epsilon", "private texts", "half the cost"],
 )
-def test_a_fault_in_it_is_caught(sound: str, planted: str, check: str, tmp_path: Path) -> None:
-    assert CODE.count(sound) == 1
-    toy = imported(CODE.replace(sound, planted), tmp_path / "faulty.py")
-    public = [Record(str(i), text) for i, text in enumerate(["good news", "bad weather", "the election", "paris"])]
-    mechanism: Mechanism[str] = toy.Headline(2.0).fit(public=public)
+def test_a_fault_in_it_is_caught(place: str, planted: object, check: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    toy, (owner, name) = imported(), place.split(".")
+    monkeypatch.setattr(getattr(toy, owner), name, planted)
     with pytest.raises(ContractError):
-        check_mechanism(mechanism, checks=[check])
+        check_mechanism(fitted(toy), checks=[check])
 
 
-def imported(code: str, path: Path) -> ModuleType:
-    path.write_text(code, "utf-8")
+@pytest.mark.parametrize("check", [pytest.param("guarantee", marks=pytest.mark.slow), "verbatim"])
+def test_without_a_fault_it_is_not(check: str) -> None:
+    check_mechanism(fitted(imported()), checks=[check])
+
+
+def fitted(toy: ModuleType) -> Mechanism[str]:
+    public = [Record(str(i), text) for i, text in enumerate(["good news", "bad weather", "the election", "paris"])]
+    return toy.Headline(2.0).fit(public=public)
+
+
+def imported() -> ModuleType:
+    """The package as it is, and nobody else's."""
+    path = PACKAGE / "headline.py"
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None

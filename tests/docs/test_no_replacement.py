@@ -1,4 +1,7 @@
-"""Experiments and benchmarks measure the product as users have it: what replaces a part of it is stated."""
+"""Experiments and benchmarks measure the product as users have it: what replaces a part of it is stated.
+
+Tests replace public names alone, so that the inside of a module can change.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +24,15 @@ STATED: dict[str, tuple[str, str]] = {
     "experiments/deep_candidate/whole_test.py": ("a clock around functions", ""),
     "experiments/third_party/writing_trial.py": ("functions of other libraries keep what they found", ""),
     "benchmarks/_peer_worker.py": ("another library downloads nothing", ""),
-    "benchmarks/sentence_encoder.py": ("numbers of the type that the loops multiply", ""),
     "benchmarks/profiles.py": ("a clock around functions", ""),
     "benchmarks/adept.py": ("the decoder alone is timed", ""),
     "benchmarks/peers.py": ("the vectors that were read are counted", ""),
     "benchmarks/nearest.py": ("the limit follows the way of searching", ""),
+}
+#: Tests that set a private name, and why.
+NO_OTHER_DOOR: dict[str, str] = {
+    "tests/statistical/test_synthesis_canary.py": "a sum has no door for totals, and thousands are released at once",
+    "tests/unit/service/test_transport.py": "another library has its public functions in a module of that name",
 }
 
 
@@ -87,3 +94,43 @@ def test_what_is_replaced_is_stated() -> None:
     for name, (_, page) in STATED.items():
         if page:
             assert f"`{Path(name).name}` replaces" in (ROOT / page).read_text("utf-8")
+
+
+def privately_set(source: str) -> list[str]:
+    """Private names that a test sets, by an assignment or as a constant of `setattr`, `delattr` or `mock.patch`."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
+            own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            found += [] if own else [node.attr]
+        elif isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            if called.rpartition(".")[2].strip("_") in ("setattr", "delattr") or "patch" in called.split("."):
+                names = (each.value for each in node.args[:2] if isinstance(each, ast.Constant))
+                found += [part for name in names if isinstance(name, str) for part in name.split(".")]
+                owners = (each for owner in node.args[:1] for each in ast.walk(owner))
+                found += [each.attr for each in owners if isinstance(each, ast.Attribute)]
+    return [name for name in found if name.startswith("_") and not name.startswith("__")]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "monkeypatch.setattr(module, '_BLOCK', 3)",
+        "monkeypatch.setattr('dptext.module._BLOCK', 3)",
+        "monkeypatch.setattr('dptext.module._Run.publish', print)",
+        "monkeypatch.delattr(module, '_BLOCK')",
+        "mock.patch.object(module, '_BLOCK', 3)",
+        "object.__setattr__(made, '_noise', 3)",
+        "monkeypatch.setattr(module._Run, 'publish', print)",
+        "module._BLOCK = 3",
+    ],
+)
+def test_a_private_name_that_a_test_sets_is_seen(source: str) -> None:
+    assert privately_set(source)
+    assert not privately_set(source.replace("_BLOCK", "BLOCK").replace("_Run", "Run").replace("_noise", "noise"))
+
+
+def test_tests_set_public_names_alone() -> None:
+    tests = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in (ROOT / "tests").rglob("*.py")}
+    assert {name for name, source in tests.items() if privately_set(source)} == NO_OTHER_DOOR.keys()

@@ -4,6 +4,8 @@ import importlib.util
 import json
 from pathlib import Path
 
+import pytest
+
 from scripts import needs
 
 pytestmark = needs("pandas")
@@ -11,6 +13,7 @@ pytestmark = needs("pandas")
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "tutorials"
 
 
+@pytest.mark.slow  # it takes as long as all pages together
 def test_the_notebook_runs_and_shows_what_it_stores() -> None:
     spec = importlib.util.spec_from_file_location("notebook", FOLDER / "notebook.py")
     assert spec is not None

@@ -138,6 +138,7 @@ def test_the_readme_names_the_two_commands_and_every_command_it_shows_exists() -
     assert shown <= options
 
 
+@pytest.mark.slow  # the ten lines of Python in the README and the commands of the other pages stay
 def test_five_minutes_take_no_more(tmp_path: Path) -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     block = readme.partition("## Five minutes")[2].partition("## ")[0]

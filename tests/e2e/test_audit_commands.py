@@ -22,6 +22,9 @@ def words(tmp_path: Path, vectors: Path) -> tuple[str, ...]:
     return ("--spec", str(path))
 
 
+@pytest.mark.slow_cases(
+    "published_laplace-1-distinguish", "laplace-0-whitebox", why="each attack and each exit code stays once"
+)
 @pytest.mark.parametrize("attack", ["distinguish", "whitebox"])
 @pytest.mark.parametrize(("noise", "code"), [("published_laplace", 1), ("laplace", 0)])
 def test_exit_codes(attack: str, noise: str, code: int) -> None:
@@ -38,10 +41,10 @@ def test_exit_codes(attack: str, noise: str, code: int) -> None:
 @pytest.mark.parametrize(
     ("noise", "more"),
     [
-        ("laplace_l1", ()),
+        pytest.param("laplace_l1", (), marks=pytest.mark.slow),  # l2_laplace stays
         ("l2_laplace", ()),
         ("gaussian", ("--delta", "1e-5")),
-        ("privunit", ()),
+        pytest.param("privunit", (), marks=pytest.mark.slow),  # privunit_sphere stays
         ("privunit_sphere", ()),
     ],
 )
@@ -70,6 +73,7 @@ def test_json_is_one_object_that_says_everything() -> None:
     assert report["unit"] == "document"
 
 
+@pytest.mark.slow  # tests/unit/audits has the audit, test_exit_codes the command
 def test_mechanisms_and_texts(words: tuple[str, ...]) -> None:
     done = dptext("audit", "exact", *words, "--first", WORDS[0], "--second", WORDS[40], *QUICK)
     assert done.returncode == 0, done.stderr
@@ -110,6 +114,7 @@ def test_no_neighbours_are_refused_without_their_text(words: tuple[str, ...]) ->
     assert CANARY not in done.stdout + done.stderr
 
 
+@pytest.mark.slow  # tests/unit/test_report.py has the figures, test_exit_codes the command
 def test_figures(tmp_path: Path) -> None:
     curve, shares = tmp_path / "curve.svg", tmp_path / "shares.svg"
     done = dptext("audit", "distinguish", "--noise", "published_laplace", "--epsilon", "5", *QUICK, "--figure", curve)

@@ -60,6 +60,7 @@ def dptext(*arguments: object) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
+@pytest.mark.slow  # tests/unit/audits has the audit, the tests below the command
 def test_from_a_file_to_a_table(source: Path, tmp_path: Path, vectors: Path) -> None:
     words = ["--mechanism", "word_metric", "--set", f"vectors={vectors}", "--set", "n_words=300", "--set"]
     fields = ["--text-field", "body", "--author-field", "who"]

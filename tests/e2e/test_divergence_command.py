@@ -18,8 +18,8 @@ FEW = ("--embedding", "tfidf", "--components", 4, "--alphas", "1.1,2,5", "--text
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(density_ratio, "_MOST_EPOCHS", 2)
-    monkeypatch.setattr(estimators, "_NEAREST_HALVES", 5)
+    monkeypatch.setattr(density_ratio, "MOST_EPOCHS", 2)
+    monkeypatch.setattr(estimators, "NEAREST_HALVES", 5)
 
 
 def written(path: Path, likes: list[str], count: int, seed: int, mark: str = "") -> Path:
@@ -47,6 +47,7 @@ def dptext(*arguments: object) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
+@pytest.mark.slow  # tests/unit/audits has the audit, the tests below the command
 def test_from_files_to_a_table_figures_and_json(files: tuple[Path, Path, Path], tmp_path: Path) -> None:
     first, second, public = files
     out = tmp_path / "found"

@@ -81,6 +81,7 @@ def test_mechanisms_are_a_line_each() -> None:
     assert units["random_redaction"] == units["pii_redaction"] == "none"  # a delta of 1 - level protects nobody
 
 
+@pytest.mark.slow_cases("adept_dpsgd", "embedded", why="the other mechanisms stay")
 @pytest.mark.parametrize("kind", [*SPECS.usable(), *SYNTHESES])
 def test_one_mechanism_is_explained_with_all_its_settings(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     def printed(**options: bool) -> str:
@@ -394,6 +395,7 @@ def test_init_refuses_at_once_what_an_option_says_wrongly(reviews: Path, option:
     assert not (reviews / "dptext.toml").exists()
 
 
+@pytest.mark.slow  # files of one form stay
 def test_init_reads_files_of_two_forms(reviews: Path) -> None:
     rows = [json.loads(line) for line in (reviews / "public.jsonl").read_text().splitlines()]
     (reviews / "public.csv").write_bytes(

@@ -98,6 +98,7 @@ def proposed(work: Path, path: str) -> list[list[str]]:
     return [[path if part == "PUBLIC" else part for part in shlex.split(line)[1:]] for line in lines if "MODEL" in line]
 
 
+@pytest.mark.slow_cases("rows.v2.json", "rows.jsonl", "texts.txt", why="the CSV of Excel stays")
 @pytest.mark.parametrize("path", ["excel.csv", "rows.v2.json", "rows.jsonl", "texts.txt"])
 def test_both_commands_that_check_proposes_work(work: Path, path: str) -> None:
     rows = [{"review": f"{WORDS[i % 9]} is {i}", "stars": i % 5} for i in range(40)]

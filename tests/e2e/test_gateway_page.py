@@ -171,6 +171,7 @@ def test_a_visit(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert page.downloaded("result-3.json.topics.html").startswith(b"<!doctype html>")
     shown.screenshot(PICTURES / "topics.png")
     noisy = {"labels": [], "by_label": [], "margin_by_label": 0, "counts": [[30, 10, -20]], "margin": 60,
+             "estimates": {"by_label": {"numbers": []}, "by_topic": {"numbers": [30, 10, 0]}},
              "topics": [{"words": [each]} for each in "abc"], "warnings": ["The pool does not fit."]}  # fmt: skip
     shown.value(f"showTopics({json.dumps(noisy)}), 0")
     assert page.text("warnings") == "The pool does not fit."

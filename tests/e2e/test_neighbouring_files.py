@@ -201,7 +201,7 @@ def test_nothing_that_leaves_follows_one_private_record(folder: Path, ending: st
 
 
 def init_takes_the_longest(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(init, "_text_field", lambda found: found.text)
+    patch.setattr(init, "text_field_of", lambda found: found.text)
 
 
 def init_writes_what_it_sees(patch: pytest.MonkeyPatch) -> None:
@@ -212,7 +212,7 @@ def init_writes_what_it_sees(patch: pytest.MonkeyPatch) -> None:
         return seen[-1]
 
     patch.setattr(init, "survey", looks)
-    patch.setattr(init, "_written", lambda *_: {"strip-html": True} if seen[-2].texts.tags else {})
+    patch.setattr(init, "form_of", lambda *_: {"strip-html": True} if seen[-2].texts.tags else {})
 
 
 def privatize_guesses(patch: pytest.MonkeyPatch) -> None:

@@ -47,8 +47,8 @@ def dptext(*arguments: object) -> tuple[int, str]:
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(density_ratio, "_MOST_EPOCHS", 2)
-    monkeypatch.setattr(estimators, "_NEAREST_HALVES", 5)
+    monkeypatch.setattr(density_ratio, "MOST_EPOCHS", 2)
+    monkeypatch.setattr(estimators, "NEAREST_HALVES", 5)
 
 
 @pytest.fixture
@@ -96,6 +96,15 @@ def bytes_of(folder: Path) -> dict[str, tuple[object, int]]:
     }
 
 
+@pytest.mark.slow_cases(
+    "report --out-DIR/experiment.json-hard link",
+    "report --out-DIR/experiment.json-symbolic link",
+    "report --out-DIR/table.json-hard link",
+    "BOOKS.key-hard link",
+    "BOOKS.key-symbolic link",
+    "BOOKS-hard link",
+    why="links to the inputs of the other commands stay",
+)
 @pytest.mark.parametrize("how", ["itself", "hard link", "symbolic link"])
 @pytest.mark.parametrize(("name", "private"), ALL)
 def test_an_input_is_never_written_over(work: Path, name: str, private: str, how: str) -> None:
@@ -129,6 +138,7 @@ def test_what_is_there_is_not_overwritten_unasked(work: Path, name: str) -> None
     assert bytes_of(work) == before
 
 
+@pytest.mark.slow_cases("distinguish --figure", "divergence --out", why="trait, recommend and report stay")
 @pytest.mark.parametrize("there", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("name", "more", "mode"),

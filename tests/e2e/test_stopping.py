@@ -109,6 +109,7 @@ def test_a_run_that_was_paid_for_says_so(room: Path) -> None:
     assert len(json.loads(dptext("budget", "log", "acc", *ledger, "--json").stdout)) == 1
 
 
+@pytest.mark.slow  # the same format under a ledger stays below
 def test_a_format_that_cannot_go_on_says_so(room: Path) -> None:
     run = ["privatize", "in.jsonl", "out.parquet", "--spec", "spec.toml", "--batch-size", "5"]
     part = room / ".out.parquet.part"
@@ -166,6 +167,7 @@ def test_fit_keeps_nothing(room: Path) -> None:
     assert sorted(path.name for path in room.iterdir() if "model" in path.name) == []
 
 
+@pytest.mark.slow  # tests/unit/compare has killed runs, the tests here the signals
 @SIGNALS
 def test_compare_keeps_finished_cells(
     room: Path, vectors: Path, number: signal.Signals, monkeypatch: pytest.MonkeyPatch

@@ -119,11 +119,12 @@ def test_a_full_disk_behind_stdout_is_an_error(tmp_path: Path, files: list[str])
     assert shell([*RUN, "explain", "\u00f6ut.jsonl"], "2> /dev/full", tmp_path).returncode == 0
 
 
+@pytest.mark.slow  # three processes each, for what few terminals lack
 @pytest.mark.parametrize(
     "environment",
     [
         pytest.param({"PYTHONIOENCODING": "ascii"}, id="ascii"),
-        pytest.param({"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, id="C", marks=pytest.mark.slow),
+        pytest.param({"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, id="C"),
     ],
 )
 def test_a_terminal_that_lacks_characters(tmp_path: Path, files: list[str], environment: dict[str, str]) -> None:

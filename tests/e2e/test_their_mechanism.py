@@ -90,6 +90,7 @@ def said(dptext: Command) -> list[str]:
     return [dptext(line.removeprefix("dptext ")) for line in block("sh", 1).splitlines()]
 
 
+@pytest.mark.slow  # the audit of the same mechanism stays below
 def test_the_contract_of_the_page_holds(installed: Path, folder: Path) -> None:
     use = block("python", 2)
     assert "check_mechanism" in use
@@ -135,6 +136,7 @@ def test_audit_holds_it_to_its_own_guarantee(dptext: Command, said: list[str]) -
     assert 1 < found["report"]["epsilon_lower_bound"] <= 4  # a claim of 1 would be refuted
 
 
+@pytest.mark.slow  # tests/unit/compare has the workers, the tests here the package
 def test_compare_runs_it_in_its_workers(dptext: Command, folder: Path) -> None:
     assert "0 failed" in dptext("compare experiment.toml --out compared --workers 1")
     rows = json.loads((folder / "compared" / "table.json").read_text("utf-8"))
@@ -269,6 +271,7 @@ def test_a_package_that_cannot_be_used_is_named(packages: Path, code: str, said:
     assert "shuffle" in specs  # it is installed
 
 
+@pytest.mark.slow  # test_a_package_that_cannot_be_used_is_named stays
 def test_commands_for_other_mechanisms_go_on_beside_a_broken_package(tmp_path: Path, installed: Path) -> None:
     write_package(tmp_path, "broken", "shuffle", "raise RuntimeError('out of order')")
     start = "from dptext.cli.app import main; main()"

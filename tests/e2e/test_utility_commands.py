@@ -5,13 +5,17 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from dptext.cli.answers import short
 from dptext.cli.app import app, config
+from dptext.runs.models import load_model
+from dptext.sampling.randomness import Randomness
 from dptext.text.records import Record
 from dptext.text.samples import SAMPLE_LABELS, sample_records
 from dptext.text.tokens import without_tags
@@ -75,6 +79,7 @@ def options(layout: dict[str, object]) -> list[str]:
     return [part for name, value in layout.items() for part in ([f"--{name}"] + [str(value)] * (value is not True))]
 
 
+@pytest.mark.slow_cases("classification", "balance", why="fidelity stays")
 @pytest.mark.usefixtures("pages")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_files_are_read_as_privatize_read_them(command: str) -> None:
@@ -149,15 +154,26 @@ def test_records_that_were_skipped_have_no_release() -> None:
 
 @pytest.mark.usefixtures("pages")
 def test_the_records_that_a_correction_is_tried_on_are_read_by_the_options(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Record] = []
-    monkeypatch.setattr(
-        "dptext.cli.utility._confusion", lambda _judged, _model, unseen: seen.extend(unseen) or np.eye(4)
-    )
+    seen: list[list[str]] = []
+
+    def watched(*given: object, **how: object) -> object:
+        mechanism = load_model(*given, **how)
+
+        def privatize(records: Sequence[Record], source: Randomness) -> object:
+            seen.append([record.text for record in records])
+            return mechanism.privatize(records, source)
+
+        return SimpleNamespace(spec=mechanism.spec, digests=mechanism.digests, privatize=privatize)
+
+    monkeypatch.setattr("dptext.cli.utility.load_model", watched)
     done = utility("balance", "private.dat", *options(LAYOUT), "--model", "model", "--held-out", "test.dat")
     assert done.exit_code == 0, (done.stderr, done.exception)
-    assert [record.text for record in seen] == [without_tags(page(record)) for record in sample_records(90)[60:]]
+    wanted = [without_tags(page(record)) for record in sample_records(90)[60:]]
+    assert seen
+    assert all(each == wanted for each in seen)
 
 
+@pytest.mark.slow_cases("classification", why="fidelity and balance stay")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_null_texts_are_read_as_empty_ones_where_this_is_asked_for(command: str) -> None:
     rows = [{"text": record.text, "label": record.label} for record in sample_records(60)]
@@ -170,6 +186,7 @@ def test_null_texts_are_read_as_empty_ones_where_this_is_asked_for(command: str)
     assert done.exit_code == 0, (done.stderr, done.exception)
 
 
+@pytest.mark.slow_cases("classification", "balance", why="fidelity stays")
 @pytest.mark.usefixtures("pages")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_hint_at_all_numbers_leads_to_the_same_ones(command: str) -> None:
@@ -197,7 +214,8 @@ def test_a_corpus_is_judged_without_records_of_its_own() -> None:
     assert done.exit_code == 0, done.output
     answer = json.loads(done.stdout)
     assert "not private" in answer["note"]
-    assert "no fidelity" in answer["answer"][1]
+    assert "The public texts teach more: take these." in answer["answer"][0]
+    assert "no fidelity" in answer["answer"][2]
     rows = answer["rows"]
     assert set(rows) == {"original", "released", "public-only"}
     assert rows["original"]["mix_l1"] == rows["original"]["topics_tv"] == 0
@@ -251,7 +269,45 @@ def test_labels_of_a_corpus_are_compared_however_they_are_spelled() -> None:
     given = ["utility", "corpus", "private.jsonl", "out.jsonl", "--public", "public.jsonl", "--label-field", "label"]
     done = CliRunner().invoke(app, [*given, "--test", "test.jsonl", "--seed", "1", "--json"])
     assert done.exit_code == 0, (done.output, done.exception)
-    rows = json.loads(done.stdout)["rows"]
+    answer = json.loads(done.stdout)
+    assert "It is not shown to teach more than the public texts." in answer["answer"][0]
+    rows = answer["rows"]
     assert rows["released"]["mix_l1"] == rows["original"]["mix_l1"] == 0
     assert rows["released"]["accuracy"] == rows["original"]["accuracy"]
     assert rows["public-only"]["accuracy"]["value"] > 0.5
+
+
+@pytest.mark.parametrize("test", [(), ("--test", "test.jsonl")])
+def test_labels_of_a_corpus_are_judged_first_of_all(test: tuple[str, ...]) -> None:
+    """Where no test texts are given, half of the private ones are; shuffled labels do not pass for a good corpus."""
+    found = sample_records(500, seed=6)
+    for name, part in (("private", found[:200]), ("test", found[400:])):
+        write_lines(f"{name}.jsonl", [{"text": r.text, "label": r.label} for r in part])
+    write_lines("public.jsonl", [{"text": r.text} for r in found[200:400]])
+    made = [{"id": i, "text": r.text, "label": r.label} for i, r in enumerate(found[200:400])]
+    write_lines("out.jsonl", made)
+    write_lines("shuffled.jsonl", [{**row, "label": made[i * 7 % 200]["label"]} for i, row in enumerate(made)])
+    said = {}
+    for corpus in ("out.jsonl", "shuffled.jsonl"):
+        given = ["utility", "corpus", "private.jsonl", corpus, "--public", "public.jsonl", "--label-field", "label"]
+        done = CliRunner().invoke(app, [*given, *test, "--seed", "1", "--json"])
+        assert done.exit_code == 0, (done.output, done.exception)
+        answer = json.loads(done.stdout)
+        said[corpus] = answer["answer"][0], answer["rows"]["released"]["accuracy"]["value"]
+    assert said["out.jsonl"][1] > 0.8
+    assert said["shuffled.jsonl"][1] < 0.6
+    assert f"has {short(said['shuffled.jsonl'][1])}" in said["shuffled.jsonl"][0]
+    for words, _ in said.values():
+        assert "the public texts have no labels to learn from" in words
+    bare = CliRunner().invoke(app, given[:-2])
+    assert "Labels are not judged: name them with --label-field." in bare.stdout
+
+
+def test_another_corpus_than_one_of_synthesize_is_read_by_the_users_names() -> None:
+    found = sample_records(300, seed=6)
+    for name, part in (("private", found[:100]), ("public", found[100:200]), ("other", found[200:])):
+        write_lines(f"{name}.jsonl", [{"message": r.text, "intent": r.label} for r in part])
+    given = ["utility", "corpus", "private.jsonl", "other.jsonl", "--public", "public.jsonl", "--label-field", "intent"]
+    done = CliRunner().invoke(app, [*given, "--text-field", "message", "--json"])
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert "accuracy" in json.loads(done.stdout)["rows"]["released"]

@@ -27,6 +27,7 @@ from ledger_processes import (
 
 from dptext.errors import LedgerError
 from dptext.ledger.books import Ledger
+from next_schema import version_with
 
 # ------------------------------------------------------------------------------------- death at a chosen step
 
@@ -112,8 +113,10 @@ def die_at_each_step(location: str, account: str, what: str) -> list[dict[str, A
     raise AssertionError
 
 
-def die_while_making(location: str, what: str) -> list[dict[str, Any]]:
+def die_while_making(location: str, what: str, steps: str = "") -> list[dict[str, Any]]:
     """For each step of making ("create") or upgrading ("upgrade") a ledger a process that dies there.
+
+    The version of dptext is one with the schema's steps in the folder `steps`, by default that of today.
 
     Returns:
         For each step: "at", its name, and "found", what the next process reads: the names of the accounts, or why not.
@@ -133,12 +136,13 @@ def die_while_making(location: str, what: str) -> list[dict[str, Any]]:
                 return str(error)
 
     told = []
-    for n in itertools.count():
-        at = _die_at(n, work)
-        if at is None:
-            return told
-        told.append({"at": at, "found": aside(look)})
-    raise AssertionError
+    with version_with(steps):
+        for n in itertools.count():
+            at = _die_at(n, work)
+            if at is None:
+                break
+            told.append({"at": at, "found": aside(look)})
+    return told
 
 
 _SHARED_HEADER = 96  # bytes of SQLite's -shm file that say how far the log is valid: two copies of 48

@@ -19,6 +19,7 @@ from ledger_runs import as_nobody, crash_run, kill_runs, on_a_full_disk, run_twi
 from dptext.errors import DPTextError, LedgerError
 from dptext.ledger import standings
 from dptext.ledger.books import Ledger
+from next_schema import version_with
 
 # -------------------------------------------------------------------------------------------------- the crowd
 
@@ -60,7 +61,11 @@ def _act(ledger: Ledger | None, location: str, todo: dict[str, Any]) -> Any:
 
 
 def crowd(
-    location: str, steps: list[list[dict[str, Any]]], scratch: str = "", slow_standings: float = 0.0
+    location: str,
+    steps: list[list[dict[str, Any]]],
+    scratch: str = "",
+    slow_standings: float = 0.0,
+    schema_steps: str = "",
 ) -> list[list[dict[str, Any]]]:
     """Processes that do things at one moment.
 
@@ -70,6 +75,7 @@ def crowd(
         scratch: an account to charge before, so that all statements are compiled when the processes begin: they spend
             their time in the database then.
         slow_standings: seconds that a process waits after writing a standing of subjects.
+        schema_steps: the folder with the schema's steps of another version of dptext, which the processes are of.
 
     Returns:
         For each step what each process got: {"value": ...} or {"error": ..., "message": ...}.
@@ -93,7 +99,8 @@ def crowd(
             except DPTextError as error:
                 tell(error=type(error).__name__, message=str(error))
 
-    everyone = [fork(lambda tell, i=i: work(i, tell)) for i in range(len(steps[0]))]
+    with version_with(schema_steps):
+        everyone = [fork(lambda tell, i=i: work(i, tell)) for i in range(len(steps[0]))]
     results = []
     for _, opener in gates:
         assert all(child.told() == {"ready": True} for child in everyone)

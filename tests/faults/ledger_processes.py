@@ -113,16 +113,6 @@ def found_charge(ledger: Ledger, account: str, key: str) -> dict[str, Any] | Non
     return {"number": rows[0][0], "release": rows[0][1]} if rows else None
 
 
-def to_first_schema(location: str) -> None:
-    """Makes a ledger one that the first release of the schema has written: without what was derived later."""
-    ledger = open_ledger(location)
-    with ledger._database.writing() as connection:
-        for table in ("subject_balances", "earlier_events", "balances", "tallies"):
-            connection.execute(sa.text(f"DROP TABLE {table}"))
-        connection.execute(sa.text("UPDATE alembic_version SET version_num = '0001'"))
-    ledger.close()
-
-
 # ------------------------------------------------------------------------------------------------- in the tests
 
 

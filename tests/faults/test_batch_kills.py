@@ -111,6 +111,7 @@ def rig(request: pytest.FixtureRequest, tmp_path: Path, new_ledger) -> Iterator[
     found.ledger.close()
 
 
+@pytest.mark.slow_cases("postgresql", why="SQLite is killed in the same way; tests/unit/ledger has PostgreSQL")
 @pytest.mark.parametrize(
     ("before", "after"), [(2, 2), pytest.param(25, 25, marks=pytest.mark.slow)], ids=["few", "many"]
 )
@@ -123,6 +124,7 @@ def test_workers_are_killed_around_the_publishing_of_parts(rig: Rig, before: int
     print(f"{died} workers were killed")
 
 
+@pytest.mark.slow_cases("postgresql", why="SQLite is killed in the same way; tests/unit/ledger has PostgreSQL")
 @pytest.mark.parametrize(
     ("kills", "least"), [(2, 1), pytest.param(40, 10, marks=pytest.mark.slow)], ids=["few", "many"]
 )
@@ -152,6 +154,7 @@ def test_drivers_are_killed_at_random_moments(rig: Rig, kills: int, least: int) 
     print(f"{done} drivers were killed")
 
 
+@pytest.mark.slow_cases("postgresql", why="SQLite is killed in the same way; tests/unit/ledger has PostgreSQL")
 def test_workers_end_with_their_driver(rig: Rig) -> None:
     process = rig.begin(resume=False)
     found = wait_until(_workers)
@@ -170,6 +173,7 @@ def _workers() -> set[int]:
     return found
 
 
+@pytest.mark.slow_cases("postgresql", why="SQLite is killed in the same way; tests/unit/ledger has PostgreSQL")
 def test_two_drivers_at_once(rig: Rig) -> None:
     first = rig.begin(resume=False)
     wait_until(lambda: rig.begun)

@@ -41,6 +41,7 @@ def rig(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
     cluster.shutdown()
 
 
+@pytest.mark.slow  # it starts a cluster of Ray; test_batch_kills.py kills workers without one
 def test_workers_are_killed_on_a_cluster(rig: Rig) -> None:
     rig.plan_kills(2, 2)
     rig.finish(rig.begin(resume=False))
@@ -95,13 +96,14 @@ def test_a_command_that_is_stopped_says_so(tmp_path: Path) -> None:
     assert "Traceback" not in said
 
 
+@pytest.mark.slow  # it starts a cluster of Ray; tests/unit/batch/test_corpora.py does without
 def test_the_object_store_holds_no_name_and_no_count_of_a_synthesis(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     """The same corpus leaves as from one process; names of tasks follow nothing."""
     ray = pytest.importorskip("ray")
     request.addfinalizer(ray.shutdown)
-    monkeypatch.setattr("dptext.batch.corpora._TOGETHER", 64)
+    monkeypatch.setattr("dptext.batch.corpora.TASK_RECORDS", 64)
     kept: list[bytes] = []
     names: list[str] = []
     put, get, options = ray.put, ray.get, ray.actor.ActorMethod.options

@@ -164,6 +164,7 @@ def released_under_kills(gateway: Killed, kills: int, kill: Callable[[], None]) 
     assert len({each.key for each in log}) == len(log)
 
 
+@pytest.mark.slow_cases("postgresql", why="SQLite is killed in the same way; tests/unit/ledger has PostgreSQL")
 @pytest.mark.parametrize("kills", [2, pytest.param(50, marks=pytest.mark.slow)])
 def test_kills_in_the_middle_of_releases(gateway: Killed, kills: int) -> None:
     """Each answer that is seen under a key is the same, however often it is asked for, and is charged once."""
@@ -207,7 +208,8 @@ def test_kills_of_the_database_in_the_middle_of_releases(tmp_path: Path, kills: 
             gateway.close()
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.slow  # tests/unit/service dies before and after each step of a job
+@pytest.mark.parametrize("kills", [2, 50])
 def test_kills_in_the_middle_of_jobs(gateway: Killed, kills: int) -> None:
     rng, done = random.Random(6), 0
     data = "".join(json.dumps(row) + "\n" for row in rows(20_000)).encode()
@@ -237,7 +239,8 @@ def test_kills_in_the_middle_of_jobs(gateway: Killed, kills: int) -> None:
         assert left == {"result.jsonl", "result.jsonl.guarantee.json"}
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(25, marks=pytest.mark.slow)])
+@pytest.mark.slow  # tests/unit/service dies before and after each step of a synthesis
+@pytest.mark.parametrize("kills", [1, 25])
 def test_kills_in_the_middle_of_syntheses(gateway: Killed, kills: int) -> None:
     """Whenever the kill comes, one synthesis is shown, and its charge is settled with it."""
     rng, shown = random.Random(8), []

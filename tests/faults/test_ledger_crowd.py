@@ -18,11 +18,11 @@ from ledger_processes import (
     limit,
     open_ledger,
     request,
-    to_first_schema,
 )
 
 from dptext.ledger.books import Ledger
 from dptext.ledger.entries import TOLERANCE
+from next_schema import TODAY, version_with, with_next_step
 
 #: So many processes charge at once, and in `make test-all` as many as can be.
 FEW, MANY = 12, 50
@@ -89,6 +89,7 @@ def storm(request: pytest.FixtureRequest, new_ledger: Callable[[], str], childre
     ledger.close()
 
 
+@pytest.mark.slow_cases("sqlite", why="SQLite has one writer at a time; a crowd is harder for PostgreSQL, which stays")
 def test_no_account_is_overdrawn_and_no_charge_is_lost(storm: Storm) -> None:
     acknowledged, errors = storm.acknowledged("everyone"), storm.errors("everyone")
     assert set(errors.values()) == {"BudgetExceededError"}
@@ -106,6 +107,7 @@ def test_no_account_is_overdrawn_and_no_charge_is_lost(storm: Storm) -> None:
     assert storm.ledger.verify("everyone").problems == ()
 
 
+@pytest.mark.slow_cases("sqlite", why="SQLite has one writer at a time; a crowd is harder for PostgreSQL, which stays")
 def test_no_subject_is_overdrawn(storm: Storm) -> None:
     acknowledged, errors = storm.acknowledged("subjects"), storm.errors("subjects")
     assert set(errors.values()) == {"BudgetExceededError"}
@@ -153,6 +155,7 @@ def test_one_charge_pays_for_one_release(storm: Storm) -> None:
     assert set(storm.errors("settle").values()) == {"PrivacyError"}
 
 
+@pytest.mark.slow  # one ledger that a crowd makes stays below
 def test_ledgers_are_made_by_many_at_once(tmp_path: Path, children: Children) -> None:
     """SQLite calls no busy handler for some locks: what must wait then fails at once, now and then."""
     steps = [[{"do": "create", "location": str(tmp_path / f"{k}.db")}] * 12 for k in range(12)]
@@ -163,6 +166,7 @@ def test_ledgers_are_made_by_many_at_once(tmp_path: Path, children: Children) ->
             assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
+@pytest.mark.slow_cases("sqlite", why="SQLite has one writer at a time; a crowd is harder for PostgreSQL, which stays")
 def test_a_ledger_is_made_and_accounts_are_opened_once(
     new_ledger: Callable[[], str],
     children: Children,
@@ -195,7 +199,8 @@ def test_a_ledger_is_made_and_accounts_are_opened_once(
     ledger.close()
 
 
-def test_a_ledger_is_upgraded_once(new_ledger: Callable[[], str], children: Children) -> None:
+@pytest.mark.slow_cases("postgresql", why="a crowd that upgrades SQLite stays; tests/unit/ledger upgrades PostgreSQL")
+def test_a_ledger_is_upgraded_once(new_ledger: Callable[[], str], children: Children, tmp_path: Path) -> None:
     location = new_ledger()
     ledger = Ledger.create(location, key=SUBJECT_KEY)
     ledger.open_account("everyone", limit(10.0), by_subject=True)
@@ -203,21 +208,24 @@ def test_a_ledger_is_upgraded_once(new_ledger: Callable[[], str], children: Chil
         ledger.charge("everyone", request(i / 16), key=f"{i}", subjects=WHO[i] if i % 2 else None)
     log, balance = list(ledger.log("everyone")), ledger.balance("everyone")
     ledger.close()
-    to_first_schema(location)
+    steps = str(with_next_step(tmp_path / "steps"))
     refused, upgraded, charged = children.do(
         "crowd",
         location=location,
+        schema_steps=steps,
         steps=[[LOOK] * 8, [{"do": "upgrade"}] * 8, [charge("everyone", "19", 19 / 16, WHO[19])] * 8],
     )
-    assert all("older schema 0001: run `dptext budget upgrade`" in each["message"] for each in refused)
+    assert all(f"older schema {TODAY}: run `dptext budget upgrade`" in each["message"] for each in refused)
     assert sorted(each["value"] for each in upgraded) == [False] * 7 + [True]
     assert charged == [{"value": [20]}] * 8
-    assert list(ledger.log("everyone")) == log
-    assert ledger.balance("everyone") == balance
-    assert ledger.verify("everyone").problems == ()
-    ledger.close()
+    with version_with(steps):
+        assert list(ledger.log("everyone")) == log
+        assert ledger.balance("everyone") == balance
+        assert ledger.verify("everyone").problems == ()
+        ledger.close()
 
 
+@pytest.mark.slow_cases("sqlite", why="SQLite has one writer at a time; a crowd is harder for PostgreSQL, which stays")
 def test_books_add_up_at_every_moment(new_ledger: Callable[[], str], children: Children) -> None:
     location, n, each = new_ledger(), 6, 15
     ledger = Ledger.create(location, key=SUBJECT_KEY)
@@ -235,6 +243,7 @@ def test_books_add_up_at_every_moment(new_ledger: Callable[[], str], children: C
         assert result["value"][-1] == n * each
 
 
+@pytest.mark.slow_cases("sqlite", why="SQLite has one writer at a time; a crowd is harder for PostgreSQL, which stays")
 def test_accounts_that_share_standings_do_not_disturb_each_other(
     new_ledger: Callable[[], str],
     children: Children,
@@ -258,7 +267,7 @@ def test_accounts_that_share_standings_do_not_disturb_each_other(
     assert ["error" in each for each in results] == [False, False], results
 
 
-@pytest.mark.parametrize("level", ["repeatable read", "serializable"])
+@pytest.mark.parametrize("level", [pytest.param("repeatable read", marks=pytest.mark.slow), "serializable"])  # stricter
 def test_a_stricter_isolation_by_default_changes_nothing(
     request: pytest.FixtureRequest,
     children: Children,

@@ -17,11 +17,11 @@ from ledger_processes import (
     open_ledger,
     request,
     small_charge,
-    to_first_schema,
 )
 
 from dptext.ledger.books import Ledger
 from dptext.ledger.requests import Request
+from next_schema import TODAY, version_with, with_next_step
 
 CHAINS = 4
 
@@ -73,6 +73,7 @@ def require_books_of(ledger: Ledger, charged: dict[str, int], asked_under: Asked
     assert found.charges == len(log)
 
 
+@pytest.mark.slow_cases("postgresql", why="SQLite is killed in the same way; tests/unit/ledger has PostgreSQL")
 @pytest.mark.parametrize("what", [pytest.param("charge", marks=pytest.mark.slow), "charge subjects", "charge many"])
 def test_death_at_each_step_of_a_charge(location: str, ledger: Ledger, children: Children, what: str) -> None:
     told = children.do("die_at_each_step", location=location, account="account", what=what)
@@ -89,6 +90,7 @@ def test_death_at_each_step_of_a_charge(location: str, ledger: Ledger, children:
     )
 
 
+@pytest.mark.slow_cases("postgresql", why="SQLite is killed in the same way; tests/unit/ledger has PostgreSQL")
 def test_death_at_each_step_of_a_settlement(location: str, ledger: Ledger, children: Children) -> None:
     told = children.do("die_at_each_step", location=location, account="account", what="settle")
     steps = [each["at"] for each in told]
@@ -110,39 +112,41 @@ def test_a_charge_cut_off_at_its_commit_may_appear_late_and_is_paid_once(tmp_pat
         require_books_of(ledger, {"cut": told["again"]}, lambda key: new_charge(key, subjects=False))
 
 
+@pytest.mark.slow_cases("postgresql", why="SQLite is killed in the same way; tests/unit/ledger has PostgreSQL")
 @pytest.mark.parametrize("what", ["create", "upgrade"])
 def test_death_at_each_step_of_making_a_ledger(
     new_ledger: Callable[[], str],
     children: Children,
+    tmp_path: Path,
     what: str,
 ) -> None:
-    location = new_ledger()
+    location, version = new_ledger(), ""
     if what == "upgrade":
         ledger = Ledger.create(location, key=SUBJECT_KEY)
         ledger.open_account("account", limit(10.0), by_subject=True)
         for i in range(8):
             ledger.charge("account", request(0.5), key=f"{i}", subjects=[*NAMES[:i]] if i % 2 else None)
         ledger.close()
-        to_first_schema(location)
-    told = children.do("die_while_making", location=location, what=what)
+        version = str(with_next_step(tmp_path / "steps"))
+    told = children.do("die_while_making", location=location, what=what, steps=version)
     steps, found = [each["at"] for each in told], [each["found"] for each in told]
-    assert sum(step.startswith("CREATE") for step in steps) >= (3 if what == "upgrade" else 8)
+    assert sum(step.startswith("CREATE") for step in steps) >= (1 if what == "upgrade" else 8)
     made = max(n for n, step in enumerate(steps) if step == "COMMIT") + 1
-    before = "older schema 0001: run `dptext budget upgrade`" if what == "upgrade" else "There is no ledger"
+    before = f"older schema {TODAY}: run `dptext budget upgrade`" if what == "upgrade" else "There is no ledger"
     assert all(before in text for text in found[:made]), found
     after = ["account"] if what == "upgrade" else []
     assert found[made:] == [after] * (len(told) - made)
     assert len(told) > made
-    ledger = open_ledger(location)
-    if what == "create":
-        ledger.open_account("account", limit(10.0))
-        ledger.charge("account", request(1.0))
-    else:
-        assert ledger.balance("account").charges == 8
-    assert ledger.verify("account").problems == ()
-    ledger.close()
+    with version_with(version), contextlib.closing(open_ledger(location)) as ledger:
+        if what == "create":
+            ledger.open_account("account", limit(10.0))
+            ledger.charge("account", request(1.0))
+        else:
+            assert ledger.balance("account").charges == 8
+        assert ledger.verify("account").problems == ()
 
 
+@pytest.mark.slow_cases("postgresql", why="SQLite is killed in the same way; tests/unit/ledger has PostgreSQL")
 @pytest.mark.parametrize("kills", [16, *(pytest.param(kills, marks=pytest.mark.slow) for kills in (100, 500))])
 def test_death_at_random_moments(
     location: str,

@@ -59,6 +59,7 @@ def targets_in(folder: Path, names: list[str]) -> list[Path]:
     return [folder / name / f"{name}.jsonl" for name in names]
 
 
+@pytest.mark.slow_cases("postgresql", why="SQLite is killed in the same way; tests/unit/ledger has PostgreSQL")
 @pytest.mark.parametrize("with_key", [False, True])
 def test_death_at_each_moment_of_a_run(
     location: str,
@@ -96,6 +97,7 @@ def test_death_at_each_moment_of_a_run(
     assert ledger.verify("everyone").problems == ()
 
 
+@pytest.mark.slow_cases("postgresql", why="SQLite is killed in the same way; tests/unit/ledger has PostgreSQL")
 @pytest.mark.parametrize("kills", [10, *(pytest.param(kills, marks=pytest.mark.slow) for kills in (30, 200))])
 def test_runs_that_are_killed_pay_once(
     location: str,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 import sqlalchemy as sa
 from ledger_faults import OTHER_SECRET, ROLE_SECRET, Faulty, at, connect, create, database_of, shown
-from ledger_processes import Children, request, small_charge, to_first_schema
+from ledger_processes import Children, request, small_charge
 
 import postgres as server_of_tests
 from dptext.errors import LedgerError, LedgerGoneError
@@ -19,6 +19,7 @@ from dptext.runs.certificate import certificate_path
 from postgres import Server
 
 
+@pytest.mark.slow  # a server that dies within a charge stays below
 def test_a_server_that_is_stopped(postgres: Server, location: str, faulty: Callable[..., Faulty]) -> None:
     found = faulty(location, secret=postgres.password)
     found.reads()
@@ -32,6 +33,7 @@ def test_a_server_that_is_stopped(postgres: Server, location: str, faulty: Calla
     found.is_well_again()
 
 
+@pytest.mark.slow_cases("user", "password", why="an URL without a password gets the same answer")
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -114,6 +116,7 @@ def test_a_database_that_is_read_only(postgres: Server, location: str, faulty: C
     found.is_well_again()
 
 
+@pytest.mark.slow  # test_ledger_files.py has a locked file of SQLite
 def test_a_locked_balance(postgres: Server, location: str, faulty: Callable[..., Faulty]) -> None:
     found = faulty(location, secret=postgres.password)
     with contextlib.closing(connect(location)) as other:
@@ -132,6 +135,7 @@ def test_a_locked_balance(postgres: Server, location: str, faulty: Callable[...,
     found.is_well_again()
 
 
+@pytest.mark.slow  # test_ledger_files.py has a locked file of SQLite
 def test_no_wait_is_none(location: str) -> None:
     with contextlib.closing(connect(location)) as other, contextlib.closing(at(location, wait=0.0)) as ledger:
         other.execute("select * from balances for update")
@@ -144,21 +148,16 @@ def test_no_wait_is_none(location: str) -> None:
             timer.join()
 
 
-@pytest.mark.parametrize("statement", ["update alembic_version set version_num = 'next'", None])
-def test_a_schema_of_another_time(
-    postgres: Server, location: str, faulty: Callable[..., Faulty], statement: str | None
-) -> None:
-    if statement is None:
-        to_first_schema(location)
-        faulty(location).refuses_everything("older schema 0001: run `dptext budget upgrade`")
-        return
+@pytest.mark.parametrize("other", ["next", "0003"])
+def test_a_schema_of_another_time(postgres: Server, location: str, faulty: Callable[..., Faulty], other: str) -> None:
     found = faulty(location, secret=postgres.password)
-    postgres.sql(statement, database_of(location))
-    words = r"was written by a newer dptext \(schema next\): update dptext"
+    told = "update alembic_version set version_num = '{}'"
+    postgres.sql(told.format(other), database_of(location))
+    words = f"to have the schema 0.2.0, found {other}: use the version of dptext that wrote it"
     found.refuses_everything(words)
     found.refuses(found.ledger.upgrade, words)
     create(location)  # an existing ledger stays as it is
-    postgres.sql("update alembic_version set version_num = '0003'", database_of(location))
+    postgres.sql(told.format("0.2.0"), database_of(location))
     found.is_well_again()
 
 

@@ -20,7 +20,7 @@ from dptext.runs.specs import synthesis_from_settings
 from dptext.runs.synthesized import paths_of
 from dptext.runs.synthesizing import run
 from dptext.runs.unpublished import State, Unpublished
-from dptext.sampling.source import secure
+from dptext.sampling.randomness import secure
 from dptext.synthesis.spec import Fitted
 from dptext.text.files import sha256_of
 

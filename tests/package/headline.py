@@ -14,6 +14,7 @@ import dptext as dp
 from dptext.mechanism import Traits
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon
 from dptext.privacy.events import TopKEvent
+from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.text.batches import Batch, Releases
 from dptext.text.files import create_private
 from dptext.text.records import records_digest
@@ -35,8 +36,8 @@ class Headline(OneEpsilon):
         _ = self.choice  # refuses settings that it cannot use
 
     @property
-    def choice(self) -> dp.selection.TopKRandomizedResponse:
-        return dp.selection.TopKRandomizedResponse(self.epsilon, k=1, size=self.size)
+    def choice(self) -> TopKRandomizedResponse:
+        return TopKRandomizedResponse(self.epsilon, k=1, size=self.size)
 
     @property
     def traits(self) -> Traits:

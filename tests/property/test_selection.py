@@ -11,7 +11,7 @@ from scipy import stats
 
 from dptext.errors import ConfigError
 from dptext.privacy import accounting, events
-from dptext.sampling import selection
+from dptext.sampling import exponential, top_k, weights
 from dptext.sampling.randomness import seeded
 
 N = 40_000
@@ -29,7 +29,7 @@ def corner_scores(size: int, low: float, high: float) -> np.ndarray:
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 5.0, 20.0])
 @pytest.mark.parametrize(("k", "size"), [(1, 2), (1, 6), (2, 6), (5, 6)])
 def test_top_k_randomized_response_is_exact(epsilon, k, size) -> None:
-    choice = selection.TopKRandomizedResponse(epsilon, k, size)
+    choice = top_k.TopKRandomizedResponse(epsilon, k, size)
     rows = choice.distribution(np.array(list(itertools.permutations(range(size))), float))
     assert largest_log_ratio(rows) <= epsilon
     assert largest_log_ratio(rows) == pytest.approx(epsilon, abs=1e-9)
@@ -39,7 +39,7 @@ def test_top_k_randomized_response_is_exact(epsilon, k, size) -> None:
 
 @pytest.mark.parametrize("epsilon", [50.0, 700.0])
 def test_top_k_at_an_epsilon_beyond_integers_is_safe(epsilon) -> None:
-    choice = selection.TopKRandomizedResponse(epsilon, 2, 20_000)
+    choice = top_k.TopKRandomizedResponse(epsilon, 2, 20_000)
     rows = choice.distribution(np.random.default_rng(0).random((1, 20_000)))
     assert math.log(rows.max() / rows.min()) <= epsilon
     assert 2 * rows.max() > 1 - 1e-9
@@ -49,21 +49,21 @@ def test_top_k_at_an_epsilon_beyond_integers_is_safe(epsilon) -> None:
     ("epsilon", "k", "hit"), [(5, 1, 0.007), (8, 5, 0.427), (10, 5, 0.846), (12, 20, 0.994), (15, 1, 0.994)]
 )
 def test_top_k_hits_as_the_table_says(epsilon, k, hit) -> None:
-    rows = selection.TopKRandomizedResponse(epsilon, k, 20_000).distribution(np.arange(20_000.0)[None])
+    rows = top_k.TopKRandomizedResponse(epsilon, k, 20_000).distribution(np.arange(20_000.0)[None])
     assert rows[0, -k:].sum() == pytest.approx(hit, abs=0.0006)
 
 
 @pytest.mark.parametrize("d", [0.5, 2.0, 6.0])
 @pytest.mark.parametrize("size", [2, 3, 6])
 def test_clipped_exponential_is_tight(d, size) -> None:
-    choice = selection.ClippedExponential(0.0, 1.0, 1 / d, size)
+    choice = exponential.ClippedExponential(0.0, 1.0, 1 / d, size)
     found = largest_log_ratio(choice.distribution(corner_scores(size, -5, 7)))  # clipped to 0 and 1
     stated = accounting.epsilon([choice.event])
     assert found <= stated
     assert found == pytest.approx(stated, abs=1e-9)
 
 
-@pytest.mark.parametrize("mechanism", [selection.Exponential, selection.PermuteAndFlip])
+@pytest.mark.parametrize("mechanism", [exponential.Exponential, exponential.PermuteAndFlip])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
 def test_score_mechanisms_for_neighbours(mechanism, epsilon) -> None:
     """All neighbours within the sensitivity, of scores far and near."""
@@ -78,7 +78,7 @@ def test_score_mechanisms_for_neighbours(mechanism, epsilon) -> None:
     assert worst > 0.45 * epsilon
 
 
-@pytest.mark.parametrize("mechanism", [selection.Exponential, selection.PermuteAndFlip])
+@pytest.mark.parametrize("mechanism", [exponential.Exponential, exponential.PermuteAndFlip])
 @pytest.mark.parametrize("epsilon", [0.5, 3.0, 10.0])
 def test_score_mechanisms_are_tight(mechanism, epsilon) -> None:
     """An unlikely option gains a sensitivity while the likely one loses it: the whole epsilon is spent."""
@@ -92,7 +92,7 @@ def test_score_mechanisms_are_tight(mechanism, epsilon) -> None:
 def test_exponential_is_tight_when_options_are_many() -> None:
     """epsilon is approached as the moved option's share goes to 0: no smaller bound holds."""
     epsilon, size = 2.0, 20_000
-    choice = selection.Exponential(epsilon)
+    choice = exponential.Exponential(epsilon)
     here = choice.distribution(np.zeros((1, size)))
     moved = np.full((1, size), -1.0)
     moved[0, 0] = 1.0
@@ -101,7 +101,7 @@ def test_exponential_is_tight_when_options_are_many() -> None:
 
 def test_permute_and_flip_by_enumerating_orders() -> None:
     scores = np.array([[0.0, 1.0, 2.5, 2.0]])
-    choice = selection.PermuteAndFlip(3.0)
+    choice = exponential.PermuteAndFlip(3.0)
     coins = np.exp(3.0 * (scores[0] - 2.5) / 2)
     naive = np.zeros(4)
     for order in itertools.permutations(range(4)):
@@ -111,13 +111,13 @@ def test_permute_and_flip_by_enumerating_orders() -> None:
             left *= 1 - coins[option]
     assert np.allclose(choice.distribution(scores)[0], naive, atol=1e-9)
     expected = lambda p: float((p * scores).sum())  # noqa: E731
-    assert expected(choice.distribution(scores)) >= expected(selection.Exponential(3.0).distribution(scores))
+    assert expected(choice.distribution(scores)) >= expected(exponential.Exponential(3.0).distribution(scores))
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 3.0, 10.0])
 @pytest.mark.parametrize(("k", "size"), [(1, 4), (2, 6), (3, 6)])
 def test_two_set_top_k_is_tight(epsilon, k, size) -> None:
-    choice = selection.TwoSet(epsilon, k, size)
+    choice = exponential.TwoSet(epsilon, k, size)
     near = 1e-13  # almost all mass on k options: the supremum is approached
     rows = np.array(
         [
@@ -135,7 +135,7 @@ def test_two_set_top_k_is_tight(epsilon, k, size) -> None:
 
 @pytest.mark.parametrize("epsilon", [0.5, 6.0])
 def test_two_set_sampled_is_tight(epsilon) -> None:
-    choice = selection.TwoSet(epsilon, 2, 5, "sampled")
+    choice = exponential.TwoSet(epsilon, 2, 5, "sampled")
     rng = np.random.default_rng(2)
     rows = np.concatenate([np.eye(5), rng.dirichlet(np.full(5, 0.2), 100), rng.dirichlet(np.full(5, 5.0), 100)])
     found = largest_log_ratio(choice.distribution(rows))
@@ -150,8 +150,8 @@ def test_truncated_exponential_is_the_tem_of_its_paper() -> None:
     points = rng.normal(size=(30, 2)) * 2
     distances = np.linalg.norm(points[:, None] - points, axis=2)
     epsilon, beta = 3.0, 0.01
-    threshold = selection.TruncatedExponential.threshold_for(epsilon, 30, beta)
-    choice = selection.TruncatedExponential(epsilon, threshold, 30)
+    threshold = exponential.TruncatedExponential.threshold_for(epsilon, 30, beta)
+    choice = exponential.TruncatedExponential(epsilon, threshold, 30)
     found = choice.distribution(distances)
     for i in range(30):
         near = distances[i] <= threshold
@@ -188,13 +188,13 @@ SCORES = np.array([[0.3, 2.0, 1.7, -4.0, 0.0, 1.99, 0.5]])
 
 def families():
     """Every choice as a function of its epsilon, at the epsilon that is tested."""
-    yield "exponential", selection.Exponential, 3.0, SCORES
-    yield "permute and flip", selection.PermuteAndFlip, 3.0, SCORES
-    yield "clipped", lambda e: selection.ClippedExponential(0, 2, 2 / e, 7), 4.0, SCORES
-    yield "top k", lambda e: selection.TopKRandomizedResponse(e, 2, 7), 2.0, SCORES
+    yield "exponential", exponential.Exponential, 3.0, SCORES
+    yield "permute and flip", exponential.PermuteAndFlip, 3.0, SCORES
+    yield "clipped", lambda e: exponential.ClippedExponential(0, 2, 2 / e, 7), 4.0, SCORES
+    yield "top k", lambda e: top_k.TopKRandomizedResponse(e, 2, 7), 2.0, SCORES
     probabilities = np.array([[0.4, 0.05, 0.25, 0.0, 0.2, 0.1]])
-    yield "two set", lambda e: selection.TwoSet(e, 2, 6), 4.0, probabilities
-    yield "two set, sampled", lambda e: selection.TwoSet(e, 2, 6, "sampled"), 4.0, probabilities
+    yield "two set", lambda e: exponential.TwoSet(e, 2, 6), 4.0, probabilities
+    yield "two set, sampled", lambda e: exponential.TwoSet(e, 2, 6, "sampled"), 4.0, probabilities
 
 
 @pytest.mark.parametrize(("name", "make", "epsilon", "scores"), list(families()), ids=[f[0] for f in families()])
@@ -207,13 +207,13 @@ def test_draws_fit_their_distribution_and_none_of_another_scale(name, make, epsi
 
 
 def test_draws_of_one_mechanism_do_not_fit_another() -> None:
-    flip, exponential = selection.PermuteAndFlip(3.0), selection.Exponential(3.0)
-    planted = type("Planted", (), {"distribution": exponential.distribution, "choose": flip.choose})()
+    flip, by_score = exponential.PermuteAndFlip(3.0), exponential.Exponential(3.0)
+    planted = type("Planted", (), {"distribution": by_score.distribution, "choose": flip.choose})()
     assert agrees(planted, SCORES) < 1e-4
 
 
 def test_truncated_exponential_draws_near_and_far() -> None:
-    choice = selection.TruncatedExponential(2.0, 3.0, 10)
+    choice = exponential.TruncatedExponential(2.0, 3.0, 10)
     near = np.array([[0.0, 1.0, 5.0, np.inf]]).repeat(N, 0)
     counts = np.bincount(choice.choose(near, seeded(6)) + 1, minlength=5)
     assert counts[4] == 0
@@ -227,10 +227,10 @@ def test_truncated_exponential_draws_near_and_far() -> None:
 
 def test_the_rounding_of_weights_is_paid_for() -> None:
     """The stated epsilon leaves room for what rounding e^w to integers can add."""
-    for mechanism in (selection.Exponential(1.0), selection.PermuteAndFlip(1.0)):
+    for mechanism in (exponential.Exponential(1.0), exponential.PermuteAndFlip(1.0)):
         here = np.array([[-60.0, 0.0]])
         ratio = mechanism.distribution(np.add(here, [[1.0, -1.0]]))[0, 0] / mechanism.distribution(here)[0, 0]
-        assert 1.0 - math.log(ratio) > selection.ROUNDING_LOSS / 2
+        assert 1.0 - math.log(ratio) > weights.ROUNDING_LOSS / 2
         assert mechanism.event.epsilon == 1.0
 
 
@@ -244,11 +244,11 @@ def test_the_rounding_of_weights_is_paid_for() -> None:
 def test_any_finite_scores_give_a_choice(rows) -> None:
     scores = np.array(rows)
     for choice in (
-        selection.Exponential(1.0),
-        selection.PermuteAndFlip(1.0),
-        selection.TopKRandomizedResponse(1.0, 2, 4),
-        selection.TwoSet(1.0, 2, 4),
-        selection.TwoSet(1.0, 2, 4, "sampled"),
+        exponential.Exponential(1.0),
+        exponential.PermuteAndFlip(1.0),
+        top_k.TopKRandomizedResponse(1.0, 2, 4),
+        exponential.TwoSet(1.0, 2, 4),
+        exponential.TwoSet(1.0, 2, 4, "sampled"),
     ):
         chosen = choice.choose(scores, seeded(0))
         assert ((chosen >= 0) & (chosen < 4)).all()
@@ -256,24 +256,24 @@ def test_any_finite_scores_give_a_choice(rows) -> None:
 
 
 def test_ties_go_to_the_lower_index() -> None:
-    assert selection.TopKRandomizedResponse(9.0, 2, 5).event == events.TopKEvent(9.0, 2, 5)
+    assert top_k.TopKRandomizedResponse(9.0, 2, 5).event == events.TopKEvent(9.0, 2, 5)
     scores = np.array([[1.0, 2.0, 2.0, 2.0, 0.0], [5.0, 5.0, 5.0, 5.0, 5.0]])
-    mask = selection.TopKRandomizedResponse(9.0, 2, 5).distribution(scores) > 0.1
+    mask = top_k.TopKRandomizedResponse(9.0, 2, 5).distribution(scores) > 0.1
     assert mask.tolist() == [[False, True, True, False, False], [True, True, False, False, False]]
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: selection.Exponential(0.0),
-        lambda: selection.Exponential(1.0, 0.0),
-        lambda: selection.ClippedExponential(1.0, 1.0, 1.0, 5),
-        lambda: selection.TopKRandomizedResponse(1.0, 5, 5),
-        lambda: selection.TwoSet(1.0, 4, 6),
-        lambda: selection.TruncatedExponential(10.0, 100.0, 5),
-        lambda: selection.TopKRandomizedResponse(1.0, 2, 5).choose(np.zeros((2, 4)), seeded(0)),
-        lambda: selection.Exponential(1.0).choose(np.zeros(4), seeded(0)),
-        lambda: selection.TwoSet(1.0, 5, 100, "sampled").distribution(np.full((1, 100), 0.01)),
+        lambda: exponential.Exponential(0.0),
+        lambda: exponential.Exponential(1.0, 0.0),
+        lambda: exponential.ClippedExponential(1.0, 1.0, 1.0, 5),
+        lambda: top_k.TopKRandomizedResponse(1.0, 5, 5),
+        lambda: exponential.TwoSet(1.0, 4, 6),
+        lambda: exponential.TruncatedExponential(10.0, 100.0, 5),
+        lambda: top_k.TopKRandomizedResponse(1.0, 2, 5).choose(np.zeros((2, 4)), seeded(0)),
+        lambda: exponential.Exponential(1.0).choose(np.zeros(4), seeded(0)),
+        lambda: exponential.TwoSet(1.0, 5, 100, "sampled").distribution(np.full((1, 100), 0.01)),
     ],
 )
 def test_bad_settings_are_refused(make) -> None:

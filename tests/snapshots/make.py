@@ -1,8 +1,9 @@
 """Write the snapshots: `python tests/snapshots/make.py [PART ...] [--again]`, all parts by default.
 
 A part that is there stays as it is and ends the command with an error, unless --again says that it is to be replaced.
-Guarantees, certificates, models, runs and ledgers are what earlier versions promised and wrote: they are replaced by
-nobody, only added to. Prose and outputs may be made again when they are changed on purpose.
+Guarantees are replaced by nobody, only added to. Certificates, models, runs and ledgers are in the formats of today,
+which are promised from 0.2.0 on: until then they are made again where a format is changed on purpose. Prose and outputs
+may be made again whenever they are changed on purpose.
 Guarantees, prose, outputs and names come out the same, byte by byte, from the same code on the same machine: made
 again, `git diff` shows the last bit that has changed.
 """
@@ -14,7 +15,6 @@ import base64
 import json
 import os
 import signal
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -26,8 +26,6 @@ import dptext as dp
 from dptext.ledger.entries import Request
 from dptext.runs.certificate import certificate_path
 from dptext.text.records import Fields
-
-TESTS = HERE.parent
 
 
 def _by_kind(made: Callable[[str], list[object]]) -> str:
@@ -187,10 +185,7 @@ def runs() -> None:
 
 
 def ledgers() -> str:
-    """Three ledgers, of today's schema, of the first and of the second, which was kept, and what they say."""
-    sys.path += [str(TESTS), str(TESTS / "unit" / "ledger")]
-    from test_ledger_schema import written_by_the_first_version
-
+    """A ledger, and what it says."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name, "ledgers")
         folder.mkdir()
@@ -224,15 +219,7 @@ def ledgers() -> str:
             ledger.charge("people", asked, key=key, subjects=subjects)
         said = {"today.db": cases.told(ledger)}
         ledger.close()
-        written_by_the_first_version(str(folder / "first.db")).raw.close_all()
-        kept = cases.unpack(HERE / "ledgers.tar.xz", Path(name, "kept")) / "second.db"
-        (folder / "second.db").write_bytes(kept.read_bytes())
         cases.pack(folder, HERE / "ledgers.tar.xz")
-        for older in ("first.db", "second.db"):
-            upgraded = dp.Ledger.at(folder / older, key=subject_key())
-            assert upgraded.upgrade()
-            said[older] = cases.told(upgraded)
-            upgraded.close()
     return json.dumps(said, indent=1) + "\n"
 
 
@@ -243,7 +230,7 @@ PARTS: dict[str, tuple[Path, Callable[[], str | None]]] = {
     "names": (HERE / "names.json", names),
     "models": (HERE / "models", models),
     "outputs": (HERE / "outputs.json", outputs),
-    "certificates": (HERE / "certificates_schema_3.json", certificates),
+    "certificates": (HERE / "certificates.json", certificates),
     "runs": (HERE / "runs.tar.xz", runs),
     "ledgers": (HERE / "ledgers.json", ledgers),
 }
@@ -258,7 +245,7 @@ def main() -> None:
         parser.error(f"Expected parts of {', '.join(PARTS)}, found {', '.join(sorted(unknown))}.")
     chosen = {name: PARTS[name] for name in asked.parts or PARTS}
     if not asked.again and (there := [path.name for path, _ in chosen.values() if path.exists()]):
-        parser.error(f"{', '.join(there)}: there already. To replace what earlier versions promised, say --again.")
+        parser.error(f"{', '.join(there)}: there already. To replace them, say --again.")
     for path, made in chosen.values():
         if path.suffix == "":
             path.mkdir(exist_ok=True)

@@ -6,6 +6,7 @@ import ast
 import csv
 import functools
 import hashlib
+import importlib
 import io
 import json
 import lzma
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal, TypeVar, get_origin
 
 import numpy as np
@@ -24,6 +26,7 @@ import pytest
 import dptext as dp
 from dptext.mechanism import settings
 from dptext.privacy.events import event_to_dict
+from dptext.sampling import discrete
 
 HERE = Path(__file__).parent
 LABELS = ["health", "travel", "money", "leisure"]
@@ -434,10 +437,10 @@ def draws() -> dict[str, list[Any]]:
     source = dp.randomness.seeded(7)
     found = {
         "uint64": source.uint64(4),
-        "uniform_below": dp.randomness.uniform_below(1000, 8, source),
-        "weighted_choice": dp.randomness.weighted_choice(np.array([[1, 2, 3, 4]] * 8, np.uint64), source),
-        "discrete_laplace": dp.randomness.discrete_laplace(50, 8, source),
-        "discrete_gaussian": dp.randomness.discrete_gaussian(50, 8, source),
+        "uniform_below": discrete.uniform_below(1000, 8, source),
+        "weighted_choice": discrete.weighted_choice(np.array([[1, 2, 3, 4]] * 8, np.uint64), source),
+        "discrete_laplace": discrete.discrete_laplace(50, 8, source),
+        "discrete_gaussian": discrete.discrete_gaussian(50, 8, source),
         "at": source.at(3).uint64(2),
     }
     samples = [[each.text, each.label, each.author] for each in dp.sample_records(5, seed=3)]
@@ -460,14 +463,22 @@ def _versions(*names: str) -> Iterator[tuple[str, str]]:
 # --------------------------------------------------------------------------------------------- public names
 
 MODULES = (
-    "accounting", "noise", "selection", "randomness", "curves", "bounds", "privunit", "published", "audits", "utility",
-    "report", "testing", "errors",
+    "accounting", "randomness", "curves", "bounds", "privunit", "published", "audits", "utility", "report", "testing",
+    "errors", "sampling.clipping", "sampling.discrete", "sampling.exponential", "sampling.float_noise",
+    "sampling.grid_noise", "sampling.top_k", "sampling.weights",
 )  # fmt: skip
+
+
+def public_module(name: str) -> ModuleType:
+    """The module that users reach under this name."""
+    found = importlib.import_module(f"dptext.{name}") if "." in name else getattr(dp, name)
+    assert isinstance(found, ModuleType)
+    return found
 
 
 def public_names(module: str) -> list[str]:
     """What a public module offers: its `__all__`, or what is assigned and defined in its file but aliases of types."""
-    found = getattr(dp, module)
+    found = public_module(module)
     if hasattr(found, "__all__"):
         return sorted(found.__all__)
     defined: set[str] = set()

@@ -48,7 +48,7 @@ def test_calibrations_find_the_same_settings(kind: str) -> None:
 
 @pytest.mark.parametrize("module", NAMES)
 def test_no_public_name_is_gone(module: str) -> None:
-    found = dp if module == "dptext" else getattr(dp, module)
+    found = dp if module == "dptext" else cases.public_module(module)
     assert [name for name in NAMES[module] if not cases.offers(found, name)] == []
     assert module != "dptext" or set(NAMES[module]) <= set(dir(dp))
 

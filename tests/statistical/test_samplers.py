@@ -16,7 +16,7 @@ from scipy import stats
 from scipy.special import expit
 
 from dptext.mechanism import VectorNoise
-from dptext.sampling import caps, discrete, noise, privunit, published, randomness
+from dptext.sampling import caps, clipping, discrete, float_noise, grid_noise, privunit, published, randomness
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.types import Floats, Integers, UInt64s
 
@@ -172,7 +172,7 @@ def test_opendp_agrees() -> None:
 
 
 def test_directions_are_uniform() -> None:
-    points = noise.directions(N, 5, seeded(15))
+    points = float_noise.directions(N, 5, seeded(15))
     # a coordinate t of a uniform point of the sphere in R^5 has (t + 1) / 2 ~ Beta(2, 2)
     for j in range(5):
         assert fits_continuous((points[:, j] + 1) / 2, stats.beta(2, 2).cdf)
@@ -181,14 +181,14 @@ def test_directions_are_uniform() -> None:
 
 @pytest.mark.parametrize("dim", [1, 2, 50])
 def test_radial_laplace_radius_is_gamma(dim: int) -> None:
-    radius = np.linalg.norm(noise.radial_laplace(N, dim, 0.25, seeded(16)), axis=1)
+    radius = np.linalg.norm(float_noise.radial_laplace(N, dim, 0.25, seeded(16)), axis=1)
     assert fits_continuous(radius, stats.gamma(dim, scale=0.25).cdf)
     assert not fits_continuous(radius * 1.5, stats.gamma(dim, scale=0.25).cdf)
     assert not fits_continuous(radius / 1.5, stats.gamma(dim, scale=0.25).cdf)
 
 
 def test_l2_laplace_has_its_radius() -> None:
-    mechanism = noise.L2Laplace(epsilon=3.0, dim=4, clip_norm=1.0)
+    mechanism = float_noise.L2Laplace(epsilon=3.0, dim=4, clip_norm=1.0)
     x = np.tile([0.5, 0.0, -0.5, 0.1], (N // 2, 1))
     radius = np.linalg.norm(mechanism.release(x, seeded(20)) - x, axis=1)
     assert fits_continuous(radius, stats.gamma(4, scale=2 / 3).cdf)
@@ -197,21 +197,21 @@ def test_l2_laplace_has_its_radius() -> None:
 
 
 def test_metric_noise_has_its_radius() -> None:
-    radius = np.linalg.norm(noise.MetricNoise(6.0, 50, 10.0).draw(N // 4, seeded(21)), axis=1)
+    radius = np.linalg.norm(float_noise.MetricNoise(6.0, 50, 10.0).draw(N // 4, seeded(21)), axis=1)
     assert fits_continuous(radius, stats.gamma(50, scale=1 / 6).cdf)
     for wrong in (4.0, 9.0):
         assert not fits_continuous(radius, stats.gamma(50, scale=1 / wrong).cdf)
 
 
 def test_coordinate_laplace_has_its_scale() -> None:
-    draws = noise.coordinate_laplace(N // 3, 3, 6.0, seeded(22)).ravel() / math.sqrt(3.0)
+    draws = grid_noise.coordinate_laplace(N // 3, 3, 6.0, seeded(22)).ravel() / math.sqrt(3.0)
     assert fits_continuous(draws, stats.laplace.cdf)
     assert not fits_continuous(draws * 1.5, stats.laplace.cdf)
     assert not fits_continuous(draws / 1.5, stats.laplace.cdf)
 
 
 def test_grid_laplace_has_its_scale() -> None:
-    mechanism = noise.GridLaplace(epsilon=2.0, dim=3, clip_norm=1.0)
+    mechanism = grid_noise.GridLaplace(epsilon=2.0, dim=3, clip_norm=1.0)
     x = np.tile([0.5, 0.0, -0.5], (20_000, 1))
     draws = (mechanism.release(x, seeded(17)) - x) / (2 * math.sqrt(3) / 2.0)
     assert fits_continuous(draws.ravel(), stats.laplace.cdf)
@@ -220,7 +220,7 @@ def test_grid_laplace_has_its_scale() -> None:
 
 
 def test_grid_gaussian_has_its_scale() -> None:
-    mechanism = noise.GridGaussian(rho=2.0, dim=3, clip_norm=1.0)
+    mechanism = grid_noise.GridGaussian(rho=2.0, dim=3, clip_norm=1.0)
     x = np.tile([0.5, 0.0, -0.5], (20_000, 1))
     draws = mechanism.release(x, seeded(18)) - x
     assert fits_continuous(draws.ravel(), stats.norm(scale=1.0).cdf)  # 2C / sqrt(2 rho)
@@ -231,7 +231,7 @@ def test_grid_gaussian_has_its_scale() -> None:
 @pytest.mark.parametrize(("dim", "epsilon"), [(2, 1.0), (3, 4.0), (16, 5.0), (64, 40.0)])
 def test_privunit_draws_its_density(dim: int, epsilon: float) -> None:
     cap, a = privunit.optimal_cap(dim, epsilon), (dim - 1) / 2
-    x = noise.directions(N // 2, dim, seeded(18))
+    x = float_noise.directions(N // 2, dim, seeded(18))
     points = caps.around(x, cap, seeded(19))
     assert np.abs(np.linalg.norm(points, axis=1) - 1).max() < 1e-12
     cosine = (points * x).sum(axis=1)
@@ -290,15 +290,24 @@ def two_latents(dim: int, distance: float) -> Floats:
     return np.array([first, first + towards * distance / np.linalg.norm(towards)])
 
 
+@pytest.mark.slow_cases(
+    "<lambda>0-32",
+    "<lambda>1-32",
+    "<lambda>3-32",
+    "<lambda>4-32",
+    "<lambda>5-32",
+    "<lambda>6-32",
+    why="in 32 dimensions the L2-Laplace noise stays; in one dimension all stay",
+)
 @pytest.mark.parametrize("dim", [1, pytest.param(3, marks=pytest.mark.slow), 32])
 @pytest.mark.parametrize(
     "make",
     [
-        lambda n: noise.GridLaplace(4.0, n, 2.0),
-        lambda n: noise.GridGaussian(2.0, n, 2.0),
-        lambda n: noise.L2Laplace(2.0 * math.sqrt(n), n, 2.0),
-        lambda n: noise.Gaussian(4.0, 1e-4, n, 2.0),
-        lambda n: noise.MetricNoise(2.0 * math.sqrt(n), n, 2.0),
+        lambda n: grid_noise.GridLaplace(4.0, n, 2.0),
+        lambda n: grid_noise.GridGaussian(2.0, n, 2.0),
+        lambda n: float_noise.L2Laplace(2.0 * math.sqrt(n), n, 2.0),
+        lambda n: float_noise.Gaussian(4.0, 1e-4, n, 2.0),
+        lambda n: float_noise.MetricNoise(2.0 * math.sqrt(n), n, 2.0),
         lambda n: published.PublishedLaplace(4.0, n, 2.0),
         lambda n: published.ClassicalGaussian(4.0, 1e-4, n, 2.0),
     ],
@@ -317,6 +326,7 @@ def test_additive_noise_draws_its_density(make, dim: int) -> None:
     assert not fits_density(mechanism, lambda x, source: x, *two_latents(dim, 0.3))
 
 
+@pytest.mark.slow_cases("16-4.0", "64-10.0", why="2 dimensions stay")
 @pytest.mark.parametrize(("dim", "epsilon"), [(2, 3.0), (16, 4.0), (64, 10.0)])
 def test_privunit_draws_its_declared_density(dim: int, epsilon: float) -> None:
     """At epsilon 10 an output tells nothing of the coin or nearly all: there wrong odds need millions of runs."""
@@ -330,11 +340,11 @@ def test_privunit_draws_its_declared_density(dim: int, epsilon: float) -> None:
 
         def release(x: Floats, source: Randomness) -> Floats:
             if isinstance(mechanism, privunit.PrivUnitSphere):
-                return noise.rounded(caps.around(noise.unit(x), cap, source), mechanism.grid) / cap.m
+                return clipping.rounded(caps.around(clipping.unit(x), cap, source), mechanism.grid) / cap.m
             inner, last = mechanism._lifted(x)
             sign = discrete.uniform_below(2, len(x), source) * 2.0 - 1
             points = caps.around(np.column_stack([inner, sign * last]), cap, source)
-            return noise.rounded(points, mechanism.grid)[:, :-1] / cap.m * mechanism.clip_norm
+            return clipping.rounded(points, mechanism.grid)[:, :-1] / cap.m * mechanism.clip_norm
 
         return release
 

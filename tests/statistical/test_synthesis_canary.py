@@ -12,7 +12,7 @@ from dptext.audits.bounds import epsilon_from_rates
 from dptext.privacy import accounting
 from dptext.privacy.events import ZcdpEvent
 from dptext.privacy.guarantee import Relation
-from dptext.sampling.source import seeded
+from dptext.sampling.randomness import seeded
 from dptext.synthesis import sums
 from dptext.synthesis.sums import STEPS, Noise, PrivateSum
 
@@ -70,9 +70,9 @@ def test_a_canary_is_told_as_stated(unit: str, relation: Relation, signed: bool,
     ("case", "where", "name", "wrong"),
     [
         (CASES[1], sums, "clipped", lambda steps: steps),
-        (CASES[3], Noise, "_sensitivity", STEPS),
-        (CASES[4], Noise, "_sensitivity", math.sqrt(2) * STEPS),
-        (CASES[0], Noise, "_sensitivity", STEPS / 2),
+        (CASES[3], Noise, "sensitivity", STEPS),
+        (CASES[4], Noise, "sensitivity", math.sqrt(2) * STEPS),
+        (CASES[0], Noise, "sensitivity", STEPS / 2),
     ],
     ids=["one author many votes", "replacing charged as adding", "signs forgotten", "half of the noise"],
 )

@@ -49,6 +49,7 @@ def fits(draws: WordDraws, index: int, seed: int, stated: TruncatedExponential |
 WAYS = [(0.05, 12), (0.05, 0), (1.0, 12), (1.0, 1), (1.0, 0), (4.0, 3), (4.0, 0), (50.0, 0)]
 
 
+@pytest.mark.slow_cases("1.0-1", "4.0-0", why="other rounds at the same epsilons stay")
 @pytest.mark.parametrize(("epsilon", "rounds"), WAYS)
 def test_each_way_draws_the_stated_distribution(words: WordPoints, epsilon: float, rounds: int) -> None:
     draws = draws_of(words, epsilon, rounds)

@@ -13,8 +13,8 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanisms.words.baselines import PrivatePhrases
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy.guarantee import Basis, Unit
+from dptext.sampling.exponential import TruncatedExponential
 from dptext.sampling.randomness import secure, seeded
-from dptext.sampling.selection import TruncatedExponential
 from dptext.text.records import Record
 from dptext.text.tokens import tokenize
 from vectors import WORDS, sentences
@@ -70,7 +70,7 @@ def test_texts_are_cut_to_the_public_length(vectors: Path) -> None:
 @pytest.mark.parametrize("noise", ["multivariate", "mahalanobis"])
 def test_noise_has_the_stated_distribution(vectors: Path, noise: str) -> None:
     """The noise is replayed from the same seed, so the nearest word to vector + noise must be the output."""
-    from dptext.sampling.noise import MetricNoise
+    from dptext.sampling.float_noise import MetricNoise
 
     fitted = spec(vectors, noise=noise).fit()
     public = load_word_vectors(str(vectors), 300).vectors.astype(float)
@@ -184,6 +184,7 @@ def test_larger_epsilon_returns_more_words(vectors: Path) -> None:
     assert 0 <= spec(vectors).fit().unchanged_share_of_vocabulary() <= 1
 
 
+@pytest.mark.slow  # test_noise_has_the_stated_distribution sees another scale
 def test_glove_returns_as_many_words_as_measured() -> None:
     """MATHS 6: .12 at epsilon 6, .52 at 10, .86 at 15, .995 at 30."""
     for epsilon, share in ((6.0, 0.12), (10.0, 0.52), (15.0, 0.86), (30.0, 0.995)):

@@ -20,6 +20,7 @@ def alive(pid: int) -> bool:
     return True
 
 
+@pytest.mark.slow  # it tries the server that tests use, not the library
 def test_a_server_answers_survives_a_crash_and_goes_away() -> None:
     postgres.require()
     import psycopg
@@ -62,6 +63,7 @@ def test_a_server_answers_survives_a_crash_and_goes_away() -> None:
     assert not folder.exists()
 
 
+@pytest.mark.slow  # it tries the server that tests use, not the library
 def test_a_server_that_cannot_start_shows_its_log() -> None:
     postgres.require()
     with postgres.running() as server:
@@ -72,6 +74,7 @@ def test_a_server_that_cannot_start_shows_its_log() -> None:
         assert server.pid is None
 
 
+@pytest.mark.slow  # it tries the server that tests use, not the library
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not installed: apt-get install util-linux")
 def test_a_killed_process_takes_its_server_along() -> None:
     postgres.require()

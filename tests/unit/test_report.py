@@ -14,7 +14,7 @@ from dptext.audits.sensitivity.simulation import Normal, Uniform, Violations, si
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.estimates import Estimate
 from dptext.report import Bounds, bounds_figure, roc_figure
-from dptext.sampling.noise import Norm
+from dptext.sampling.clipping import Norm
 from scripts import load_script
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
@@ -57,6 +57,7 @@ def test_equal_numbers_make_equal_files(rows, tmp_path) -> None:
     assert mpl.__version__ not in first.read_text("utf-8")
 
 
+@pytest.mark.slow  # equal numbers make equal files in one process, above
 def test_another_process_writes_the_same_file(tmp_path) -> None:
     code = (
         "import sys; from dptext import report; from dptext.audits.sensitivity.simulation import *\n"

@@ -19,7 +19,7 @@ from dptext.mechanism import HasDistribution, Mechanism, Spec, VectorNoise, comp
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, MetricEvent, NoEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Unit
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.text.records import Record, Release, records_digest
 from dptext.types import Floats, Integers
 
@@ -51,7 +51,7 @@ class Sampler(Protocol):
 
 @runtime_checkable
 class Chooser(Protocol):
-    """A choice among public options by scores, as in `dptext.sampling.selection`."""
+    """A choice among public options by scores, as in `dptext.sampling.exponential`."""
 
     def distribution(self, scores: Floats, /) -> Floats:
         """Probabilities `(rows, options)` for scores of that shape."""

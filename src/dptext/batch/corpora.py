@@ -46,10 +46,10 @@ from dptext.text.samples import sample_records
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.runs.payment import Payment
-    from dptext.sampling.source import Randomness
+    from dptext.sampling.randomness import Randomness
     from dptext.synthesis.spec import Fitted
 
-_TOGETHER: Final = 16_384  #: Records of a task: what is answered of them is in memory at once
+TASK_RECORDS: Final = 16_384  #: Records of a task: what is answered of them is in memory at once
 _PROBED: Final = 32  # public texts whose points tell how a computer rounds
 _COUNT: Final = 8  # bytes
 _ARRAYS: Final = ("labels", "points", "unlike")  # of a reading, in its order
@@ -197,13 +197,13 @@ def _tasks(counts: Sequence[int]) -> list[tuple[int, int, int, int]]:
     They tell no exact number of records.
     """
     found: list[tuple[int, int, int, int]] = []
-    together = _TOGETHER  # records of the last task; it is full
+    together = TASK_RECORDS  # records of the last task; it is full
     for number, n in enumerate(counts):
-        if found and together + n <= _TOGETHER:
-            found[-1] = found[-1][0], number, 0, _TOGETHER
+        if found and together + n <= TASK_RECORDS:
+            found[-1] = found[-1][0], number, 0, TASK_RECORDS
             together += n
         elif n:
-            found += [(number, number, start, start + _TOGETHER) for start in range(0, n, _TOGETHER)]
+            found += [(number, number, start, start + TASK_RECORDS) for start in range(0, n, TASK_RECORDS)]
             together = n  # of a large file no task has room
     return found
 

@@ -25,7 +25,7 @@ RETRIES: Final = 3  #: How often a task is given to another worker where one die
 _DIED: Final = object()
 #: What a client of HTTP/2 says first (RFC 9113, 3.4): its preface, and a frame of settings, which is answered by one.
 _HTTP2: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
-_REACHED_SECONDS: Final = 10  # that a connection to a cluster takes
+REACHED_SECONDS: Final = 10  # that a connection to a cluster takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ def _reach(address: str | None) -> None:
     if not colon or not port.isdecimal():
         raise ConfigError(f"Expected --address auto, HOST:PORT or ray://HOST:PORT, found {address!r}.")
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=_REACHED_SECONDS) as there:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=REACHED_SECONDS) as there:
             there.sendall(_HTTP2)
             if os.environ.get("RAY_USE_TLS") == "1" or there.recv(4)[3:] == _HTTP2[-6:-5]:
                 return

@@ -18,7 +18,7 @@ _OURS: Final = (MANIFEST, certificate_path(Path(MANIFEST)).name)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class OutputPart:
     """One file of the output: its name, and which records of the whole input it holds."""
 
     name: str
@@ -49,11 +49,11 @@ def names_of(shards: Sequence[Shard], kind: Format, *, compressed: bool) -> list
     return names
 
 
-def numbered(total: int, size: int, kind: Format, *, compressed: bool) -> list[Part]:
+def numbered(total: int, size: int, kind: Format, *, compressed: bool) -> list[OutputPart]:
     """Parts of `size` records, but the last, of so many records in all."""
     suffix = _suffix(kind, compressed=compressed)
     starts = range(0, total, size)
-    return [Part(f"part-{i:06d}{suffix}", start, min(start + size, total)) for i, start in enumerate(starts)]
+    return [OutputPart(f"part-{i:06d}{suffix}", start, min(start + size, total)) for i, start in enumerate(starts)]
 
 
 def _suffix(kind: Format, *, compressed: bool) -> str:

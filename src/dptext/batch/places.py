@@ -109,7 +109,7 @@ def place_at(where: str, options: Mapping[str, Any]) -> Place:
     if not where:
         raise ConfigError("Expected the path or URL of a new folder, found an empty one.")
     # Links are followed: a link cannot be replaced by a folder, and what it leads to can.
-    return Store(where.rstrip("/"), options) if is_remote(where) else Disk(Path(os.path.realpath(where)))
+    return ObjectStore(where.rstrip("/"), options) if is_remote(where) else Disk(Path(os.path.realpath(where)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +238,7 @@ def _in(folder: Path) -> list[Path]:
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class ObjectStore:
     """A prefix of an object store. The parts of a run lie under its token; those that count are in the manifest."""
 
     url: str
@@ -309,4 +309,4 @@ class Store:
         whole.delete(_CLAIM)
 
 
-Place = Disk | Store
+Place = Disk | ObjectStore

@@ -24,19 +24,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dptext.batch.engines import DatasetPlan, Engine, Here, Progress, Skip
-from dptext.batch.parts import Part, names_of, numbered
-from dptext.batch.places import Place, State, StateFolder, Store, place_at
+from dptext.batch.parts import OutputPart, names_of, numbered
+from dptext.batch.places import ObjectStore, Place, State, StateFolder, place_at
 from dptext.batch.shards import Shard, as_path, as_read, is_remote, shards_of, types_of
 from dptext.batch.surveys import Surveys
 from dptext.batch.targets import Objects, Target, probe
 from dptext.batch.work import Job
 from dptext.errors import ConfigError, DataError, DPTextError, LedgerError
 from dptext.mechanism import Mechanism
-from dptext.runs.certificate import MANIFEST, Certificate, Manifest
-from dptext.runs.certificate import Part as Listed
+from dptext.runs.certificate import MANIFEST, Certificate, Manifest, Part
 from dptext.runs.files import Agreed, agreed
 from dptext.runs.plan import Plan, run_digest
-from dptext.sampling.source import Randomness, secure, seeded
+from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.text.formats import READ_ONLY, Format, detect_format, is_compressed, output_format
 from dptext.text.reading import require_records
 
@@ -206,11 +205,9 @@ class _Run:
         self._state.delete()
 
     def _digest(self) -> str:
-        base = run_digest(
-            self.mechanism, self.plan, _randomness(self.seed), self.kind, self.payment, compressed=self.compressed
-        )
+        base = run_digest(self.mechanism, self.plan, _randomness(self.seed), self.kind, self.payment)
         many, where = self.dataset, [shard.where for shard in self.shards]
-        own = [base, many.part_size, many.keep_shards, where, getattr(self.place, "url", "")]
+        own = [base, self.compressed, many.part_size, many.keep_shards, where, getattr(self.place, "url", "")]
         return hashlib.sha256(json.dumps(own).encode()).hexdigest()
 
     def _begun(self) -> State:
@@ -261,7 +258,7 @@ class _Run:
             raise
         digests = self._privatized(job, parts, counts, surveys, on_progress)
         sums = zip(parts, digests, strict=True)
-        made = (Listed(self.place.named(part.name, state.token), part.size, digest) for part, digest in sums)
+        made = (Part(self.place.named(part.name, state.token), part.size, digest) for part, digest in sums)
         manifest = Manifest(tuple(made)).to_json()
         certificate = terms.statement.certificate(
             MANIFEST,
@@ -312,15 +309,15 @@ class _Run:
             raise DataError(f"Expected at most max_per_author={most} records of an author in all files: one has more.")
         return surveys
 
-    def _parts(self, counts: Sequence[int]) -> list[Part]:
+    def _parts(self, counts: Sequence[int]) -> list[OutputPart]:
         ends = [0, *itertools.accumulate(counts)]
         if self.dataset.keep_shards:
             names = names_of(self.shards, self.kind, compressed=self.compressed)
-            return [Part(name, ends[i], ends[i + 1]) for i, name in enumerate(names)]
+            return [OutputPart(name, ends[i], ends[i + 1]) for i, name in enumerate(names)]
         return numbered(ends[-1], self.dataset.part_size, self.kind, compressed=self.compressed)
 
     def _privatized(
-        self, job: Job, parts: Sequence[Part], counts: Sequence[int], surveys: Surveys, on_progress: Progress
+        self, job: Job, parts: Sequence[OutputPart], counts: Sequence[int], surveys: Surveys, on_progress: Progress
     ) -> list[str]:
         together = max(1, math.ceil(len(parts) / max(_TASKS_A_WORKER * self.workers, len(self.shards))))
         runs = [tuple(parts[i : i + together]) for i in range(0, len(parts), together)]
@@ -349,7 +346,7 @@ class _Run:
         """Refuse (ConfigError) what appeared during the run where its data set is to; `manifest` is its own sha256."""
         if state.force:
             return
-        if isinstance(self.place, Store):
+        if isinstance(self.place, ObjectStore):
             where = self.place.url
             came = Objects(where, self.place.options).sha256(MANIFEST) not in (None, manifest)
         else:
@@ -368,7 +365,7 @@ class _Run:
 
 
 @contextlib.contextmanager
-def _watching(target: Target, parts: Sequence[Part], on_progress: Progress) -> Iterator[None]:
+def _watching(target: Target, parts: Sequence[OutputPart], on_progress: Progress) -> Iterator[None]:
     """Tell how many records are visible, now and then: whoever published them."""
     sizes = {part.name: part.size for part in parts}
     total, over = sum(sizes.values()), threading.Event()

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext.batch.parts import Part
+from dptext.batch.parts import OutputPart
 from dptext.batch.shards import Shard, read
 from dptext.batch.targets import Target
 from dptext.errors import DataError
@@ -23,7 +23,7 @@ from dptext.mechanism import Mechanism
 from dptext.privacy.names import seen_form
 from dptext.runs.plan import Plan
 from dptext.runs.streaming import released
-from dptext.sampling.source import Randomness, secure, seeded
+from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.text.batches import Batch
 from dptext.text.columns import Columns
 from dptext.text.formats import Format
@@ -98,7 +98,7 @@ class Job:
             for block in self._verified(number, hashes):
                 yield from (subject or "" for subject in block.subjects)
 
-    def privatize(self, parts: tuple[Part, ...], sources: tuple[Source, ...]) -> tuple[str, ...]:
+    def privatize(self, parts: tuple[OutputPart, ...], sources: tuple[Source, ...]) -> tuple[str, ...]:
         """Privatize parts that follow each other, without gaps, and publish each that nobody has published yet.
 
         `sources` are the shards that they lie in, in order. The sha256 of each part as it is visible.
@@ -116,7 +116,7 @@ class Job:
                 deque(own, 0)  # what was not read, as it was published before
         return tuple(found)
 
-    def _publish(self, part: Part, own: Iterator[Batch], randomness: Randomness) -> str:
+    def _publish(self, part: OutputPart, own: Iterator[Batch], randomness: Randomness) -> str:
         size = self.plan.batch_size
 
         def write(file: BinaryIO) -> None:

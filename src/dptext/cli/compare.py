@@ -38,7 +38,7 @@ def compare(
 ) -> int:
     """Run the cells that are not done, and say what the table shows; 1: a guarantee was refuted, 5: cells failed."""
     from dptext.compare.experiment import read_experiment
-    from dptext.compare.folder import Folder
+    from dptext.compare.folder import ExperimentFolder
     from dptext.compare.report import markdown, read_results
     from dptext.compare.report.summary import first_rows, groups, measured, shown
     from dptext.compare.runner import Options, run_experiment
@@ -51,7 +51,7 @@ def compare(
     command = shlex.join(["dptext", "compare", str(experiment), "--out", str(out)])
     say(f"{found.name}: reading {len(found.corpora)} corpora")
     with advising(lambda: "Finished cells are kept: the same command goes on."), counted(found.name) as tell:
-        summary = run_experiment(found, Folder(out), options, command=command, on_progress=tell)
+        summary = run_experiment(found, ExperimentFolder(out), options, command=command, on_progress=tell)
     results = read_results(out)
     numbers, columns = measured(results.rows), ("classification.accuracy", "fidelity.cosine")
     cells = [

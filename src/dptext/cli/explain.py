@@ -15,15 +15,13 @@ from dptext.cli.terminal import escaped, say
 from dptext.errors import ConfigError, DataError
 from dptext.mechanism import HasRemarks, Promise, Remarks, Spec, settings
 from dptext.privacy.events import event_to_dict
-from dptext.privacy.guarantee import ONE_RECORD, Guarantee, Unit
+from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.runs.certificate import MANIFEST, certificate_path
 from dptext.runs.models import MODEL_FILE, model_spec
 from dptext.runs.verification import read_certificate, verify
 from dptext.text.files import Target
 from dptext.types import Json
 
-_OLDER: Final = "\nThis certificate is of an older version. It takes for granted without saying so: {}."
-_FIVE: Final = " A text in five records costs five times epsilon."
 _SUFFIX: Final = certificate_path(Path("OUT")).name.removeprefix("OUT")
 Reader = StrEnum("Reader", ["LEGAL"])
 
@@ -113,9 +111,8 @@ def explain_certificate(
     if given != path and Path(certificate.output).name != given.name:
         raise DataError(f"{path} is not the certificate of {given}: it speaks of a file of another name.")
     if as_json:
-        older = {"also_assumed": list(found.also_assumed)} if found.also_assumed else {}
-        said = {**json.loads(certificate.to_json()), "schema": certificate.schema, **older}
-        print(json.dumps({"verified": with_file, **({} if with_file else {"follows": True}), **said}, indent=2))
+        follows = {} if with_file else {"follows": True}
+        print(json.dumps({"verified": with_file, **follows, **json.loads(certificate.to_json())}, indent=2))
         return
     if r"\n" in certificate.to_json().replace(r"\\", ""):  # JSON writes a line break as \n, a backslash as two
         raise DataError(f"{path} has names with line breaks, which could pass for lines of ours: read it with --json.")
@@ -136,8 +133,6 @@ def explain_certificate(
         print(told.text())
         return
     print(certificate.explain())
-    if found.also_assumed:
-        print(_OLDER.format("; ".join(found.also_assumed)) + (_FIVE if ONE_RECORD in found.also_assumed else ""))
     if remarks is not None:
         print(remarks.text)
     print(f"\n{verified}")

@@ -51,7 +51,7 @@ def init(
 ) -> None:
     Target(FILE, force).check()
     found = survey(source, text=text_field, record=_record(record, source))
-    text_field = text_field or _text_field(found)
+    text_field = text_field or text_field_of(found)
     label_field = _given(
         label_field,
         "The field of a label that is to leave, privatized too (empty: none)",
@@ -75,7 +75,7 @@ def init(
         names = public_text_field or text_field, public_label_field or label_field
         public_record = _record(public_record or record, public)
         known, like = _public(public, *names, public_record)
-        fields |= _written(like, found.format, names[0])
+        fields |= form_of(like, found.format, names[0])
         form = form_options(like, {"record": public_record, **fields})
         form += options.as_typed(on_error="skip" if like.bad else None)
     labels = _labels(known, label_field)
@@ -105,7 +105,7 @@ def init(
         print(f"\n{NOT_PROTECTED}{said}\n{NOT_BY_TEXTS}")
 
 
-def _text_field(found: Survey) -> str:
+def text_field_of(found: Survey) -> str:
     """The field `text`, or what the user answers: the longest texts suggest a field, which is shown and not taken."""
     there = TEXT_FIELD if TEXT_FIELD in found.columns else ""
 
@@ -208,7 +208,7 @@ def _public(public: Path, text_field: str, label_field: str, record: str | None)
     return layout.read_public(public, label=label_field or None), found
 
 
-def _written(public: Survey, private: Format, text_field: str) -> dict[str, Json]:
+def form_of(public: Survey, private: Format, text_field: str) -> dict[str, Json]:
     """How the public file says that both files are read; a delimiter and an encoding where both have its format."""
     column = public.columns.get(text_field, Column())
     form = {"delimiter": public.delimiter, "encoding": public.encoding} if public.format is private else {}

@@ -22,7 +22,7 @@ from dptext.errors import ConfigError, DPTextError
 from dptext.runs.certificate import certificate_path
 from dptext.runs.files import privatize_file, rehearse, seconds
 from dptext.runs.plan import Plan, state_path
-from dptext.sampling.source import secure, seeded
+from dptext.sampling.randomness import secure, seeded
 from dptext.text.files import Target, create_private, refuse_inputs, writing
 from dptext.text.formats import Format, detect_format, file_format, is_compressed
 from dptext.text.records import Fields

@@ -27,12 +27,12 @@ from dptext.runs.streaming import guarantees
 from dptext.runs.synthesized import REPORT_SUFFIXES, file_columns, paths_of
 from dptext.runs.synthesizing import run
 from dptext.runs.unpublished import State, Unpublished, settings_digest
-from dptext.sampling.source import secure, seeded
+from dptext.sampling.randomness import secure, seeded
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.records import Fields, Record
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
-    from dptext.runs.payment import Payment
+    from dptext.runs.payment import Due, Payment
 
 
 @options.spread
@@ -98,8 +98,8 @@ def synthesize(
     private = Private(Path(source), fields, {"format": plan.input_format, **plan.reading})
     digest, pool = drawn, list[Record]()
     if digest is None:
-        if not dataset:
-            private.check()
+        begun = place.goes_on(paying.charge_key, resume=resume)
+        _check_first(None if dataset else private, None if begun or fields.subject is not None else due)
         pool = layout.read_public(public)
         _say_of_the_pool(wanted, len(pool))
         digest = settings_digest(wanted, plan, source, pool, randomness, payment)
@@ -122,6 +122,14 @@ def synthesize(
         with finishing():
             certificate = place.publish(state, payment)
     _say_what_was_made(target, state, certificate, promised, payment, as_json=as_json)
+
+
+def _check_first(private: Private | None, due: Due | None) -> None:
+    """Raise before the pool is read what a private file and an account say at once."""
+    if private is not None:
+        private.check()
+    if due is not None:
+        due.weigh(due.payment.key, None)
 
 
 def _check_inputs(source: str, public: Path, who: Who) -> None:

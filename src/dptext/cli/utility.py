@@ -23,7 +23,7 @@ from dptext.runs.certificate import READING, Certificate, certificate_path
 from dptext.runs.models import load_model
 from dptext.runs.specs import on_device, spec_from_settings
 from dptext.runs.verification import read_certificate, verify
-from dptext.sampling.source import seeded
+from dptext.sampling.randomness import seeded
 from dptext.text.formats import Format, detect_format
 from dptext.text.labels import relabelled
 from dptext.text.reading import read_released
@@ -284,7 +284,7 @@ def corpus(
     drawn, seed = seed is None, options.seed_of(seed)
     private = layout.read(files.private, label=label_field)
     pool = layout.read_public(files.public, label=layout.public_label(files.public, label_field))
-    made = list(read_released(files.released, Fields(label=_label_of(files.released, label_field))))
+    made = list(read_released(files.released, _fields_of(files.released, layout, label_field)))
     held = [] if files.test is None else layout.read(files.test, label=label_field)
     if min(map(len, (private, pool, made))) < 8:
         raise ConfigError("Expected at least 8 records in each file.")
@@ -302,11 +302,12 @@ def corpus(
         )
         rows[name] = dict(kept.cells())
         known = [(text, label) for text, label in zip(texts, given, strict=True) if label]
-        if held and labels and known:
+        if labels and known:
             trained = train_tfidf([text for text, _ in known], [label for _, label in known], seed=seed)
-            rows[name]["accuracy"] = evaluate(trained, held, seed=seed).accuracy
+            rows[name]["accuracy"] = evaluate(trained, real, seed=seed).accuracy
     released, public = (cell(rows[name].get("told_apart"), interval) for name in (RELEASED, PUBLIC_ONLY))
     said = [
+        *_learned(rows, labels, label_field),
         f"A classifier tells the corpus from real texts with AUC {released}, public text with {public}; .5 is perfect.",
         "Its texts have no record of their own, so there is no fidelity to measure.",
     ]
@@ -318,11 +319,38 @@ def corpus(
     printing.answer(said, screen, more, data, drawn=seed if drawn else None)
 
 
-def _label_of(released: Path, label_field: str | None) -> str | None:
-    """The label field of a corpus: None where no labels are wanted, or where no record of the corpus has one."""
-    if label_field is None or detect_format(released) is Format.TEXT:
-        return None
-    return LABEL_FIELD if LABEL_FIELD in survey(released).columns else None
+def _fields_of(released: Path, layout: options.Layout, label_field: str | None) -> Fields:
+    """The fields of a corpus: those that `synthesize` writes, or the user's names; no label where none is there."""
+    if detect_format(released) is Format.TEXT:
+        return Fields()
+    there = survey(released).columns
+    text = TEXT_FIELD if TEXT_FIELD in there else layout.text_field
+    label = next((name for name in (LABEL_FIELD, label_field) if name in there), None)
+    return Fields(text, label=label if label_field is not None else None)
+
+
+def _learned(
+    rows: Mapping[str, Mapping[str, Estimate | float]], labels: Sequence[str], label_field: str | None
+) -> list[str]:
+    """What a classifier learns from the corpus and from public text, with a verdict; or why labels are not judged."""
+    if not labels:
+        asked = "name them with --label-field" if label_field is None else "no record of PRIVATE has one"
+        return [f"Labels are not judged: {asked}."]
+    right = {name: found["accuracy"] for name, found in rows.items() if "accuracy" in found}
+    if RELEASED not in right:
+        return ["Labels are not judged: the corpus has none."]
+    made, public = right[RELEASED], right.get(PUBLIC_ONLY)
+    said = f"Of the labels of real texts a classifier that learns from the corpus has {cell(made, interval)} right"
+    said += f", from originals {cell(right[ORIGINAL], interval)}"
+    if public is None:
+        return [f"{said}; the public texts have no labels to learn from."]
+    said += f", from the public texts {cell(public, interval)}."
+    assert isinstance(made, Estimate) and isinstance(public, Estimate)  # noqa: S101, PT018
+    if made.low > public.high:
+        return [f"{said} The corpus teaches more than the public texts."]
+    if made.high < public.low:
+        return [f"{said} The public texts teach more: take these."]
+    return [f"{said} It is not shown to teach more than the public texts."]
 
 
 def _table(rows: Mapping[str, Mapping[str, Estimate | float]], heads: Iterable[str]) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from dptext.compare.cells import SAMPLES, Cell, Lens, Measurement, SharedFits
-from dptext.compare.corpora import Corpus
+from dptext.compare.corpora import SplitCorpus
 from dptext.compare.experiment import Experiment
 from dptext.compare.grid import lifted
 from dptext.compare.measure import Released, classified, corpus_measures, limit_of_cosine, measured
@@ -28,7 +28,7 @@ from dptext.runs.results import privatize
 from dptext.runs.specs import spec_from_settings, synthesis_from_settings
 from dptext.runs.streaming import SEEDED
 from dptext.runs.synthesizing import run
-from dptext.sampling.source import Randomness, secure, seeded
+from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.synthesis.pool import OnPool
 from dptext.synthesis.report import Topics
 from dptext.synthesis.spec import Fitted
@@ -62,7 +62,7 @@ class Outcome:
 
 
 def run_cell(
-    cell: Cell, experiment: Experiment, corpus: Corpus, lens: Lens, *, fits: SharedFits, private_samples: bool
+    cell: Cell, experiment: Experiment, corpus: SplitCorpus, lens: Lens, *, fits: SharedFits, private_samples: bool
 ) -> Outcome:
     """Fit, release, measure; ConfigError where the records or settings cannot be used. Shared fits change no number."""
     seed = experiment.seed + cell.trial
@@ -109,7 +109,14 @@ def _pairs(records: Sequence[Record], releases: Sequence[Release[str]]) -> tuple
 
 
 def synthesized(
-    cell: Cell, experiment: Experiment, corpus: Corpus, lens: Lens, *, fits: SharedFits, source: Randomness, seed: int
+    cell: Cell,
+    experiment: Experiment,
+    corpus: SplitCorpus,
+    lens: Lens,
+    *,
+    fits: SharedFits,
+    source: Randomness,
+    seed: int,
 ) -> tuple[list[Measurement], Guarantee]:
     """The numbers and the guarantee of a synthesis; ConfigError where the corpus lacks what it reads."""
     spec = synthesis_from_settings(cell.settings)
@@ -129,7 +136,7 @@ def synthesized(
     return numbers, found.guarantees[-1]
 
 
-def _reported(report: Topics, fitted: Fitted, corpus: Corpus) -> Iterator[Measurement]:
+def _reported(report: Topics, fitted: Fitted, corpus: SplitCorpus) -> Iterator[Measurement]:
     if report.labels:
         true = observed_balance([record.label for record in corpus.private], report.labels)
         yield Measurement.of("corpus.reported_mix_l1", float(np.abs(_shares(report.by_label[0]) - true).sum()))

@@ -19,7 +19,7 @@ from typing import Final, Self
 
 import numpy as np
 
-from dptext.compare.corpora import Corpus
+from dptext.compare.corpora import SplitCorpus
 from dptext.compare.experiment import EMBEDDERS, Experiment
 from dptext.embeddings.embedder import Embedder
 from dptext.embeddings.encoders import PublicVectors, WordMean, load_encoder
@@ -152,7 +152,7 @@ class SharedFits:
         self._key, self._last = "", None
         self.vectors.forget()
 
-    def fitted(self, cell: Cell, spec: Spec, corpus: Corpus, *, seed: int) -> Mechanism[str]:
+    def fitted(self, cell: Cell, spec: Spec, corpus: SplitCorpus, *, seed: int) -> Mechanism[str]:
         """The mechanism of a cell and its spec, just as a fit of its own would make it; ConfigError as its `fit`."""
         key = fit_key(cell)
         before = self._last if key == self._key else None
@@ -172,7 +172,7 @@ class SharedFits:
         return found
 
 
-def _public(corpus: Corpus) -> tuple[Record, ...]:
+def _public(corpus: SplitCorpus) -> tuple[Record, ...]:
     return corpus.public[SAMPLES:] if len(corpus.public) >= HELD_OUT_FROM else corpus.public
 
 

@@ -29,7 +29,7 @@ from dptext.utility.classification import best_zero_shot
 
 
 @dataclass(frozen=True, slots=True)
-class Corpus:
+class SplitCorpus:
     """The records of a corpus by part, disjoint; its `repr` shows none. The labels are empty where there are none.
 
     With names the public part is labelled by them (`named`), and `pool` is all of it with labels of its own.
@@ -52,7 +52,7 @@ class Corpus:
         return {part: {"records": len(found), "digest": _digest(found)} for part, found in self.parts().items()}
 
 
-def load_corpus(name: str, plan: CorpusPlan, *, seed: int) -> Corpus:
+def load_corpus(name: str, plan: CorpusPlan, *, seed: int) -> SplitCorpus:
     """Read, choose, split and cut; ConfigError for an empty part or unknown label, DataError for an odd record."""
     rng = np.random.default_rng(seed)
     whole = [] if plan.common is None else _shuffled(_distinct(_read(name, plan, plan.common), set()), rng)
@@ -77,10 +77,10 @@ def load_corpus(name: str, plan: CorpusPlan, *, seed: int) -> Corpus:
                 "and limit. Texts that an earlier part has are left out."
             )
     public, private, test = (tuple(replace(r, id=str(i)) for i, r in enumerate(parts[part])) for part in PARTS)
-    return Corpus(name, public, private, test, _labels(name, plan, parts), bool(plan.author))
+    return SplitCorpus(name, public, private, test, _labels(name, plan, parts), bool(plan.author))
 
 
-def named(corpus: Corpus, names: Mapping[str, str], embedder: Embedder) -> Corpus:
+def named(corpus: SplitCorpus, names: Mapping[str, str], embedder: Embedder) -> SplitCorpus:
     """The corpus with its public part labelled by the names of the labels; its own labels stay in the pool."""
     found = best_zero_shot([record.text for record in corpus.public], names, embedder, corpus.test)
     public = (Record(str(i), text, label) for i, (text, label) in enumerate(zip(*found, strict=True)))

@@ -19,8 +19,8 @@ from pydantic import BaseModel, ValidationError
 from dptext.compare import stored
 from dptext.compare.experiment import Experiment
 from dptext.compare.pooled import with_gaps
-from dptext.embeddings.processors import processors
 from dptext.errors import ConfigError
+from dptext.kernels.processors import processors
 from dptext.text.files import Target, held, refuse_inputs, writing
 from dptext.text.inputs import read_whole
 from dptext.text.packed_rows import load_pyarrow
@@ -115,7 +115,7 @@ _PAGE: Final = "report.html"  # of `dptext report`
 _CELL: Final = re.compile(r"[0-9a-f]{64}\.json|\..*\.partial")
 
 
-class Folder:
+class ExperimentFolder:
     """The folder of one experiment, held by one run at a time."""
 
     def __init__(self, path: Path) -> None:

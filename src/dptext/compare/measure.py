@@ -34,7 +34,7 @@ from dptext.audits.membership.members import Transform, split_members, train_on
 from dptext.audits.report import Report
 from dptext.audits.trials.distinguishing import distinguish
 from dptext.compare.cells import Lens, Measurement
-from dptext.compare.corpora import Corpus
+from dptext.compare.corpora import SplitCorpus
 from dptext.compare.experiment import Experiment
 from dptext.embeddings.embedder import embed_distinct
 from dptext.embeddings.tfidf import fit_quietly
@@ -84,7 +84,9 @@ class Released:
         ]
 
 
-def measured(released: Released, corpus: Corpus, experiment: Experiment, lens: Lens, *, seed: int) -> list[Measurement]:
+def measured(
+    released: Released, corpus: SplitCorpus, experiment: Experiment, lens: Lens, *, seed: int
+) -> list[Measurement]:
     """All numbers of one cell that the labels, authors and releases allow; ConfigError where there are none."""
     found: list[Measurement] = []
     for utility in experiment.utilities:
@@ -105,7 +107,7 @@ def measured(released: Released, corpus: Corpus, experiment: Experiment, lens: L
     return found
 
 
-def limit_of_cosine(corpus: Corpus, lens: Lens, epsilon: float) -> list[Measurement]:
+def limit_of_cosine(corpus: SplitCorpus, lens: Lens, epsilon: float) -> list[Measurement]:
     """The largest mean cosine by any mechanism that puts a public text in the place of each, with its bound above."""
     sides = ([record.text for record in part] for part in (corpus.private, corpus.public))
     private, public = (embed_distinct(texts, lens.embedder).at(texts) for texts in sides)
@@ -114,7 +116,7 @@ def limit_of_cosine(corpus: Corpus, lens: Lens, epsilon: float) -> list[Measurem
 
 
 def _utility_measures(
-    name: str, released: Released, corpus: Corpus, experiment: Experiment, lens: Lens, seed: int
+    name: str, released: Released, corpus: SplitCorpus, experiment: Experiment, lens: Lens, seed: int
 ) -> Iterator[Measurement]:
     if name == "embedding":
         if corpus.labels:
@@ -145,7 +147,7 @@ def _utility_measures(
 
 
 def classified(
-    pairs: Sequence[Labelled], corpus: Corpus, experiment: Experiment, seed: int, suffix: str = ""
+    pairs: Sequence[Labelled], corpus: SplitCorpus, experiment: Experiment, seed: int, suffix: str = ""
 ) -> Iterator[Measurement]:
     """How well a classifier learns from texts and labels."""
     known = [(text, label) for text, label in pairs if label is not None]
@@ -156,7 +158,7 @@ def classified(
     yield Measurement.of(f"classification.macro_f1{suffix}", found.macro_f1)
 
 
-def corpus_measures(pairs: Sequence[Labelled], corpus: Corpus, lens: Lens, seed: int) -> Iterator[Measurement]:
+def corpus_measures(pairs: Sequence[Labelled], corpus: SplitCorpus, lens: Lens, seed: int) -> Iterator[Measurement]:
     """What a corpus keeps of the private one; nothing where no text leaves."""
     if pairs:
         texts, given = [text for text, _ in pairs], [label for _, label in pairs]
@@ -166,7 +168,7 @@ def corpus_measures(pairs: Sequence[Labelled], corpus: Corpus, lens: Lens, seed:
             yield Measurement.of(f"corpus.{name}", value)
 
 
-def _read_by_public(released: Released, corpus: Corpus, lens: Lens, seed: int) -> Iterator[Measurement]:
+def _read_by_public(released: Released, corpus: SplitCorpus, lens: Lens, seed: int) -> Iterator[Measurement]:
     embedder = lens.embedder
     if released.written:
         vectors = embedder.embed([release.output for release in released.releases])
@@ -194,7 +196,7 @@ def _read_by_public(released: Released, corpus: Corpus, lens: Lens, seed: int) -
 
 
 def _attributed(
-    released: Released, corpus: Corpus, experiment: Experiment, lens: Lens, seed: int
+    released: Released, corpus: SplitCorpus, experiment: Experiment, lens: Lens, seed: int
 ) -> Iterator[Measurement]:
     wanted = experiment.settings.authorship
     counts = Counter(record.author for record in corpus.private if record.author is not None)
@@ -242,7 +244,7 @@ def _bound(name: str, report: Report) -> Measurement:
     return Measurement(f"{name}.epsilon_lower_bound", shown, shown, None, report.confidence)
 
 
-def _members(released: Released, corpus: Corpus, experiment: Experiment, seed: int) -> Iterator[Measurement]:
+def _members(released: Released, corpus: SplitCorpus, experiment: Experiment, seed: int) -> Iterator[Measurement]:
     trainer = train_named(experiment.settings.classifier)
 
     def train(texts: Sequence[str], labels: Sequence[str], number: int) -> Classifier:

@@ -19,13 +19,13 @@ from typing import Any, Final
 from dptext import _validate
 from dptext.compare.cell_run import Outcome, cell_data, run_cell
 from dptext.compare.cells import Cell, Lens, SharedFits, fit_key, signature
-from dptext.compare.corpora import Corpus, load_corpus, named
+from dptext.compare.corpora import SplitCorpus, load_corpus, named
 from dptext.compare.experiment import Experiment, parse_experiment
-from dptext.compare.folder import Folder, cell_path, memory_mib, read_cell, write_json
+from dptext.compare.folder import ExperimentFolder, cell_path, memory_mib, read_cell, write_json
 from dptext.compare.grid import ANY_LABELS, plan_cells
 from dptext.compare.stored import CellCounts, CellFile
-from dptext.embeddings.processors import processors
 from dptext.errors import ConfigError, DPTextError
+from dptext.kernels.processors import processors
 from dptext.runs.processes import Process, packed
 from dptext.text.packed_rows import load_pyarrow
 from dptext.types import Json
@@ -36,7 +36,7 @@ _MIB: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class WorkerSetup:
     """What a worker must know before its first cell: the parsed experiment, and where finished cells are written.
 
     A memory of 0 MiB sets no bound. A corpus is refused whose records have other numbers and digests than these.
@@ -49,18 +49,18 @@ class Opening:
     corpora: Mapping[str, Json]
 
 
-class Worker:
+class CellWorker:
     """One experiment in one process, with one corpus in memory at a time: what a process is sent as its job."""
 
-    def __init__(self, opening: Opening) -> None:
+    def __init__(self, opening: WorkerSetup) -> None:
         self._opening = opening
         self._experiment: Experiment = parse_experiment(opening.toml)
         self._lens = Lens(self._experiment.settings.embedder)
-        self._corpus: Corpus | None = None
+        self._corpus: SplitCorpus | None = None
         self._fits = SharedFits()
 
-    def __reduce__(self) -> tuple[type["Worker"], tuple[Opening]]:
-        return Worker, (self._opening,)
+    def __reduce__(self) -> tuple[type["CellWorker"], tuple[WorkerSetup]]:
+        return CellWorker, (self._opening,)
 
     def run(self, cell: Cell, signature: str) -> None:
         """Run the cell and write it, or why it gave no numbers. What is no deliberate error may hold private text."""
@@ -87,7 +87,7 @@ class Worker:
         del outcome
         gc.collect()  # networks hold references in cycles, and the next cell needs their memory
 
-    def _loaded(self, name: str) -> Corpus:
+    def _loaded(self, name: str) -> SplitCorpus:
         if self._corpus is None or self._corpus.name != name:
             self._corpus = None  # two at once would need twice the memory
             self._fits.forget()
@@ -164,7 +164,12 @@ class GridSummary:
 
 
 def run_experiment(
-    experiment: Experiment, folder: Folder, options: Options, *, command: str, on_progress: TellCells | None = None
+    experiment: Experiment,
+    folder: ExperimentFolder,
+    options: Options,
+    *,
+    command: str,
+    on_progress: TellCells | None = None,
 ) -> GridSummary:
     """Run what is not finished yet, and write the table; ConfigError for settings without cells, or another's folder.
 
@@ -184,7 +189,7 @@ def run_experiment(
         cells = {signature(cell, experiment, corpora[cell.corpus]): cell for cell in plan_cells(experiment, labels)}
         grid = _Grid(cells, folder, lambda counts: folder.describe(experiment, corpora, command=command, counts=counts))
         grid.begin(options.retry)
-        opening = Opening(dict(experiment.toml), str(folder.path.resolve()), 0, options.private_samples, corpora)
+        opening = WorkerSetup(dict(experiment.toml), str(folder.path.resolve()), 0, options.private_samples, corpora)
         try:
             grid.run(opening, options, on_progress or (lambda *_: None))
         finally:
@@ -224,7 +229,9 @@ class Waiting:
 
 
 class _Grid:
-    def __init__(self, cells: Mapping[str, Cell], folder: Folder, describe: Callable[[CellCounts], None]) -> None:
+    def __init__(
+        self, cells: Mapping[str, Cell], folder: ExperimentFolder, describe: Callable[[CellCounts], None]
+    ) -> None:
         self._cells, self._folder, self._describe = cells, folder, describe
         self._ended: dict[str, bool] = {}  # whether it failed
         self._refuted: set[str] = set()
@@ -277,13 +284,13 @@ class _Grid:
         counts = self.counts()
         return GridSummary(counts.total, counts.done, counts.failed, self._run, tuple(sorted(self._refuted)))
 
-    def run(self, opening: Opening, options: Options, tell: TellCells) -> None:
+    def run(self, opening: WorkerSetup, options: Options, tell: TellCells) -> None:
         """Hand the cells that are left to processes, until all have ended."""
         count = min(options.workers or processors(), len(self.left))
         if not count:
             return
         memory = options.memory_mib or max(1, int(memory_mib() * _SHARE / count))
-        job = packed(Worker(replace(opening, memory_mib=memory)))
+        job = packed(CellWorker(replace(opening, memory_mib=memory)))
         waiting, tabulated = Waiting(self.left, self._cells), time.monotonic()
         busy: dict[Any, tuple[Process, str, float]] = {}  # by their pipes: which cell they run, and since when
         with contextlib.ExitStack() as stack:

@@ -87,13 +87,13 @@ Meaning = tuple[str, str, str | None, bool]
 StoredText = Annotated[str, pydantic.AfterValidator(_storable)]
 
 
-class Stored(pydantic.BaseModel):
+class StoredValue(pydantic.BaseModel):
     """A value that stands in a file. Keys that are not known are left out."""
 
     model_config = pydantic.ConfigDict(frozen=True, allow_inf_nan=False)
 
 
-class KeptRow(Stored):
+class KeptRow(StoredValue):
     """One row of the table, without what it cost: what recommendations need.
 
     Attributes:
@@ -189,14 +189,14 @@ class TableRow(KeptRow):
         return {column: found[column] for column in COLUMNS}
 
 
-class Sample(Stored):
+class Sample(StoredValue):
     """An original and what was made of it; `released` is None where no text is released."""
 
     original: str = pydantic.Field(repr=False)
     released: str | None = pydantic.Field(None, repr=False)
 
 
-class CellFile(Stored):
+class CellFile(StoredValue):
     """One finished cell, as `Cell.to_dict` gives it, without samples of private records.
 
     `refuted` are the audits that found its guarantee to be false, `error` is why it failed.
@@ -218,14 +218,14 @@ class CellFile(Stored):
         return self.cell.get("trains_on") == "private"
 
 
-class PartDigest(Stored):
+class PartDigest(StoredValue):
     """Number and sha256 of the records of one part of a corpus."""
 
     records: Count
     digest: str
 
 
-class CellCounts(Stored):
+class CellCounts(StoredValue):
     """Cells of a grid by how they ended."""
 
     done: Count
@@ -238,7 +238,7 @@ class CellCounts(Stored):
         return max(0, self.total - self.done - self.failed)
 
 
-class Provenance(Stored):
+class Provenance(StoredValue):
     """Where a table comes from: the date is in UTC, and the cells say how far it is."""
 
     name: str
@@ -249,7 +249,7 @@ class Provenance(Stored):
     cells: CellCounts
 
 
-class MeasuredTable(Stored):
+class MeasuredTable(StoredValue):
     """The table that recommendations are read off."""
 
     about: Provenance

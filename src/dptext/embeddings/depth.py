@@ -14,36 +14,15 @@ from typing import Literal
 
 import numpy as np
 
-from dptext.embeddings.bert.loops import compiled_with
-from dptext.embeddings.processors import each
 from dptext.errors import ConfigError
 from dptext.frozen import fill
+from dptext.kernels.compilation import compiled_with
+from dptext.kernels.processors import each
+from dptext.kernels.sorting import sort
 from dptext.types import Integers, Singles, UInt16s
 
 Counts = UInt16s | Integers
 _compiled = compiled_with()
-
-
-@_compiled
-def _sort(values: UInt16s) -> None:
-    """Batcher's odd-even merge network (Knuth, 5.2.2, algorithm M): its steps depend on the length alone."""
-    n = len(values)
-    top = 1
-    while top < n:
-        top *= 2
-    p = top // 2
-    while p > 0:
-        q, r, d = top // 2, 0, p
-        while True:
-            for i in range(n - d):
-                a, b = values[i], values[i + d]
-                swap = (i & p) == r
-                values[i] = min(a, b) if swap else a
-                values[i + d] = max(a, b) if swap else b
-            if q == p:
-                break
-            d, q, r = q - p, q // 2, p
-        p //= 2
 
 
 @_compiled
@@ -79,7 +58,7 @@ def _depths(
                 for x in range(wide):
                     count += np.int32(line[x] <= value)
                 below[j, i] = block * wide + count
-            _sort(below[j])
+            sort(below[j])
         for start in range(0, m, tile):
             width = min(tile, m - start)
             worst[:width] = half if which == 0 else 0

@@ -12,14 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptext import _validate
-from dptext.embeddings.processors import each, processors
-from dptext.embeddings.vectors import Shortlist, WordVectors, relative_error
+from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError
 from dptext.frozen import fill
+from dptext.kernels.processors import each, processors
+from dptext.kernels.shortlist import Shortlist, relative_error
 from dptext.types import Floats, Int32s, Positions, Singles
 
 if TYPE_CHECKING:
-    from dptext.embeddings.nearest_kernel import Screen
+    from dptext.kernels.screening import Screen
 
 # A tile of scores is _TILE queries by _TILE words in float32: 4 MB a thread, whose largest are found in the cache.
 _TILE = 1024
@@ -32,7 +33,7 @@ _SMALL_PRODUCT = 1 << 18
 # So many multiplications take about as long as starting a thread (measured): fewer are not shared.
 _WORTH_A_THREAD = 1 << 25
 # Loading numba takes about as long as searching so many pairs of a query and a word without it (measured).
-_WORTH_A_SCREEN = 1 << 29
+SCREENED_PAIRS = 1 << 29
 # Farther from the mean than this many vocabulary radii, float32 scores say nothing, and float64 is used throughout.
 _FAR = 1e4
 
@@ -44,7 +45,7 @@ class NearestWords:
     With the mean subtracted on both sides, the word e nearest to q has the largest score q.e - |e|^2 / 2. This is a
     matrix product, with the norm as an additional coordinate. Scores in float32 make a shortlist only: every word whose
     score could be the best within the worst rounding is compared again in float64. With numba and AVX-512,
-    `nearest_kernel` makes the shortlist once so much was searched that loading it pays. By default there are as many
+    `kernels.screening` makes the shortlist once so much was searched that loading it pays. By default there are as many
     `threads` as processors; ConfigError where the number is no whole one of at least 1.
     """
 
@@ -103,13 +104,13 @@ class NearestWords:
         """Return the first look in this processor's vectors, once that is worth loading numba and can be had."""
         before, pairs = self._pairs, self._pairs + n_queries * len(self.vectors)
         fill(self, _pairs=pairs)
-        if before < _WORTH_A_SCREEN <= pairs:
+        if before < SCREENED_PAIRS <= pairs:
             with contextlib.suppress(ImportError):
-                from dptext.embeddings import nearest_kernel  # noqa: PLC0415 (numba is an extra, slow to load)
+                from dptext.kernels import screening  # noqa: PLC0415 (numba is an extra, slow to load)
 
-                if nearest_kernel.FAST:
+                if screening.FAST:
                     columns = self._table.swapaxes(1, 2).reshape(-1, self.vectors.dim + 1)
-                    screen = nearest_kernel.Screen(self.vectors.vectors, self._radius, columns[:, 1:], -columns[:, 0])
+                    screen = screening.Screen(self.vectors.vectors, self._radius, columns[:, 1:], -columns[:, 0])
                     fill(self, _screened=screen)
         return self._screened
 

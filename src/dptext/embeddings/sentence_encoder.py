@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, get_
 import numpy as np
 
 from dptext.embeddings.embedder import MINILM, MINILM_NAMES, PACKAGE, WEIGHTS_SHA256, encoder_folder, files_digest
-from dptext.embeddings.processors import threads
 from dptext.embeddings.torch_network import TorchNetwork, load_torch_model, piece_limit, word_pieces
 from dptext.errors import ConfigError, needing
+from dptext.kernels.processors import threads
 from dptext.text.samples import sample_records
 from dptext.types import Floats, Singles
 
@@ -180,7 +180,7 @@ def _by_bert(
     name: str, digest: str, bert: "Bert", pieces: Callable[[Sequence[str]], list[list[int]]], precision: Precision
 ) -> SentenceEncoder:
     """The encoder, if this processor computes each text as if it were alone."""
-    from dptext.embeddings.bert.network import best_there_is  # noqa: PLC0415 (numba is slow to load)
+    from dptext.kernels.linear import best_there_is  # noqa: PLC0415 (numba is slow to load)
 
     exactness = best_there_is(precision)
     ranges = pieces([record.text for record in sample_records(_RANGES_OF)]) if exactness == "int8" else []

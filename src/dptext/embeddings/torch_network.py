@@ -53,7 +53,7 @@ def padded_blocks(lengths: Positions, *, limit: int, factor: int) -> Iterator[Bl
     """
     groups: dict[tuple[int, bool], list[int]] = {}
     for i, length in enumerate(lengths.tolist()):
-        groups.setdefault(_place(length, limit), []).append(i)
+        groups.setdefault(block_of(length, limit), []).append(i)
     for (length, full), texts in sorted(groups.items()):
         sizes = [max(1, factor * pieces // length) for pieces in _SIZES]
         start = 0
@@ -63,7 +63,7 @@ def padded_blocks(lengths: Positions, *, limit: int, factor: int) -> Iterator[Bl
             start += n_rows
 
 
-def _place(length: int, limit: int) -> tuple[int, bool]:
+def block_of(length: int, limit: int) -> tuple[int, bool]:
     """Length of the block for a text of so many pieces, and whether its rows are full; else one place is left at least.
 
     Steps of 4 up to 64 pieces, of 8 up to 128, of 16 up to 256: at most an eighth of a long row is padding.

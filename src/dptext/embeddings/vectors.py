@@ -1,4 +1,4 @@
-"""Public word vectors, and those that may be the nearest to a point, compared in float64."""
+"""Public word vectors."""
 
 import hashlib
 from collections.abc import Sequence
@@ -9,12 +9,12 @@ from numpy.typing import ArrayLike
 
 from dptext.errors import ConfigError
 from dptext.frozen import fill
+from dptext.kernels.shortlist import relative_error
 from dptext.text.tokens import composed
-from dptext.types import Floats, Int32s, Positions, Singles
+from dptext.types import Int32s, Singles
 
-_DIAMETER_WORDS = 60_000
+DIAMETER_WORDS = 60_000  #: Of more outer words no pairs are compared
 _ROWS = 1024  # at once
-_FLOAT32_EPS = float(np.finfo(np.float32).eps)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -106,7 +106,7 @@ class WordVectors:
         gap = centred - centred[norms.argmax()]
         occurs = float(np.sqrt(np.einsum("ij,ij->i", gap, gap).max()))
         outer = (centred[norms >= (occurs - radius) * (1 - 1e-9)] / radius).astype(np.float32)
-        if len(outer) > _DIAMETER_WORDS:
+        if len(outer) > DIAMETER_WORDS:
             return 2 * radius * (1 + 1e-9)
         halves = (np.einsum("ij,ij->i", outer, outer, dtype=np.float64) / 2).astype(np.float32)
         ones = np.ones_like(halves)
@@ -142,57 +142,3 @@ def word_problem(word: object, known: dict[str, int]) -> str:
     if word.split() != [word]:
         return "non-empty and without whitespace"
     return "unique" if word in known else ""
-
-
-def relative_error(dim: int) -> float:
-    """A bound on the float32 error of a product of dim + 1 coordinates, relative to the sum of absolute terms.
-
-    Rounding factors and sums costs at most (dim + 4) units of 2^-24 (Higham 2002, section 3.1); twice that is taken.
-    """
-    return (dim + 4) * _FLOAT32_EPS
-
-
-_PAIRS = 1 << 16
-
-
-class Shortlist:
-    """Candidate words of a tile of queries. Pairs are collected, so that many are compared at once."""
-
-    __slots__ = ("_best", "_chosen", "_points", "_rows", "_size", "_vectors", "_words")
-
-    def __init__(self, points: Floats, vectors: Singles) -> None:
-        self._points, self._vectors = points, vectors
-        self._best = np.full(len(points), np.inf)
-        self._chosen = np.zeros(len(points), np.intp)
-        self._rows: list[Positions] = []
-        self._words: list[Positions] = []
-        self._size = 0
-
-    def add(self, rows: Positions, words: Positions) -> None:
-        """Add pairs of a query's row and a word. For one row, words must come in increasing order over all calls."""
-        self._rows.append(rows)
-        self._words.append(words)
-        self._size += len(rows)
-        if self._size >= _PAIRS:
-            self._compare()
-
-    def nearest(self) -> Positions:
-        """Return the nearest candidate of each row, the first one among equals."""
-        self._compare()
-        return self._chosen
-
-    def _compare(self) -> None:
-        if not self._size:
-            return
-        all_rows, all_words = np.concatenate(self._rows), np.concatenate(self._words)
-        self._rows, self._words, self._size = [], [], 0
-        for start in range(0, len(all_rows), _PAIRS):  # a few slices only when many words are as good as equal
-            rows, words = all_rows[start : start + _PAIRS], all_words[start : start + _PAIRS]
-            gaps = self._vectors[words] - self._points[rows]
-            squares = np.einsum("ij,ij->i", gaps, gaps)
-            order = np.lexsort((words, squares, rows))
-            rows, words, squares = rows[order], words[order], squares[order]
-            first = np.flatnonzero(np.diff(rows, prepend=-1))
-            first = first[squares[first] < self._best[rows[first]]]
-            self._best[rows[first]] = squares[first]
-            self._chosen[rows[first]] = words[first]

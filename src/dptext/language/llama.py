@@ -1,6 +1,6 @@
 """A Llama computed on this processor's vectors: no padding, and a text's logits are a function of the text alone.
 
-Rows and texts are treated alone (see `dptext.embeddings.bert`). So what is read beside a text moves no bit of its
+Rows and texts are treated alone (see `dptext.kernels`). So what is read beside a text moves no bit of its
 logits, nor does reading it in parts: prompts that begin alike are read once.
 """
 
@@ -13,11 +13,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from dptext.embeddings.bert import tiles
-from dptext.embeddings.bert.loops import products
-from dptext.embeddings.bert.network import Linear, room
 from dptext.errors import ConfigError
-from dptext.language import loops
+from dptext.kernels import attention, tiles
+from dptext.kernels.activations import gate, log_totals
+from dptext.kernels.linear import Linear, room
+from dptext.kernels.norms import normalize
+from dptext.kernels.products import products
 from dptext.types import Floats, Integers, Singles
 
 _ROWS_AT_ONCE: Final = 256  # so that the numbers between two layers stay in the cache
@@ -28,7 +29,7 @@ _ANOTHER: Final = "Save the language model again, or take another."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layer:
+class LlamaLayer:
     """One layer: gains of its two norms, and attention, what mixes it, gate with widening, narrowing."""
 
     norms: tuple[Singles, Singles]
@@ -47,7 +48,7 @@ class Llama:
     """
 
     words: Singles
-    layers: tuple[Layer, ...]
+    layers: tuple[LlamaLayer, ...]
     gain: Singles
     head: Linear
     heads: int
@@ -135,17 +136,17 @@ class LlamaContexts:
         x[:n] = network.words[list(tokens)]
         tile, shares = room(tiles.ROWS, tiles.COLUMNS), np.empty(self._keys[0].shape[1], np.float32)
         for layer, keys, values in zip(network.layers, self._keys, self._values, strict=True):
-            loops.normalize(x, n, layer.norms[0], network.epsilon, rows)
+            normalize(x, n, layer.norms[0], network.epsilon, rows)
             products(rows, n, layer.attention.panels, layer.attention.bias, tile, projected)
-            loops.attend(projected, own, where, self._sines, self._cosines, keys, values, shares, taken)
+            attention.attend_causally(projected, own, where, self._sines, self._cosines, keys, values, shares, taken)
             products(taken, n, layer.mixed.panels, layer.mixed.bias, tile, more)
             x[:n] += more[:n, :dim]
-            loops.normalize(x, n, layer.norms[1], network.epsilon, rows)
+            normalize(x, n, layer.norms[1], network.epsilon, rows)
             products(rows, n, layer.widened.panels, layer.widened.bias, tile, both)
-            loops.gate(both, n, gated)
+            gate(both, n, gated)
             products(gated, n, layer.narrowed.panels, layer.narrowed.bias, tile, more)
             x[:n] += more[:n, :dim]
-        loops.normalize(x, n, network.gain, network.epsilon, rows)
+        normalize(x, n, network.gain, network.epsilon, rows)
         return rows
 
     def _head(self, last: Singles) -> Singles:
@@ -160,7 +161,7 @@ class LlamaContexts:
 def log_probabilities(logits: Singles) -> Floats:
     """ln of the probabilities `(n, vocabulary)`: each row is a function of that row alone."""
     totals = np.empty(len(logits))
-    loops.log_totals(logits, len(logits), totals)
+    log_totals(logits, len(logits), totals)
     return np.asarray(logits.astype(np.float64) - totals[:, None])
 
 
@@ -229,9 +230,9 @@ def read_llama(part: Callable[[str], Singles], config: Mapping[str, Any]) -> Lla
         together = np.concatenate([weights[0] * np.float32(scale), *weights[1:]])
         return Linear.padded(together, np.zeros(len(together), np.float32))
 
-    def layer(i: int) -> Layer:
+    def layer(i: int) -> LlamaLayer:
         own = f"model.layers.{i}"
-        return Layer(
+        return LlamaLayer(
             (known(f"{own}.input_layernorm.weight"), known(f"{own}.post_attention_layernorm.weight")),
             linear(*(f"{own}.self_attn.{name}_proj" for name in ("q", "k", "v")), scale=root),
             linear(f"{own}.self_attn.o_proj"),

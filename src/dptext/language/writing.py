@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from dptext.language.reading import LanguageModel, Tokens
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.sampling.weights import draw_by_weight, softmax
 from dptext.types import Floats, Integers
 

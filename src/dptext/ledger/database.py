@@ -20,10 +20,9 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import event, exc
 from sqlalchemy.pool import QueuePool
 
-from dptext.errors import DPTextError, LedgerError
+from dptext.errors import LedgerError
 from dptext.ledger.identity import LedgerDatabase, LedgerFile
 from dptext.ledger.locations import parse_location, shown_url
-from dptext.ledger.requests import UNREADABLE
 
 SQLITE_FAULTS = {
     sqlite3.SQLITE_BUSY: "is locked by another program; wait until that has ended and run the command again",
@@ -76,24 +75,32 @@ def fault_of(error: BaseException | None) -> str:
 
 WAIT_SECONDS = 30.0  #: How long a charge waits for others to end theirs
 _CONNECT_SECONDS = 10
-_KEPT = 5  # connections, and so many in all: one for each thread of a gateway (40 answer, 8 do the rest)
-_MOST = 48
+#: Connections at most: one for each thread of a gateway (40 answer, 8 do the rest).
+MOST_CONNECTIONS = 48
+_KEPT = 5  # connections that stay open
 _OLDEST_SQLITE = (3, 35, 0)  # INSERT ... RETURNING
+STEPS = Path(__file__).parent / "migrations"  #: The steps of the schema, for alembic.
 _UPGRADE_LOCK = 0x6470_7465_7874  # names an advisory lock of PostgreSQL; any constant that others do not use
 
 
 class Database:
-    """Where the books lie. It opens nothing until it is used, and waits so many seconds for a lock.
+    """Where the books lie. It opens nothing until it is used.
+
+    Args:
+        location: a file, or the address of a PostgreSQL database.
+        wait: seconds to wait for a lock or for a connection.
+        most: connections at once.
 
     Threads share it, and a forked child goes on with it over connections of its own. It cannot be copied. Every method
     raises LedgerError where the database cannot be used.
     """
 
-    def __init__(self, location: str | Path, *, wait: float = WAIT_SECONDS) -> None:
+    def __init__(self, location: str | Path, *, wait: float = WAIT_SECONDS, most: int = MOST_CONNECTIONS) -> None:
         self.path, self._url = parse_location(location)
         self.name = str(self.path) if self.path else shown_url(self._url)
         self._wait = wait
-        self._pool = {"poolclass": QueuePool, "pool_size": _KEPT, "max_overflow": _MOST - _KEPT, "pool_timeout": wait}
+        kept = min(_KEPT, most)
+        self._pool = {"poolclass": QueuePool, "pool_size": kept, "max_overflow": most - kept, "pool_timeout": wait}
         self._checked = False
         self._file, self._server = LedgerFile(self.path) if self.path else None, LedgerDatabase(self.name)
         self._engine = self._sqlite(self._file) if self._file else self._postgresql(self._server)
@@ -200,7 +207,7 @@ class Database:
         with self._transaction(read=False) as connection:
             self._lock_schema(connection)
             found = self._known_revision(connection)
-            if found == _revisions()[0]:
+            if found == _revisions(STEPS)[0]:
                 return False
             self._migrate(connection)
         return True
@@ -210,15 +217,9 @@ class Database:
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_UPGRADE_LOCK)))
 
     def _migrate(self, connection: sa.Connection) -> None:
-        config = _alembic()
+        config = _alembic(STEPS)
         config.attributes["connection"] = connection
-        fault = f"The ledger {self.name} holds a charge that dptext did not write: restore a copy of it."
-        try:
-            command.upgrade(config, "head")
-        except DPTextError:
-            raise
-        except UNREADABLE:
-            raise LedgerError(fault) from None
+        command.upgrade(config, "head")
         self._checked = False
 
     def _revision(self, connection: sa.Connection) -> str | None:
@@ -231,10 +232,10 @@ class Database:
         found = self._revision(connection)
         if found is None:
             raise LedgerError(f"There is no ledger in {self.name}: make one with `dptext budget open`.")
-        if found not in _revisions():
+        if found not in _revisions(STEPS):
             raise LedgerError(
-                f"The ledger {self.name} was written by a newer dptext (schema {found}): update dptext. "
-                "Nothing is released."
+                f"Expected the ledger {self.name} to have the schema {_revisions(STEPS)[0]}, found {found}: use the "
+                "version of dptext that wrote it. Nothing is released."
             )
         return found
 
@@ -242,7 +243,7 @@ class Database:
         if self._checked:
             return
         found = self._known_revision(connection)
-        if found != _revisions()[0]:
+        if found != _revisions(STEPS)[0]:
             raise LedgerError(
                 f"The ledger {self.name} has the older schema {found}: run `dptext budget upgrade` first."
             )
@@ -329,17 +330,17 @@ def _each(do: Callable[[Database], None]) -> None:
 os.register_at_fork(before=lambda: _each(Database.before_fork), after_in_child=lambda: _each(Database.after_fork))
 
 
-def _alembic() -> Config:
+def _alembic(steps: Path) -> Config:
     config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    config.set_main_option("script_location", str(steps).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     return config
 
 
 @functools.cache  # alembic compiles each step anew
-def _revisions() -> tuple[str, ...]:
+def _revisions(steps: Path) -> tuple[str, ...]:
     """The revisions of the schema, the newest first."""
-    found = tuple(script.revision for script in ScriptDirectory.from_config(_alembic()).walk_revisions())
+    found = tuple(script.revision for script in ScriptDirectory.from_config(_alembic(steps)).walk_revisions())
     if not found:
         raise LedgerError("The steps of the ledger's schema are missing from this installation of dptext.")
     return found

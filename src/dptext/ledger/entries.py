@@ -15,8 +15,8 @@ from dptext.ledger.requests import Request, Terms, entries, event_from_text, eve
 from dptext.privacy import accounting
 from dptext.privacy.composition import Sums
 from dptext.privacy.curves import sum_up
-from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event, SampledGaussianEvent
-from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit, format_delta, format_epsilon
+from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit, format_delta, format_epsilon
 from dptext.privacy.names import mixed_scripts
 
 NO_SUMS = Sums()
@@ -130,8 +130,6 @@ def spent_guarantee(events: Sequence[Event], limit: Guarantee, terms: Terms) -> 
             0.0, limit.delta, limit.unit, limit.relation, None, terms.trust, terms.basis, terms.assumptions,
             terms.reveals,
         )  # fmt: skip
-    if any(isinstance(event, SampledGaussianEvent) for event in composed):  # charged before that was asked for
-        terms |= Terms(Trust.CENTRAL)
     if limit.delta > 0 and len(composed) > 1:
         terms |= Terms(basis=Basis.CONDITIONAL, assumptions=(PLANNED,))
     return accounting.guarantee(

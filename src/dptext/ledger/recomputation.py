@@ -16,7 +16,6 @@ from dptext.ledger.requests import Request, Terms, canonical, digest_of, events_
 from dptext.ledger.schema import charged_subjects, charges, requests, subject_balances, tallies
 from dptext.ledger.statements import AnyRow
 from dptext.privacy import accounting
-from dptext.privacy.composition import earlier_epsilon
 from dptext.privacy.events import Event
 from dptext.privacy.guarantee import format_epsilon
 
@@ -78,9 +77,6 @@ def recompute(connection: sa.Connection, row: AnyRow, account: Account) -> Recom
         owned = []  # a problem above says already that balances of subjects are wrong
     for own in [(), *owned]:
         spent = spent_epsilon([*for_everyone, *own], limit)
-        if not is_within(spent, limit) and limit.delta:
-            # What earlier versions let a training spend is as valid, and may be a little less.
-            spent = min(spent, earlier_epsilon([*for_everyone, *own], limit.delta, limit.relation))
         if not is_within(spent, limit):
             problems.append(f"overdrawn: epsilon = {format_epsilon(spent)} is spent of {format_epsilon(limit.epsilon)}")
     return Recomputation(account.name, n_charges, n_subjects, tuple(problems))

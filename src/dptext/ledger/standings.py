@@ -27,7 +27,7 @@ from dptext.privacy.composition import Sums
 from dptext.privacy.events import Event
 
 _ROWS_AT_ONCE = 1000
-_MOST_RECENT = 32  # run lengths; a row of PostgreSQL with so many is not yet compressed
+MOST_RECENT = 32  # run lengths; a row of PostgreSQL with so many is not yet compressed
 _incoming = sa.Table(
     "incoming_subjects",
     sa.MetaData(),
@@ -123,7 +123,7 @@ def _earlier_sums(connection: sa.Connection, row: AnyRow) -> Sums | None:
 
 def _fold(connection: sa.Connection, row: AnyRow, recent: str) -> None:
     """Put the recent events of a balance, which is locked, among the earlier ones if they have become many."""
-    if len(entries(recent)) <= _MOST_RECENT:
+    if len(entries(recent)) <= MOST_RECENT:
         return
     text = whole(connection, row, recent)
     digest = digest_of(text)

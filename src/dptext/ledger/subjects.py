@@ -7,22 +7,17 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 from dptext.errors import ConfigError
-from dptext.privacy.names import AS_SEEN, COMPARED, normal_form, seen_form
+from dptext.privacy.names import seen_form
 from dptext.text.files import write_first
 
 _BYTES = 32
 HASH_BYTES = 32
 _DIGITS = re.compile(f"[0-9a-fA-F]{{{2 * _BYTES}}}")
 _LONGEST_FILE = 1024  # more than the digits with white space
-#: How names are compared in accounts that were opened before names had a normal form.
-AS_SPELLED: Final = "compared as they are spelled"
-_FORMS: Final[Mapping[str, Callable[[str], str]]] = {AS_SEEN: seen_form, COMPARED: normal_form, AS_SPELLED: str}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,32 +34,18 @@ class SubjectKey:
         """What an account keeps to tell its key from others; it also says that names are compared as they look."""
         return self._keyed("check seen", account, "")
 
-    def check_normal_form(self, account: str) -> bytes:
-        """What an account keeps that was opened before characters that show nothing were left out of names."""
-        return self._keyed("check nfkc", account, "")
-
-    def check_as_spelled(self, account: str) -> bytes:
-        """What an account keeps that was opened before names had a normal form."""
-        return self._keyed("check", account, "")
-
     def hash(self, account: str, name: str) -> bytes:
         """The hash of a name as it is spelled, 32 bytes; another one in each account, so that none can be joined."""
         return self._keyed("subject", account, name)
 
     def naming(self, account: str, kept: bytes) -> "Naming":
         """How an account knows its subjects, which keeps what `check` gave; ConfigError for one of another key."""
-        checks = {
-            AS_SEEN: self.check(account),
-            COMPARED: self.check_normal_form(account),
-            AS_SPELLED: self.check_as_spelled(account),
-        }
-        for compared, check in checks.items():
-            if secrets.compare_digest(kept, check):
-                return Naming(self, account, compared)
-        raise ConfigError(
-            f"Expected the subject key with which account {account!r} was opened, found another: under it every "
-            "subject would look new."
-        )
+        if not secrets.compare_digest(kept, self.check(account)):
+            raise ConfigError(
+                f"Expected the subject key with which account {account!r} was opened, found another: under it every "
+                "subject would look new."
+            )
+        return Naming(self, account)
 
     def _keyed(self, purpose: str, account: str, name: str) -> bytes:
         # The length of the account's name keeps ("ab", "c") and ("a", "bc") apart.
@@ -74,17 +55,14 @@ class SubjectKey:
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """How one account knows its subjects."""
+    """How one account knows its subjects: by what their names show, as `dptext.privacy.names.AS_SEEN` says."""
 
     key: SubjectKey
     account: str
-    #: how names are compared, in words. An account stays with the form that it was first charged by: under another
-    #: its subjects would look new.
-    compared: str = AS_SEEN
 
     def hash(self, name: str) -> bytes:
         """The hash of a subject."""
-        return self.key.hash(self.account, _FORMS[self.compared](name))
+        return self.key.hash(self.account, seen_form(name))
 
 
 class SubjectsDigest:

@@ -22,7 +22,7 @@ from dptext.privacy import accounting
 from dptext.privacy.events import Event, NoEvent, PureEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Unit
 from dptext.sampling.envelope import EnvelopeResponse
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.text.files import Target
 from dptext.text.records import Record
 

@@ -20,7 +20,7 @@ from dptext.mechanisms.bases import FittedMechanism, check_choices
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy.events import Event
 from dptext.privacy.guarantee import Guarantee, Trust, Unit
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.text.records import Record, Release
 from dptext.text.tokens import sentences
 

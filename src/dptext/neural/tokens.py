@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dptext.errors import ConfigError
-from dptext.text import tokens as text
 from dptext.text.records import Record
-from dptext.text.tokens import words_of
+from dptext.text.tokens import detokenize, words_of
 from dptext.types import Integers
 
 PAD, UNKNOWN, BEGIN, END = range(4)
@@ -103,4 +102,4 @@ class Tokens:
                 label = self.labels[token - _SPECIAL]
             elif token >= _SPECIAL + len(self.labels) and len(words) < self.max_tokens:
                 words.append(self.words[token - _SPECIAL - len(self.labels)])
-        return label, text.detokenize([words])
+        return label, detokenize([words])

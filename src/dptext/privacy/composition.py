@@ -50,7 +50,7 @@ from dptext.privacy.guarantee import Relation
 from dptext.privacy.loss_distributions import Mixable, inverse_square, is_mixable, mixed_epsilon
 from dptext.types import Floats
 
-_MAX_EXACT_RUNS = 32_768  # beyond, the exact distribution of top-k losses costs more than it gains
+MAX_EXACT_RUNS = 32_768  # beyond, the exact distribution of top-k losses costs more than it gains
 #: What more runs cost was computed numerically before. Up to here the exponential mechanism still has no other bound.
 _MAX_ALONE = 16_384
 _LARGEST_RHO = 1e15
@@ -199,7 +199,7 @@ def _bounds(events: Sequence[Event], delta: float, relation: Relation) -> Iterat
     if not delta:
         return
     choice = _one_choice(events)
-    if choice and choice.count <= _MAX_EXACT_RUNS:
+    if choice and choice.count <= MAX_EXACT_RUNS:
         yield curves.top_k_epsilon(choice, delta)
         if choice.count <= _MAX_ALONE or not any(isinstance(event, ExponentialEvent) for event in events):
             return  # that bound is exact, but for the exponential mechanism, which loses less
@@ -287,7 +287,7 @@ class Sums(NamedTuple):
 def is_numerical(events: Iterable[Event], delta: float) -> bool:
     """Whether `epsilon` of these events computes a numerical distribution, which takes tenths of a second.
 
-    Or did once: what was stated then may differ in the last digits.
+    Equal choices count from `_MAX_ALONE` on: `accounting.calibrate` finds their settings as it does those of others.
     """
     return delta > 0 and bool(_mixed(_without_delta(require_events(events), delta)[0], _MAX_ALONE))
 
@@ -315,15 +315,6 @@ def quick_epsilon(events: Iterable[Event], delta: float = 0.0, *, relation: Rela
     return _epsilon(events, delta, relation, numerical=False)
 
 
-def earlier_epsilon(events: Iterable[Event], delta: float, relation: Relation) -> float:
-    """What earlier versions stated for a training and what stands beside it; infinite where there is none."""
-    rest, left = _without_delta(require_events(events), delta)
-    mixed = _mixed(rest, _MAX_EXACT_RUNS) if left > 0 else ()
-    if not _is_trained(mixed):
-        return math.inf
-    return min([mixed_epsilon(mixed, left, relation, earlier=True), *_bounds(rest, left, relation)])
-
-
 def _epsilon(events: Iterable[Event], delta: float, relation: Relation, *, numerical: bool) -> float:
     _validate.probability(delta=delta)
     merged = require_events(events)
@@ -334,7 +325,7 @@ def _epsilon(events: Iterable[Event], delta: float, relation: Relation, *, numer
         return math.inf
     if delta == 1 or not rest:
         return 0.0
-    mixed = _mixed(rest, _MAX_EXACT_RUNS) if numerical and left else ()
+    mixed = _mixed(rest, MAX_EXACT_RUNS) if numerical and left else ()
     tightest = mixed_epsilon(mixed, left, relation) if mixed else math.inf
     if _is_trained(mixed) and math.isfinite(tightest):
         return tightest  # the other bounds of a training take seconds, and are larger

@@ -162,14 +162,14 @@ def top_k_probabilities(event: TopKEvent) -> tuple[float, float, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class _NetLosses:
+class NetLosses:
     """(Runs with loss +epsilon) - (runs with loss -epsilon), from `lowest` on; `missing` bounds what `mass` lacks."""
 
     lowest: int
     mass: Floats
     missing: float = 0.0
 
-    def after(self, other: "_NetLosses", negligible: float) -> "_NetLosses":
+    def after(self, other: "NetLosses", negligible: float) -> "NetLosses":
         """Both together; ends of a long distribution are left out where each number has less than `negligible`.
 
         The standard deviation of n runs is at most sqrt(n), so that far fewer than 2n + 1 numbers are kept.
@@ -181,14 +181,14 @@ class _NetLosses:
             first, end = int(kept[0]), int(kept[-1]) + 1
             missing += float(mass[:first].sum() + mass[end:].sum())
             lowest, mass = lowest + first, mass[first:end]
-        return _NetLosses(lowest, mass, missing)
+        return NetLosses(lowest, mass, missing)
 
 
-def _top_k_net_losses(event: TopKEvent, negligible: float = 0.0) -> _NetLosses:
+def top_k_net_losses(event: TopKEvent, negligible: float = 0.0) -> NetLosses:
     """The net losses of `event.count` runs, by repeated squaring; exact where nothing is negligible."""
     gain, zero, loss = top_k_probabilities(event)
-    result = _NetLosses(0, np.ones(1))
-    power = _NetLosses(-1, np.array([loss, zero, gain]))
+    result = NetLosses(0, np.ones(1))
+    power = NetLosses(-1, np.array([loss, zero, gain]))
     remaining = event.count
     while remaining:
         if remaining % 2:
@@ -203,7 +203,7 @@ def _top_k_net_losses(event: TopKEvent, negligible: float = 0.0) -> _NetLosses:
 _SUMMED = 1 + 1e-9
 _UNDERFLOW = 1e-300
 #: A probability that is no part of delta, relative to it: some thousand times as much stays far below `_SUMMED`.
-_NEGLIGIBLE = 1e-16
+NEGLIGIBLE = 1e-16
 _SHORT = 2049  # losses of 1,024 runs, which take less than a millisecond
 
 
@@ -212,10 +212,10 @@ def top_k_delta(event: TopKEvent, epsilon: float) -> float:
 
     Never below the truth: each loss is rounded up before epsilon is taken off it.
     """
-    return min(1.0, _delta_of_losses(event, _top_k_net_losses(event), epsilon))
+    return min(1.0, _delta_of_losses(event, top_k_net_losses(event), epsilon))
 
 
-def _delta_of_losses(event: TopKEvent, losses: _NetLosses, epsilon: float) -> float:
+def _delta_of_losses(event: TopKEvent, losses: NetLosses, epsilon: float) -> float:
     # Only runs with more gains than losses can be above an epsilon >= 0. What is missing may all be above it.
     first = max(losses.lowest, 1)
     mass = losses.mass[first - losses.lowest :]
@@ -235,7 +235,7 @@ def top_k_epsilon(event: TopKEvent, delta: float) -> float:
     most = sum_up([(event.epsilon, event.count)])
     if event.epsilon > 500:  # e^-epsilon is no float
         return most
-    losses = _top_k_net_losses(event, delta * _NEGLIGIBLE)
+    losses = top_k_net_losses(event, delta * NEGLIGIBLE)
     guess = up(_guessed_epsilon(event, losses, delta))
     step = max(guess, event.epsilon) * _ROUNDING
     while guess < most and _delta_of_losses(event, losses, guess) > delta:
@@ -243,7 +243,7 @@ def top_k_epsilon(event: TopKEvent, delta: float) -> float:
     return min(guess, most)
 
 
-def _guessed_epsilon(event: TopKEvent, found: _NetLosses, delta: float) -> float:
+def _guessed_epsilon(event: TopKEvent, found: NetLosses, delta: float) -> float:
     """Where sum over losses l above epsilon of mass * (1 - e^(epsilon - l)) is delta, as floats compute it."""
     losses = found.mass
     net = np.arange(found.lowest, found.lowest + len(losses)) * event.epsilon

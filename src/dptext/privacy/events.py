@@ -164,7 +164,7 @@ class MetricEvent:
     """`count` runs whose output probabilities differ by e^(epsilon * distance) + slack, `distance` in `metric`.
 
     `delta` is the additive slack of a float sampler (0 when only integers are drawn). It does not grow
-    with the distance (see dptext.sampling.noise).
+    with the distance (see dptext.sampling.float_noise).
     """
 
     epsilon: float

@@ -240,14 +240,28 @@ class Guarantee:
                 f"Of each {self.unit}, what is near is hard to tell apart and what is far may be easy ({epsilon} for "
                 f"each unit of {self.metric})."
             )
-        but = f", but for a chance of {format_delta(self.delta)}" if self.delta else ""
+        most = f"{format_factor(self.epsilon)} ({epsilon}){_but(self.delta)}"
+        if self.relation is Relation.REPLACE_ONE:
+            return (
+                f"Whatever one {self.unit} says, the release changes the odds of any guess about it by a factor of at "
+                f"most {most}."
+            )
+        # Two inputs with different texts differ by one step to the input without either, and by one step from it.
+        twice = 0.0 if not self.delta else self.delta * (1 + math.exp(min(self.epsilon, 700.0)))
+        said = f"by at most {format_factor(2 * self.epsilon)}{_but(twice)}"
+        if self.delta and twice > MAX_MEANINGFUL_DELTA:
+            said = "no bound is stated"
         return (
-            f"Whatever one {self.unit} says, the release changes the odds of any guess about it by a factor of at "
-            f"most {format_factor(self.epsilon)} ({epsilon}){but}."
+            f"The release changes the odds of any guess whether one {self.unit} is there by a factor of at most "
+            f"{most}; of any guess about what it says, {said}."
         )
 
     def _repr_html_(self) -> str:
         return html_text(f"{self.sentence()}\n\n{self.explain()}")
+
+
+def _but(delta: float) -> str:
+    return f", but for a chance of {format_delta(delta)}" if delta else ""
 
 
 def _text(value: Json) -> str:

@@ -25,8 +25,8 @@ Mixable = TopKEvent | GaussianEvent | SampledGaussianEvent
 
 _FINEST = 1e-4  # of the grid of losses, as dp-accounting has it
 _WIDE = 50.0  # from here on a run has some 10^5 losses on a coarser grid, a tenth of a second each
-_GRID = 3e6  # points of all losses together, about: a finer grid takes many seconds; this cost up to 1e-5 of epsilon
-_EARLIER_GRID = 1.5e8  # of steps as if none were sampled
+#: Points of all losses together, about: a finer grid takes many seconds; this one cost up to 1e-5 of epsilon.
+GRID_POINTS = 3e6
 _COARSEST = 1.0
 _LEAST_DELTA = 1e-11
 _TRANSFORMED = 1e-12  # far above what Fourier transforms round
@@ -45,11 +45,8 @@ def is_mixable(event: object) -> bool:
 
 
 @lru_cache(maxsize=256)  # planning, calibrating and stating ask for the same
-def mixed_epsilon(events: tuple[Mixable, ...], delta: float, relation: Relation, *, earlier: bool = False) -> float:
-    """Epsilon at delta > 0 of (sampled) Gaussian and top-k events together, rounded up; infinite if none is known.
-
-    `earlier` takes the grid of earlier versions, which was finer for trainings of a wide range of losses.
-    """
+def mixed_epsilon(events: tuple[Mixable, ...], delta: float, relation: Relation) -> float:
+    """Epsilon at delta > 0 of (sampled) Gaussian and top-k events together, rounded up; infinite if none is known."""
     # dp-accounting takes most of a second to import, and few releases need it.
     from dp_accounting import NeighboringRelation  # noqa: PLC0415
     from dp_accounting.pld import privacy_loss_distribution as pld  # noqa: PLC0415
@@ -76,9 +73,7 @@ def mixed_epsilon(events: tuple[Mixable, ...], delta: float, relation: Relation,
         _FINEST if max(widths) <= _WIDE else max(widths) / 1e5,
         # The grid holds the losses of all runs together, which takes the memory.
         sum(2 * event.epsilon * event.count for event in choices) / 5e6,
-        sum(_spread(event, moved) for event in sampled) / _EARLIER_GRID
-        if earlier
-        else sum(_sampled_spread(event, moved) for event in sampled) / _GRID,
+        sum(_sampled_spread(event, moved) for event in sampled) / GRID_POINTS,
     )
     if interval > _COARSEST:
         return formula  # a grid so coarse says nothing

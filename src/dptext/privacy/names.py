@@ -16,6 +16,8 @@ from typing import Final
 COMPARED: Final = "compared in Unicode's form NFKC, with case folded and without white space at the ends"
 #: The same of names that are compared as they look.
 AS_SEEN: Final = f"{COMPARED}, and without characters that show nothing"
+#: A charge to named subjects assumes this.
+ONE_NAME: Final = f"each subject has one name in all runs (names are {AS_SEEN})"
 
 #: East Asian writing mixes scripts in a word, also with Latin, and none of its letters looks like one of an alphabet.
 _EAST_ASIAN: Final = {"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC"}

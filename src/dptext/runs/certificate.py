@@ -23,11 +23,7 @@ from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD
 from dptext.types import Json
 from dptext.version import __version__
 
-SCHEMA = 4
-#: The first had no charge; the second named one event, and assumed without a word that no text stands in two records;
-#: with the third, sentence encoders read private text in batches.
-READABLE = (1, 2, 3, SCHEMA)
-SCHEMA_OF_EVENTS = 3
+SCHEMA: Final = 4
 ONE_RELEASE = "one release; each repetition adds"
 #: What may have been done to texts as they were read, by the name of the setting.
 READING = {
@@ -110,7 +106,6 @@ class Certificate:
         max_per_author: the enforced maximum, if there was one.
         also_reveals: what the run reveals besides the mechanism (kept fields, the number of records).
         charged: the charge that paid for it, where a ledger did.
-        schema: of the file that it was read from.
         fields: the names of the columns `id`, `text` and `label` in the file, where they have others.
         reading: the names in `READING` of what was done to texts as they were read; it shows in releases.
         record: what was one record of plain text, "file", "line" or "block"; empty where rows were.
@@ -129,7 +124,6 @@ class Certificate:
     also_reveals: tuple[str, ...]
     version: str = ""
     charged: Charged | None = None
-    schema: int = SCHEMA
     fields: Mapping[str, str] = field(default_factory=dict)
     reading: tuple[str, ...] = ()
     record: str = ""
@@ -150,7 +144,7 @@ class Certificate:
 
     def to_json(self) -> str:
         """The certificate as JSON text."""
-        late = ("schema", "fields", "reading", "record")
+        late = ("fields", "reading", "record")
         data: dict[str, object] = {"schema": SCHEMA}
         data |= {each.name: getattr(self, each.name) for each in fields(self) if each.name not in late}
         data |= {
@@ -168,7 +162,7 @@ class Certificate:
 
     @classmethod
     def from_json(cls, text: str) -> "Certificate":
-        """The certificate that `to_json` wrote; ConfigError where this is none, or one of a newer schema."""
+        """The certificate that `to_json` wrote; ConfigError where this is none, or one of another schema."""
         try:
             data = json.loads(text)
             found = _read(_typed(data, dict))
@@ -235,12 +229,12 @@ def _fields(found: Mapping[str, Json]) -> dict[str, str]:
 
 def _read(data: Mapping[str, Json]) -> Certificate:
     """The certificate in JSON data; TypeError, KeyError or ValueError where it holds something else."""
-    schema = _typed(data["schema"], int)
-    if schema not in READABLE:
-        raise ConfigError(f"Expected schema={schema!r} to be {SCHEMA} at most: update dptext to read it.")
-    events = _typed(data["events"], list) if schema >= SCHEMA_OF_EVENTS else [data["event"]]
-    paid = data["charged"] if schema > 1 else None
-    charged = None
+    if (schema := _typed(data["schema"], int)) != SCHEMA:
+        raise ConfigError(
+            f"Expected a certificate of schema {SCHEMA}, found schema {schema}: read it with the version of dptext "
+            "that wrote it, or release the texts again, which costs epsilon again."
+        )
+    paid, charged = data["charged"], None
     if paid is not None:
         paid = _typed(paid, dict)
         account, dataset, unit = (_typed(paid[name], str) for name in ("account", "dataset", "unit"))
@@ -259,7 +253,7 @@ def _read(data: Mapping[str, Json]) -> Certificate:
         raise ValueError("Expected what one record of plain text is.")
     return Certificate(
         settings=_typed(data["settings"], dict),
-        events=tuple(event_from_dict(_typed(event, dict)) for event in events),
+        events=tuple(event_from_dict(_typed(event, dict)) for event in _typed(data["events"], list)),
         guarantees=tuple(Guarantee.from_dict(_typed(item, dict)) for item in _typed(data["guarantees"], list)),
         records=_typed(data["records"], int),
         output=output,
@@ -271,7 +265,6 @@ def _read(data: Mapping[str, Json]) -> Certificate:
         also_reveals=_texts(data["also_reveals"]),
         version=_typed(data["version"], str),
         charged=charged,
-        schema=schema,
         fields=_fields(_typed(data.get("fields", {}), dict)),
         reading=reading,
         record=record,

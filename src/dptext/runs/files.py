@@ -24,7 +24,7 @@ from dptext.runs.plan import Plan, State, draft_path, fingerprint, run_digest
 from dptext.runs.statements import Statement, stated
 from dptext.runs.streaming import layout, limited, release, released, require_guarantee
 from dptext.runs.unfinished import Unfinished
-from dptext.sampling.source import Randomness, secure, seeded
+from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.text.batches import Batch
 from dptext.text.columns import TEXTS_ONLY, Columns
 from dptext.text.files import (
@@ -236,11 +236,9 @@ class _Run:
                     error.args = (f"{error} What was charged stays charged: {again}.",)
                 raise
 
-    def _digest(self, *, named: bool = True) -> str:
-        payment, renamed = None if self.due is None else self.due.payment, self.columns.renamed if named else {}
-        compressed = is_compressed(self.target)
-        setting = (self.mechanism, self.plan, self.randomness, self.kind, payment)
-        return run_digest(*setting, compressed=compressed, renamed=renamed)
+    def _digest(self) -> str:
+        payment = None if self.due is None else self.due.payment
+        return run_digest(self.mechanism, self.plan, self.randomness, self.kind, payment)
 
     def still_due(self) -> Due | None:
         self._check_paths()
@@ -344,7 +342,7 @@ class _Run:
             raise ConfigError(
                 f"Expected the charge key of the run to resume, {state.charge_key!r}, found {self.due.payment.key!r}."
             )
-        if state.settings not in (self._digest(), self._digest(named=False)):
+        if state.settings != self._digest():
             raise ConfigError("Expected the settings of the run to resume: these differ. Begin anew with --force.")
         if not hmac.compare_digest(state.input, fingerprint(self.source, state.key)):
             raise ConfigError(f"Expected the input of the run to resume: {self.source} has changed. Use --force.")
@@ -358,8 +356,7 @@ class _Run:
         done = state.records
         file.truncate(state.bytes)  # to nothing where the format cannot be appended to
         file.seek(0, os.SEEK_END)
-        fields = self.columns.fields if state.settings == self._digest() else Fields()
-        columns = replace(self.columns, fields=fields, dim=state.dim)
+        columns = replace(self.columns, dim=state.dim)
         packed, header = is_compressed(self.target), state.bytes == 0
         writer = open_writer(file, self.kind, compressed=packed, header=header, columns=columns)
         digest = None

@@ -21,9 +21,9 @@ from dptext.ledger.requests import Request, Terms
 from dptext.mechanism import Answers, Promise, settings
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, RECORD_COUNT, Basis, Guarantee, Unit, format_epsilon
-from dptext.privacy.names import AS_SEEN, COMPARED
+from dptext.privacy.names import AS_SEEN, COMPARED, ONE_NAME
 from dptext.runs.certificate import Charged
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.text.records import Fields
 
 
@@ -70,8 +70,9 @@ class Payment:
                 f"Expected the subjects of account {account.name!r}, which is per author, to be the authors: name the "
                 "same field for both, or leave the field of the subjects out."
             )
-        named_as = self.ledger.naming(self.account).compared if by_subject else None
-        return Due(self, account, request_for(spec, account.limit, named_as=named_as, **run))
+        if by_subject:
+            self.ledger.naming(self.account)  # ConfigError where the key of the subjects is not here
+        return Due(self, account, request_for(spec, account.limit, by_subject=by_subject, **run))
 
     def settle(self, key: str, sha256: str) -> None:
         """Write into the books what the charge paid for."""
@@ -98,7 +99,7 @@ def request_for(
     *,
     randomness: Randomness,
     max_per_author: int | None = None,
-    named_as: str | None = None,
+    by_subject: bool = False,
     reveals: Sequence[str] = (),
 ) -> Request:
     """What one run of the spec does to one subject of an account, who is what the unit of its limit says.
@@ -107,8 +108,7 @@ def request_for(
     the run enforces, each a release of its own. A spec that answers the corpus charges all of it once; the author's
     records are added up, and the maximum is not looked at.
 
-    Where subjects are charged by name, `named_as` says how names are compared, as `Naming.compared` does. `reveals` is
-    what the run reveals besides the mechanism.
+    `by_subject` says whether subjects are charged by name. `reveals` is what the run reveals besides the mechanism.
 
     Raises:
         NoGuaranteeError: the run is seeded or its mechanism bounds nothing, so that no account can pay for it.
@@ -118,11 +118,11 @@ def request_for(
     if not randomness.is_secure:
         raise NoGuaranteeError("Expected secure randomness where a ledger pays: who knows the seed undoes the noise.")
     if spec.traits.answers is Answers.CORPUS:
-        return _for_corpus(spec, limit, named_as)
-    return _for_each_text(spec, limit, max_per_author, named_as, reveals)
+        return _for_corpus(spec, limit, by_subject)
+    return _for_each_text(spec, limit, max_per_author, by_subject, reveals)
 
 
-def _for_corpus(spec: Promise, limit: Guarantee, named_as: str | None) -> Request:
+def _for_corpus(spec: Promise, limit: Guarantee, by_subject: bool) -> Request:
     """All of the run once, for everyone in the account or for each subject."""
     (unit,) = spec.units
     if limit.unit is not unit:
@@ -131,8 +131,8 @@ def _for_corpus(spec: Promise, limit: Guarantee, named_as: str | None) -> Reques
         )
     promised = spec.guarantee()
     assumed = [*promised.assumptions, *([ONE_SPELLING] if unit is Unit.AUTHOR else [])]
-    if named_as is not None:
-        assumed.append(f"each subject has one name in all runs (names are {named_as})")
+    if by_subject:
+        assumed.append(ONE_NAME)
     elif unit is Unit.AUTHOR:
         assumed.append(f"names of authors are {AS_SEEN}")
     terms = Terms(promised.trust, Basis.CONDITIONAL, tuple(assumed))
@@ -140,7 +140,7 @@ def _for_corpus(spec: Promise, limit: Guarantee, named_as: str | None) -> Reques
 
 
 def _for_each_text(
-    spec: Promise, limit: Guarantee, max_per_author: int | None, named_as: str | None, reveals: Sequence[str]
+    spec: Promise, limit: Guarantee, max_per_author: int | None, by_subject: bool, reveals: Sequence[str]
 ) -> Request:
     """One release for each record that a subject has in the run."""
     if Unit.DOCUMENT not in spec.units and spec.guarantee().basis is not Basis.NONE:
@@ -171,10 +171,10 @@ def _for_each_text(
         events, units = accounting.repeat(events, max_per_author), max_per_author
         enforced = f"no author has more than {max_per_author} records in a run (enforced; names are {COMPARED})"
         assumptions, reveals = (*assumptions, enforced, ONE_SPELLING), (*reveals, RECORD_COUNT)
-    elif named_as is None:
+    elif not by_subject:
         assumptions = (*assumptions, ONE_RECORD)
-    if named_as is not None:
-        assumptions = (*assumptions, f"each subject has one name in all runs (names are {named_as})")
+    if by_subject:
+        assumptions = (*assumptions, ONE_NAME)
     basis = Basis.CONDITIONAL if assumptions and document.basis is Basis.PROVEN else document.basis
     return Request(
         events,

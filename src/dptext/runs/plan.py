@@ -6,7 +6,6 @@ import hashlib
 import hmac
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,11 +16,10 @@ from dptext.mechanism import Mechanism, settings
 from dptext.privacy.guarantee import RECORD_COUNT
 from dptext.runs.certificate import READING, reading_revealed
 from dptext.runs.streaming import BATCH_SIZE
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.text.files import write_private, writing
 from dptext.text.formats import Format
 from dptext.text.inputs import telling
-from dptext.text.plain_text import Portion
 from dptext.text.reading import OnError
 from dptext.text.records import Fields
 from dptext.types import Json
@@ -101,19 +99,9 @@ def reveals_of(fields: Fields) -> tuple[str, ...]:
 
 
 def run_digest(
-    mechanism: Mechanism[str],
-    plan: Plan,
-    randomness: Randomness,
-    kind: Format,
-    payment: Payment | None,
-    *,
-    compressed: bool = False,
-    renamed: Mapping[str, str] | None = None,
+    mechanism: Mechanism[str], plan: Plan, randomness: Randomness, kind: Format, payment: Payment | None
 ) -> str:
-    """sha256 of all that an unfinished run must have in common with the one that goes on with it.
-
-    An older version renamed no columns.
-    """
+    """sha256 of all that an unfinished run must have in common with the one that goes on with it."""
     fixed: dict[str, Json] = {
         "spec": settings(mechanism.spec),
         "digests": dict(mechanism.digests),
@@ -124,16 +112,9 @@ def run_digest(
         "max_per_author": plan.max_per_author,
         "randomness": randomness.fingerprint,
         "account": None if payment is None else payment.account,
+        "safe_csv": plan.safe_csv,
+        "reading": plan.reading,
     }
-    # Older versions cut these by private lengths: what they began, or have ready, is not gone on with.
-    if kind is Format.PARQUET or compressed:
-        fixed["blocks"] = "by releases"
-    if plan.safe_csv:  # only then, so that runs that an older version began can be resumed
-        fixed["safe_csv"] = True
-    # As above; older versions took each line for a record.
-    fixed.update({name: value for name, value in plan.reading.items() if value and value != Portion.LINE})
-    if renamed:
-        fixed["columns"] = dict(renamed)
     return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()
 
 

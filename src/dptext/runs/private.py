@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -55,9 +56,17 @@ class Private:
         return (Batch.of([record]) for record in records)
 
     def check(self) -> None:
-        """Raise ConfigError or MissingExtraError for a file that cannot be read as asked; none of it is read."""
-        if isinstance(self.source, str | PathLike):
+        """Read the header and the first records of a file, before work is done for it; not of a pipe.
+
+        ConfigError, MissingExtraError: it cannot be read as asked. BrokenFileError: it lacks a column that was named.
+        """
+        if not isinstance(self.source, str | PathLike):
+            return
+        if Path(self.source).is_fifo():
             self.found()
+            return
+        with closing(self.batches()) as found:
+            next(found, None)
 
     @property
     def corpus(self) -> Corpus:

@@ -20,7 +20,7 @@ from typing import Any, Final
 from dptext.errors import ConfigError, DataError, DPTextError, HeaderError, PrivacyError
 
 _THREADS: Final = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
-_SEND_SECONDS: Final = 60  # that a worker takes nothing of what is sent to it, its start among them
+SEND_SECONDS: Final = 60  # that a worker takes nothing of what is sent to it, its start among them
 #: What ends a pipe whose other end is gone.
 _GONE: Final = (EOFError, BrokenPipeError, ConnectionResetError)
 _HOW: Final = "Models go through the temporary folder: give it room, name another one as TMPDIR, or take --workers 1."
@@ -81,7 +81,7 @@ class Process:
             self.pipe.close()
             raise DPTextError(f"Cannot start a worker: {reason}. Run fewer --workers.")
         with socket.socket(fileno=os.dup(self.pipe.fileno())) as end:
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", _SEND_SECONDS, 0))
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_SECONDS, 0))
         self._send(job)
 
     def send(self, task: Task) -> None:

@@ -19,7 +19,7 @@ from dptext.runs.drawing import Drawing, Stream
 from dptext.runs.plan import reveals_of
 from dptext.runs.statements import Statement, stated
 from dptext.runs.streaming import BATCH_SIZE, layout, limited, released, require_guarantee
-from dptext.sampling.source import Randomness, secure
+from dptext.sampling.randomness import Randomness, secure
 from dptext.text.batches import Batch
 from dptext.text.columns import VECTOR_FIELD, Columns
 from dptext.text.files import Target, sha256_of

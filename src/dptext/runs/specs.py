@@ -14,13 +14,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, cast, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
 from dptext.errors import ConfigError
 from dptext.mechanism import Answers, Promise, Spec, setting_fields
 from dptext.registry import SPECS, SYNTHESES, answers
+from dptext.text.formats import spelled
 from dptext.text.inputs import read_whole
 from dptext.types import Json
 
@@ -96,6 +97,10 @@ def _value(cls: type[Promise], kind: str, key: str, value: Json) -> object:
         if not isinstance(value, dict) or value.get("kind") == kind:
             raise ConfigError(f"Expected the mechanism of {kind} to be settings of another, with its kind among them.")
         return spec_from_settings(value)
+    if isinstance(value, list) and _types(cls)[key] == tuple[str, ...]:
+        value = [
+            each if isinstance(each, dict | list) else cast("Json", spelled(each)) for each in value
+        ]  # labels that are numbers, as files have them
     try:
         return _reader(cls, key).validate_python(value)
     except ValidationError as error:

@@ -15,7 +15,7 @@ from dptext.mechanism import Promise, settings
 from dptext.privacy.guarantee import Guarantee
 from dptext.runs.certificate import Certificate, Charged
 from dptext.runs.streaming import guarantees
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.text.records import Fields
 from dptext.version import __version__
 

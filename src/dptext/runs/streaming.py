@@ -14,7 +14,7 @@ from dptext.mechanism import Mechanism, Promise, Spec, output_fault
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, Basis, Guarantee, Unit, weakest
 from dptext.privacy.names import seen_form
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.text.batches import Batch, Releases, groups
 from dptext.text.columns import Columns
 from dptext.text.labels import with_labels
@@ -22,7 +22,7 @@ from dptext.text.records import Fields, Record, Release
 
 Output = TypeVar("Output")
 BATCH_SIZE = 256
-_BATCH_CHARACTERS = 4_000_000
+BATCH_CHARACTERS = 4_000_000  # of the records of a batch, about
 SEEDED = "seeded: whoever knows the seed can undo the noise"
 
 
@@ -104,7 +104,7 @@ def split(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
 
     Where a batch ends follows from the lengths of private texts. It bounds memory and must not show in any output.
     """
-    return groups(batches, Batch.lengths, Batch.joined, size=size, characters=_BATCH_CHARACTERS)
+    return groups(batches, Batch.lengths, Batch.joined, size=size, characters=BATCH_CHARACTERS)
 
 
 def release(batch: Sequence[Record], mechanism: Mechanism[Output], randomness: Randomness) -> Sequence[Release[Output]]:

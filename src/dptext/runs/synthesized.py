@@ -20,7 +20,7 @@ from dptext.text.columns import Columns
 from dptext.text.files import Target, sha256_of, writing
 from dptext.text.formats import Format, output_format
 from dptext.text.records import Release
-from dptext.text.writers import encode_batch, write_all
+from dptext.text.writers import APPENDABLE, encode_batch, write_all
 from dptext.types import Json
 
 #: What the names of the topic report end with, which lies beside an output file: as JSON, and as a page.
@@ -122,7 +122,8 @@ def file_columns(target: Path, format: Format | None, spec: Mapping[str, Json]) 
         return Format.JSON, columns
     kind = output_format(target, format)
     columns.names(kind)
-    encode_batch((Release("0", "", wanted.labels[0] if wanted.labels else None),), kind, columns)  # it can be
+    if kind in APPENDABLE:  # what is written at once is tried as it is written
+        encode_batch((Release("0", "", wanted.labels[0] if wanted.labels else None),), kind, columns)
     return kind, columns
 
 

@@ -25,7 +25,7 @@ from dptext.runs.results import IN_MEMORY
 from dptext.runs.specs import synthesis_from_settings
 from dptext.runs.statements import Statement, stated
 from dptext.runs.synthesized import Synthesized, as_json
-from dptext.sampling.source import Randomness, secure, seeded
+from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.synthesis.pool import OnPool
 from dptext.synthesis.space import Corpus, readings
 from dptext.synthesis.spec import Fitted

@@ -22,7 +22,7 @@ from dptext.mechanism import settings
 from dptext.runs.certificate import Certificate, certificate_path, stream_mark
 from dptext.runs.plan import Plan
 from dptext.runs.synthesized import Synthesized, paths_of
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.files import (
     Target,

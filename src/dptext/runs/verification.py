@@ -11,29 +11,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dptext._wording import plural
-from dptext.embeddings.embedder import ALONE, HIDDEN, IN_BATCHES, IN_BLOCKS, PUBLIC_AUTOENCODER, RANKED_IN_BATCHES
 from dptext.errors import BrokenFileError, ConfigError, DataError
 from dptext.mechanism import Answers, Promise
 from dptext.privacy import accounting
-from dptext.privacy.composition import earlier_epsilon, is_numerical
+from dptext.privacy.composition import is_numerical
 from dptext.privacy.events import ApproximateEvent, Event, MetricEvent
-from dptext.privacy.guarantee import ONE_PERSON, ONE_RECORD, ONE_SPELLING, RECORD_COUNT, WHOLE_FILES, Basis, Guarantee
-from dptext.privacy.names import COMPARED
-from dptext.registry import answers
+from dptext.privacy.guarantee import RECORD_COUNT, Guarantee
 from dptext.runs.certificate import (
     MANIFEST,
-    SCHEMA,
-    SCHEMA_OF_EVENTS,
     Certificate,
     Manifest,
     Part,
     certificate_path,
+    reading_revealed,
     stream_mark,
 )
 from dptext.runs.specs import from_settings
 from dptext.runs.streaming import guarantees
-from dptext.sampling.exponential import TruncatedExponential
-from dptext.sampling.source import secure, seeded
+from dptext.sampling.randomness import secure, seeded
 from dptext.text.inputs import read_whole
 from dptext.text.reading import read_released
 from dptext.text.records import ID_FIELD, TEXT_FIELD, Fields
@@ -45,19 +40,17 @@ if TYPE_CHECKING:  # the ledger is an extra, loaded by those who use one
 
 _CONVOLVED = 1024  # equal events
 _FLAT = 1e-7  # of delta
-_COUNTED = TruncatedExponential.counted("")  # what schema 3 adds to a metric
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """A certificate that holds, the spec of its settings, and assumptions that one of an older schema leaves out.
+    """A certificate that holds, and the spec of its settings.
 
     Without its file it was held against its settings alone.
     """
 
     certificate: Certificate
     spec: Promise
-    also_assumed: tuple[str, ...] = ()
     with_file: bool = True
 
     def sentence(self, more: str = "") -> str:
@@ -121,18 +114,7 @@ def verify(path: str | PathLike[str], *, ledger: "Ledger | None" = None, with_fi
             _count_records(part, path.parent, certificate.fields, TEXT_FIELD if spec.traits.releases_text else ID_FIELD)
     if ledger is not None:
         _look_up(certificate, ledger)
-    more = (ONE_RECORD, ONE_SPELLING) if certificate.schema < SCHEMA_OF_EVENTS else ()
-    return Verified(certificate, spec, _left_out(certificate) or more, with_file)
-
-
-def _left_out(certificate: Certificate) -> tuple[str, ...]:
-    """What a certificate of a corpus assumes without saying so, as was done at first."""
-    if answers(certificate.settings.get("kind")) is not Answers.CORPUS:
-        return ()
-    stated = [each for each in certificate.guarantees if each.basis is not Basis.NONE]
-    by_author = any(each.unit == "author" for each in stated)
-    assumed = (WHOLE_FILES, ONE_PERSON) if by_author else (WHOLE_FILES,)
-    return tuple(text for text in assumed if any(text not in each.assumptions for each in stated))
+    return Verified(certificate, spec, with_file)
 
 
 def _look_up(certificate: Certificate, books: "Ledger") -> None:
@@ -175,33 +157,19 @@ def _recompute(certificate: Certificate) -> Promise:
         max_per_author=certificate.max_per_author,
         reveals=certificate.also_reveals,
     )
-    # Whoever assumed more than is needed today said nothing wrong.
-    stated_so = (text for stated in certificate.guarantees for text in stated.assumptions)
-    older = certificate.schema < SCHEMA or any(HIDDEN in text for text in stated_so)
-    if older:
-        derived = tuple(_as_in_batches(each, certificate.settings) for each in derived)
-    if certificate.schema < SCHEMA_OF_EVENTS:
-        derived = tuple(map(_as_in_schema_2, derived))
-    if left_out := _left_out(certificate):  # `Verified.also_assumed` says it
-        derived = tuple(
-            replace(each, assumptions=tuple(text for text in each.assumptions if text not in left_out))
-            for each in derived
-        )
-
-    def placed(guarantee: Guarantee) -> Guarantee:
-        return replace(guarantee, assumptions=tuple(sorted(guarantee.assumptions))) if older else guarantee
-
     follows = len(derived) == len(certificate.guarantees) and all(
         stated.basis is ours.basis
-        and placed(replace(stated, epsilon=ours.epsilon, delta=ours.delta)) == placed(ours)
-        and _enough(certificate, spec, stated, ours.epsilon)
+        and replace(stated, epsilon=ours.epsilon, delta=ours.delta) == ours
+        and stated.epsilon >= ours.epsilon * _share(spec, stated)
         and (stated.delta >= ours.delta or (_has_cap(certificate.settings) and _nearly(stated.delta, ours.delta)))
         for stated, ours in zip(certificate.guarantees, derived, strict=True)
     )
     # The number of private records leaves with every answer to each of them, and with none to a corpus.
     of_corpus = spec.traits.answers is Answers.CORPUS
-    counted = certificate.schema < SCHEMA_OF_EVENTS or of_corpus != (RECORD_COUNT in certificate.also_reveals)
-    if not follows or not counted or not _happened(spec, certificate):
+    revealed = of_corpus != (RECORD_COUNT in certificate.also_reveals) and (
+        of_corpus or set(reading_revealed(certificate.reading)) <= set(certificate.also_reveals)
+    )
+    if not follows or not revealed or not _happened(spec, certificate):
         raise DataError(
             "What this certificate guarantees does not follow from its settings (it names dptext "
             f"{certificate.version}): nothing is verified."
@@ -209,29 +177,17 @@ def _recompute(certificate: Certificate) -> Promise:
     return spec
 
 
-def _share(certificate: Certificate, spec: Promise, stated: Guarantee) -> float:
-    """The least share of our epsilon that a certificate must state.
+def _share(spec: Promise, stated: Guarantee) -> float:
+    """The least share of our epsilon that a certificate must state. It may state more.
 
-    Older versions rounded up less. The last digits of an epsilon from a numerical distribution depend on the version of
-    Python and on the processor (1e-12 of it were seen), and so do those of a long convolution, which the library of
-    matrix products computes. All other epsilons are the same everywhere.
+    The last digits of an epsilon from a numerical distribution depend on the version of Python and on the processor
+    (1e-12 of it were seen), and so do those of a long convolution, which the library of matrix products computes. All
+    other epsilons are the same everywhere.
     """
-    if certificate.schema < SCHEMA_OF_EVENTS:
-        return 1 - 1e-9
     events = spec.events(spec.units[0])
     measured = any(isinstance(event, MetricEvent) for event in events)  # by a formula
     convolved = stated.delta > 0 and any(event.count > _CONVOLVED for event in events)
     return 1 - 1e-9 if not measured and (convolved or is_numerical(events, stated.delta)) else 1.0
-
-
-def _enough(certificate: Certificate, spec: Promise, stated: Guarantee, ours: float) -> bool:
-    """Whether it states no less than what is known now, or was known to whoever wrote it. It may state more."""
-    share = _share(certificate, spec, stated)
-    if stated.epsilon >= ours * share:
-        return True
-    if stated.unit is not spec.units[0] or stated.metric is not None or not stated.delta:
-        return False
-    return stated.epsilon >= earlier_epsilon(spec.events(stated.unit), stated.delta, stated.relation) * share
 
 
 def _has_cap(settings: Mapping[str, Json]) -> bool:
@@ -255,65 +211,8 @@ def _alike(one: Event, other: Event) -> bool:
 
 
 def _happened(spec: Promise, certificate: Certificate) -> bool:
-    """Whether the events are those of the settings; before schema 3 also one event that states no smaller epsilon."""
-    events = accounting.compose(spec.events(spec.units[0]))
-    if certificate.schema < SCHEMA_OF_EVENTS:
-        events = tuple(
-            replace(each, metric=each.metric.removesuffix(_COUNTED)) if isinstance(each, MetricEvent) else each
-            for each in events
-        )
-    found = accounting.compose(certificate.events)
-    if found == events or (
+    """Whether the events are those of the settings."""
+    events, found = accounting.compose(spec.events(spec.units[0])), accounting.compose(certificate.events)
+    return found == events or (
         _has_cap(certificate.settings) and len(found) == len(events) and all(map(_alike, found, events))
-    ):
-        return True
-    smallest = spec.guarantee(spec.units[0], certificate.delta)
-    if certificate.schema >= SCHEMA_OF_EVENTS or smallest.basis is Basis.NONE or smallest.metric is not None:
-        return False
-    stated = accounting.epsilon(certificate.events, smallest.delta, relation=smallest.relation)
-    return smallest.epsilon * (1 - 1e-9) <= stated <= certificate.guarantees[0].epsilon * (1 + 1e-9)
-
-
-def _as_in_batches(guarantee: Guarantee, settings: Mapping[str, Json]) -> Guarantee:
-    """The guarantee as when private text was read in batches: before schema 4, by some networks later."""
-    assumed = _read_in_batches(settings)
-    if assumed is None or assumed in guarantee.assumptions or guarantee.basis is Basis.NONE:
-        return guarantee
-    others = (text for text in guarantee.assumptions if text != PUBLIC_AUTOENCODER)
-    return replace(guarantee, assumptions=(*others, assumed))
-
-
-def _read_in_batches(settings: Mapping[str, Json]) -> str | None:
-    match settings:
-        case {"kind": "embedded", "mechanism": dict(inner)}:
-            return _read_in_batches(inner)
-        case {"kind": "candidates", "ranker": "sentence"} | {"kind": "truncation", "encoder": "sentence"}:
-            return ALONE
-        case {"kind": "deep_candidate", "encoder": encoder} if encoder != "glove":
-            return ALONE
-        case {"kind": "adept" | "adept_dpsgd"}:
-            return IN_BATCHES
-        case {"kind": "candidates", "ranker": "adept"}:
-            return RANKED_IN_BATCHES
-        case {"kind": "erae"}:
-            return IN_BLOCKS
-        case _:
-            return None
-
-
-def _as_in_schema_2(guarantee: Guarantee) -> Guarantee:
-    """The guarantee in the words of before schema 3, which left out what is assumed of texts and names."""
-    assumptions = tuple(each for each in guarantee.assumptions if each not in (ONE_RECORD, ONE_SPELLING))
-    for now, then in (
-        (f"; names are {COMPARED}", ""),
-        (f"in its block: {HIDDEN}", "in its block, but for what rounding logits hides"),
-        (f": {HIDDEN}", ", but for what rounding hides"),
-    ):
-        assumptions = tuple(each.replace(now, then) for each in assumptions)
-    proven = guarantee.basis is Basis.CONDITIONAL and not assumptions
-    return replace(
-        guarantee,
-        assumptions=assumptions,
-        basis=Basis.PROVEN if proven else guarantee.basis,
-        metric=guarantee.metric and guarantee.metric.removesuffix(_COUNTED),
     )

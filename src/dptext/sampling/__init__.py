@@ -1,7 +1,5 @@
-"""Every random bit and every private choice: the source of randomness, noise on vectors, selection."""
+"""Every random bit and every private choice: the source of randomness, noise on vectors, choices among options."""
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach(
-    __name__, ["noise", "privunit", "published", "randomness", "selection"]
-)
+__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, ["privunit", "published", "randomness"])

@@ -11,7 +11,7 @@ from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni
 from dptext.sampling.discrete import uniform_below
-from dptext.sampling.source import Randomness, seeded
+from dptext.sampling.randomness import Randomness, seeded
 from dptext.types import Floats
 
 T = TypeVar("T", bound=np.generic)

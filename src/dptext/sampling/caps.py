@@ -11,7 +11,7 @@ from scipy.special import betainc, betaincinv, betaln, gammaln, hyp2f1
 from dptext import _validate
 from dptext.sampling.discrete import bernoulli_exp_minus, uniform_open
 from dptext.sampling.float_noise import ETA, normals
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.types import Booleans, Floats
 
 

@@ -3,7 +3,7 @@
 Integer arithmetic alone, so that no float rounding makes an output impossible for one input and possible for its
 neighbour (Mironov 2012).
 
-    >>> from dptext.sampling.source import seeded
+    >>> from dptext.sampling.randomness import seeded
     >>> uniform_below(6, 3, seeded(7)).tolist()
     [4, 4, 3]
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 from dptext import _validate
 from dptext.errors import ConfigError
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.types import Booleans, Floats, Integers, UInt64s
 
 

@@ -24,13 +24,13 @@ from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.privacy.events import PureEvent
 from dptext.sampling.discrete import uniform_below
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.sampling.top_k import best_number
 from dptext.sampling.weights import Rankable, blocks_of, checked
 from dptext.types import Booleans, Floats, Int16s, Integers, Singles
 
 _ROUNDS, _FEWER = 300, 100  # for a choice; for trying one
-_MIXTURES = (0.0, 0.25, 0.5, 0.75, 1.0)
+MIXTURES = (0.0, 0.25, 0.5, 0.75, 1.0)  # shares of equal weights beside the best, of which one is chosen
 _PRUNE_EVERY, _LEAST = 20, 0.01
 _HALVINGS = 40
 
@@ -137,7 +137,7 @@ def tuned_response(scores: Int16s, own: Booleans, *, epsilon: float, seed: int) 
     gains[own] = np.nan
     gains = np.where(own, np.nanmean(gains, axis=1, keepdims=True), gains)
     order = np.random.default_rng(seed).permutation(len(gains))
-    found = np.zeros(len(_MIXTURES))
+    found = np.zeros(len(MIXTURES))
     for made, tried in ((order[::2], order[1::2]), (order[1::2], order[::2])) if len(gains) > 1 else ():
         mixed = _mixtures(gains[made], own[made], scores[made], epsilon, _FEWER)
         found += [expected_utility(a, gains[tried], gains[tried], epsilon=epsilon).sum() for a in mixed]
@@ -147,7 +147,7 @@ def tuned_response(scores: Int16s, own: Booleans, *, epsilon: float, seed: int) 
 def _mixtures(gains: Floats, own: Booleans, scores: Int16s, epsilon: float, rounds: int) -> list[Floats]:
     k, size = best_number(scores.copy(), gains.copy(), own, epsilon), gains.shape[1]
     best, equal = best_envelope(gains, epsilon=epsilon, rounds=rounds), top_k_envelope(k, size, epsilon=epsilon)
-    return [(1 - share) * best + share * equal for share in _MIXTURES]
+    return [(1 - share) * best + share * equal for share in MIXTURES]
 
 
 def top_k_envelope(k: int, size: int, *, epsilon: float) -> Floats:

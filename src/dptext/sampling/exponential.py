@@ -1,5 +1,9 @@
 """Choices by score: the exponential mechanism, over scores as they are or clipped, permute-and-flip, two-set, and TEM.
 
+Each choice is a frozen dataclass of public settings with an `event`, an exact `distribution(scores)` and a vectorized
+`choose(scores, source)` over a batch of rows. Scores are `(rows, options)`; those that are not finite are refused.
+Their order and size are private. Draws use integers only.
+
 `TruncatedExponential.choose` weighs every option that is listed. Where options are many, propose and keep instead: an
 option v is proposed with probability proportional to 2^-k(v), where 2^-k(v) is at least its weight W(v), and is kept
 with probability 2^k(v) W(v). What is kept has probability proportional to W(v), however many proposals were dropped
@@ -18,7 +22,7 @@ from dptext.errors import ConfigError, PrivacyError
 from dptext.privacy.curves import round_up
 from dptext.privacy.events import ExponentialEvent, MetricEvent, PureEvent, TwoSetEvent
 from dptext.sampling.discrete import weighted_choice, wide_bernoulli, wide_choice
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.sampling.top_k import top_k_mask
 from dptext.sampling.weights import (
     ROUNDING_LOSS,

@@ -1,4 +1,19 @@
-"""Laplace and Gaussian noise drawn in floats, with the additive slack that `dptext.sampling.noise` derives."""
+"""Laplace and Gaussian noise drawn in floats, and the additive slack that this costs.
+
+Each mechanism here and in `grid_noise` is a frozen dataclass of public settings with `events`, a vectorized
+`release(vectors, source)` and a `log_density(released, vectors)` for white-box audits: one number a row, of the
+released row given the vector in the same row. Neighbours are any two vectors whatever: clipping (or the sphere) bounds
+their distance.
+
+The result is rounded to a grid of step h, far coarser than the error eta of the float computation; `privunit` does the
+same. Couple the float sampler with the ideal one by letting both read the same uniform reals, of which the floats see
+the leading bits: coordinates then differ by at most eta. The float result can be in a set S of grid cells only if the
+ideal one is within eta of S, and it must be in S if the ideal one is inside by more than eta. So P~_x(S) <= e^loss *
+P~_x'(S) + delta, where delta is the ideal mass within eta of a cell wall, counted on both sides: at most 8 * dim * eta
+/ h, whatever epsilon or distance (docs/decisions/0004). The densities are those before rounding; the mean over a cell
+(h is 1/64 of a coordinate's standard deviation) differs from the middle by h^2/24 of second derivatives, which changes
+the difference of two log densities by 2e-5 of itself.
+"""
 
 import math
 from abc import abstractmethod
@@ -13,7 +28,7 @@ from dptext.privacy.curves import gaussian_delta
 from dptext.privacy.events import ApproximateEvent, GaussianEvent, MetricEvent
 from dptext.sampling.clipping import LARGEST_EPSILON, Norm, Vectors, clip, finite, paired, rounded, sensitivity
 from dptext.sampling.discrete import uniform_open
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.types import Floats
 
 

@@ -1,4 +1,4 @@
-"""Laplace and Gaussian noise on an integer grid: exact.
+"""Laplace and Gaussian noise on an integer grid: exact. Mechanisms are used as those of `float_noise`.
 
 Rounding to the grid moves two vectors apart by at most one grid step a coordinate, which is counted in the sensitivity.
 """
@@ -14,7 +14,7 @@ from dptext.privacy.events import PureEvent, ZcdpEvent
 from dptext.sampling.clipping import HALF_STEP, LARGEST_EPSILON, Norm, Vectors, clip, finite, paired, sensitivity
 from dptext.sampling.discrete import discrete_gaussian, discrete_laplace
 from dptext.sampling.float_noise import gaussian_log_density
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.types import Floats
 
 _SIGMA_ON_GRID = 1 << 20

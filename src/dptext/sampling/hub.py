@@ -5,7 +5,7 @@ v leaves with a probability between e^-h pub(v) and e^h pub(v), whatever the pri
 the vocabulary, no factor 2. `Nudged` moves public log-probabilities a little by private ones: private prediction.
 
     >>> import numpy as np
-    >>> from dptext.sampling.source import seeded
+    >>> from dptext.sampling.randomness import seeded
     >>> hub = Hub(epsilon=2.0, size=3)
     >>> public, private = np.array([[0.5, 0.3, 0.2]]), np.array([[0.0, 0.0, 1.0]])
     >>> hub.distribution(private, public).round(3).tolist()
@@ -22,7 +22,7 @@ from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.privacy.events import TopKEvent
 from dptext.sampling.discrete import uniform_below
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.sampling.weights import ROUNDING_LOSS, checked, draw_by_weight, normalized, require_finite, softmax
 from dptext.types import Floats, Integers
 
@@ -128,8 +128,8 @@ class Hub:
 
 #: Whole steps in the reach of a unit.
 STEPS: Final = 1 << 20
-_FARTHEST: Final = 128.0  # from 0: where floats still add up exactly enough
-_MOST_STEPS: Final = 1 << 53
+FARTHEST: Final = 128.0  # from 0: where floats still add up exactly enough
+MOST_STEPS: Final = 1 << 53  # which floats still count one by one
 _FLOATS: Final = 2.0**-37  # what adding up log weights in floats can move them, between two options and two inputs
 
 
@@ -167,9 +167,9 @@ class Nudged:
         still moves by no more than a unit adds.
         """
         shrunk = self.reach - (ROUNDING_LOSS + _FLOATS) / 2
-        most = min(int(_FARTHEST / self.reach * STEPS), _MOST_STEPS)
+        most = min(int(FARTHEST / self.reach * STEPS), MOST_STEPS)
         base = checked(public) / self.temperature
-        base = np.maximum(base - base.max(axis=1, keepdims=True), -_FARTHEST)
+        base = np.maximum(base - base.max(axis=1, keepdims=True), -FARTHEST)
         return np.asarray(base + np.clip(total, -most, most) * (shrunk / STEPS))
 
     def distribution(self, total: Integers, public: Floats) -> Floats:

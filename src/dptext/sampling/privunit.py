@@ -4,7 +4,7 @@ Bhowmick et al. 2018; that it is optimal among unbiased mechanisms: Asi, Feldman
 the sphere is drawn uniformly from a cap around the vector with probability p, else from the rest.
 
 `PrivUnit` (a ball, by lifting) and `PrivUnitSphere` draw in floats and state an additive slack, as derived in
-`dptext.sampling.noise`. `Codebook` chooses among public points with integers and is exact.
+`dptext.sampling.float_noise`. `Codebook` chooses among public points with integers and is exact.
 """
 
 import math
@@ -20,7 +20,7 @@ from dptext.privacy.events import ApproximateEvent, TopKEvent
 from dptext.sampling.caps import POLAR, Cap, around, log1m_exp, optimal_cap, sphere_grid
 from dptext.sampling.clipping import Vectors, clip, finite, paired, rounded, unit
 from dptext.sampling.float_noise import directions, slack
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.types import Floats, Integers
 

@@ -1,6 +1,6 @@
 """Noise as published, whose claims are false, for audits and for published systems. The event is NoEvent.
 
-The sound counterparts are in `noise`: `GridLaplace` and `Gaussian`. `claimed` is what the authors state,
+The sound counterparts are `grid_noise.GridLaplace` and `float_noise.Gaussian`. `claimed` is what the authors state,
 `true_epsilon` the least epsilon that their noise has for any two vectors::
 
     >>> from dptext.sampling.published import PublishedLaplace
@@ -8,7 +8,7 @@ The sound counterparts are in `noise`: `GridLaplace` and `Gaussian`. `claimed` i
     >>> adept.claimed.epsilon, round(adept.true_epsilon, 3)
     (5.0, 40.0)
 
-As in `dptext.sampling.noise`, releases lie on a grid, so that the only fault of the noise is its scale.
+As in `dptext.sampling.float_noise`, releases lie on a grid, so that the only fault of the noise is its scale.
 """
 
 import math
@@ -22,7 +22,7 @@ from dptext.privacy.events import ApproximateEvent, NoEvent, PureEvent
 from dptext.sampling.clipping import LARGEST_EPSILON, Norm, Vectors, clip, finite, paired, rounded, sensitivity
 from dptext.sampling.float_noise import FloatGaussian
 from dptext.sampling.grid_noise import coordinate_laplace
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.types import Floats
 
 

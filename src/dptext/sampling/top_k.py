@@ -1,6 +1,14 @@
 """Top-k randomized response: one of the k best options, or one of the others; and the k that is best on public text.
 
 One of the k best of a pool of m has probability k e^epsilon / (k e^epsilon + m - k).
+
+    >>> choice = TopKRandomizedResponse(epsilon=3.0, k=1, size=4)
+    >>> choice.distribution(np.array([[0.1, 0.9, 0.3, 0.2]])).round(3).tolist()
+    [[0.043, 0.87, 0.043, 0.043]]
+    >>> choice.event
+    TopKEvent(epsilon=3.0, k=1, size=4, count=1)
+
+Scores are as in `exponential`.
 """
 
 import math
@@ -15,7 +23,7 @@ from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.privacy.events import TopKEvent
 from dptext.sampling.discrete import uniform_below
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.sampling.weights import Rankable, blocks_of, checked
 from dptext.types import Booleans, Floats, Int16s, Integers
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dptext.errors import ConfigError, PrivacyError
 from dptext.sampling.discrete import LIMB_BITS, LIMBS, wide_choice
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.types import Floats, Int16s, Int32s, Integers, Singles, UInt64s
 
 Scores = Floats | Singles
@@ -23,7 +23,7 @@ _FLOOR = -54.0
 _TOP_BITS = 119
 #: What rounding weights to integers can add to the log ratio of two outputs (four roundings of 2^-40 each).
 ROUNDING_LOSS = 2.0**-37
-_OPTIONS_AT_ONCE = 1 << 17  # bounds the memory of the wide integers, some 900 bytes an option
+OPTIONS_AT_ONCE = 1 << 17  # bounds the memory of the wide integers, some 900 bytes an option
 
 
 def checked(scores: Rankable, size: int | None = None) -> Floats:
@@ -75,7 +75,7 @@ def shifted(numbers: UInt64s, by: Integers) -> UInt64s:
 
 def blocks_of(rows: int, options: int) -> list[slice]:
     """The rows in blocks that fit into memory."""
-    step = max(1, _OPTIONS_AT_ONCE // options)
+    step = max(1, OPTIONS_AT_ONCE // options)
     return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
 
 

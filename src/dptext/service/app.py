@@ -52,7 +52,7 @@ from dptext.version import __version__
 
 PAGE: Final = Path(__file__).parent / "page"
 _WAITED: Final = 5  # seconds until a call that had no turn asks again
-_PROBE: Final = 5.0  # seconds until a ledger that says nothing counts as away
+PROBE_SECONDS: Final = 5.0  # seconds until a ledger that says nothing counts as away
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -218,7 +218,7 @@ def _accounts(app: FastAPI, gate: Gateway) -> None:
         }
 
     def own(key: Key, name: str) -> str:
-        if "admin" not in key.scopes and name != key.account:
+        if not key.sees(name):
             raise Problem(404, "no-account", "There is no such account, or this key may not see it.")
         if all(each.name != name for each in gate.ledger.accounts()):
             raise Problem(404, "no-account", "There is no such account, or this key may not see it.")
@@ -228,7 +228,7 @@ def _accounts(app: FastAPI, gate: Gateway) -> None:
     def accounts(key: Annotated[Key, asking("accounts")]) -> list[dict[str, Any]]:
         """The accounts that this key may see: administrators all, others the one that they charge."""
         names = [each.name for each in gate.ledger.accounts()]
-        return [told(name) for name in names if "admin" in key.scopes or name == key.account]
+        return [told(name) for name in names if key.sees(name)]
 
     @app.get("/v1/accounts/{name:path}", response_model=Log, responses=NAMED)
     def account(name: str, key: Annotated[Key, asking("accounts")]) -> dict[str, Any]:
@@ -253,11 +253,7 @@ def _accounts(app: FastAPI, gate: Gateway) -> None:
         before: Annotated[int | None, Query(ge=1, lt=2**63)] = None,
     ) -> Any:
         """The audit log, the newest first; for administrators from before a number on."""
-        if "admin" in key.scopes:
-            return gate.store.events(None, last, before)
-        if before is not None:  # it would tell how often others did something
-            raise Problem(403, "scope", "Expected a key with the scope admin: numbers count events of all accounts.")
-        return [each | {"number": None} for each in gate.store.events(key.account or "", last)]
+        return _events_for(gate, key, last, before)
 
     @app.post("/v1/accounts", status_code=201, response_model=Balance, responses=KEYED)
     def open_account(body: Opening, key: Annotated[Key, asking("admin")]) -> dict[str, Any]:
@@ -268,6 +264,15 @@ def _accounts(app: FastAPI, gate: Gateway) -> None:
         gate.ledger.open_account(body.name, limit, dataset=body.dataset)
         gate.store.note(Event(key.who, "account opened", body.name))
         return told(body.name)
+
+
+def _events_for(gate: Gateway, key: Key, last: int, before: int | None) -> list[dict[str, Json]]:
+    """The lines of the audit log that a key may see; numbers, which tell how much others do, are for administrators."""
+    if "admin" in key.scopes:
+        return gate.store.events(None, last, before)
+    if before is not None:
+        raise Problem(403, "scope", "Expected a key with the scope admin: numbers count events of all accounts.")
+    return [each | {"number": None} for each in gate.store.events(key.account or "", last)]
 
 
 def _health(app: FastAPI, gate: Gateway) -> None:
@@ -283,7 +288,7 @@ def _health(app: FastAPI, gate: Gateway) -> None:
         """Whether the ledger answers, too, key file, spool and models are there, and jobs are run."""
         asked = asyncio.get_running_loop().run_in_executor(probing, gate.require_ready)
         try:
-            await asyncio.wait_for(asked, _PROBE)
+            await asyncio.wait_for(asked, PROBE_SECONDS)
         except (DPTextError, TimeoutError):
             raise Problem(503, "ledger", "The ledger does not answer.", retry_after=5) from None
         if not gate.worker.alive:

@@ -15,7 +15,7 @@ from typing import Final
 _STEADY: Final = 600.0  # seconds for which a clock must say a time
 _APART: Final = 1.0  # seconds between two looks at it that are kept
 _DOUBT: Final = 86_400.0  # seconds for which one that differs from the newest row is doubted
-_YOUNG: Final = 60.0  # seconds after a start in which nothing is deleted
+YOUNG_SECONDS: Final = 60.0  # seconds after a start in which nothing is deleted
 
 
 class Clock:
@@ -34,7 +34,7 @@ class Clock:
     def earliest(self) -> float:
         """The time by which something has surely expired; the beginning of time soon after a start."""
         now, offsets = self._offsets()
-        return now + min(offsets) if now - self._start >= _YOUNG else float("-inf")
+        return now + min(offsets) if now - self._start >= YOUNG_SECONDS else float("-inf")
 
     def latest(self) -> float:
         """The time from which something is kept."""

@@ -44,8 +44,8 @@ _ONCE: Final = (
 _LOG: Final = logging.getLogger("dptext.service")
 #: What HEAD asks as GET does: not files, whose downloads are noted, nor events, which do not end.
 _LOOKED_AT: Final = re.compile("/healthz|/readyz|/metrics|/v1/(key|models|accounts|events)(/.*)?|/v1/jobs(/[^/]*)?")
-_LINGER: Final = 20.0  # seconds for which a body is read that was refused
-_QUIET: Final = 2.0  # seconds without a byte of it
+LINGER_SECONDS: Final = 20.0  # seconds for which a body is read that was refused
+QUIET_SECONDS: Final = 2.0  # seconds without a byte of it
 _LOOKERS: Final = 4  # threads that look for keys, so that calls which wait for their turn hold none of them
 
 
@@ -201,10 +201,10 @@ class _Body:
 
     async def drop(self) -> None:
         """Read what still comes, and forget it, for a while: where it is not read a client may lose the answer."""
-        end = time.monotonic() + _LINGER
+        end = time.monotonic() + LINGER_SECONDS
         while not self.whole and (left := end - time.monotonic()) > 0:
             try:
-                message = await asyncio.wait_for(self._receive(), min(left, _QUIET))
+                message = await asyncio.wait_for(self._receive(), min(left, QUIET_SECONDS))
             except TimeoutError:
                 return
             self.whole = not message.get("more_body", False)

@@ -31,7 +31,7 @@ from dptext.text.formats import Format
 from dptext.text.packed_rows import load_pyarrow
 
 _LONGEST: Final = 200
-_EVENTS: Final = 1.0  # seconds from one event to the next
+EVENT_SECONDS: Final = 1.0  # seconds from one event to the next
 _KINDS: Final = {
     Format.JSONL: "application/jsonl",
     Format.CSV: "text/csv",
@@ -196,7 +196,7 @@ def add_jobs(app: FastAPI, gate: Gateway) -> None:
                 yield f"data: {json.dumps(found)}\n\n"
                 if found["state"] not in ("queued", "running", "cancelling"):
                     return
-                await asyncio.sleep(_EVENTS)
+                await asyncio.sleep(EVENT_SECONDS)
 
         return StreamingResponse(told(), media_type="text/event-stream")
 

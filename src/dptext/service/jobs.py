@@ -40,8 +40,7 @@ from dptext.types import Json
 FORMATS: Final = {Format.JSONL: ".jsonl", Format.CSV: ".csv", Format.PARQUET: ".parquet"}
 _EXPIRED: Final = "It has expired."
 _DELETED: Final = "Its files were deleted."
-_UNTOLD: Final = "It failed. The key that sent the file is told why."
-_LISTED: Final = 100
+LISTED: Final = 100  # jobs, the newest, that a list holds
 _ID: Final = re.compile("[0-9a-f]{32}")
 
 
@@ -119,8 +118,8 @@ class Jobs:
         return (self.settings.spool / "id").read_text("ascii")
 
     def mine(self, row: Any) -> bool:
-        """Whether a job is of this spool, or of an older gateway, which wrote none."""
-        return row.spool in (None, self.own)
+        """Whether a job is of this spool."""
+        return bool(row.spool == self.own)
 
     def spool(self) -> Path:
         """A new folder for a file that is being uploaded; its owner alone can read it."""
@@ -187,7 +186,7 @@ class Jobs:
         mine = sa.select(JOBS).where(JOBS.c.account == (key.account or ""), JOBS.c.kind.in_(_kinds(key)))
         if key.models:
             mine = mine.where(JOBS.c.model.in_(key.models))
-        return [self._told(row, key) for row in self.store.rows(mine.order_by(JOBS.c.created.desc()).limit(_LISTED))]
+        return [self._told(row, key) for row in self.store.rows(mine.order_by(JOBS.c.created.desc()).limit(LISTED))]
 
     def open(self) -> dict[str, int]:
         """How many jobs of all accounts are in each state that is not an end."""
@@ -363,7 +362,7 @@ def _problem(row: Any, key: Key) -> str | None:
     """What a key is told of a problem: words about a file's contents go to the key that sent it alone."""
     if row.problem is None or row.prefix == key.prefix:
         return row.problem  # type: ignore[no-any-return]  # a column of text
-    return row.others or (_UNTOLD if row.state == "failed" else row.problem)  # of an older gateway there are no others
+    return row.others or row.problem  # type: ignore[no-any-return]  # the same
 
 
 def _state(row: Any) -> str:

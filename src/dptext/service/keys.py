@@ -45,6 +45,10 @@ class Key:
         """Whether the key has one of the scopes; administrators have all but those that release."""
         return bool(self.scopes & {*scopes} or ("admin" in self.scopes and {"accounts", "metrics"} & {*scopes}))
 
+    def sees(self, account: str) -> bool:
+        """Whether the key may see an account: administrators see all, others the one that they charge."""
+        return "admin" in self.scopes or account == self.account
+
     @property
     def who(self) -> str:
         """The name in the audit log."""

@@ -13,13 +13,13 @@ from typing import Final
 from opentelemetry import trace
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-_TRACER: Final = trace.get_tracer("dptext.service")
+TRACER: Final = trace.get_tracer("dptext.service")
 
 
 @contextmanager
 def span(name: str, **attributes: str) -> Iterator[None]:
     """A span of a trace. It keeps no exception, whose message may hold a text."""
-    with _TRACER.start_as_current_span(
+    with TRACER.start_as_current_span(
         name, attributes=attributes, record_exception=False, set_status_on_exception=False
     ):
         yield
@@ -51,15 +51,19 @@ class Turns:
             with span("queue"):
                 await asyncio.wrap_future(own)
         except asyncio.CancelledError:
-            if own.cancel():
-                with self._lock:
-                    self._waiting.pop(own, None)
-            else:  # it had just come
-                self._over()
+            self._leave(own)
             raise
         turn = ExitStack()
         turn.callback(self._over)
         return turn
+
+    def _leave(self, own: Future[None]) -> None:
+        """Wait no longer; a turn that had just come goes to the next."""
+        if own.cancel():
+            with self._lock:
+                self._waiting.pop(own, None)
+        else:
+            self._over()
 
     def _over(self) -> None:
         with self._lock:

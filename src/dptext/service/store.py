@@ -52,21 +52,21 @@ JOBS: Final = sa.Table(
     sa.Column("kind", _Text, nullable=False),
     sa.Column("settings", _Text, nullable=False),
     sa.Column("state", _Text, nullable=False),
-    sa.Column("spool", _Text),
+    sa.Column("spool", _Text, nullable=False),
     sa.Column("lease", sa.Float, nullable=False),
     sa.Column("done", sa.Integer, nullable=False),
     sa.Column("problem", _Text),
     sa.Column("certificate", _Text),
     sa.Column("created", sa.Float, nullable=False),
     sa.Column("expires", sa.Float, nullable=False),
-    sa.Column("starts", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("starts", sa.Integer, nullable=False),
     sa.Column("mark", _Text),
     sa.Column("others", _Text),  # what other keys are told of the problem, where it is not that
 )
 #: The states of a job that has not ended, and of one that has files.
 OPEN: Final = ("queued", "running", "cancelling")
 KEPT: Final = (*OPEN, "done")
-_BY_STATE: Final = sa.Index("gateway_jobs_by_state", JOBS.c.state)  # rows stay for good: a name is never used again
+sa.Index("gateway_jobs_by_state", JOBS.c.state)  # rows stay for good: a name is never used again
 EVENTS: Final = sa.Table(
     "gateway_events",
     _METADATA,
@@ -107,12 +107,6 @@ class Store:
         self._database = database
         with self._database.writing() as connection:
             _METADATA.create_all(connection)
-            _BY_STATE.create(connection, checkfirst=True)  # an older table has none
-            columns = {each["name"] for each in sa.inspect(connection).get_columns(JOBS.name)}
-            later = {"starts": "INTEGER NOT NULL DEFAULT 0", "spool": "TEXT", "mark": "TEXT", "others": "TEXT"}
-            for name, kind in later.items():
-                if name not in columns:  # an older table
-                    connection.execute(sa.text(f"ALTER TABLE gateway_jobs ADD COLUMN {name} {kind}"))
 
     def close(self) -> None:
         """Close the connections."""

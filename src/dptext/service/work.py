@@ -29,7 +29,7 @@ from dptext.runs.results import privatize
 from dptext.runs.specs import from_settings, read_toml, synthesis_from_settings
 from dptext.runs.streaming import limited
 from dptext.runs.verification import Verified
-from dptext.sampling.source import secure
+from dptext.sampling.randomness import secure
 from dptext.service.answers import Attempt, Stored
 from dptext.service.copies import copies_of
 from dptext.service.keys import MODEL, Key

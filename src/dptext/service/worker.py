@@ -43,16 +43,16 @@ from dptext.text.formats import Format
 from dptext.text.reading import read_batches
 
 _LOG: Final = logging.getLogger("dptext.service")
-_TELL: Final = 1.0
-_PAUSE: Final = 1.0  # seconds until a thread without a job looks for one, and one that failed goes on
-_AGAIN: Final = 5.0  # seconds until a job asks a database again that went away
-_SWEEP: Final = 60.0
+PROGRESS_SECONDS: Final = 1.0  # seconds from one look at a job's size, written to its row, to the next
+PAUSE_SECONDS: Final = 1.0  # seconds until a thread without a job looks for one, and one that failed goes on
+RETRY_SECONDS: Final = 5.0  # seconds until a job asks a database again that went away
+SWEEP_SECONDS: Final = 60.0  # seconds from one sweep to the next
 _STARTS: Final = 3  # that end with the process, and no record further than before
 _LONGEST_PAUSE: Final = 3_600.0  # seconds between two starts of a job that is paid for and ends with the process
 _LOCK: Final = "lock"
 _NO_MODEL: Final = "Its model is gone or was replaced: it waits for the one that it was charged for."
 _UNTOLD: Final = "It failed ({}). The key that sent the file is told why."
-_PATIENCE: Final = 10.0  # seconds that a stop waits for a thread
+STOP_SECONDS: Final = 10.0  # seconds that a stop waits for a thread
 
 
 class EndedError(PrivacyError):
@@ -84,7 +84,8 @@ class Worker:
         self._sweeper = Sweeper(jobs, answers)
         self._lock, self._claimed = contextlib.ExitStack(), False
         self._stop, self._wake = threading.Event(), threading.Event()
-        self._threads = [threading.Thread(target=each, daemon=True) for each in (self._serve, self._tidy)]
+        threads = (("jobs", self._serve), ("sweeps", self._tidy))
+        self._threads = [threading.Thread(target=each, name=name, daemon=True) for name, each in threads]
         self._turn, self._turns = 0, dict[str, int]()
         self._told = 0  # records of the job at hand that are done
         self._at_hand = ""  # its id
@@ -127,7 +128,7 @@ class Worker:
             begun = JOBS.update().where(JOBS.c.id == self._at_hand, JOBS.c.starts > 0)
             self._store.write(begun.values(starts=JOBS.c.starts - 1))
         for each in self._threads:
-            each.join(timeout=_PATIENCE)
+            each.join(timeout=STOP_SECONDS)
         if not any(each.is_alive() for each in self._threads):  # else the end of the process lets go
             self._lock.close()
 
@@ -136,7 +137,7 @@ class Worker:
         self._sweeper.sweep()
 
     def _tidy(self) -> None:
-        while not self._stop.wait(_SWEEP):
+        while not self._stop.wait(SWEEP_SECONDS):
             try:
                 self.sweep()
                 self._reasons.pop("of sweeps", None)
@@ -149,11 +150,11 @@ class Worker:
                 some = self._one()
                 self._reasons.pop("of jobs", None)
                 if not some:
-                    self._wake.wait(_PAUSE)
+                    self._wake.wait(PAUSE_SECONDS)
                     self._wake.clear()
             except Exception as error:  # noqa: BLE001  # as above
                 self._failed("of jobs", error)
-                self._stop.wait(_PAUSE)
+                self._stop.wait(PAUSE_SECONDS)
 
     def _failed(self, which: str, error: Exception) -> None:
         """Say in the log, once for each reason, that a thread could not do its work."""
@@ -167,7 +168,7 @@ class Worker:
         self._jobs.require_spool()
         now = time.time()
         # A clock that went back leaves times behind that are later than any that it gives.
-        free = sa.or_(JOBS.c.lease < now, JOBS.c.lease > now + _AGAIN)
+        free = sa.or_(JOBS.c.lease < now, JOBS.c.lease > now + RETRY_SECONDS)
         waiting = sa.select(JOBS).where(JOBS.c.state.in_(OPEN), free).order_by(JOBS.c.created)
         for row in self._in_turn(self._store.rows(waiting)):
             if not (self._jobs.mine(row) and self._jobs.folder(row).is_dir()) or self._pauses(row, now):
@@ -187,7 +188,7 @@ class Worker:
     def _pauses(self, row: Any, now: float) -> bool:
         """Whether a job that is paid for, and whose process died in each of several starts, waits for the next."""
         starts: int = row.starts
-        pause = min(_AGAIN * 2.0 ** min(starts - _STARTS, 10), _LONGEST_PAUSE)
+        pause = min(RETRY_SECONDS * 2.0 ** min(starts - _STARTS, 10), _LONGEST_PAUSE)
         return starts >= _STARTS and row.state == "running" and bool(0 <= now - row.lease < pause)
 
     def _in_turn(self, rows: Iterable[Any]) -> list[Any]:
@@ -201,11 +202,7 @@ class Worker:
                 certificate = self._done(row)
         except Exception as error:  # noqa: BLE001  # of whatever reads a text: its message could hold it
             if (waits := self._waits(error, row)) is not None:
-                if waits and waits != row.problem:
-                    _LOG.error("A job waits: %s", waits)
-                again = JOBS.update().where(JOBS.c.id == row.id)
-                later = again.values(lease=time.time() + _AGAIN, starts=0, problem=waits or None)
-                self._store.write(later, again.where(JOBS.c.state == "running").values(state="queued"))
+                self._put_off(row, waits)
                 return
             problem = self._said(error, row)
             others = problem if isinstance(error, EndedError) else _UNTOLD.format(_kind(error))
@@ -235,6 +232,14 @@ class Worker:
                 return f"The disk is full. {NO_ROOM}"
             error = error.__cause__ or error.__context__
         return None
+
+    def _put_off(self, row: Any, why: str) -> None:
+        """Queue a job again, for a while later, unless it is being cancelled."""
+        if why and why != row.problem:
+            _LOG.error("A job waits: %s", why)
+        again = JOBS.update().where(JOBS.c.id == row.id)
+        later = again.values(lease=time.time() + RETRY_SECONDS, starts=0, problem=why or None)
+        self._store.write(later, again.where(JOBS.c.state == "running").values(state="queued"))
 
     def _ended(
         self,
@@ -365,7 +370,7 @@ class Worker:
                 self._told = max(self._told, done)
             if time.monotonic() > end:
                 raise EndedError(f"The job ran longer than {self._settings.job_seconds:,.0f} seconds.")
-            if done and time.monotonic() - last > _TELL:
+            if done and time.monotonic() - last > PROGRESS_SECONDS:
                 last = time.monotonic()
                 self._room(row)
                 if row.kind != "synthesize":
@@ -383,11 +388,16 @@ class Worker:
     ) -> None:
         spec = self._jobs.models.synthesis(row.model)
         pool = self._jobs.models.pool(row.model)
-        for each in set(source.parent.iterdir()) - {source}:
-            each.unlink()  # drawn by an attempt that was killed, and seen by nobody
+        _remove_drawn(source)
         corpus = _Watched(source, wish.fields, self._how(wish), tell)
         found = run(corpus, spec.fit(public=pool), payment=payment, settled=False)
         found.write(out, force=True)
+
+
+def _remove_drawn(source: Path) -> None:
+    """Delete what an attempt that was killed has drawn, which lies beside the private file and was seen by nobody."""
+    for each in set(source.parent.iterdir()) - {source}:
+        each.unlink()
 
 
 def _kind(error: Exception) -> str:

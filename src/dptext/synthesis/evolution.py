@@ -8,7 +8,7 @@ from typing import Final, Self, TypeAlias
 
 import numpy as np
 
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.synthesis.space import Corpus, PublicSpace, readings
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.synthesis.sums import PrivateSum
@@ -21,7 +21,7 @@ _FEWEST: Final = 2  # texts of a label that are voted on
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Kept:
+class Population:
     """Texts of a label, those with most votes first, and how likely each is shown to the writer."""
 
     texts: tuple[str, ...]
@@ -32,11 +32,11 @@ class Kept:
         """Texts of which none has votes."""
         return cls(tuple(texts), np.ones(len(texts)))
 
-    def voted(self, votes: Floats, least: float) -> Kept:
+    def voted(self, votes: Floats, least: float) -> Population:
         """The texts with more votes than `least`; all of them where none has."""
         order = np.argsort(-votes, kind="stable")
         order = order[votes[order] > least]
-        return Kept(tuple(self.texts[i] for i in order), votes[order]) if len(order) else self
+        return Population(tuple(self.texts[i] for i in order), votes[order]) if len(order) else self
 
     def grown(self, writer: Writer, label: int, n: int, randomness: Randomness, *, varied: bool) -> list[str]:
         """At most `n` texts: these, and what the writer makes of them."""
@@ -47,7 +47,9 @@ class Kept:
 Voters: TypeAlias = tuple[PublicSpace, SynthesisSpec, Corpus]
 
 
-def evolved(writer: Writer, voters: Voters, kept: Sequence[Kept], mix: Floats, randomness: Randomness) -> list[Kept]:
+def evolved(
+    writer: Writer, voters: Voters, kept: Sequence[Population], mix: Floats, randomness: Randomness
+) -> list[Population]:
     """What has votes after all rounds, by label; before each, the writer fills up what is voted on.
 
     The last of `spec.shares` are those of the rounds. As many texts are voted on as can be told from noise; of each
@@ -55,7 +57,7 @@ def evolved(writer: Writer, voters: Voters, kept: Sequence[Kept], mix: Floats, r
     """
     space, spec, corpus = voters
 
-    def votes(people: Sequence[Kept], share: float) -> list[Floats]:
+    def votes(people: Sequence[Population], share: float) -> list[Floats]:
         """Noisy votes for the texts of each label: every unit votes among those of its own."""
         ends = np.cumsum([len(each.texts) for each in people])
         starts = np.concatenate([[0], ends[:-1]])
@@ -74,7 +76,7 @@ def evolved(writer: Writer, voters: Voters, kept: Sequence[Kept], mix: Floats, r
         sizes = np.maximum(apportioned(mix, most_voted_on(spec, share)), _FEWEST)
         own = enumerate(zip(found, sizes.tolist(), strict=True))
         grown = (each.grown(writer, label, n, randomness, varied=place > 0) for label, (each, n) in own)
-        people = [Kept.alike(texts) for texts in grown]
+        people = [Population.alike(texts) for texts in grown]
         least = LEAST_VOTES * spec.noise(share).scale
         found = [each.voted(own, least) for each, own in zip(people, votes(people, share), strict=True)]
     return found

@@ -13,8 +13,8 @@ from dptext.embeddings.tfidf import has_word, load_sklearn, words_tfidf
 from dptext.errors import ConfigError, needing
 from dptext.frozen import Frozen
 from dptext.sampling.discrete import uniform_below
-from dptext.sampling.source import Randomness
-from dptext.synthesis.report import PoolFit
+from dptext.sampling.randomness import Randomness
+from dptext.synthesis.report import CorpusFit
 from dptext.synthesis.space import UNLIKE, Corpus, PublicSpace, extras_of, fit_space, readings, says_something
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.synthesis.sums import PrivateSum, in_steps
@@ -64,7 +64,7 @@ class TopicMap:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Pool:
+class PublicPool:
     """Public texts that hold something, each once, their points `(n, dim)`, and clusters where these are asked for."""
 
     texts: tuple[str, ...]
@@ -79,7 +79,7 @@ class TopicCounts:
 
     counts: Floats
     deviation: float
-    fit: PoolFit
+    fit: CorpusFit
 
 
 def pool_texts(public: Iterable[Record]) -> tuple[str, ...]:
@@ -87,7 +87,9 @@ def pool_texts(public: Iterable[Record]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(record.text for record in as_records(public) if says_something(record.text)))
 
 
-def fit_pool(texts: tuple[str, ...], spec: SynthesisSpec, *, dim: int, seed: int | None = None) -> tuple[Pool, Floats]:
+def fit_pool(
+    texts: tuple[str, ...], spec: SynthesisSpec, *, dim: int, seed: int | None = None
+) -> tuple[PublicPool, Floats]:
     """The pool of these texts in `dim` directions, and their features; errors as `fit_space` and `fit_topics`."""
     if spec.topics:
         with needing("A synthesis", *extras_of(spec.encoder)):
@@ -95,7 +97,7 @@ def fit_pool(texts: tuple[str, ...], spec: SynthesisSpec, *, dim: int, seed: int
     space, features = fit_space(texts, encoder=spec.encoder, words=spec.words, dim=dim, seed=seed or 0)
     points = space.placed(features)
     topics = fit_topics(texts, points, spec.topics, seed=seed or 0) if spec.topics else None
-    return Pool(texts, space, points, topics), features
+    return PublicPool(texts, space, points, topics), features
 
 
 class OnPool(Frozen, Generic[Settings]):
@@ -104,9 +106,9 @@ class OnPool(Frozen, Generic[Settings]):
     __slots__ = ("pool", "spec")
 
     spec: Settings
-    pool: Pool
+    pool: PublicPool
 
-    def __init__(self, spec: Settings, pool: Pool) -> None:
+    def __init__(self, spec: Settings, pool: PublicPool) -> None:
         self.spec = spec
         self.pool = pool
 
@@ -139,11 +141,11 @@ class OnPool(Frozen, Generic[Settings]):
         counts, deviation = noisy[:last].reshape(labels, topics) / TOPIC_PART, noise.scale / TOPIC_PART
         return TopicCounts(counts, deviation, self.pool_fit(noisy[last], noise.scale, counts, deviation))
 
-    def pool_fit(self, unlike: float, scale: float, counts: Floats, deviation: float) -> PoolFit:
+    def pool_fit(self, unlike: float, scale: float, counts: Floats, deviation: float) -> CorpusFit:
         """How the pool fits, from the noisy last coordinate of a sum with this noise, and noisy numbers of units."""
         units, spread = float(counts.sum()), deviation * math.sqrt(counts.size)
         found, chance = unlike / UNLIKE_PART, scale / UNLIKE_PART
-        return PoolFit.of(found, chance, units, spread, usual=UNLIKE, compared=self.pool.space.compared)
+        return CorpusFit.of(found, chance, units, spread, usual=UNLIKE, compared=self.pool.space.compared)
 
 
 def shuffled(n: int, randomness: Randomness) -> Integers:

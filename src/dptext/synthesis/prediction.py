@@ -16,11 +16,10 @@ import numpy as np
 from dptext import _validate
 from dptext.language.reading import LanguageModel, load_language_model
 from dptext.language.writing import options_of
-from dptext.mechanism import ADDED
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.hub import Nudged, reach_of
-from dptext.sampling.source import Randomness
-from dptext.synthesis.evolution import MOST_ROUNDS, Kept, evolved
+from dptext.sampling.randomness import Randomness
+from dptext.synthesis.evolution import MOST_ROUNDS, Population, evolved
 from dptext.synthesis.pool import pool_texts
 from dptext.synthesis.space import Corpus, PublicSpace, fit_space, says_something, units_of
 from dptext.synthesis.spec import Synthetic
@@ -59,8 +58,8 @@ class Prediction(WritingSpec):
     """
 
     per_text: int = 32
-    rounds: int = field(default=0, metadata=ADDED)
-    vote_share: float = field(default=0.5, metadata=ADDED)
+    rounds: int = 0
+    vote_share: float = 0.5
     kind: Literal["prediction"] = field(default="prediction", init=False)
 
     def __post_init__(self) -> None:
@@ -129,7 +128,7 @@ class FittedPrediction(OnWriter[Prediction]):
         """What follows from noisy numbers of units by label; the groups and the voters are of the corpus."""
         spec = self.spec
         scale = spec.noise(spec.count_share).scale
-        kept = [Kept.alike(texts) for texts in self._seeds(counts, corpus, randomness)]
+        kept = [Population.alike(texts) for texts in self._seeds(counts, corpus, randomness)]
         mix = np.maximum(counts, scale)
         if self.space:
             kept = evolved(self.writer, (self.space, spec, corpus), kept, mix, randomness)

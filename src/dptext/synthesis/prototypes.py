@@ -15,8 +15,8 @@ import numpy as np
 
 from dptext import _validate
 from dptext.errors import ConfigError
-from dptext.sampling.source import Randomness
-from dptext.synthesis.pool import FIT_SHARE, UNLIKE_PART, OnPool, Pool, fit_pool, pool_texts, shuffled
+from dptext.sampling.randomness import Randomness
+from dptext.synthesis.pool import FIT_SHARE, UNLIKE_PART, OnPool, PublicPool, fit_pool, pool_texts, shuffled
 from dptext.synthesis.report import Shortage, Topics
 from dptext.synthesis.space import Corpus, readings
 from dptext.synthesis.spec import MIX, SynthesisSpec, Synthetic
@@ -33,6 +33,9 @@ _COUNT: Final = 0.5  # weight of a unit's count beside its point
 _SMOOTHED: Final = 9  # neighbouring directions whose signal is estimated together
 _STEPS: Final = 3
 _SMALLEST: Final = 100  # a corpus is not smaller by more than this because the pool lacks texts of a label
+_BLURRED: Final = 0.5  # noise in a class mean, in lengths of a point
+_ROUNDS: Final = 100
+_FEW: Final = 0.02  # of the texts that leave: less is not worth a word
 _RIDGE: Final = 0.3  # of the mean variance: the pool's last directions are its own, and its texts stood out in them
 _PRIOR: Final = 0.5  # how far a class mean is drawn from the middle of all to where its name puts it
 
@@ -113,7 +116,7 @@ class FittedPrototypes(OnPool[Prototypes]):
 
     __slots__ = ("centre",)
 
-    def __init__(self, spec: Prototypes, pool: Pool, centre: Floats | None) -> None:
+    def __init__(self, spec: Prototypes, pool: PublicPool, centre: Floats | None) -> None:
         super().__init__(spec, pool)
         self.centre = centre
 
@@ -167,7 +170,10 @@ class FittedPrototypes(OnPool[Prototypes]):
         most = min(spec.size_of(self.pool.texts), len(self.pool.texts))
         size = spec.size or fitting_size(scores, sizes, most)
         rows, label = chosen(scores, sizes, size)
-        report = replace(report, shortage=shortage(spec.labels, sizes, pool_counts(scores), (len(rows), most)))
+        blurred = scale / part / sizes * math.sqrt(self.pool.space.dim)
+        there = pool_counts(scores), pool_mix(scores, sizes, blurred) * len(scores)
+        leaving = np.bincount(label, minlength=classes)
+        report = replace(report, shortage=shortage(spec.labels, sizes, there, leaving, most))
         order = shuffled(len(rows), randomness)
         texts, labels = (self.pool.texts[i] for i in rows[order]), (spec.labels[i] for i in label[order])
         return Synthetic(tuple(texts), tuple(labels), report, report.sentences())
@@ -222,6 +228,28 @@ def pool_counts(scores: Floats) -> Integers:
     return np.bincount(scores.argmax(axis=1), minlength=scores.shape[1])
 
 
+def pool_mix(scores: Floats, sizes: Floats, blurred: Floats) -> Floats:
+    """The shares of the classes in the pool `(classes,)`, of scores `(n, classes)` whose prior has these sizes.
+
+    By expectation maximization from equal shares (Saerens, Latinne and Decaestecker 2002), so that a class is not
+    found in the pool because the private corpus has much of it. A class whose mean is `blurred`, the length of the
+    noise in it, by more than half of what points are long would be found anywhere: it has the share of the texts that
+    fit it best.
+    """
+    sharp = blurred < _BLURRED
+    best = pool_counts(scores) / len(scores)
+    if not sharp.any():
+        return best
+    likely = (scores - np.log(sizes / sizes.sum()))[:, sharp]
+    shares = np.full(likely.shape[1], 1 / likely.shape[1])
+    for _ in range(_ROUNDS):
+        chances = likely + np.log(np.maximum(shares, 1e-12))
+        shares = np.exp(chances - np.logaddexp.reduce(chances, axis=1)[:, None]).mean(axis=0)
+    found = best.copy()
+    found[sharp] = shares * (1 - best[~sharp].sum())
+    return found
+
+
 def missing(shares: Floats, there: Integers, size: int) -> float:
     """The share of so many texts that classes with these shares lack, where the pool has `there` of each."""
     return float(np.maximum(shares - there / size, 0.0).sum())
@@ -245,16 +273,23 @@ def fitting_size(scores: Floats, sizes: Floats, most: int) -> int:
     return max(1, bisect_right(range(1, most + 1), MIX / 2, key=lambda size: missing(shares, there, size)))
 
 
-def shortage(labels: Sequence[str], sizes: Floats, there: Integers, texts: tuple[int, int]) -> Shortage | None:
-    """Of which labels the pool has too few texts for `texts`: how many leave, of how many; None where it has enough."""
-    shares, (leave, most) = sizes / sizes.sum(), texts
-    kept = missing(shares, there, leave) <= MIX / 2
-    if kept and leave == most:
+def shortage(
+    labels: Sequence[str], sizes: Floats, there: tuple[Integers, Floats], leaving: Integers, most: int
+) -> Shortage | None:
+    """Of which labels the pool has too few texts for `most` texts, of which some leave; None where it has enough.
+
+    `there` says how many pool texts fit each class best, and about how many are of it.
+    """
+    shares, leave, (best, about) = sizes / sizes.sum(), int(leaving.sum()), there
+    kept = missing(shares, best, leave) <= MIX / 2
+    others = [c for c in range(len(shares)) if leaving[c] > max(2 * about[c], leave * _FEW)]
+    if kept and leave == most and not others:
         return None
-    lacking = shares - there / most
+    lacking = shares - about / most
     order = [int(c) for c in np.argsort(-lacking, kind="stable") if lacking[c] > 0]
-    pool = int(there.sum())
-    return Shortage(tuple((labels[c], float(shares[c]), float(there[c] / pool)) for c in order), leave, most, kept)
+    pool = int(best.sum())
+    named = tuple((labels[c], float(shares[c]), float(about[c] / pool)) for c in order)
+    return Shortage(named, leave, most, kept, tuple(labels[c] for c in others))
 
 
 def chosen(scores: Floats, sizes: Floats, size: int) -> tuple[Integers, Integers]:

@@ -18,14 +18,15 @@ from dptext.types import Floats, Json
 
 _SURE: Final = 3.0  # deviations beyond which a pool is said not to fit
 _NOTHING: Final = (
-    "There is hardly more than noise: is the corpus empty, or are its fields named otherwise? See dptext check."
+    "There is hardly more than noise, so do not use what leaves. Is the corpus empty, or are its fields, labels or "
+    "encoding others than the ones that were named? dptext check tells."
 )
 _MORE_TEXTS: Final = "Give public texts of these labels"
 _NAMED: Final = 8  # labels or topics in a sentence
 
 
 @dataclass(frozen=True, slots=True)
-class PoolFit:
+class CorpusFit:
     """Whether a public pool fits a private corpus.
 
     Attributes:
@@ -41,7 +42,7 @@ class PoolFit:
     @classmethod
     def of(
         cls, unlike: float, deviation: float, units: float, deviation_of_units: float, *, usual: float, compared: int
-    ) -> PoolFit:
+    ) -> CorpusFit:
         """From noisy numbers and their deviations. `usual` was found with `compared` pool texts."""
         units = max(units, 1.0)
         least = 2 * usual
@@ -71,21 +72,25 @@ class Shortage:
         labels: name, share that is wanted, and share of the pool, of each such label; first what is lacking most.
         texts: how many leave.
         most: how many would leave from a pool that has enough.
-        kept: whether the mix of labels is kept among those that leave.
+        kept: whether the labels of those that leave have the mix that is wanted.
+        others: labels of which most texts that leave are probably of other kinds, as the pool has few of them.
     """
 
     labels: tuple[tuple[str, float, float], ...]
     texts: int
     most: int
     kept: bool
+    others: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
         """What it says and what helps."""
         named = "; ".join(
-            f"{name}: {_part(wanted)} wanted, the pool has {_part(had)}" for name, wanted, had in self._shown
+            f"{name}: {_part(wanted)} wanted, the pool has {_part(had, 'about ')}" for name, wanted, had in self._shown
         )
         few = f"The pool has too few texts of some labels: {named}."
+        if self.others:
+            few += f" Most texts that leave as {', '.join(self.others[:_NAMED])} are probably of other kinds."
         less = f" {self.texts:,} texts leave, not {self.most:,}" * (self.texts < self.most)
         if self.kept:
             return (
@@ -98,8 +103,8 @@ class Shortage:
         return self.labels[:_NAMED]
 
 
-def _part(share: float) -> str:
-    return "none" if not share else f"{share:.0%}" if share >= 0.01 else "under 1%"
+def _part(share: float, about: str = "") -> str:
+    return "none" if not share else f"{about}{share:.0%}" if share >= 0.01 else "under 1%"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +127,7 @@ class Topics:
     topics: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
     unit: str = "document"
     counted: tuple[tuple[float, ...], float] | None = None
-    fit: PoolFit | None = None
+    fit: CorpusFit | None = None
     shortage: Shortage | None = None
 
     @property
@@ -166,7 +171,7 @@ class Topics:
         deviation: float,
         topics: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...],
         unit: str,
-        fit: PoolFit | None,
+        fit: CorpusFit | None,
         counted: tuple[Floats, float] | None = None,
     ) -> Topics:
         """The report of numbers `(labels, topics)` whose noise has this standard deviation; `counted` likewise."""
@@ -196,9 +201,15 @@ class Topics:
     def warnings(self) -> tuple[str, ...]:
         """That there is little but noise, that the pool does not fit, or lacks texts of labels, where it is so."""
         numbers, margin = self.by_label
-        said = [_NOTHING] if sum(numbers) < margin * math.sqrt(len(numbers)) else []
-        said += [] if self.fit is None or self.fit.fits else [self.fit.sentence]
-        return (*said, *(() if self.shortage is None else (self.shortage.sentence,)))
+        if sum(numbers) < margin * math.sqrt(len(numbers)):
+            return (_NOTHING,)
+        said = [] if self.fit is None or self.fit.fits else [self.fit.sentence]
+        said += [] if self.shortage is None else [self.shortage.sentence]
+        unseen = [name for name, n in zip(self.labels, numbers, strict=False) if n < margin]
+        if unseen:
+            named = ", ".join(unseen[:_NAMED]) + " and others" * (len(unseen) > _NAMED)
+            said.append(f"Hardly more than noise was seen of {named}: are these labels spelled as in the corpus?")
+        return tuple(said)
 
     def sentences(self) -> tuple[str, ...]:
         """The largest labels and topics in plain words; before them, warnings."""
@@ -241,9 +252,9 @@ def topics_page(found: Topics, said: Sequence[str]) -> str:
     """What a report says; then labels, topics and their cells, each number with its interval; all names are public."""
     unit, parts, known = found.measure, [f"<p>{escape(line)}</p>" for line in said], found.estimates
     if found.labels or found.topics:
-        parts.append(
-            f"<p>In all {_number(known.whole, 0).replace('<small>', ' (').replace('</small>', ')')} {unit}.</p>"
-        )
+        of = " with one of these labels" if found.labels else ""
+        whole = _number(known.whole, 0).replace("<small>", " (").replace("</small>", ")")
+        parts.append(f"<p>In all {whole} {unit}{of}.</p>")
     if found.labels:
         parts.append(_table("Labels", "label", [escape(name) for name in found.labels], known.by_label, unit))
     if found.topics:

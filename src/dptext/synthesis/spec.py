@@ -16,7 +16,7 @@ from dptext.mechanism import Answers, Traits
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, ZcdpEvent
 from dptext.privacy.guarantee import ONE_PERSON, WHOLE_FILES, Basis, Guarantee, Relation, Trust, Unit
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.synthesis.report import Topics
 from dptext.synthesis.space import MOST_WORDS, Corpus
 from dptext.synthesis.sums import Noise

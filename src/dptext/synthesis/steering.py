@@ -17,7 +17,7 @@ import numpy as np
 
 from dptext import _validate
 from dptext.language.reading import LanguageModel, load_language_model
-from dptext.sampling.source import Randomness, seeded
+from dptext.sampling.randomness import Randomness, seeded
 from dptext.synthesis.space import Corpus, says_something, units_of
 from dptext.synthesis.spec import Synthetic
 from dptext.synthesis.sums import PrivateSum, in_steps

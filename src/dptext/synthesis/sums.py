@@ -16,7 +16,7 @@ from dptext import _validate
 from dptext.errors import ConfigError, PrivacyError
 from dptext.privacy.guarantee import Relation
 from dptext.sampling.discrete import discrete_gaussian
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.types import Floats, Integers
 
 #: Whole steps in a length of 1. A coordinate is rounded toward 0 by less than one of them.
@@ -53,13 +53,13 @@ class Noise:
         if self.relation is Relation.REPLACE_SPECIAL:
             raise ConfigError("Expected relation='add_or_remove_one' or 'replace_one'.")
         if self.sigma > _MOST_SIGMA:
-            least = (self._sensitivity / _MOST_SIGMA) ** 2 / 2
+            least = (self.sensitivity / _MOST_SIGMA) ** 2 / 2
             remedy = "so much noise cannot be drawn. Choose a larger epsilon"
             raise ConfigError(f"Expected rho={self.rho:.2g} >= {least:.2g}: {remedy}.")
 
     @property
-    def _sensitivity(self) -> float:
-        """In steps, rounded up."""
+    def sensitivity(self) -> float:
+        """By how much one unit can change a sum, in steps, rounded up."""
         if self.relation is Relation.ADD_OR_REMOVE_ONE:
             return STEPS
         return 2 * STEPS if self.signed else math.nextafter(math.sqrt(2) * STEPS, math.inf)
@@ -67,7 +67,7 @@ class Noise:
     @property
     def sigma(self) -> int:
         """The parameter of the noise, in steps; 0 where there is none."""
-        return 0 if math.isinf(self.rho) else math.ceil(self._sensitivity / math.sqrt(2 * self.rho) * (1 + 2.0**-40))
+        return 0 if math.isinf(self.rho) else math.ceil(self.sensitivity / math.sqrt(2 * self.rho) * (1 + 2.0**-40))
 
     @property
     def scale(self) -> float:

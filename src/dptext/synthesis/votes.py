@@ -14,7 +14,7 @@ import numpy as np
 
 from dptext import _validate
 from dptext.errors import ConfigError
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.synthesis.pool import OnPool, TopicCounts, fit_pool, pool_texts, shuffled
 from dptext.synthesis.report import Topics
 from dptext.synthesis.space import Corpus, readings

@@ -14,7 +14,7 @@ from dptext.frozen import Frozen
 from dptext.language.reading import MODEL_IS_PUBLIC, SMOLLM2, LanguageModel
 from dptext.language.writing import Shifted, by_temperature, write
 from dptext.sampling.discrete import uniform_below
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.sampling.weights import draw_by_weight
 from dptext.synthesis.pool import shuffled
 from dptext.synthesis.report import Topics

@@ -33,7 +33,7 @@ from dptext.privacy.guarantee import Relation, Trust
 from dptext.runs.private import Private
 from dptext.sampling.hub import STEPS as UNIT_STEPS
 from dptext.sampling.hub import Nudged
-from dptext.sampling.source import Randomness, secure, seeded
+from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.synthesis import prediction
 from dptext.synthesis.space import Corpus
 from dptext.synthesis.spec import Fitted, SynthesisSpec, Synthetic
@@ -72,7 +72,7 @@ class Choices:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Run:
+class ObservedRun:
     """What a run did."""
 
     rounds: tuple[Round, ...]
@@ -95,8 +95,13 @@ class CorpusCase:
     seed: int
 
     def run(
-        self, records: Records, *, replay: Run | None = None, batch: int = 64, randomness: Randomness | None = None
-    ) -> Run:
+        self,
+        records: Records,
+        *,
+        replay: ObservedRun | None = None,
+        batch: int = 64,
+        randomness: Randomness | None = None,
+    ) -> ObservedRun:
         """A seeded run on records, or what reads them, whose noisy sums and choices are those of `replay`, if any."""
         rounds: list[Round] = []
         choices: list[Choices] = []
@@ -130,7 +135,7 @@ class CorpusCase:
         ):
             given = records if callable(records) else corpus
             found = self.fitted.synthesize(given, randomness or seeded(self.seed))
-        return Run(tuple(rounds), tuple(choices), found, told(), tuple(written))
+        return ObservedRun(tuple(rounds), tuple(choices), found, told(), tuple(written))
 
     @property
     def neighbours(self) -> Iterator[tuple[str, Relation, list[Record]]]:
@@ -221,12 +226,12 @@ def check_neighbours(case: CorpusCase) -> None:
         _require_same_release(first, case.run(records, replay=first), what)
 
 
-def _require_same_release(first: Run, second: Run, what: str) -> None:
+def _require_same_release(first: ObservedRun, second: ObservedRun, what: str) -> None:
     require(first.found == second.found, f"what leaves follows the noisy sums alone ({what})")
     require(first.told == second.told, f"nothing that is printed or logged follows the corpus ({what})")
 
 
-def _check_choices(spec: SynthesisSpec, first: Run, second: Run, relation: Relation, what: str) -> None:
+def _check_choices(spec: SynthesisSpec, first: ObservedRun, second: ObservedRun, relation: Relation, what: str) -> None:
     """What one unit moves in all choices together costs no more than sums leave of rho."""
     require(len(first.choices) == len(second.choices), f"the number of choices is public ({what})")
     spent = 0.0
@@ -257,7 +262,7 @@ def check_nothing(case: CorpusCase) -> None:
     case.run(())  # nothing to sum up is a corpus like any other
 
 
-def _require_same(first: Run, second: Run, what: str) -> None:
+def _require_same(first: ObservedRun, second: ObservedRun, what: str) -> None:
     for one, two in zip(first.rounds, second.rounds, strict=True):
         require(np.array_equal(one.clean, two.clean), f"{what} changes no sum")
     same = [np.array_equal(one.total, two.total) for one, two in zip(first.choices, second.choices, strict=True)]
@@ -278,7 +283,7 @@ def check_reading(case: CorpusCase) -> None:
             with create_private(path) as file:
                 file.write(held.encode())
 
-        def read(source: Any) -> Run:
+        def read(source: Any) -> ObservedRun:
             return case.run(Private(source, fields, {}).kept().corpus, replay=first)
 
         try:

@@ -32,7 +32,7 @@ from dptext.mechanism import (
 from dptext.privacy import accounting
 from dptext.privacy.events import event_from_dict, event_to_dict
 from dptext.privacy.guarantee import Basis, Guarantee
-from dptext.sampling.source import secure, seeded
+from dptext.sampling.randomness import secure, seeded
 from dptext.testing.case import Case, ContractError, require
 from dptext.text.records import Record, Release
 from dptext.types import Floats
@@ -95,8 +95,8 @@ def check_model(case: Case) -> None:
 
 
 _COPIES = 32
-_TRIALS = 2_000
-_FEW = 400
+TRIALS = 2_000  # of an audit of a pair
+RELEASES = 400  # of a record, alone and in a batch, which are compared
 _RUNS = 20
 _SURE = 1 - 1e-5  # a sound mechanism fails a statistical check in less than one of 10,000 runs of the contract
 
@@ -105,10 +105,10 @@ def check_distribution(case: Case) -> None:
     """Under secure randomness a record has one output distribution: alone, among others, at any position."""
     mechanism, source = case.mechanism, secure()
     record = Record("0", f"{case.words[0]} {case.words[1]}")
-    alone = compared([mechanism.privatize([record], source)[0] for _ in range(_FEW)])
+    alone = compared([mechanism.privatize([record], source)[0] for _ in range(RELEASES)])
     others = [*(r for r in case.odd if len(r.text) < 30), *([Record("1", case.words[1])] * 4)]
     within, first, last = [], [], []
-    for i in range(_FEW):
+    for i in range(RELEASES):
         place = i % (len(others) + 1)
         released = mechanism.privatize([*others[:place], record, *others[place:]], source)
         within.append(released[place])
@@ -158,15 +158,15 @@ def check_guarantee(case: Case) -> None:
         require(bool(pairs), "there are neighbours to try")
         if claim.metric is not None:
             require(isinstance(mechanism, HasMetric), "a mechanism with a metric knows the distance of two records")
-        report = audits.distinguish(mechanism, pairs=pairs, claim=claim, trials=_TRIALS, confidence=_SURE)
+        report = audits.distinguish(mechanism, pairs=pairs, claim=claim, trials=TRIALS, confidence=_SURE)
         require(not report.refutes(claim), f"the guarantee per {unit} survives distinguish")
         if isinstance(mechanism, HasLatent):
-            report = audits.whitebox(mechanism, pairs=pairs, claim=claim, trials=4 * _TRIALS, confidence=_SURE)
+            report = audits.whitebox(mechanism, pairs=pairs, claim=claim, trials=4 * TRIALS, confidence=_SURE)
             require(not report.refutes(claim), f"the guarantee per {unit} survives whitebox")
         if isinstance(mechanism, HasDistribution):
             listed = [pair for pair in pairs if enumerable(mechanism, pair)]
             require(bool(listed), "the outputs of short texts can be enumerated")
-            report = audits.exact(mechanism, pairs=listed, claim=claim, trials=4 * _TRIALS)
+            report = audits.exact(mechanism, pairs=listed, claim=claim, trials=4 * TRIALS)
             require(not report.refutes(claim), f"the guarantee per {unit} survives enumeration")
 
 

@@ -25,7 +25,7 @@ from dptext.privacy.guarantee import Basis
 from dptext.runs.certificate import certificate_path
 from dptext.runs.files import privatize_file
 from dptext.runs.plan import Plan, State, state_path
-from dptext.sampling.source import secure
+from dptext.sampling.randomness import secure
 from dptext.testing.case import Case, require
 from dptext.text.columns import TEXTS_ONLY, WITHOUT_VECTORS
 from dptext.text.formats import Format

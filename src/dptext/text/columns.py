@@ -127,7 +127,7 @@ class Columns:
         values: list[Scalar | Singles] = [release.id, *((release.output,) if self.text else ())]
         strings = len(values)
         if release.vector is not None:
-            values.append(_vector(release.vector, where, dim))
+            values.append(vector_of(release.vector, where, dim))
         values += [*((release.label,) if self.label else ()), *(release.kept[name] for name in self.keep)]
         for column, value in enumerate(values):
             if self.vector and column == strings:
@@ -147,7 +147,8 @@ def _vectors(vectors: Floats | None, dim: int) -> list[Singles] | None:
     return list(found) if found.shape[1] and dim in (0, found.shape[1]) and np.isfinite(found).all() else None
 
 
-def _vector(vector: tuple[float, ...], where: str, dim: int) -> Singles:
+def vector_of(vector: tuple[float, ...], where: str, dim: int) -> Singles:
+    """A vector in float32, `(dim,)`; DataError where it has another length, if `dim` is not 0, or is no floats."""
     # Checked before numpy sees it, because numpy's errors quote what is not a number.
     if not isinstance(vector, tuple) or not vector or not all(isinstance(number, float) for number in vector):
         raise DataError(f"{where} cannot be written: its vector is not a tuple of floats.")

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-_BLOCK: Final = 2**18  #: Bytes that are read at once, fewer than in the longest line that can hold a record
+BLOCK_BYTES: Final = 2**18  #: Bytes that are read at once, fewer than in the longest line that can hold a record
 _BOM: Final = b"\xef\xbb\xbf"
 _NAME: Final = re.compile(r"[^\W\d_][\w.-]*")  # one word: a short text has several
 _LONGEST: Final = 32
@@ -109,7 +109,7 @@ def _cut(stream: io.BufferedIOBase, limit: int) -> Iterator[RawLine]:
 def _read(stream: io.BufferedIOBase) -> bytes | Broken:
     """What the stream has at hand, so that a pipe is read as it is written; no bytes at its end."""
     try:
-        return stream.read1(_BLOCK)
+        return stream.read1(BLOCK_BYTES)
     except (EOFError, gzip.BadGzipFile, zlib.error):
         return Broken(f"the {getattr(stream, 'packing', 'gzip')} data is truncated or damaged")
     except OSError as error:

@@ -66,9 +66,10 @@ class PlainTexts(Sequence[str]):
 
     def lengths(self) -> list[int]:
         """The number of characters of each string."""
-        return self.sizes().tolist() if self._ascii else list(map(len, self._strings()))
+        return self.sizes().tolist() if self._ascii else list(map(len, self.strings()))
 
-    def _strings(self) -> list[str]:
+    def strings(self) -> list[str]:
+        """The strings, which are made once, when they are asked for."""
         if self._made is None:
             self._made = self._array.to_numpy(zero_copy_only=False).tolist()
         return self._made
@@ -84,13 +85,13 @@ class PlainTexts(Sequence[str]):
 
     def __getitem__(self, at: int | slice) -> str | Sequence[str]:
         if not isinstance(at, slice) or at.step is not None:
-            return self._strings()[at]
+            return self.strings()[at]
         start, stop, _ = at.indices(len(self))
         part = self._array.slice(start, max(0, stop - start))
         return PlainTexts(part, self._made and self._made[at], ascii=self._ascii)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._strings())
+        return iter(self.strings())
 
     def __arrow_array__(self, type: Any = None) -> Any:
         """The array, for pyarrow."""
@@ -126,7 +127,7 @@ def plain_scalars(column: Sequence[object]) -> TypeGuard[Sequence[Scalar]]:
 #: than its microseconds, or of an unknown zone.
 UNMATCHED: Final = (ValueError, ArithmeticError, LookupError, TypeError, ImportError, NotImplementedError)
 NO_MATCH: Final = Bad("a value is not UTF-8, or Python has no match for it")
-_MOST_ROWS: Final = 2**13  #: Rows of a chunk at most: equal texts may take a file no bytes
+CHUNK_ROWS: Final = 2**13  #: Rows of a chunk at most: equal texts may take a file no bytes
 _BUFFER: Final = 2**20  # bytes that are read ahead of a column, which else is read whole
 _FAILED: Final[Any] = object()
 
@@ -230,7 +231,7 @@ def _found(raw: io.BufferedReader, names: Sequence[str]) -> Iterator[Chunk]:
                 yield [BadHeader(f"the file has {no_column(name, names, known)}")]
                 return
         batches: Iterator[Any] = iter([_FAILED])
-        rows, left = min(_MOST_ROWS, rows_at_once(raw, file.schema, groups, names)), most_bytes(raw)
+        rows, left = min(CHUNK_ROWS, rows_at_once(raw, file.schema, groups, names)), most_bytes(raw)
         with contextlib.suppress(*errors):
             batches = file.iter_batches(rows, columns=list(names) or None, use_threads=False)
         batch = None

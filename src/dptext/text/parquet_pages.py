@@ -2,7 +2,8 @@
 
 A page is unpacked whole, and a row may name a long text of a dictionary in a few bits; the sizes in the footer are
 claims that nobody checks. Both are read here byte by byte, as pyarrow ends the process for some damaged footers. The
-formats are those of https://parquet.apache.org/docs/file-format and of Thrift's compact protocol.
+formats are those of https://parquet.apache.org/docs/file-format and of Thrift's compact protocol. Why no child process
+with a limit on its memory does this: docs/decisions/0005.
 """
 
 import contextlib
@@ -12,21 +13,29 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
 from dptext.errors import needing
+from dptext.types import Int32s, Integers, UInt64s
 
 _BATCH: Final = 2**20  # bytes of the rows that are read at once, about,
 _REPEATED: Final = 2**22  # and at most where values may repeat
-_MOST_PAGE: Final = 2**27
-_MOST_DICTIONARY: Final = 2**25
-_MOST_FOOTER: Final = 2**25
+PAGE_BYTES: Final = 2**27  # that a page may unpack to,
+DICTIONARY_BYTES: Final = 2**25  # and one with a dictionary
+FOOTER_BYTES: Final = 2**25  # of the footer in the file
+LENGTHS_A_PAGE: Final = 2**22  # in a delta encoding: pyarrow unpacks all of them before the first text
+LENGTHS_AT_ONCE: Final = 2**16  # that are unpacked here
 _MOST_ITEMS: Final = 2**22  # of a footer
 _MOST_TIMES: Final = 1_000  # as many bytes as lie in the file
 _VALUE: Final = 16  # bytes of a number, or beside a text
 _DICTIONARY_PAGE: Final = 2
+_DATA_PAGE_2: Final = 3
 #: Of a data page of version 1 and 2: the field with its own header, and the one therein that says the encoding.
-_DATA_PAGES: Final = {0: (5, 2), 3: (8, 4)}
+_DATA_PAGES: Final = {0: (5, 2), _DATA_PAGE_2: (8, 4)}
 _OF_DICTIONARY: Final = (2, 8)  # encodings
-_DELTAS: Final = (6, 7)
+_DELTA_LENGTHS, _DELTA_TEXTS = 6, 7  # encodings: lengths, then all texts; what a text shares with the last, the rest
+_RLE: Final = 3  # encoding of levels
+_FALSE: Final = 2  # a boolean of Thrift is its type
 _CODECS: Final = {1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}
 _INT32, _INT64, _BINARY, _LIST, _STRUCT = 5, 6, 8, 9, 12
 #: The lists of a footer, by the fields that lead there, and what they hold. Readers do not look at what a list says.
@@ -41,8 +50,9 @@ _NOT_PARQUET: Final = "the file is not Parquet, or it is truncated or damaged"
 _DAMAGED: Final = "the Parquet data is truncated or damaged"
 #: Why a file is refused that may be a bomb.
 LARGE: Final = "the Parquet data unpacks to more than is read: write smaller pages or row groups"
-# pyarrow unpacks all of their lengths before the first text: 2**31 of them take a page ten bytes.
-_DELTA: Final = "its texts are in a delta encoding, which is not read: write Parquet with plain or dictionary encoding"
+_ODD_DELTA: Final = (
+    "its texts are in a delta encoding with a codec or levels of old Parquet: write it with zstd, snappy or no codec"
+)
 
 _Fields = dict[int, tuple[int, Any]]
 
@@ -66,7 +76,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """The header of a page; its data lie at `at`."""
+    """The header of a page; its data lie at `at`. `own` are the fields that only its kind has."""
 
     at: int
     kind: int
@@ -74,6 +84,7 @@ class _Page:
     packed: int
     values: int
     encoding: int
+    own: _Fields
 
 
 def most_bytes(raw: io.BufferedReader) -> int:
@@ -87,7 +98,7 @@ def chunks_of(raw: io.BufferedReader) -> list[list[Chunk]]:
     raw.seek(max(0, end))
     size = int.from_bytes(raw.read(4), "little")
     _require(raw.read() == b"PAR1" and size <= end, _NOT_PARQUET)
-    _require(size <= _MOST_FOOTER, LARGE)
+    _require(size <= FOOTER_BYTES, LARGE)
     raw.seek(end - size)
     footer = _Compact(io.BytesIO(raw.read(size)), _MOST_ITEMS).struct(())
     raw.seek(0)
@@ -99,7 +110,7 @@ def chunks_of(raw: io.BufferedReader) -> list[list[Chunk]]:
 def rows_at_once(raw: io.BufferedReader, schema: Any, groups: list[list[Chunk]], names: Sequence[str]) -> int:
     """How many rows can be read at once, at least one; of all columns, where none is named.
 
-    UnreadableError: a page, or what one row may hold, is too large; a header is damaged; texts are in a delta encoding.
+    UnreadableError: a page, or what one row may hold, is too large; a header is damaged.
     """
     left = 1_000 + raw.seek(0, os.SEEK_END) // _VALUE  # pages: chunks may lie upon each other
     rows = _BATCH
@@ -122,13 +133,18 @@ def rows_at_once(raw: io.BufferedReader, schema: Any, groups: list[list[Chunk]],
                 if page.kind == _DICTIONARY_PAGE:
                     longest = max(longest, _longest(raw, page, group[place].codec) if texts else 0)
                     continue
-                _require(page.encoding not in _DELTAS, _DELTA)
                 width = page.unpacked // max(1, page.values)
+                if page.encoding in (_DELTA_LENGTHS, _DELTA_TEXTS):
+                    levels = (column.max_repetition_level > 0) + (column.max_definition_level > 0)
+                    total, most_of_one = _delta_texts(raw, page, group[place].codec, levels)
+                    width = max(width, total // max(1, page.values))
+                    if total > DICTIONARY_BYTES:
+                        repeated = max(repeated, width := most_of_one)
                 dense = max(dense, width)
                 if page.encoding in _OF_DICTIONARY:
                     repeated = max(repeated, width := longest)
                 whole += page.values * max(width, value)
-            most = _MOST_PAGE
+            most = PAGE_BYTES
             if column.max_repetition_level:  # one row may hold all of them
                 repeated, most = max(repeated, whole), max(most, _MOST_TIMES * packed)
             _require(repeated <= most, LARGE)
@@ -156,13 +172,14 @@ def _pages(raw: io.BufferedReader, chunk: Chunk) -> Iterator[_Page]:
         raw.seek(at)
         header = _Compact(raw, 100).struct(_PAGE)
         kind, unpacked, packed = (_field(header, number, _INT32) for number in (1, 2, 3))
-        _require(unpacked <= (_MOST_DICTIONARY if kind == _DICTIONARY_PAGE else _MOST_PAGE), LARGE)
+        _require(unpacked <= (DICTIONARY_BYTES if kind == _DICTIONARY_PAGE else PAGE_BYTES), LARGE)
         values = encoding = 0
+        own: _Fields = {}
         if kind in _DATA_PAGES:
-            own, number = _DATA_PAGES[kind]
-            inner = _field(header, own, _STRUCT)
-            values, encoding = _field(inner, 1, _INT32), _field(inner, number, _INT32)
-        page = _Page(raw.tell(), kind, unpacked, packed, values, encoding)
+            place, number = _DATA_PAGES[kind]
+            own = _field(header, place, _STRUCT)
+            values, encoding = _field(own, 1, _INT32), _field(own, number, _INT32)
+        page = _Page(raw.tell(), kind, unpacked, packed, values, encoding, own)
         yield page
         at, seen = page.at + packed, seen + values
     _require(seen == chunk.values)
@@ -170,22 +187,107 @@ def _pages(raw: io.BufferedReader, chunk: Chunk) -> Iterator[_Page]:
 
 def _longest(raw: io.BufferedReader, page: _Page, codec: int) -> int:
     """Bytes of the longest text of a dictionary, or a bound on it."""
-    with needing("Parquet", "parquet"):
-        import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]  # noqa: PLC0415
     raw.seek(page.at)
-    data = raw.read(page.packed)
-    if codec:
-        unpacked = None
-        with contextlib.suppress(pa.ArrowException, OSError, ValueError, LookupError):
-            unpacked = pa.decompress(data, page.unpacked, _CODECS[codec], asbytes=True)
-        if unpacked is None:  # damaged, or of a codec that pyarrow knows within Parquet alone
-            return page.unpacked
-        data = unpacked
+    data: bytes | None = raw.read(page.packed)
+    if codec and (data := _decompressed(data or b"", page.unpacked, codec)) is None:
+        return page.unpacked
+    data = data or b""
     at = longest = 0
     while at < len(data):
         size = int.from_bytes(data[at : at + 4], "little")
         longest, at = max(longest, size), at + 4 + size
     return min(longest, page.unpacked)
+
+
+def _decompressed(data: bytes, size: int, codec: int) -> bytes | None:
+    """The data, of `size` bytes; None if they are damaged, or of a codec that pyarrow knows within Parquet alone."""
+    with needing("Parquet", "parquet"):
+        import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]  # noqa: PLC0415
+    with contextlib.suppress(pa.ArrowException, OSError, ValueError, LookupError):
+        found: bytes = pa.decompress(data, size, _CODECS[codec], asbytes=True)
+        return found
+    return None
+
+
+def _delta_texts(raw: io.BufferedReader, page: _Page, codec: int, levels: int) -> tuple[int, int]:
+    """Bytes of all texts of a page in a delta encoding, and of the longest, or a bound on both.
+
+    levels: how many of the two kinds of levels stand before the texts.
+    """
+    _require(codec == 0 or codec in _CODECS, _ODD_DELTA)
+    raw.seek(page.at)
+    data = raw.read(page.packed)
+    if page.kind == _DATA_PAGE_2:  # levels are not compressed
+        before = _field(page.own, 5, _INT32) + _field(page.own, 6, _INT32)
+        data, size, levels = data[before:], page.unpacked - before, 0
+        _require(size >= 0)
+    else:
+        size = page.unpacked
+        _require(all(_field(page.own, number, _INT32) == _RLE for number in (3, 4)), _ODD_DELTA)
+    # pyarrow decompresses pages of some writers although they say that they are not compressed.
+    stored = codec == 0 or (page.kind == _DATA_PAGE_2 and page.own.get(7, (0, None))[0] == _FALSE)
+    unpacked = _decompressed(data, size, codec) if codec else None
+    readings = [each for each in (data if stored else None, unpacked) if each is not None]
+    _require(bool(readings))
+    return tuple(max(column) for column in zip(*(_sizes(each, page, levels) for each in readings), strict=True))
+
+
+def _sizes(data: bytes, page: _Page, levels: int) -> tuple[int, int]:
+    """Bytes of all texts and of the longest, where so many lengths of levels, and levels, stand before the texts."""
+    at = 0
+    for _ in range(levels):
+        at += 4 + int.from_bytes(data[at : at + 4], "little")
+    read = _Compact(io.BytesIO(data), _MOST_ITEMS)
+    read.raw.seek(at)
+    if page.encoding == _DELTA_LENGTHS:  # all texts lie in the page as they are
+        _head(read, page.values)
+        return page.unpacked, page.unpacked
+    shared, rest = _lengths(read, page.values), _lengths(read, page.values)
+    _require(len(shared) == len(rest))
+    whole = np.add(shared, rest, dtype=np.int64)
+    return int(whole.sum()), int(whole.max(initial=0))
+
+
+def _head(read: "_Compact", values: int) -> tuple[int, int, int, int]:
+    """What stands before lengths that are packed by their differences (DELTA_BINARY_PACKED).
+
+    Lengths in a block, packs of a block, how many lengths there are, which are not more than the values, and the first.
+    """
+    block, packs, count, first = read.varint(), read.varint(), read.varint(), read.value(_INT32, _PAGE)
+    _require(0 < block < 2**32 and packs > 0 and block % 128 == 0 and block % (32 * packs) == 0 and count <= values)
+    _require(count <= LENGTHS_A_PAGE, LARGE)
+    return block, packs, count, first
+
+
+def _lengths(read: "_Compact", values: int) -> Int32s:
+    """Lengths that are packed by their differences. Sums beyond 32 bits become negative, as they do for pyarrow."""
+    block, packs_of_block, count, first = _head(read, values)
+    begin, size, left = read.raw.tell(), block // packs_of_block, count - 1
+    packs: list[tuple[int, int, int]] = []  # the bit where each begins, bits of a number, and what is added to each
+    while left > 0:
+        least = read.value(_INT32, _PAGE)
+        for width in read.take(packs_of_block):
+            if left > 0:
+                _require(width <= 32)
+                packs.append((8 * (read.raw.tell() - begin), width, least))
+                read.raw.seek(size * width // 8, os.SEEK_CUR)
+                left -= size
+    end = read.raw.tell()
+    read.raw.seek(begin)
+    data = read.take(end - begin)
+    words: UInt64s = np.ndarray((len(data) + 1,), "<u8", data + bytes(8), 0, (1,))  # from any byte
+    columns: Integers = np.array(packs, np.int64).reshape(-1, 3).T.copy()
+    steps = np.empty(count, np.uint32)
+    steps[:1] = np.int64(first)
+    for at in range(0, count - 1, LENGTHS_AT_ONCE):
+        numbers: Integers = np.arange(at, min(at + LENGTHS_AT_ONCE, count - 1))
+        starts, widths, least_of_each = columns[:, numbers // size]
+        bits = starts + numbers % size * widths
+        found = (words[bits >> 3] >> (bits & 7).astype(np.uint64)).astype(np.int64) & ((1 << widths) - 1)
+        steps[at + 1 : at + 1 + len(numbers)] = found + least_of_each
+    lengths = np.cumsum(steps, out=steps).view(np.int32)
+    _require(not count or int(lengths.min()) >= 0)
+    return lengths
 
 
 def _field(fields: _Fields, number: int, kind: int) -> Any:
@@ -209,13 +311,13 @@ class _Compact:
         """The fields of a struct by number, with their types; `path` leads to it."""
         found: _Fields = {}
         field = 0
-        while (head := self._bytes(1)[0]) & 15:
-            field = field + (head >> 4) if head >> 4 else self._number()
+        while (head := self.take(1)[0]) & 15:
+            field = field + (head >> 4) if head >> 4 else self.number()
             _require(0 < field < 100 and field not in found)
-            found[field] = head & 15, self._value(head & 15, (*path, field))
+            found[field] = head & 15, self.value(head & 15, (*path, field))
         return found
 
-    def _value(self, kind: int, path: tuple[int, ...]) -> Any:
+    def value(self, kind: int, path: tuple[int, ...]) -> Any:
         """A number, a struct, or a list of structs; None for all else."""
         self.left -= 1
         _require(self.left > 0 and len(path) < 12)
@@ -223,42 +325,42 @@ class _Compact:
             case 1 | 2:  # a boolean is its type
                 return None
             case 3 | 7:
-                self._bytes(1 if kind == 3 else 8)
+                self.take(1 if kind == 3 else 8)
                 return None
             case 4 | 5 | 6:
-                found = self._number()
+                found = self.number()
                 _require(-(2 ** (8 * 2 ** (kind - 3) - 1)) <= found < 2 ** (8 * 2 ** (kind - 3) - 1))
                 return found
             case 8:
-                size = self._varint()
-                _require(size <= _MOST_FOOTER)
+                size = self.varint()
+                _require(size <= FOOTER_BYTES)
                 self.raw.seek(size, os.SEEK_CUR)
                 return None
             case 9:
-                head = self._bytes(1)[0]
-                size, item = self._varint() if head >> 4 == 15 else head >> 4, head & 15
+                head = self.take(1)[0]
+                size, item = self.varint() if head >> 4 == 15 else head >> 4, head & 15
                 _require(_LISTS.get(path) == item and size <= self.left)
-                items = [self._value(item, path) for _ in range(size)]
+                items = [self.value(item, path) for _ in range(size)]
                 return items if item == _STRUCT else None
             case 12:
                 return self.struct(path)
         raise UnreadableError(_DAMAGED)
 
-    def _number(self) -> int:
-        value = self._varint()
+    def number(self) -> int:
+        value = self.varint()
         return value >> 1 ^ -(value & 1)
 
-    def _varint(self) -> int:
+    def varint(self) -> int:
         value = 0
         for shift in range(0, 64, 7):
-            byte = self._bytes(1)[0]
+            byte = self.take(1)[0]
             value |= (byte & 127) << shift
             if byte < 128:
                 _require(value < 2**64)
                 return value
         raise UnreadableError(_DAMAGED)
 
-    def _bytes(self, size: int) -> bytes:
+    def take(self, size: int) -> bytes:
         found = self.raw.read(size)
         _require(len(found) == size)
         return found

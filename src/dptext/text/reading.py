@@ -128,7 +128,7 @@ def read_records(
         if record is not None:
             raise ConfigError(f"Expected no record={record!r} with rows or texts: each is one.")
         checks = Checks(fields, max_characters, empty_nulls)
-        reading = _Reading("the rows", checks, on_error, on_skip, advice, first_fields=first_fields)
+        reading = _RecordReader("the rows", checks, on_error, on_skip, advice, first_fields=first_fields)
         found = reading.records(table_rows(source, needed(fields)))
         return (replace(record, text=without_tags(record.text)) for record in found) if strip_html else found
     return _records(read_batches(**how))
@@ -198,7 +198,7 @@ def read_batches(
     if opener is None:
         _require_file(path)
     checks = Checks(fields, max_characters, empty_nulls)
-    reading = _Reading(str(path), checks, on_error, on_skip, advice, first_fields=first_fields)
+    reading = _RecordReader(str(path), checks, on_error, on_skip, advice, first_fields=first_fields)
     if encoding is None and kind not in PACKED and opener is None and path.is_file():  # a pipe is read once
         reading.unnamed = path
     how: dict[str, Any] = {"delimiter": delimiter, "encoding": encoding, "record": record}
@@ -247,7 +247,7 @@ def _records(batches: Generator[Batch, None, None]) -> Generator[Record, None, N
 
 
 def _file_batches(
-    found: Generator[Chunk, None, None], reading: "_Reading", allow_empty: bool
+    found: Generator[Chunk, None, None], reading: "_RecordReader", allow_empty: bool
 ) -> Generator[Batch, None, None]:
     with contextlib.closing(found) as chunks:
         empty: Chunk = [] if allow_empty else [EMPTY]
@@ -255,7 +255,7 @@ def _file_batches(
 
 
 @dataclass(slots=True)
-class _Reading:
+class _RecordReader:
     """Turns rows into records, and faults into errors or skips. A file is `unnamed` where its encoding is not named."""
 
     name: str

@@ -141,7 +141,7 @@ def _json_array(blocks: Iterator[RawLine]) -> list[Row]:
     return [row if isinstance(row, dict) else Bad("the item is not a JSON object") for row in found]
 
 
-_WORTH: Final = 2**17  #: Smaller blocks are not worth loading pyarrow
+PYARROW_BYTES: Final = 2**17  #: Pyarrow is not worth loading for a smaller block
 #: Half of the brackets that a line for pyarrow may have: it recurses, and 10,000 levels ended the whole process.
 _APART: Final = 1_000
 #: Types of other fields: the rest may hold NaN, integers of too many digits, or depth that our own reader refuses.
@@ -150,7 +150,7 @@ _HARMLESS: Final = ("string", "bool", "int64", "null", "timestamp[s]", "timestam
 
 def json_columns(block: bytes, names: Sequence[str]) -> Table | None:
     """The columns of these names in whole lines, all of text; None without pyarrow, or where our reader has to look."""
-    n_lines = _objects(block) if len(block) >= _WORTH else 0
+    n_lines = _objects(block) if len(block) >= PYARROW_BYTES else 0
     if not n_lines or not _shallow(block):
         return None
     with contextlib.suppress(ImportError):

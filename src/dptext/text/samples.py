@@ -13,7 +13,7 @@ from typing import Final
 
 from dptext import _validate
 from dptext.sampling.discrete import uniform_below
-from dptext.sampling.source import Randomness, seeded
+from dptext.sampling.randomness import Randomness, seeded
 from dptext.text.records import Record
 
 SAMPLE_LABELS: Final = ("health", "travel", "money", "leisure")

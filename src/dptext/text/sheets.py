@@ -22,10 +22,10 @@ _CHUNK: Final = 1024
 _FAILED: Final[Any] = object()
 _MOST_ROWS: Final = 2**20  # of a sheet of Excel
 _MOST_COLUMNS: Final = 2**14
-_MOST_WHOLE: Final = 2**28  # bytes of the texts that sheets share, which are read whole
-_LEAST_LARGE: Final = 2**27  # bytes that any workbook may unpack to,
-_MOST_TIMES: Final = 100  # or as many times its size, where that is more
-_MOST_BETWEEN: Final = 2**27  # bytes of a row
+SHARED_BYTES: Final = 2**28  # bytes of the texts that sheets share, which are read whole
+UNPACKED_BYTES: Final = 2**27  # bytes that any workbook may unpack to,
+UNPACKED_TIMES: Final = 100  # or as many times its size, where that is more
+MOST_ROW_BYTES: Final = 2**27  # bytes of a row
 _BLOCK: Final = 2**16
 _DAMAGED: Final = Broken("the XLSX data is truncated or damaged")
 _LARGE: Final = Broken("the XLSX data unpacks to more than is read: write CSV")
@@ -87,7 +87,7 @@ def _sheet(openpyxl: Any, raw: io.BufferedReader) -> tuple[Any, int] | Broken:
         parts = [(each.filename, each.file_size) for each in archive.infolist()]
     sheets = sum(size for name, size in parts if name.startswith("xl/worksheets/"))
     whole = sum(size for _, size in parts) - sheets
-    if sheets > max(_LEAST_LARGE, _MOST_TIMES * size) or whole > _MOST_WHOLE:
+    if sheets > max(UNPACKED_BYTES, UNPACKED_TIMES * size) or whole > SHARED_BYTES:
         return _LARGE
     book = openpyxl.load_workbook(raw, read_only=True, data_only=True)
     full = [sheet for sheet in book.worksheets if _look(sheet, whole=False).cells]
@@ -139,7 +139,7 @@ class _Bounded:
 
     def __init__(self, source: Any) -> None:
         self.source = source
-        self.left = _MOST_BETWEEN
+        self.left = MOST_ROW_BYTES
 
     def read(self, size: int) -> bytes:
         block: bytes = self.source.read(size)
@@ -159,7 +159,7 @@ def _rows(sheet: Any, n_rows: int) -> Iterator[_Cells | Broken]:
         parsed = _quiet(lambda: _parsed(sheet, bounded))
         last = 0
         for _ in range(n_rows):
-            bounded.left = _MOST_BETWEEN
+            bounded.left = MOST_ROW_BYTES
             found = _FAILED if parsed is _FAILED else _quiet(lambda: next(parsed))
             if found is _FAILED:
                 yield _DAMAGED

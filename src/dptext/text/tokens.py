@@ -97,7 +97,7 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 # nupunkt keeps objects for every possible end until it is done, and Python's garbage collector visits them again and
 # again. From some thousand ends on, each cost more than twice as much (measured). So nupunkt sees a text in pieces of
 # one public length, each with so many characters before and after those that it decides on.
-_AT_ONCE, _AROUND = 5_000, 500
+PIECE_CHARACTERS, AROUND_CHARACTERS = 5_000, 500
 
 
 def composed(text: str) -> str:
@@ -139,7 +139,7 @@ def sentences(text: str) -> list[str]:
     shown = _BLANK_RUN.sub(_short_blank, _MARKS_OF_A_LONG_WORD.sub("_", spelled.translate(_END_MARKS)))
     starts: list[int] = []
     for first, begin, end in _windows(len(shown)):
-        spans = splitter.spans(shown[first : first + _AT_ONCE])
+        spans = splitter.spans(shown[first : first + PIECE_CHARACTERS])
         starts += [first + start for start, _ in spans if begin <= first + start < end]
     if spelled != text:
         starts = _places(starts, spelled, text)
@@ -160,8 +160,8 @@ def _windows(length: int) -> Iterator[tuple[int, int, int]]:
     """Windows of a text: where each begins, and between which places, that cover it once, its sentence starts count."""
     begin = 0
     while begin < length:
-        first = max(0, begin - _AROUND)
-        end = length if first + _AT_ONCE >= length else first + _AT_ONCE - _AROUND
+        first = max(0, begin - AROUND_CHARACTERS)
+        end = length if first + PIECE_CHARACTERS >= length else first + PIECE_CHARACTERS - AROUND_CHARACTERS
         yield first, begin, end
         begin = end
 

@@ -224,7 +224,7 @@ def open_writer(
 
 
 _BLOCK_RELEASES: Final = 1024
-_BLOCK_CHARACTERS: Final = 8_000_000
+BLOCK_CHARACTERS: Final = 8_000_000  #: Of the releases that are written at once, about
 _CHARACTERS_PER_NUMBER: Final = 32  # a float of a tuple takes as many bytes
 
 
@@ -236,7 +236,7 @@ def blocks(parts: Iterable[Block], size: int) -> Iterator[Block]:
     cuts the same blocks as one that was never interrupted.
     """
     lists = (part if isinstance(part, Releases) else list(part) for part in parts)
-    return groups(lists, _lengths, _joined, size=size, characters=_BLOCK_CHARACTERS)
+    return groups(lists, _lengths, _joined, size=size, characters=BLOCK_CHARACTERS)
 
 
 def _lengths(releases: Block) -> list[int]:

@@ -19,7 +19,7 @@ from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.sampling.bootstrap import bootstrap
-from dptext.sampling.source import seeded
+from dptext.sampling.randomness import seeded
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
 

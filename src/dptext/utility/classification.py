@@ -15,7 +15,7 @@ from dptext.embeddings.tfidf import fit_quietly, has_word, load_sklearn, words_t
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, clopper_pearson
 from dptext.sampling.bootstrap import bootstrap
-from dptext.sampling.source import seeded
+from dptext.sampling.randomness import seeded
 from dptext.text.reading import as_records
 from dptext.text.records import Record
 from dptext.text.tables import Texts

@@ -27,10 +27,10 @@ from dptext.embeddings.encoders import load_encoder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.sampling.envelope import Limit, limit
-from dptext.text import tokens as text
 from dptext.text.reading import as_records
 from dptext.text.records import Record, Release
 from dptext.text.tables import Texts
+from dptext.text.tokens import tokenize
 from dptext.types import Json, fields_as_json
 from dptext.utility.classification import Accuracy, ClassifierName, Trainer, evaluate, train_named
 from dptext.utility.fidelity import Fidelity, check_pairs, fidelity
@@ -196,7 +196,7 @@ def baselines(
     words as a uniformly drawn public record has tokens. Each of its words is drawn uniformly from the distinct tokens
     of the public texts. The last two look at nothing private. ConfigError: no public record, or none with a token.
     """
-    tokens = [[token for line in text.tokenize(record.text) for token in line] for record in public]
+    tokens = [[token for line in tokenize(record.text) for token in line] for record in public]
     vocabulary = sorted({token for found in tokens for token in found})
     if not vocabulary:
         raise ConfigError("Expected public records with text: outputs are drawn from them.")

@@ -417,7 +417,7 @@ def test_every_text_has_bits_of_its_own_whatever_the_batch(monkeypatch: pytest.M
     both = release_split(mechanism, split(), randomness=seeded(0), on_progress=lambda *done: told.append(done))
     drawn = [release.output for side in both for release in side]
     assert len(set(drawn)) == len(drawn) == told[-1][0] == told[-1][1]
-    monkeypatch.setattr("dptext.audits.inference.authorship._BATCH", 7)
+    monkeypatch.setattr("dptext.audits.inference.authorship.RECORDS_AT_ONCE", 7)
     assert release_split(mechanism, split(), randomness=seeded(0)) == both
 
 

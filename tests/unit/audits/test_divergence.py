@@ -42,8 +42,8 @@ WORDS = [f"word{i}" for i in range(60)]
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Short trainings, in which scikit-learn does not look at each small batch."""
-    monkeypatch.setattr(density_ratio, "_MOST_EPOCHS", 2)
-    monkeypatch.setattr(estimators, "_NEAREST_HALVES", 10)
+    monkeypatch.setattr(density_ratio, "MOST_EPOCHS", 2)
+    monkeypatch.setattr(estimators, "NEAREST_HALVES", 10)
     with sklearn.config_context(skip_parameter_validation=True, assume_finite=True):
         yield
 
@@ -141,7 +141,7 @@ def test_the_share_of_the_largest_row_and_what_is_left_without_it() -> None:
 
 
 def test_sets_that_share_nothing_are_never_at_zero(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(density_ratio, "_MOST_EPOCHS", 8)
+    monkeypatch.setattr(density_ratio, "MOST_EPOCHS", 8)
     found = measure_vectors(*drawn(1e4), settings=POINTS)
     assert found.is_separated
     assert found.curve(PUBLISHED).forward == (0.0, 0.0, 0.0)  # the published collapse
@@ -168,6 +168,7 @@ def test_an_attack_measured_elsewhere_is_held_against_every_epsilon() -> None:
     assert "BELOW" in found.to_markdown()
 
 
+@pytest.mark.slow  # the numbers of the audit have tests of their own
 def test_a_report_says_what_it_is_and_is_repeatable() -> None:
     sets = drawn(1.0, size=60)
     found = measure_vectors(*sets, settings=QUICK)

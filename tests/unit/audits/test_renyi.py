@@ -169,6 +169,7 @@ TRIED = [
 ]
 
 
+@pytest.mark.slow_cases("mlp", why="the estimators that train no network stay")
 @pytest.mark.parametrize(("name", "sets"), TRIED)
 def test_separated_sets_never_give_nothing(name: str, sets: str) -> None:
     for pair in (SEPARATED[sets], SEPARATED[sets][::-1]):

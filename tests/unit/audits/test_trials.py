@@ -19,11 +19,14 @@ from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy import accounting
 from dptext.privacy.events import ApproximateEvent, MetricEvent, NoEvent, PureEvent
 from dptext.privacy.guarantee import Basis, Relation, Unit
-from dptext.sampling.noise import Gaussian, GridGaussian, GridLaplace, L2Laplace, Norm
+from dptext.sampling.clipping import Norm
+from dptext.sampling.exponential import Exponential, PermuteAndFlip, TwoSet
+from dptext.sampling.float_noise import Gaussian, L2Laplace
+from dptext.sampling.grid_noise import GridGaussian, GridLaplace
 from dptext.sampling.privunit import PrivUnit, PrivUnitSphere
 from dptext.sampling.published import PublishedLaplace
 from dptext.sampling.randomness import Randomness, seeded
-from dptext.sampling.selection import Exponential, PermuteAndFlip, TopKRandomizedResponse, TwoSet
+from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.text.records import Record
 from dptext.text.tokens import LINE_STRUCTURE, TOKEN_COUNT
 from vectors import WORDS
@@ -330,6 +333,12 @@ SOUND = [
 
 
 class TestWhitebox:
+    @pytest.mark.slow_cases(
+        "GridLaplace1",
+        "GridGaussian",
+        "PrivUnitSphere",
+        why="GridLaplace by the L2 norm, the continuous noises and PrivUnit stay",
+    )
     @pytest.mark.parametrize("noise", SOUND, ids=lambda noise: type(noise).__name__)
     @SHARES
     def test_sound_noise_survives(self, noise, share: int) -> None:
@@ -365,6 +374,8 @@ class TestWhitebox:
         with pytest.raises(ConfigError, match="density"):
             audits.whitebox(Echo(), "a", "b", trials=1000)
 
+    @pytest.mark.slow_cases("1.0", why="test_sound_noise_survives accepts the right scale")
+    @pytest.mark.slow_cases("noise1", "noise2", why="GridLaplace by the L2 norm, L2Laplace and Gaussian stay")
     @pytest.mark.parametrize("noise", [noise for noise in SOUND if not isinstance(noise, PrivUnit | PrivUnitSphere)])
     @pytest.mark.parametrize("factor", [2 / 3, 1.0, pytest.param(3 / 2, marks=pytest.mark.slow)])
     @SHARES

@@ -8,10 +8,12 @@ import stat
 import subprocess
 from pathlib import Path
 
+import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
+import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
 import pytest
 
 import dptext as dp
-from dptext.batch import engines, runs, work
+from dptext.batch import engines, places, runs, work
 from dptext.batch.engines import Here, Processes
 from dptext.batch.shards import Shard, read
 from dptext.batch.surveys import Surveys
@@ -50,6 +52,20 @@ def test_several_workers_and_one_release_the_same_under_a_seed(tmp_path: Path) -
     assert found[0].sha256 == found[1].sha256
     assert found[0].randomness == "seeded"
     assert found[0].guarantees[-1].basis is dp.Basis.NONE
+
+
+def test_parquet_files_of_a_folder_may_have_any_encoding(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    columns = {"text": ["so"] * 9, "label": ["travel"] * 9}
+    for n, encoding in enumerate(("PLAIN", "DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY")):
+        table = pa.table({"id": range(9 * n, 9 * n + 9), **columns})
+        encodings = {"id": "DELTA_BINARY_PACKED" if n else "BYTE_STREAM_SPLIT", "text": encoding, "label": encoding}
+        pq.write_table(table, tmp_path / f"in/{n}.parquet", use_dictionary=False, column_encoding=encodings)
+    certificate = dp.privatize_dataset(
+        tmp_path / "in" / "*.parquet", tmp_path / "out", mechanism(), plan=plan(), dataset=here()
+    )
+    assert certificate.records == 27
+    assert ids(tmp_path / "out") == list(map(str, range(27)))
 
 
 def test_fresh_draws_differ(tmp_path: Path) -> None:
@@ -277,7 +293,7 @@ def test_no_error_of_a_worker_shows_a_text(tmp_path: Path) -> None:
 
 def test_a_whole_run_that_was_killed_before_it_was_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = shards(tmp_path / "in", 150)
-    monkeypatch.setattr(runs._Run, "_publish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(places.Disk, "publish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         dp.privatize_dataset(source, tmp_path / "out", mechanism(), plan=plan(), dataset=here())
     monkeypatch.undo()

@@ -113,7 +113,7 @@ def test_a_worker_that_takes_nothing_is_ended(tmp_path: Path, monkeypatch: pytes
     asleep.write_text("#!/bin/sh\nexec sleep 60\n")
     asleep.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(asleep))
-    monkeypatch.setattr(processes, "_SEND_SECONDS", 1)
+    monkeypatch.setattr(processes, "SEND_SECONDS", 1)
     began = time.monotonic()
     process = Process(bytes(10_000_000))
     with pytest.raises((EOFError, ConnectionResetError)):
@@ -138,7 +138,7 @@ def listening(answer: bytes) -> Iterator[str]:
 
 
 def test_addresses_where_no_cluster_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "_REACHED_SECONDS", 0.2)
+    monkeypatch.setattr(engines, "REACHED_SECONDS", 0.2)
     for answer, said in ((b"", "timed out"), (b"HTTP/1.1 400 Bad Request\r\n\r\n", "no Ray")):
         with listening(answer) as address, pytest.raises(ConfigError, match=said):
             engines._reach(address)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import dptext as dp
-from dptext.batch.places import Store
+from dptext.batch.places import ObjectStore
 from dptext.batch.targets import Folder, Objects, Target, filled, probe
 from dptext.errors import ConfigError
 from dptext.runs.certificate import MANIFEST
@@ -91,7 +91,7 @@ def test_a_place_where_several_win_is_refused(tmp_path: Path, kind: type) -> Non
     assert where.names() == []
 
 
-def visible(store: Store, options: dict) -> list[str]:
+def visible(store: ObjectStore, options: dict) -> list[str]:
     """The ids in the parts that the manifest names, in order."""
     whole = Objects(store.url, options)
     found = []
@@ -102,7 +102,7 @@ def visible(store: Store, options: dict) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("kind", ["memory", "s3"])
+@pytest.mark.parametrize("kind", ["memory", pytest.param("s3", marks=pytest.mark.slow)])  # s3 starts a server
 def test_from_a_url_to_a_url(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,7 +115,7 @@ def test_from_a_url_to_a_url(
         fs.pipe_file(f"{path}/{number}.jsonl", lines.encode())
     dataset = here(storage_options=options)
     found = dp.privatize_dataset(f"{root}/in", f"{root}/out", mechanism(), plan=plan(), dataset=dataset)
-    store = Store(f"{root}/out", options)
+    store = ObjectStore(f"{root}/out", options)
     assert visible(store, options) == [f"r{i}" for i in range(140)]
     assert any("when each file was written" in each for each in found.guarantees[-1].reveals)
     assert list(tmp_path.iterdir()) == []  # no state is left
@@ -155,7 +155,7 @@ def test_parquet_from_a_url(tmp_path: Path, s3: dict, monkeypatch: pytest.Monkey
 
 def test_secrets_of_a_store_are_not_shown(tmp_path: Path) -> None:
     options = {"secret": "hush"}
-    assert "hush" not in repr(Store("s3://bucket/x", options))
+    assert "hush" not in repr(ObjectStore("s3://bucket/x", options))
     assert "hush" not in repr(Objects("s3://bucket/x", options))
     assert "hush" not in repr(dp.DatasetPlan(storage_options=options))
 

@@ -14,7 +14,7 @@ import pytest
 from commands import dptext
 from compared import CANARY, as_toml, experiment, plant, replacement, words, write_texts
 from dptext.compare.experiment import parse_experiment
-from dptext.compare.folder import Folder, read_cell
+from dptext.compare.folder import ExperimentFolder, read_cell
 from dptext.compare.runner import Options, run_experiment
 from dptext.compare.stored import COLUMNS
 from dptext.errors import ConfigError
@@ -59,6 +59,7 @@ def everything(folder: Path) -> str:
     return "".join(path.read_text("utf-8", "replace") for path in folder.rglob("*") if path.is_file())
 
 
+@pytest.mark.slow  # its workers die and are started again
 @pytest.mark.usefixtures("faults")
 def test_what_fails_or_dies_is_recorded_and_the_rest_goes_on(texts: Path, vectors: Path, tmp_path: Path) -> None:
     absent = words(vectors, name="absent", set={"vectors": "no/such/vectors.txt", "epsilon": 1.0})
@@ -76,7 +77,7 @@ def test_what_fails_or_dies_is_recorded_and_the_rest_goes_on(texts: Path, vector
     out, told = tmp_path / "out", []
     summary = run_experiment(
         parse_experiment(data),
-        Folder(out),
+        ExperimentFolder(out),
         Options(workers=1, memory_mib=4096),
         command="dptext compare",
         on_progress=lambda done, total, what: told.append((done, total)),
@@ -128,13 +129,13 @@ def test_what_fails_or_dies_is_recorded_and_the_rest_goes_on(texts: Path, vector
     assert CANARY not in (out / "table.json").read_text("utf-8")
 
     # nothing is run twice; --retry runs what failed, and a changed experiment is refused
-    again = run_experiment(parse_experiment(data), Folder(out), Options(workers=1), command="")
+    again = run_experiment(parse_experiment(data), ExperimentFolder(out), Options(workers=1), command="")
     assert (again.run_now, again.done, again.failed) == (0, 4, 5)
     changed = parse_experiment({**data, "seed": 2})
     with pytest.raises(ConfigError, match="its 'seed' changed"):
-        run_experiment(changed, Folder(out), Options(), command="")
+        run_experiment(changed, ExperimentFolder(out), Options(), command="")
     with pytest.raises(ConfigError, match="absent, empty, or the folder"):
-        run_experiment(changed, Folder(texts.parent), Options(), command="")
+        run_experiment(changed, ExperimentFolder(texts.parent), Options(), command="")
 
 
 @pytest.mark.usefixtures("faults")
@@ -151,7 +152,7 @@ def test_a_killed_run_takes_its_workers_with_it_and_goes_on(
     process = subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     assert within(120, lambda: hanging.exists() and hanging.read_text() != "")
     with pytest.raises(ConfigError, match="no other run"):
-        run_experiment(parse_experiment(data), Folder(out), Options(), command="")
+        run_experiment(parse_experiment(data), ExperimentFolder(out), Options(), command="")
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert within(20, lambda: gone(int(hanging.read_text())))
@@ -175,9 +176,10 @@ def test_a_killed_run_takes_its_workers_with_it_and_goes_on(
     # another corpus under the same name is refused, and accepted only where that is said
     texts.write_text(texts.read_text("utf-8").replace('"body": "', '"body": "other ', 1), "utf-8")
     with pytest.raises(ConfigError, match="a file of 'made' changed"):
-        run_experiment(parse_experiment(data), Folder(out), Options(), command="")
+        run_experiment(parse_experiment(data), ExperimentFolder(out), Options(), command="")
 
 
+@pytest.mark.slow  # it starts the command and its workers
 def test_a_worker_that_dies_between_two_cells_fails_the_next_one(texts: Path, vectors: Path, tmp_path: Path) -> None:
     """The run stands still while its worker answers and dies: then it writes to a pipe that nobody reads."""
     toml, out = tmp_path / "e.toml", tmp_path / "out"
@@ -205,22 +207,25 @@ def test_a_worker_that_dies_between_two_cells_fails_the_next_one(texts: Path, ve
     assert errors[0].startswith("WorkerDied: its process was ended by SIGKILL")
 
 
+@pytest.mark.slow  # runs that go on stay in the tests above
 def test_a_folder_that_was_killed_before_it_knew_its_experiment_goes_on(
     texts: Path, vectors: Path, tmp_path: Path
 ) -> None:
     data, out = experiment(texts, vectors), tmp_path / "out"
     wrong = experiment(texts, vectors, corpus={"where": {"split": "nowhere"}})
     with pytest.raises(ConfigError, match="found none"):
-        run_experiment(parse_experiment(wrong), Folder(out), Options(), command="")  # it made the folder, and no more
-    first = run_experiment(parse_experiment(data), Folder(out), Options(workers=1), command="")
+        run_experiment(
+            parse_experiment(wrong), ExperimentFolder(out), Options(), command=""
+        )  # it made the folder, and no more
+    first = run_experiment(parse_experiment(data), ExperimentFolder(out), Options(workers=1), command="")
     assert (first.run_now, first.done) == (4, 4)
     (out / "experiment.json").unlink()  # damaged, and removed as the error advises
-    again = run_experiment(parse_experiment(data), Folder(out), Options(workers=1), command="")
+    again = run_experiment(parse_experiment(data), ExperimentFolder(out), Options(workers=1), command="")
     assert (again.run_now, again.done) == (0, 4)
     (out / "experiment.json").unlink()
     (out / "cells" / "notes.txt").write_text("mine", "utf-8")
     with pytest.raises(ConfigError, match="absent, empty, or the folder"):
-        run_experiment(parse_experiment(data), Folder(out), Options(), command="")
+        run_experiment(parse_experiment(data), ExperimentFolder(out), Options(), command="")
 
 
 @pytest.mark.parametrize("name", ["experiment.json", "table.parquet", "table.json"])
@@ -229,7 +234,9 @@ def test_a_corpus_is_never_written_over(texts: Path, vectors: Path, tmp_path: Pa
     out.mkdir()
     (out / name).hardlink_to(texts)
     with pytest.raises(ConfigError, match="to be no input"):
-        run_experiment(parse_experiment(experiment(texts, vectors)), Folder(out), Options(workers=1), command="")
+        run_experiment(
+            parse_experiment(experiment(texts, vectors)), ExperimentFolder(out), Options(workers=1), command=""
+        )
     assert [path.name for path in out.iterdir()] == [name]
     assert texts.samefile(out / name)
     assert texts.read_bytes() == before
@@ -237,7 +244,7 @@ def test_a_corpus_is_never_written_over(texts: Path, vectors: Path, tmp_path: Pa
 
 def test_a_cell_that_was_edited_is_made_again(texts: Path, vectors: Path, tmp_path: Path) -> None:
     data, out = parse_experiment(experiment(texts, vectors)), tmp_path / "out"
-    assert run_experiment(data, Folder(out), Options(workers=1), command="").run_now == 4
+    assert run_experiment(data, ExperimentFolder(out), Options(workers=1), command="").run_now == 4
     table = (out / "table.json").read_text("utf-8")
     cell = min((out / "cells").iterdir())
     whole = json.loads(cell.read_text("utf-8"))
@@ -249,7 +256,7 @@ def test_a_cell_that_was_edited_is_made_again(texts: Path, vectors: Path, tmp_pa
     for rows in (None, {}, [None], [{}], [{key: value for key, value in row.items() if key != "basis"}]):
         cell.write_text(json.dumps({**whole, "rows": rows}), "utf-8")
         assert read_cell(out, cell.stem) is None, rows
-    again = run_experiment(data, Folder(out), Options(workers=1), command="")
+    again = run_experiment(data, ExperimentFolder(out), Options(workers=1), command="")
     assert (again.run_now, again.done, again.failed) == (1, 4, 0)
     assert {row["signature"] for row in json.loads(table)} == {
         row["signature"] for row in json.loads((out / "table.json").read_text("utf-8"))

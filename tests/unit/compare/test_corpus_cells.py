@@ -7,9 +7,9 @@ import pytest
 
 from dptext.compare.cell_run import Outcome, run_cell
 from dptext.compare.cells import Lens, SharedFits
-from dptext.compare.corpora import Corpus, load_corpus, named
+from dptext.compare.corpora import SplitCorpus, load_corpus, named
 from dptext.compare.experiment import Experiment, parse_experiment
-from dptext.compare.folder import Folder
+from dptext.compare.folder import ExperimentFolder
 from dptext.compare.grid import plan_cells
 from dptext.compare.pooled import GAP, with_gaps
 from dptext.compare.recommend import Asked, recommend
@@ -45,7 +45,7 @@ def synthesis(kind: str, *epsilons: float, **changes: Any) -> dict[str, Any]:
     return {"name": kind, "kind": kind, "set": {**SMALL, **changes}, "sweep": {"epsilon": list(epsilons or (2.0,))}}
 
 
-def loaded(data: dict[str, Any]) -> tuple[Experiment, Corpus]:
+def loaded(data: dict[str, Any]) -> tuple[Experiment, SplitCorpus]:
     found = parse_experiment(data)
     plan = found.corpora["made"]
     corpus = load_corpus("made", plan, seed=found.seed)
@@ -98,7 +98,9 @@ def test_by_author_the_unit_is_an_author_and_the_noise_is_that_of_an_author() ->
 def test_units_of_corpora_stand_apart_and_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One experiment by document and by author, on a corpus with a column of authors."""
     both = synthesis("prototypes", dim=8) | {"sweep": {"unit": ["document", "author"]}}
-    done = run_experiment(parse_experiment(grid(both)), Folder(tmp_path / "out"), Options(workers=1), command="compare")
+    done = run_experiment(
+        parse_experiment(grid(both)), ExperimentFolder(tmp_path / "out"), Options(workers=1), command="compare"
+    )
     assert done.failed == 0
     results = read_results(tmp_path / "out")
     rows = {row.row: row.unit for row in results.rows if row.whole}
@@ -158,7 +160,7 @@ def test_names_hide_the_labels_of_the_public_part() -> None:
     seeded = parse_experiment(grid(synthesis("prototypes", dim=8), corpus={"names": NAMES}, seeded=True))
     made = []
     for pool in (corpus.pool, blind):  # the synthesis does not look at the pool's labels
-        given = Corpus("made", corpus.public, corpus.private, corpus.test, corpus.labels, authors=True, pool=pool)
+        given = SplitCorpus("made", corpus.public, corpus.private, corpus.test, corpus.labels, authors=True, pool=pool)
         numbers = run_cell(cell, seeded, given, Lens("glove"), fits=SharedFits(), private_samples=False).numbers
         made.append({n.metric: n.value for n in numbers})
     assert "corpus.own_label" in made[0]
@@ -169,7 +171,9 @@ def test_names_hide_the_labels_of_the_public_part() -> None:
 def test_cells_of_corpora_run_in_processes_and_are_resumed(tmp_path: Path) -> None:
     data = grid(synthesis("prototypes", dim=8), trials=2)
     for again, expected in ((False, 12), (True, 0)):
-        done = run_experiment(parse_experiment(data), Folder(tmp_path / "out"), Options(workers=2), command="compare")
+        done = run_experiment(
+            parse_experiment(data), ExperimentFolder(tmp_path / "out"), Options(workers=2), command="compare"
+        )
         assert (done.failed, done.run_now) == (0, expected), again
     results = read_results(tmp_path / "out")
     assert {row.unit for row in results.rows if row.whole} == {"document"}

@@ -12,10 +12,10 @@ from compared import experiment, words, write_texts
 from dptext.compare import cells as fits
 from dptext.compare.cell_run import Outcome, run_cell
 from dptext.compare.cells import Cell, Lens, SharedFits, fit_key
-from dptext.compare.corpora import Corpus, load_corpus
+from dptext.compare.corpora import SplitCorpus, load_corpus
 from dptext.compare.experiment import Experiment, parse_experiment
 from dptext.compare.grid import plan_cells
-from dptext.compare.runner import Opening, Waiting, Worker
+from dptext.compare.runner import CellWorker, Waiting, WorkerSetup
 from dptext.embeddings import sentence_encoder
 from dptext.embeddings.encoders import PublicVectors, load_encoder
 from dptext.embeddings.sentence_encoder import BertTexts, SentenceEncoder
@@ -61,10 +61,10 @@ def bert(monkeypatch: pytest.MonkeyPatch) -> _Bert:
 
 
 @pytest.fixture
-def made(tmp_path: Path, vectors: Path) -> Callable[..., tuple[Experiment, Corpus, list[Cell]]]:
+def made(tmp_path: Path, vectors: Path) -> Callable[..., tuple[Experiment, SplitCorpus, list[Cell]]]:
     texts = write_texts(tmp_path / "texts.jsonl", 120)
 
-    def make(*mechanisms: dict[str, Any], **changes: Any) -> tuple[Experiment, Corpus, list[Cell]]:
+    def make(*mechanisms: dict[str, Any], **changes: Any) -> tuple[Experiment, SplitCorpus, list[Cell]]:
         data = experiment(texts, vectors, mechanisms=[*mechanisms], seeded=True, corpus={"label": "class"}, **changes)
         found = parse_experiment(data)
         corpus = load_corpus("made", found.corpora["made"], seed=found.seed)
@@ -73,12 +73,12 @@ def made(tmp_path: Path, vectors: Path) -> Callable[..., tuple[Experiment, Corpu
     return make
 
 
-def outcomes(found: Experiment, corpus: Corpus, cells: list[Cell], of: Callable[[], SharedFits]) -> list[Outcome]:
+def outcomes(found: Experiment, corpus: SplitCorpus, cells: list[Cell], of: Callable[[], SharedFits]) -> list[Outcome]:
     lens = Lens(found.settings.embedder)
     return [run_cell(cell, found, corpus, lens, fits=of(), private_samples=True) for cell in cells]
 
 
-def differing(found: Experiment, corpus: Corpus, cells: list[Cell]) -> list[str]:
+def differing(found: Experiment, corpus: SplitCorpus, cells: list[Cell]) -> list[str]:
     """The rows whose numbers or samples are others where fits are shared."""
     one = SharedFits()
     pairs = zip(outcomes(found, corpus, cells, lambda: one), outcomes(found, corpus, cells, SharedFits), strict=True)
@@ -125,9 +125,10 @@ def test_a_training_serves_every_epsilon_and_changes_no_number(made: Any, traine
     ("kind", "set_", "setting", "values"),
     [
         ("adept", ADEPT, "hidden", [8, 12]),
-        ("adept", ADEPT, "learning_rate", [0.002, 0.1]),
-        ("erae", {**ERAE, "epsilon": 9.0}, "hidden", [8, 16]),
-        ("erae", {**ERAE, "epsilon": 9.0}, "learning_rate", [0.002, 0.5]),
+        # one setting stays: each case trains two networks
+        pytest.param("adept", ADEPT, "learning_rate", [0.002, 0.1], marks=pytest.mark.slow),
+        pytest.param("erae", {**ERAE, "epsilon": 9.0}, "hidden", [8, 16], marks=pytest.mark.slow),
+        pytest.param("erae", {**ERAE, "epsilon": 9.0}, "learning_rate", [0.002, 0.5], marks=pytest.mark.slow),
     ],
 )
 def test_a_key_without_a_setting_that_the_fit_reads_is_noticed(
@@ -278,7 +279,7 @@ def test_a_worker_forgets_a_corpus_before_it_reads_the_next(tmp_path: Path, vect
     corpora = {name: load_corpus(name, plan, seed=found.seed) for name, plan in found.corpora.items()}
     (tmp_path / "cells").mkdir()
     described = {name: corpus.described() for name, corpus in corpora.items()}
-    worker = Worker(Opening(data, str(tmp_path), 0, private_samples=False, corpora=described))
+    worker = CellWorker(WorkerSetup(data, str(tmp_path), 0, private_samples=False, corpora=described))
     for i, cell in enumerate(plan_cells(found, dict.fromkeys(corpora, ()))):
         worker.run(cell, f"{i:064x}")
         kept = {record.text for record in corpora[cell.corpus].public} if cell.kind else set()

@@ -10,7 +10,7 @@ import pytest
 
 from dptext.embeddings.depth import STATISTICS, ProjectedCandidates, Statistic
 from dptext.errors import ConfigError
-from dptext.sampling.selection import Exponential, PermuteAndFlip
+from dptext.sampling.exponential import Exponential, PermuteAndFlip
 
 RNG = np.random.default_rng(20)
 
@@ -54,6 +54,7 @@ def test_many_sentences_and_candidates() -> None:
     assert not found[1].any()  # one sentence is never deep
 
 
+@pytest.mark.slow_cases("131072", why="a smaller and a larger document stay")
 @pytest.mark.parametrize("statistic", STATISTICS)
 @pytest.mark.parametrize("size", [65_536, 131_072, 140_001])
 def test_no_document_is_too_long(statistic: Statistic, size: int) -> None:
@@ -101,6 +102,7 @@ def test_sensitivity(statistic: Statistic) -> None:
     assert (max(falls, 0.0), rises) == (0.0, 1.0)
 
 
+@pytest.mark.slow_cases("choice1", why="the exponential mechanism stays")
 @pytest.mark.parametrize("statistic", STATISTICS)
 @pytest.mark.parametrize("choice", [Exponential(2.0), PermuteAndFlip(2.0)])
 def test_log_ratios_of_random_neighbours(statistic: Statistic, choice: Exponential | PermuteAndFlip) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 import dptext.embeddings.nearest
 import dptext.embeddings.vectors
+import dptext.kernels.shortlist
 from dptext.embeddings.nearest import NearestWords
 from dptext.embeddings.vector_files import load_glove, load_vectors
 from dptext.embeddings.vectors import WordVectors
@@ -40,12 +41,12 @@ def noisy(vectors, n, scale, seed=1):
 def look(request, monkeypatch):
     """Every first look that this processor has."""
     if request.param == "blas":
-        monkeypatch.setattr(dptext.embeddings.nearest, "_WORTH_A_SCREEN", 1 << 60)
+        monkeypatch.setattr(dptext.embeddings.nearest, "SCREENED_PAIRS", 1 << 60)
         return
-    kernel = pytest.importorskip("dptext.embeddings.nearest_kernel")
+    kernel = pytest.importorskip("dptext.kernels.screening")
     if not kernel.FAST or (request.param == "bfloat16" and not kernel.HAS_BFLOAT16):
         pytest.skip("this processor has no such vectors")
-    monkeypatch.setattr(dptext.embeddings.nearest, "_WORTH_A_SCREEN", 1)
+    monkeypatch.setattr(dptext.embeddings.nearest, "SCREENED_PAIRS", 1)
     monkeypatch.setattr(kernel, "HAS_BFLOAT16", request.param == "bfloat16")
 
 
@@ -75,7 +76,7 @@ def test_a_vocabulary_of_equal_vectors():
 
 
 def test_more_ties_than_are_compared_at_once(monkeypatch, look):
-    monkeypatch.setattr(dptext.embeddings.vectors, "_PAIRS", 100)
+    monkeypatch.setattr(dptext.kernels.shortlist, "PAIRS_AT_ONCE", 100)
     rng = np.random.default_rng(0)
     vectors = made(np.repeat(rng.standard_normal((40, 6)), 70, axis=0)[rng.permutation(2800)])
     queries = noisy(vectors, 120, 0.2)
@@ -100,12 +101,12 @@ def test_without_the_allowance_for_rounding_neighbours_would_be_wrong(monkeypatc
     assert (NearestWords(vectors).search(queries) != naive(vectors, queries)).any()
 
 
-@pytest.mark.parametrize(("bfloat16", "close", "fault"), [(True, 1e-2, "_UP"), (False, 1e-3, "relative_error")])
+@pytest.mark.parametrize(("bfloat16", "close", "fault"), [(True, 1e-2, "ROUNDED_UP"), (False, 1e-3, "relative_error")])
 def test_without_its_allowance_for_rounding_the_kernel_would_be_wrong(monkeypatch, bfloat16, close, fault):
-    kernel = pytest.importorskip("dptext.embeddings.nearest_kernel")
+    kernel = pytest.importorskip("dptext.kernels.screening")
     if not kernel.FAST or (bfloat16 and not kernel.HAS_BFLOAT16):
         pytest.skip("this processor has no such vectors")
-    monkeypatch.setattr(dptext.embeddings.nearest, "_WORTH_A_SCREEN", 1)
+    monkeypatch.setattr(dptext.embeddings.nearest, "SCREENED_PAIRS", 1)
     monkeypatch.setattr(kernel, "HAS_BFLOAT16", bfloat16)
     rng = np.random.default_rng(0)
     vectors = made(rng.choice([-1, 1], (3000, 1)) + close * rng.standard_normal((3000, 10)))
@@ -118,7 +119,7 @@ def test_without_its_allowance_for_rounding_the_kernel_would_be_wrong(monkeypatc
 
 @pytest.mark.parametrize("dim", [3, 50])
 def test_the_bound_of_the_kernel_holds_and_a_tighter_one_would_not(monkeypatch, dim):
-    kernel = pytest.importorskip("dptext.embeddings.nearest_kernel")
+    kernel = pytest.importorskip("dptext.kernels.screening")
     monkeypatch.setattr(kernel, "HAS_BFLOAT16", True)  # rounding needs no such processor
     rng = np.random.default_rng(0)
     words = rng.standard_normal((20_000, dim)).astype(np.float32) / 4
@@ -136,7 +137,7 @@ def test_the_bound_of_the_kernel_holds_and_a_tighter_one_would_not(monkeypatch, 
 
     assert gaps().min() > -1e-12
     assert gaps().mean() < 0.02 * norms.mean()
-    monkeypatch.setattr(kernel, "_UP", 0.4)  # the planted fault
+    monkeypatch.setattr(kernel, "ROUNDED_UP", 0.4)  # the planted fault
     assert gaps().min() < 0
 
 
@@ -234,14 +235,14 @@ def test_diameter_bound_is_a_bound_and_tight(dim, kind):
 def test_diameter_bound_of_a_vocabulary_too_large_to_search(monkeypatch):
     vectors = made(np.random.default_rng(0).standard_normal((400, 30)))
     exact = vectors.diameter_bound()
-    monkeypatch.setattr(dptext.embeddings.vectors, "_DIAMETER_WORDS", 3)
+    monkeypatch.setattr(dptext.embeddings.vectors, "DIAMETER_WORDS", 3)
     assert exact <= vectors.diameter_bound() <= 2 * exact
 
 
 def test_many_queries_without_numba(monkeypatch):
-    monkeypatch.setitem(sys.modules, "dptext.embeddings.nearest_kernel", None)  # what an absent numba makes of it
-    monkeypatch.delattr(dptext.embeddings, "nearest_kernel", raising=False)
-    monkeypatch.setattr(dptext.embeddings.nearest, "_WORTH_A_SCREEN", 1)
+    monkeypatch.setitem(sys.modules, "dptext.kernels.screening", None)  # what an absent numba makes of it
+    monkeypatch.delattr(dptext.kernels, "screening", raising=False)
+    monkeypatch.setattr(dptext.embeddings.nearest, "SCREENED_PAIRS", 1)
     vectors = made(np.random.default_rng(0).standard_normal((300, 7)))
     queries = noisy(vectors, 40, 0.5)
     nearest = NearestWords(vectors)
@@ -250,8 +251,8 @@ def test_many_queries_without_numba(monkeypatch):
 
 
 def test_the_kernel_is_loaded_once_it_is_worth_it(monkeypatch):
-    kernel = pytest.importorskip("dptext.embeddings.nearest_kernel")
-    monkeypatch.setattr(dptext.embeddings.nearest, "_WORTH_A_SCREEN", 300 * 100)
+    kernel = pytest.importorskip("dptext.kernels.screening")
+    monkeypatch.setattr(dptext.embeddings.nearest, "SCREENED_PAIRS", 300 * 100)
     vectors = made(np.random.default_rng(0).standard_normal((300, 7)))
     queries = noisy(vectors, 60, 0.5)
     nearest = NearestWords(vectors)

@@ -116,10 +116,10 @@ def test_results_of_other_settings_are_not_mixed(grid, tmp_path):
 
 
 class Hashed:
-    """Stands in for the sentence encoder."""
+    """Stands in for the sentence encoder, whose vectors are as long."""
 
     def embed(self, texts):
-        rows = np.asarray([np.bincount([zlib.crc32(w.encode()) % 32 for w in t.split()], minlength=32) for t in texts])
+        rows = np.asarray([np.bincount([zlib.crc32(w.encode()) % 32 for w in t.split()], minlength=384) for t in texts])
         return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
 
 
@@ -140,8 +140,8 @@ def paper(tmp_path_factory):
         found = load("adept_paper", "protocol")
         trial = load("adept_reconstruction", "trial")
         settings = found.Settings(auto_encoder=(("atis", 2),), hidden=8, embedding=8)
+        patched.setattr(found, "load_sentence_encoder", Hashed)
         made = found.Protocol("atis", folder / "data", folder / "out", settings, lambda _: None)
-        patched.setattr(made, "_embedder", Hashed())
         yield made, trial
 
 

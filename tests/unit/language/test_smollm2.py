@@ -10,7 +10,7 @@ import pytest
 import dptext as dp
 from dptext.language.reading import SMOLLM2_SHA256, LanguageModel, load_language_model
 from dptext.language.writing import by_temperature, write
-from dptext.sampling.source import seeded
+from dptext.sampling.randomness import seeded
 from dptext.synthesis.steering import Steering
 from dptext.text.batches import Batch
 from dptext.text.records import Record

@@ -159,6 +159,7 @@ sequences = st.one_of(
 )
 
 
+@pytest.mark.slow_cases("postgresql", why="the books are computed alike on SQLite, which stays")
 @given(sequences)
 def test_charges_add_up_as_accounting_says(ledger: Ledger, sequence: tuple[float, list[list[Event]]]) -> None:
     delta, asked = sequence
@@ -187,6 +188,7 @@ def test_charges_add_up_as_accounting_says(ledger: Ledger, sequence: tuple[float
     assert ledger.verify(name).problems == ()
 
 
+@pytest.mark.slow_cases("postgresql", why="the books are computed alike on SQLite, which stays")
 @given(st.lists(st.floats(0, 1.0), max_size=12))
 def test_pure_epsilons_add_up_exactly(ledger: Ledger, epsilons: list[float]) -> None:
     name = opened(ledger, 3.0)
@@ -205,6 +207,7 @@ def test_pure_epsilons_add_up_exactly(ledger: Ledger, epsilons: list[float]) -> 
     assert left <= max(3 - exact(paid), 0) < left + Fraction(1, 2**50)
 
 
+@pytest.mark.slow_cases("postgresql", why="the books are computed alike on SQLite, which stays")
 def test_several_kinds_of_noise_in_one_account(ledger: Ledger) -> None:
     name = opened(ledger, 5.0, 1e-5)
     charged = [TopKEvent(0.5, 5, 1000, 3), SampledGaussianEvent(1.1, 0.01, 20), PureEvent(0.1)]
@@ -219,6 +222,7 @@ def test_several_kinds_of_noise_in_one_account(ledger: Ledger) -> None:
     assert (spent.basis, spent.assumptions) == (Basis.CONDITIONAL, (PLANNED,))
 
 
+@pytest.mark.slow_cases("postgresql", why="the books are computed alike on SQLite, which stays")
 def test_terms_of_charges_are_taken_together(ledger: Ledger) -> None:
     name = opened(ledger, 5.0, by_subject=True)
     ledger.charge(name, request(0.5, terms=Terms(assumptions=("b", "a"), reveals=("length",))))

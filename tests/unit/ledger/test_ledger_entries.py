@@ -356,8 +356,7 @@ def test_what_was_spent_names_what_it_rests_on() -> None:
     # sums of pure epsilons hold whatever the later runs saw
     pure = spent_guarantee([PureEvent(0.2), PureEvent(0.1)], limit(10.0), terms)
     assert (pure.basis, pure.assumptions) == (Basis.PROVEN, ("public text",))
-    # a charge of before trainings had to be central
-    trained = spent_guarantee([SampledGaussianEvent(1.1, 0.01, 20)], limit(10.0, 1e-5), Terms())
+    trained = spent_guarantee([SampledGaussianEvent(1.1, 0.01, 20)], limit(10.0, 1e-5), Terms(Trust.CENTRAL))
     assert trained.trust is Trust.CENTRAL
     assert spent_guarantee([], limit(), Terms()) == Guarantee(0.0, 0.0, Unit.DOCUMENT, Relation.REPLACE_ONE)
 

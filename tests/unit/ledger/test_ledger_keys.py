@@ -213,6 +213,7 @@ def test_the_log_is_in_order_and_whole(ledger: Ledger) -> None:
             list(ledger.log(name, last=last))
 
 
+@pytest.mark.slow_cases("postgresql", why="the books are computed alike on SQLite, which stays")
 def test_the_log_goes_on_after_a_page(ledger: Ledger, raw: Raw) -> None:
     name = opened(ledger)
     ledger.charge(name, request(0.5), key="run 0")

@@ -22,10 +22,12 @@ from dptext.mechanisms.adept import sound as adept  # noqa: E402
 from dptext.mechanisms.adept.sound import PUBLIC_MODEL, Adept, AdeptCodebook, AdeptNoise  # noqa: E402
 from dptext.privacy.events import PureEvent  # noqa: E402
 from dptext.privacy.guarantee import Basis, Relation, Trust, Unit  # noqa: E402
-from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace, Norm  # noqa: E402
+from dptext.sampling.clipping import Norm  # noqa: E402
+from dptext.sampling.envelope import EnvelopeResponse, top_k_envelope  # noqa: E402
+from dptext.sampling.float_noise import Gaussian, L2Laplace  # noqa: E402
+from dptext.sampling.grid_noise import GridLaplace  # noqa: E402
 from dptext.sampling.privunit import PrivUnit  # noqa: E402
 from dptext.sampling.randomness import secure, seeded  # noqa: E402
-from dptext.sampling.selection import TopKRandomizedResponse  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
 from dptext.text.samples import sample_records  # noqa: E402
 
@@ -270,6 +272,7 @@ def test_progress_is_reported() -> None:
     assert [(p.done, p.total) for p in seen] == [(1, 3), (2, 3), (3, 3)]
 
 
+@pytest.mark.slow_cases("l2_laplace", "laplace_l1", "laplace_l2", why="the Gaussian, PrivUnit and the codebook stay")
 @pytest.mark.parametrize("noise", NOISES)
 def test_a_seed_repeats_the_fit(noise: str) -> None:
     one, same, other = (spec(noise).fit(public=PUBLIC, seed=seed).digests for seed in (1, 1, 2))
@@ -354,6 +357,7 @@ def test_a_release_has_a_public_label_and_public_words(fitted, noise: str) -> No
     assert repr(mechanism).startswith(f"{type(mechanism).__name__}(Adept(epsilon=2.0")
 
 
+@pytest.mark.slow_cases("l2_laplace", "laplace_l1", why="laplace_l2 stays")
 @pytest.mark.parametrize("noise", NOISES)
 def test_missing_and_unknown_labels_and_words_are_told_apart_by_nothing(fitted, noise: str) -> None:
     mechanism = fitted[noise]
@@ -369,6 +373,7 @@ def test_missing_and_unknown_labels_and_words_are_told_apart_by_nothing(fitted, 
     assert outcome("send it", None, 100) != outcome("Remind me to give my father", "health", 100)
 
 
+@pytest.mark.slow_cases("l2_laplace", "laplace_l1", "laplace_l2", why="the Gaussian, PrivUnit and the codebook stay")
 @pytest.mark.parametrize("noise", NOISES)
 def test_seeded_releases_do_not_depend_on_the_batches_and_secure_ones_differ(fitted, noise: str) -> None:
     mechanism = fitted[noise]
@@ -422,21 +427,25 @@ def test_greedy_decoding_is_another(fitted) -> None:
 # ------------------------------------------------------------------ the codebook's distribution
 
 
+def of_top_k(k: int, size: int, epsilon: float) -> EnvelopeResponse:
+    return EnvelopeResponse.of(top_k_envelope(k, size, epsilon=epsilon), epsilon=epsilon)
+
+
 def test_the_distribution_has_two_values_whose_ratio_is_at_most_e_to_the_epsilon(fitted) -> None:
     mechanism = fitted["codebook"]
-    for epsilon in (0.3, 2.0, 10.0, 60.0):
-        choice = TopKRandomizedResponse(epsilon, 3, len(mechanism.codebook))  # as in models of before the envelope
+    for epsilon in (0.3, 2.0, 10.0):
+        choice = of_top_k(3, len(mechanism.codebook), epsilon)
         book = AdeptCodebook(replace(mechanism.spec, epsilon=epsilon), mechanism.model, mechanism.codebook, choice)
         for record in [*PUBLIC[:5], Record("", ""), Record("x", CANARY, label=CANARY)]:
             found = book.output_distribution(record)
             assert len(found) == len(mechanism.codebook)
             assert math.fsum(found.values()) == pytest.approx(1, abs=1e-12)
-            values = sorted(set(found.values()))
-            assert len(values) == 2
-            assert values[1] / values[0] <= math.exp(epsilon) * (1 + 1e-12)
-            if epsilon < 40:
-                assert values[1] / values[0] > math.exp(epsilon) * (1 - 1e-9)
-            assert Counter(found.values())[values[1]] == 3
+            low, high = min(found.values()), max(found.values())
+            likely = [chance for chance in found.values() if math.isclose(chance, high, rel_tol=1e-6)]
+            unlikely = [chance for chance in found.values() if math.isclose(chance, low, rel_tol=1e-6)]
+            assert (len(likely), len(unlikely)) == (3, len(found) - 3)
+            assert high <= low * math.exp(epsilon) * (1 + 1e-12)
+            assert high > low * math.exp(epsilon) * (1 - 1e-6)  # the weights are whole numbers
 
 
 def test_the_distribution_names_label_and_text(fitted) -> None:
@@ -457,7 +466,7 @@ def test_the_likely_sentences_have_the_label_of_the_record(fitted) -> None:
     counts = Counter(mechanism.codebook.labels)
     label, n = counts.most_common(1)[0]
     size = len(mechanism.codebook)
-    choice = TopKRandomizedResponse(2.0, min(n, size - 1), size)
+    choice = of_top_k(min(n, size - 1), size, 2.0)
     narrow = AdeptCodebook(replace(mechanism.spec, label_weight=3.0), mechanism.model, mechanism.codebook, choice)
     found = narrow.output_distribution(Record("0", "send it", label=label))
     likely = [key for key, chance in found.items() if chance == max(found.values())]
@@ -466,7 +475,7 @@ def test_the_likely_sentences_have_the_label_of_the_record(fitted) -> None:
 
 def test_enumeration_finds_the_epsilon_of_the_codebook(fitted) -> None:
     mechanism = fitted["codebook"]
-    choice = TopKRandomizedResponse(2.0, 1, len(mechanism.codebook))
+    choice = of_top_k(1, len(mechanism.codebook), 2.0)
     narrow = AdeptCodebook(mechanism.spec, mechanism.model, mechanism.codebook, choice)
     outcomes = {max(d, key=d.get): r for r in PUBLIC for d in [narrow.output_distribution(r)]}
     first, second = list(outcomes.values())[:2]

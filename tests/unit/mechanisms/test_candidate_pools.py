@@ -21,7 +21,7 @@ from dptext.neural.adept.model import checksum
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES
 from dptext.runs.models import load_model, save_model
 from dptext.sampling.randomness import secure, seeded
-from dptext.sampling.selection import TopKRandomizedResponse
+from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.testing import CHECKS, check_mechanism
 from dptext.text.records import Record, records_digest
 from dptext.text.samples import sample_records
@@ -119,6 +119,7 @@ def autoencoder(request, tmp_path_factory):
     return mechanism, folder
 
 
+@pytest.mark.slow_cases("privunit", why="the codebook stays")
 def test_clipped_latents_rank(autoencoder, tmp_path: Path):
     adept, folder = autoencoder
     spec = Candidates(2.0, LABELS, "adept", adept=str(folder), label_weight=0.5)

@@ -18,7 +18,7 @@ from dptext import audits
 from dptext.audits.trials.density import SIGNIFICANT, distribution_p_value
 from dptext.errors import ConfigError, DataError, IncomparableError
 from dptext.mechanism import HasDistribution, seen, settings
-from dptext.mechanisms.candidates.candidates import Candidates, CandidatesMechanism, Pool
+from dptext.mechanisms.candidates.candidates import CandidatePool, Candidates, CandidatesMechanism
 from dptext.mechanisms.candidates.rankers import Ranker, words_ranker
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, PureEvent
@@ -26,7 +26,7 @@ from dptext.privacy.guarantee import PUBLIC_CANDIDATES, Basis, Relation, Unit
 from dptext.runs.specs import spec_from_settings
 from dptext.sampling.envelope import EnvelopeResponse, top_k_envelope
 from dptext.sampling.randomness import secure, seeded
-from dptext.sampling.selection import TopKRandomizedResponse
+from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.testing import CHECKS, check_mechanism
 from dptext.text.records import Record
 from dptext.text.samples import sample_records
@@ -96,6 +96,7 @@ SELECTIONS = ["envelope", "top_k", "exponential"]
 QUICK = [name for name in CHECKS if name not in ("distribution", "guarantee")]
 
 
+@pytest.mark.slow  # tests/contract/test_mechanisms.py has the same settings and all checks
 @pytest.mark.parametrize("spec", [TOP_K, EXPONENTIAL, WITH_LABEL, ENVELOPE])
 def test_contract(spec):
     mechanism = spec.fit(public=PUBLIC, seed=0)
@@ -240,7 +241,7 @@ def test_frequencies_are_the_declared_ones(spec):
 
 
 def test_texts_that_occur_twice_add_up():
-    pool = Pool(("a b", "c d", "a b", "e f"), (None,) * 4, k=1)
+    pool = CandidatePool(("a b", "c d", "a b", "e f"), (None,) * 4, k=1)
     spec = Candidates(1.0, ranker="tfidf", selection="top_k")
     mechanism = CandidatesMechanism(spec, pool, words_ranker(pool.texts))
     found = mechanism.output_distribution(Record("0", "c"))
@@ -265,7 +266,7 @@ def test_no_pair_of_texts_is_told_apart_by_more_than_epsilon(selection, labels):
 @pytest.mark.parametrize("epsilon", [0.3, 2.0, 9.0])
 def test_the_worst_scores_there_can_be_cost_exactly_epsilon(epsilon, size):
     spec = Candidates(epsilon, candidates=size, selection="exponential")
-    pool = Pool(tuple(map(str, range(size))), (None,) * size, low=-100, high=300)
+    pool = CandidatePool(tuple(map(str, range(size))), (None,) * size, low=-100, high=300)
     one, other = np.full((2, 1, size), -4096, np.int16)
     one[0, 0], other[0, 1:] = 4096, 4096  # nearest to one, far from all others; and the reverse
     p, q = (spec.exponential.distribution(pool.stretched(scores))[0] for scores in (one, other))
@@ -304,7 +305,7 @@ def test_a_score_that_is_not_cut_is_caught():
     spec = Candidates(2.0, candidates=40, selection="exponential")
     scores = np.zeros((2, 40), np.int16)
     scores[0, 0], scores[1, 1:] = 3000, 3000
-    pool = Pool(tuple(map(str, range(40))), (None,) * 40, low=0, high=1000)
+    pool = CandidatePool(tuple(map(str, range(40))), (None,) * 40, low=0, high=1000)
     cut = spec.exponential.distribution(pool.stretched(scores))
     bare = replace(spec.exponential, score_range=None).distribution(scores / 1000 * 2.0)
     assert np.log(cut[0] / cut[1]).max() <= 2.0
@@ -649,7 +650,7 @@ def test_a_budget_that_is_spent_twice_is_caught(selection):
 
     def largest(each):
         made = EnvelopeResponse.of(top_k_envelope(1, 9, epsilon=each.text_epsilon), epsilon=each.text_epsilon)
-        pool = Pool(tuple("abcdefghi"), ("money",) * 9, least=tuple(made.least.tolist()), total=made.total)
+        pool = CandidatePool(tuple("abcdefghi"), ("money",) * 9, least=tuple(made.least.tolist()), total=made.total)
         return largest_log_ratio(CandidatesMechanism(each, pool, ranker), records)
 
     found, wrong = largest(spec), largest(twice)
@@ -673,6 +674,7 @@ def test_the_shares_never_add_up_to_more_than_epsilon():
     assert Candidates(2.0, LABELS).text_epsilon == 2.0
 
 
+@pytest.mark.slow_cases("None", "exponential", "top_k", why="the envelope with a label stays")
 @pytest.mark.parametrize("label", ["money", None])
 @pytest.mark.parametrize("selection", SELECTIONS)
 def test_frequencies_of_label_and_text_are_the_declared_ones(selection, label):
@@ -772,6 +774,7 @@ FILES = {
 }
 
 
+@pytest.mark.slow_cases("top_k-distilled", "top_k-sentence", why="the envelope has both encoders")
 @pytest.mark.parametrize(
     ("ranker", "share"),
     [("tfidf", 0.0), ("tfidf", 0.3), ("text", 0.0), ("sentence", 0.0), ("distilled", 0.0), ("distilled", 0.3)],

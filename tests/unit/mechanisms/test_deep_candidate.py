@@ -420,6 +420,7 @@ def test_outputs_are_candidates_with_their_labels(fitted: DeepCandidateMechanism
         assert release.vector is None
 
 
+@pytest.mark.slow_cases("lowest", "whitened", why="mean depth and class evidence stay")
 def test_the_distribution_is_what_is_drawn(fitted: DeepCandidateMechanism) -> None:
     record = Record("0", " ".join(random_sentences(4)))
     chances = fitted.output_distribution(record)
@@ -447,6 +448,7 @@ def simple() -> DeepCandidateMechanism:
     return spec("whitened", output="both").fit(public=PUBLIC, seed=2)
 
 
+@pytest.mark.slow_cases("whitened", why="the other utilities stay")
 def test_odd_documents(fitted: DeepCandidateMechanism) -> None:
     """No sentence: uniform. One: its scores, and uniform under a depth. 1,500: all of them, or the first few."""
     uniform = [1 / 25] * 25
@@ -500,6 +502,7 @@ def comes_back(mechanism: DeepCandidateMechanism, folder: Path) -> None:
     assert again.digests == mechanism.digests
 
 
+@pytest.mark.slow_cases("lowest", "whitened", why="mean depth and class evidence stay")
 def test_saved_and_loaded(fitted: DeepCandidateMechanism, tmp_path: Path) -> None:
     comes_back(fitted, tmp_path / "model")
     path = tmp_path / "model" / "candidates.json"
@@ -652,13 +655,13 @@ def test_what_is_released_is_the_mean_of_sentences(fitted: DeepCandidateMechanis
 def test_no_candidate_is_tuned_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor one with an equal text, of which the first record is kept."""
     given: list[list[bytes]] = []
-    fit = candidates_fit._fit
+    fit = candidates_fit.fit_likeness
 
-    def seen(settings, pool, rest, tuning, **rest_of_it):
+    def seen(pool, rest, tuning, **how):
         given.append([{row.tobytes() for row in found.means} for found in (pool, rest, tuning)])
-        return fit(settings, pool, rest, tuning, **rest_of_it)
+        return fit(pool, rest, tuning, **how)
 
-    monkeypatch.setattr(candidates_fit, "_fit", seen)
+    monkeypatch.setattr(candidates_fit, "fit_likeness", seen)
     again = [Record(f"again{i}", record.text, label=LABELS[0]) for i, record in enumerate(PUBLIC)]
     mechanism = replace(spec("whitened"), candidates=1000).fit(public=[*PUBLIC, *again], seed=0)
     [[pool, rest, tuning]] = given
@@ -687,6 +690,7 @@ def separation(documents: Documents, recoded: np.ndarray) -> float:
     return float(np.linalg.norm(one.mean(axis=0) - other.mean(axis=0))) / within
 
 
+@pytest.mark.slow  # the recoder of a mechanism stays below
 def test_the_recoder_is_trained() -> None:
     documents = planted(120)
     recoder = fit_recoder_for(
@@ -770,7 +774,7 @@ UTTERANCES = [
 ]
 
 
-@pytest.mark.parametrize("utility", ["similarity", "mixed", "lowest"])
+@pytest.mark.parametrize("utility", ["similarity", pytest.param("mixed", marks=pytest.mark.slow), "lowest"])
 def test_candidates_come_from_the_pool_alone(utility: str, tmp_path: Path) -> None:
     recoder = "labels" if utility == "lowest" else "none"
     settings = replace(spec(utility, recoder=recoder), min_sentences=1)

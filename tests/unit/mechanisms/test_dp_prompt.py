@@ -95,11 +95,11 @@ def test_all_that_can_be_written_keeps_the_promise_and_attains_it(choice: str) -
 @pytest.mark.parametrize("choice", CHOICES)
 def test_planted_faults_are_seen(choice: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One token charged of two, twice the range, and a hub that reads the text."""
-    sound, options = DpPromptMechanism(small(choice), Opposite()), DpPromptMechanism._options
+    sound, read = DpPromptMechanism(small(choice), Opposite()), Read.log_probabilities
     assert worst(sound) > small(choice, max_tokens=1, epsilon=3.0).guarantee().epsilon
     wider = DpPromptMechanism(small(choice, epsilon=12.0), Opposite())
     assert worst(wider) > sound.spec.guarantee().epsilon
-    monkeypatch.setattr(DpPromptMechanism, "_options", lambda self, known: options(self, np.roll(known, 1, axis=0)))
+    monkeypatch.setattr(Read, "log_probabilities", lambda contexts: np.roll(read(contexts), 1, axis=0))
     if choice == "hub":
         first = DpPromptMechanism(small(choice, max_tokens=1, epsilon=3.0), Opposite())
         assert worst(first) > first.spec.guarantee().epsilon

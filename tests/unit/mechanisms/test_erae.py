@@ -155,6 +155,7 @@ def test_too_many_texts_cannot_be_enumerated() -> None:
         mechanism.output_distribution(PRIVATE[0])
 
 
+@pytest.mark.slow_cases("hub", why="two_set and exponential stay")
 def test_a_text_does_not_know_its_neighbours(small: ErAeMechanism) -> None:
     texts = [Record(str(i), record.text) for i, record in enumerate(PUBLIC[:150])]
     alone = small.privatize(texts[:1], seeded(5))
@@ -204,7 +205,7 @@ def test_only_released_words_are_read_again() -> None:
     assert np.abs(begun[0].logits()[0] - begun[1].logits()[0]).max() > 0
 
 
-@pytest.mark.parametrize("latent", ["text", "positions"])
+@pytest.mark.parametrize("latent", [pytest.param("text", marks=pytest.mark.slow), "positions"])  # one is trained
 def test_training_learns_to_repeat_a_text(latent: str) -> None:
     texts = [Record(str(i), text) for i, text in enumerate(["the cat sat", "a dog ran off", "we like tea"] * 60)]
     spec = ErAe(
@@ -233,7 +234,7 @@ def costs_of(p: torch.Tensor, wanted: int, drawn: torch.Tensor, vectors: torch.T
 @pytest.mark.parametrize("n", [7, 300])
 def test_losses_and_their_gradients_are_those_of_the_formulas(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Position by position, over several blocks: the authors' code rewards other words (MATHS 1.6)."""
-    monkeypatch.setattr(training, "_ROWS", 64)
+    monkeypatch.setattr(training, "ROWS_AT_ONCE", 64)
     source = np.random.default_rng(0)
     raw = source.normal(size=(12, 4))
     vectors = torch.from_numpy(raw / np.linalg.norm(raw, axis=1, keepdims=True))

@@ -112,6 +112,7 @@ def test_probabilities_are_those_of_randomized_response_and_a_uniform_text():
     assert len(found) == sum(map(len, counts.values()))
 
 
+@pytest.mark.slow_cases("None", why="texts with a label stay")
 @pytest.mark.parametrize("label", ["money", None])
 @pytest.mark.parametrize("spec", [RANDOM, MEDOID])
 def test_frequencies_are_the_declared_ones(spec, label):
@@ -119,7 +120,7 @@ def test_frequencies_are_the_declared_ones(spec, label):
     assert distribution_p_value(mechanism.output_distribution(record), outputs(mechanism, record)) > 1e-3
 
 
-@pytest.mark.parametrize("factor", [2 / 3, 3 / 2])
+@pytest.mark.parametrize("factor", [2 / 3, pytest.param(3 / 2, marks=pytest.mark.slow)])  # the other side stays
 def test_probabilities_of_another_epsilon_are_rejected(factor):
     record = Record("0", "x", label="money")
     declared = RANDOM.fit(public=PUBLIC).output_distribution(record)

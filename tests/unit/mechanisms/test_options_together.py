@@ -19,7 +19,7 @@ from dptext.embeddings.encoders import PublicVectors
 from dptext.errors import ConfigError
 from dptext.registry import SPECS, SYNTHESES
 from dptext.runs.models import load_model, save_model
-from dptext.sampling.source import seeded
+from dptext.sampling.randomness import seeded
 from dptext.text.batches import Batch
 from fitted import NEURAL
 

@@ -171,16 +171,6 @@ def test_an_exact_share_has_no_guarantee_and_must_be_asked_for(spec: CountRedact
 # ------------------------------------------------------------------------------------- planted faults
 
 
-class Seldom(RandomRedactionMechanism):
-    """Masks a little less often than its spec says, and says so in its distribution."""
-
-    __slots__ = ()
-
-    def __init__(self, spec: RandomRedaction, short: float) -> None:
-        super().__init__(spec)
-        object.__setattr__(self, "_threshold", self._threshold - round(short * 2**63))
-
-
 @dataclass
 class Hidden:
     """A masker that draws at another rate than it declares."""
@@ -200,12 +190,15 @@ class Hidden:
 
 
 @pytest.mark.parametrize("level", [0.5, 0.3, 0.1, 0.9])
-def test_enumeration_refutes_a_masker_that_masks_a_billionth_too_seldom(level: float) -> None:
+def test_enumeration_refutes_a_masker_that_masks_a_billionth_too_seldom(
+    level: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     claim = RandomRedaction(level).guarantee()
     pairs = [Pair("a a b a", "a a a a"), Pair("a", "b")]
     sound = audits.exact(RandomRedaction(level).fit(), pairs=pairs, claim=claim, trials=200)
     assert not sound.refutes(claim)
-    faulty = audits.exact(Seldom(RandomRedaction(level), 1e-9), pairs=pairs, claim=claim, trials=200)
+    monkeypatch.setattr(RandomRedaction, "threshold", RandomRedaction(level).threshold - round(1e-9 * 2**63))
+    faulty = audits.exact(RandomRedaction(level).fit(), pairs=pairs, claim=claim, trials=200)
     assert faulty.refutes(claim)
     assert faulty.epsilon_lower_bound == math.inf
 
@@ -277,7 +270,15 @@ def test_an_exact_share_is_drawn_uniformly(of) -> None:
     assert ((shifted - 50) ** 2 / 37.5).sum() > 1000
 
 
-@pytest.mark.parametrize("spec", [RandomRedaction(0.4), CountRedaction(0.5), CountRedaction(0.5, "types")])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        RandomRedaction(0.4),
+        # tests/contract holds counts to their guarantee
+        pytest.param(CountRedaction(0.5), marks=pytest.mark.slow),
+        pytest.param(CountRedaction(0.5, "types"), marks=pytest.mark.slow),
+    ],
+)
 def test_outputs_come_as_often_as_their_probabilities_say(spec) -> None:
     mechanism, record = spec.fit(), Record("0", "b a b\nc")
     declared = mechanism.output_distribution(record)

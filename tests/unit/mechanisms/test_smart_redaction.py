@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -189,15 +190,8 @@ def test_only_so_many_words_are_known() -> None:
 
 
 def test_without_scikit_learn_the_line_to_install_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    import builtins
-
-    load = builtins.__import__
-
-    def absent(name: str, *rest, **others):
-        if name.startswith("sklearn"):
-            raise ImportError(name)
-        return load(name, *rest, **others)
-
-    monkeypatch.setattr(builtins, "__import__", absent)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "sklearn"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, "sklearn", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'dptext\[audit\]'"):
         SPEC.fit(public=PUBLIC)

@@ -11,14 +11,16 @@ from dptext import audits
 from dptext.audits.trials.density import SIGNIFICANT, distribution_p_value
 from dptext.audits.trials.enumeration import exact_delta, exact_epsilon
 from dptext.errors import ConfigError, IncomparableError
+from dptext.mechanisms.words import syntf
 from dptext.mechanisms.words.syntf import SynTf, SynTfMechanism
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent
 from dptext.privacy.guarantee import Basis, Relation, Unit
 from dptext.sampling import exponential
+from dptext.sampling.exponential import Exponential
 from dptext.sampling.randomness import secure, seeded
-from dptext.sampling.selection import Exponential
 from dptext.testing import check_mechanism
+from dptext.text.batches import Batch
 from dptext.text.records import Record
 
 # "far" is like no other word, all others are alike: with m words, what the bound of an exponential choice is made for.
@@ -89,6 +91,7 @@ def test_words_of_a_bag_are_independent(plane):
         assert found[" ".join(words)] == pytest.approx(math.prod(single[word] for word in words), rel=1e-9)
 
 
+@pytest.mark.slow_cases("One two TWO. four", "three three\\nthree one", why="an empty text stays")
 @pytest.mark.parametrize("randomness", [secure(), seeded(2)])
 @pytest.mark.parametrize("text", ["One two TWO. four", "", "three three\nthree one"])
 def test_frequencies_are_the_declared_ones(plane, text, randomness):
@@ -107,16 +110,16 @@ def test_planted_samplers_are_rejected(plane, planted, monkeypatch):
     elif planted == "frequencies":  # each distinct term equally often
         text = "one four"
     else:  # one term for the whole bag
-        draw = SynTfMechanism._draw_terms
-        monkeypatch.setattr(SynTfMechanism, "_draw_terms", lambda *given: draw(*given)[:, :1].repeat(2, axis=1))
+        draw = syntf.uniform_below
+        monkeypatch.setattr(syntf, "uniform_below", lambda below, n, source: draw(below, n // 2, source).repeat(2))
     drawn = [release.output for release in mechanism.privatize([Record("0", text)] * 8000, secure())]
     assert distribution_p_value(declared, drawn) < SIGNIFICANT
 
 
 @pytest.mark.parametrize("at_once", [1, 9, 4096])
 def test_documents_of_one_batch_keep_their_own_terms(plane, at_once, monkeypatch):
-    monkeypatch.setattr("dptext.mechanisms.words.syntf._TERMS_AT_ONCE", at_once)
-    monkeypatch.setattr("dptext.mechanisms.words.syntf._ENTRIES_AT_ONCE", 3 * at_once)
+    monkeypatch.setattr("dptext.mechanisms.words.syntf.TERMS_AT_ONCE", at_once)
+    monkeypatch.setattr("dptext.mechanisms.words.syntf.ENTRIES_AT_ONCE", 3 * at_once)
     # So large an epsilon that a word leaves as itself.
     mechanism = replace(plane, epsilon=1000.0, n_terms=4).fit()
     batch = [Record(str(i), text) for i, text in enumerate(["one", "", "four four", "three", "one", "two \n two"])]
@@ -134,7 +137,7 @@ def test_similarities_are_the_same_alone_and_in_any_batch(tmp_path):
     path.write_text("".join(lines), "utf-8")
     mechanism = SynTf(2.0, vectors=str(path), n_words=2000).fit()
     terms = rng.permutation(2000)[:300]
-    whole = mechanism._similarities(terms)
+    whole = syntf.similarities(mechanism._directions, terms)
     unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     assert np.abs(whole - np.clip(unit[terms] @ unit.T, 0, 1)).max() < 2e-3
     assert whole.min() == 0.0
@@ -142,7 +145,7 @@ def test_similarities_are_the_same_alone_and_in_any_batch(tmp_path):
     assert ((whole * 4096) % 1 == 0).all()
     for size in (1, 2, 3, 7, 64, 299):
         for block in (terms[:size], terms[-size:], terms[:size][::-1]):
-            apart = mechanism._similarities(block)
+            apart = syntf.similarities(mechanism._directions, block)
             assert (apart == whole[[np.flatnonzero(terms == term)[0] for term in block]]).all()
 
 
@@ -225,13 +228,11 @@ def test_similarities_that_are_not_cut_at_zero_are_caught(tmp_path, monkeypatch)
     path = write(tmp_path, {"far": (-1, 0), "a": (1, 0), "b": (2, 0), "c": (3, 0)})
     spec = SynTf(epsilon=2.0, n_terms=1, vectors=path, n_words=4)
     assert not audits.exact(spec.fit(), "far", "a", trials=500).refutes(spec.guarantee())
-    monkeypatch.setattr(
-        SynTfMechanism, "_similarities", lambda self, terms: self._directions[terms] @ self._directions.T / 2048.0**2
-    )
+    monkeypatch.setattr(syntf, "similarities", lambda known, terms: known[terms] @ known.T / 2048.0**2)
     assert not audits.exact(spec.fit(), "far", "a", trials=500).refutes(spec.guarantee())  # the choice cuts them, too
-    claim, unclipped = spec.guarantee(), spec.fit()
-    object.__setattr__(unclipped, "_choice", Exponential(spec.epsilon))
-    assert audits.exact(unclipped, "far", "a", claim=claim, trials=500).refutes(claim)
+    claim = spec.guarantee()
+    monkeypatch.setattr(SynTf, "choice", Exponential(spec.epsilon))
+    assert audits.exact(spec.fit(), "far", "a", claim=claim, trials=500).refutes(claim)
 
 
 def test_the_right_scale_survives(extreme):
@@ -242,13 +243,17 @@ def test_the_right_scale_survives(extreme):
 
 
 def test_one_leaked_term_is_caught(extreme, monkeypatch):
-    # The term itself leaves, one time in four.
-    exchange = SynTfMechanism._exchange
+    class Leaky(SynTfMechanism):
+        """The term itself leaves, one time in four."""
 
-    def leaky(self, terms, source):
-        return np.where(source.uint64(len(terms)) < 1 << 62, terms, exchange(self, terms, source))
+        def privatize(self, records, randomness):
+            sound = super().privatize(records, randomness)
+            leaks = (secure().uint64(len(records)) < 1 << 62).tolist()
+            return Batch.of(records).released(
+                [record.text if leak else each.output for record, leak, each in zip(records, leaks, sound, strict=True)]
+            )
 
-    monkeypatch.setattr(SynTfMechanism, "_exchange", leaky)
+    monkeypatch.setattr(syntf, "SynTfMechanism", Leaky)
     report = audits.distinguish(extreme.fit(), "far", "a", trials=3000)
     assert report.refutes(extreme.guarantee())
 
@@ -262,6 +267,7 @@ def test_accounting_counts_every_word(extreme):
 # --------------------------------------------------------------------------------------- contract and files
 
 
+@pytest.mark.slow  # tests/contract has one term, test_frequencies_are_the_declared_ones two
 def test_the_contract_of_several_terms(plane):
     names = ("settings", "statements", "order", "batches", "distribution", "fresh", "event", "silence", "model")
     mechanism = replace(plane, n_terms=3).fit()

@@ -186,6 +186,7 @@ class RoundedOut(Box):
         return np.ceil(cut) + (cut > 0)
 
 
+@pytest.mark.slow_cases("0.1", "2.0", why="epsilon 30 stays")
 @pytest.mark.parametrize("epsilon", [0.1, 2.0, 30.0])
 def test_one_sentence_is_worth_epsilon_and_no_more(epsilon):
     mechanism = fitted(epsilon)
@@ -227,6 +228,7 @@ def residuals(mechanism, record, runs):
     return ((released - cut.mean(axis=0)) / np.where(width > 0, scale, 1.0))[:, width > 0]
 
 
+@pytest.mark.slow_cases("10.0-1", "10.0-3", why="epsilon 0.5 stays")
 @pytest.mark.parametrize(("epsilon", "k"), [(0.5, 7), (10.0, 1), (10.0, 3)])
 def test_the_noise_has_the_scale_of_the_paper(epsilon, k):
     mechanism = fitted(epsilon)

@@ -150,8 +150,8 @@ def test_the_distribution_is_that_of_the_integer_weights(
         weights.extend(sum(int(limb) << (40 * i) for i, limb in enumerate(column)) for column in limbs.T)
         return bernoulli(limbs, source)
 
-    keep, bernoulli = WordDraws._keep, exponential.wide_bernoulli
-    monkeypatch.setattr(WordDraws, "_keep", proposed)
+    keep, bernoulli = WordDraws.keep, exponential.wide_bernoulli
+    monkeypatch.setattr(WordDraws, "keep", proposed)
     monkeypatch.setattr(exponential, "wide_bernoulli", watched)
     mechanism.privatize([one(f"{word} " * 300)], seeded(0))
     stated = mechanism.output_distribution(one(word))
@@ -233,7 +233,7 @@ def test_the_exact_loss_comes_close_to_the_bound(lonely: Path) -> None:
 def test_the_latent_released_and_looked_up_is_what_privatize_gives(
     vectors: Path, noise: str, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(word_by_word, "_TOKENS_AT_ONCE", block)
+    monkeypatch.setattr(word_by_word, "TOKENS_AT_ONCE", block)
     mechanism = fit(vectors, noise=noise, epsilon=2.0)
     lines = "{} {}\n{} {} {}\n\n{} {} {}"
     rng = np.random.default_rng(0)
@@ -282,6 +282,7 @@ def test_latents_of_several_sizes_or_none(vectors: Path) -> None:
         mechanism.log_density(np.zeros((2, 6)), np.zeros((1, 6)))
 
 
+@pytest.mark.slow_cases("multivariate", why="the Mahalanobis noise stays")
 @pytest.mark.parametrize("noise", NOISY)
 def test_the_declared_density_keeps_the_bound_and_comes_close(vectors: Path, noise: str) -> None:
     mechanism = fit(vectors, noise=noise, epsilon=2.0)

@@ -14,12 +14,11 @@ pytest.importorskip("numba")
 pytest.importorskip("torch")
 
 import torch
-from scipy.special import erf, softmax
 
-from dptext.embeddings.bert import loops, network, tiles
-from dptext.embeddings.bert.network import Bert, Linear, best_there_is
+from dptext.embeddings.bert.network import Bert
 from dptext.embeddings.bert.reading import read_bert, supported
 from dptext.errors import ConfigError
+from dptext.kernels import pooling, tiles
 from scripts import needs
 
 pytestmark = needs("transformers")
@@ -95,13 +94,13 @@ def test_a_vector_is_bit_for_bit_the_same_in_any_company(ours: Bert) -> None:
 
 def test_what_knows_its_company_is_refused(bert: Bert, monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: a text's mean takes in a little of the first row, whosever that is."""
-    sound = loops.unit_means
+    sound = pooling.unit_means
 
     def leaking(x, ends, out):
         x[1:] += x[0] * np.float32(1e-6)
         sound(x, ends, out)
 
-    monkeypatch.setattr(loops, "unit_means", leaking)
+    monkeypatch.setattr(pooling, "unit_means", leaking)
     with pytest.raises(ConfigError, match="alike in every place"):
         bert.require_alone(texts(1, [5, 9]))
 
@@ -118,54 +117,6 @@ def test_progress_and_nothing_to_do(bert: Bert) -> None:
     bert.vectors(texts(1, [200, 200, 3, 4]), on_done=done.append)
     assert done == [3, 4]  # 256 pieces at once: the short ones with one of the others
     assert bert.vectors([]).shape == (0, 96)
-
-
-@pytest.mark.parametrize("exactness", EXACT)
-def test_products_are_those_of_numpy(exactness: str) -> None:
-    rng = np.random.default_rng(0)
-    n, n_in, n_out = 2 * tiles.ROWS + 1, 96, 2 * tiles.COLUMNS
-    x, out = network.room(n + tiles.ROWS, n_in), network.room(n + tiles.ROWS, n_out)
-    x[:n] = rng.normal(size=(n, n_in)) * rng.exponential(size=(n, 1))
-    weights, bias = rng.normal(size=(n_out, n_in)).astype(np.float32), rng.normal(size=n_out).astype(np.float32)
-    largest = np.abs(x).max(axis=0)
-    layer = Linear.of(weights, bias, exactness, largest)
-    rows = network.room(n + tiles.ROWS, n_in, dtype=network._DTYPES[exactness])
-    tile = network.room(tiles.ROWS, tiles.COLUMNS, dtype=np.int32 if exactness == "int8" else np.float32)
-    exact = x[:n].astype(np.float64) @ weights.T.astype(np.float64)
-    if exactness == "int8":
-        scales, totals = network.room(n + tiles.ROWS), network.room(n + tiles.ROWS, dtype=np.int32)
-        loops.quantize_rows(x, n, layer.smoothing, rows, scales, totals)
-        loops.int_products(rows, n, layer.panels, layer.units, bias, scales, totals, tile, out)
-        steps = np.rint(weights / layer.smoothing / layer.units[:, None]).astype(np.int64)
-        assert np.abs(rows[:n]).max(axis=1).tolist() == [127] * n
-        assert np.array_equal(totals[:n], tiles.MORE * rows[:n].sum(axis=1, dtype=np.int64))
-        whole = rows[:n].astype(np.int64) @ steps.T  # the sums are exact
-        assert np.allclose(out[:n], whole * np.outer(scales[:n], layer.units).astype(np.float64) + bias, rtol=1e-5)
-    elif exactness == "bfloat16":
-        loops.round_rows(x, n, rows)
-        assert np.array_equal(
-            rows[:n], torch.tensor(x[:n]).to(torch.bfloat16).view(torch.int16).numpy().view(np.uint16)
-        )
-        loops.products(rows, n, layer.panels, bias, tile, out)
-    else:
-        loops.products(x, n, layer.panels, bias, tile, out)
-    error = {"float32": 1e-6, "bfloat16": 4e-3, "int8": 1.5e-2}[exactness]
-    assert np.abs(out[:n] - bias - exact).max() < error * np.abs(exact).max()
-
-
-def test_the_functions_between() -> None:
-    x = np.linspace(-9, 9, 3 * 96, dtype=np.float32).reshape(3, 96)
-    found = x.copy()
-    loops.gelu(found, 2)
-    exact = x * 0.5 * (1 + erf(x.astype(np.float64) / np.sqrt(2)))
-    assert np.abs(found[:2] - exact[:2]).max() < 2e-5
-    assert np.array_equal(found[2], x[2])  # beyond the rows
-    shares = network.room(2, 48)
-    shares[:] = np.random.default_rng(0).normal(size=(2, 48)) * 10
-    known = softmax(shares[1, :37].astype(np.float64))
-    loops._softmax(shares, 1, 37, 48)
-    assert np.abs(shares[1, :37] - known).max() < 1e-6
-    assert 0 <= shares[1, 37:].max() < 1e-20
 
 
 def test_which_models_are_computed_so(tmp_path: Path) -> None:
@@ -195,17 +146,6 @@ def test_which_models_are_computed_so(tmp_path: Path) -> None:
         assert not supported({**CONFIG, **change}, folder(mean))
 
 
-def test_the_precision_is_what_the_processor_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    for bfloat16, int8, known in (
-        (True, True, ("bfloat16", "float32", "bfloat16", "int8")),
-        (False, True, ("float32", "float32", "float32", "int8")),
-        (False, False, ("float32",) * 4),
-    ):
-        monkeypatch.setattr(tiles, "HAS_BFLOAT16", bfloat16)
-        monkeypatch.setattr(tiles, "HAS_INT8", int8)
-        assert tuple(map(best_there_is, ("auto", "float32", "bfloat16", "int8"))) == known
-
-
 @pytest.mark.slow
 def test_a_processor_without_wide_vectors(theirs, bert: Bert, tmp_path: Path) -> None:
     """The same numbers but for the last bits, and the same whatever the company."""
@@ -213,9 +153,9 @@ def test_a_processor_without_wide_vectors(theirs, bert: Bert, tmp_path: Path) ->
     np.savez(state, **{name: values.numpy() for name, values in theirs.state_dict().items()})
     program = f"""
 import numpy as np
-from dptext.embeddings.bert import tiles
-from dptext.embeddings.bert.network import best_there_is
 from dptext.embeddings.bert.reading import read_bert
+from dptext.kernels import tiles
+from dptext.kernels.linear import best_there_is
 assert (tiles.ROWS, tiles.VECTORS, best_there_is("int8")) == (6, 1, "int8")
 bert = read_bert(dict(np.load({str(state)!r})), {CONFIG!r})
 pieces = {texts(3, LENGTHS)!r}

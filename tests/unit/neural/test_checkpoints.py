@@ -446,12 +446,6 @@ def test_a_network_without_codebook_is_refused(fitted, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"k": 0},
-        {"k": -1},
-        {"k": 10**6},
-        {"k": 1.5},
-        {"k": "1"},
-        {"k": None},
         {"texts": None},
         {"texts": []},
         {"texts": "x"},
@@ -468,10 +462,24 @@ def test_a_codebook_of_other_parts_is_refused(folder: Path, changes: dict[str, o
     refused(folder, match="the codebook in .*cut short")
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"least": value} for value in ([], [1], "1", None)),
+        *({"total": value} for value in (0, -1, 1.5, "1", None, 10**30)),
+    ],
+    ids=str,
+)
+def test_a_codebook_with_another_choice_is_refused(folder: Path, changes: dict[str, object]) -> None:
+    edit(folder / BOOK, **changes)
+    with pytest.raises(ConfigError, match=r"Expected (least weights as whole numbers|total=.* between the sums)"):
+        SMALL.load(folder)
+
+
 def test_texts_and_labels_of_the_codebook_are_of_their_kind(folder: Path) -> None:
     book = json.loads((folder / BOOK).read_bytes())
     n = len(book["texts"])
-    for changes in ({"texts": [1] * n}, {"labels": ["zebra"] * n}, {"labels": [1] * n}, {"k": n}):
+    for changes in ({"texts": [1] * n}, {"labels": ["zebra"] * n}, {"labels": [1] * n}):
         edit(folder / BOOK, **{**book, **changes})
         refused(folder, match="cut short or edited, or is of other settings. Fit and save")
     for content in (b"[]", b"3", b"null", b"\xff", b"[" * 100_000):

@@ -83,6 +83,9 @@ def naive(model: AutoEncoder, tokens: Tokens, latent: np.ndarray, how: Decoding)
 # ------------------------------------------------------------------ the same tokens as a plain loop
 
 
+@pytest.mark.slow_cases(
+    "True-greedy", "False-constrained", why="each way of decoding stays once, with labels or without"
+)
 @pytest.mark.parametrize("how", [GREEDY, CONSTRAINED], ids=["greedy", "constrained"])
 @pytest.mark.parametrize("labelled", [True, False])
 def test_the_fast_decoder_writes_what_a_plain_loop_writes(how: Decoding, labelled: bool) -> None:

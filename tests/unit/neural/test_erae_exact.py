@@ -10,8 +10,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("numba")
 
-from dptext.embeddings.bert import loops, tiles  # noqa: E402
 from dptext.errors import ConfigError  # noqa: E402
+from dptext.kernels import products, tiles  # noqa: E402
 from dptext.mechanisms.erae.erae import ErAe, ErAeMechanism  # noqa: E402
 from dptext.neural.erae import exact  # noqa: E402
 from dptext.neural.erae.exact import ExactNetwork  # noqa: E402
@@ -65,6 +65,7 @@ def ours(request: pytest.FixtureRequest) -> ExactNetwork:
     return ExactNetwork(network(request.param))
 
 
+@pytest.mark.slow_cases("positions-2", "text-1", why="each latent and each number of threads stays once")
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_logits_are_the_same_at_every_place_and_in_any_company(
     ours: ExactNetwork, threads: str, monkeypatch: pytest.MonkeyPatch
@@ -117,27 +118,27 @@ def test_large_weights_saturate() -> None:
 
 def test_a_state_that_looks_at_other_texts_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: a state takes in a little of the first row, whosever that is."""
-    sound = exact._step
+    sound = exact.gru_step
 
     def leaking(of_inputs, inputs, gates, n, units, h):
         gates[1:] += gates[0] * np.float32(1e-6)
         sound(of_inputs, inputs, gates, n, units, h)
 
-    monkeypatch.setattr(exact, "_step", leaking)
+    monkeypatch.setattr(exact, "gru_step", leaking)
     with pytest.raises(ConfigError, match="alike in every place"):
         ExactNetwork(network())
 
 
 def test_a_place_of_a_tile_that_rounds_otherwise_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: the last row of a tile is summed in another order."""
-    sound = loops.products
+    sound = products.products
 
     def uneven(rows, n, panels, bias, tile, out):
         sound(rows, n, panels, bias, tile, out)
         last = slice(tiles.ROWS - 1, None, tiles.ROWS)
         out[last] = np.nextafter(out[last], np.float32(np.inf))
 
-    monkeypatch.setattr(loops, "products", uneven)
+    monkeypatch.setattr(products, "products", uneven)
     with pytest.raises(ConfigError, match="alike in every place"):
         ExactNetwork(network())
 
@@ -148,6 +149,7 @@ def fitted(**changes: object) -> ErAeMechanism:
     return ErAeMechanism(spec, ErAeModel(network(), tokens, device="cpu", trained_on=""))
 
 
+@pytest.mark.slow_cases("hub", "exponential", why="ae_dp and top_k_rr stay")
 @pytest.mark.parametrize("choice", ["hub", "exponential", "ae_dp", "top_k_rr"])
 def test_what_a_text_is_offered_and_draws_knows_no_other_text(choice: str) -> None:
     """Up to the probabilities, bit for bit, and up to the released words."""

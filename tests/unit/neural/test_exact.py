@@ -8,8 +8,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("numba")
 
-from dptext.embeddings.bert import loops, tiles  # noqa: E402
 from dptext.errors import ConfigError  # noqa: E402
+from dptext.kernels import products, tiles  # noqa: E402
 from dptext.neural.adept import network  # noqa: E402
 from dptext.neural.adept.network import Architecture, AutoEncoder, Encoding  # noqa: E402
 
@@ -90,26 +90,26 @@ def test_large_weights_saturate(reader: network.ExactReader) -> None:
 
 def test_a_step_that_looks_at_other_rows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: a state takes in a little of the first row, whosever that is."""
-    sound = network._step
+    sound = network.lstm_step
 
     def leaking(gates, of_tokens, places, n, h, c):
         gates[1:] += gates[0] * np.float32(1e-6)
         sound(gates, of_tokens, places, n, h, c)
 
-    monkeypatch.setattr(network, "_step", leaking)
+    monkeypatch.setattr(network, "lstm_step", leaking)
     with pytest.raises(ConfigError, match="alike in every place"):
         Encoding(model())
 
 
 def test_a_place_of_a_tile_that_rounds_otherwise_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: the last row of a tile is summed in another order."""
-    sound = loops.products
+    sound = products.products
 
     def uneven(rows, n, panels, bias, tile, out):
         sound(rows, n, panels, bias, tile, out)
         last = slice(tiles.ROWS - 1, None, tiles.ROWS)
         out[last] = np.nextafter(out[last], np.float32(np.inf))
 
-    monkeypatch.setattr(loops, "products", uneven)
+    monkeypatch.setattr(products, "products", uneven)
     with pytest.raises(ConfigError, match="alike in every place"):
         Encoding(model())

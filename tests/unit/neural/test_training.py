@@ -245,7 +245,7 @@ def test_reconstruction_losses_carry_the_noise_that_is_asked_for(monkeypatch: py
     model = fitted()
     clean = reconstruction_losses(model, INPUTS, TARGETS)
     with monkeypatch.context() as patched:
-        patched.setattr(training, "_ROWS", 7)
+        patched.setattr(training, "ROWS_AT_ONCE", 7)
         others = reconstruction_losses(model, INPUTS, TARGETS)  # the same, in other blocks
     assert (clean == others).mean() > 0
     assert np.allclose(clean, others, rtol=1e-5)

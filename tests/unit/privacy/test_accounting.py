@@ -363,6 +363,7 @@ def test_mixed_events_cost_at_most_the_sum() -> None:
     assert epsilon(mixed, 1e-5) > epsilon(mixed[:2], 1e-5)
 
 
+@pytest.mark.slow_cases("replace_special", why="the two other relations stay")
 @pytest.mark.parametrize("relation", list(Relation))
 def test_a_gaussian_beside_a_sampled_one_keeps_its_relation(relation) -> None:
     alone = epsilon([GaussianEvent(1.0)], 1e-5)

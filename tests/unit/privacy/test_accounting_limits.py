@@ -27,18 +27,18 @@ from dptext.privacy.events import (
 )
 from dptext.privacy.guarantee import RECORD_COUNT, Basis, Relation, Trust, Unit
 from dptext.privacy.loss_distributions import mixed_epsilon
-from dptext.sampling.hub import Hub
-from dptext.sampling.noise import Gaussian
-from dptext.sampling.randomness import secure
-from dptext.sampling.selection import (
+from dptext.sampling.exponential import (
     LEAST_DISTANCE,
     ClippedExponential,
     Exponential,
     PermuteAndFlip,
-    TopKRandomizedResponse,
     TruncatedExponential,
     TwoSet,
 )
+from dptext.sampling.float_noise import Gaussian
+from dptext.sampling.hub import Hub
+from dptext.sampling.randomness import secure
+from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.sampling.weights import ROUNDING_LOSS
 
 TRAINING = SampledGaussianEvent(1.0, 0.05, 300)
@@ -380,6 +380,9 @@ def test_renyi_divergence_against_its_definition(order: float) -> None:
         assert gain + unmoved + fall == pytest.approx(1.0, abs=1e-15)
 
 
+@pytest.mark.slow_cases(
+    "events6-1e-05", why="three kinds; test_whatever_is_asked_an_answer_comes has a training and another kind"
+)
 @pytest.mark.parametrize("delta", [0.0, 1e-5, *(pytest.param(d, marks=pytest.mark.slow) for d in (1e-9, 1e-3))])
 @pytest.mark.parametrize(
     "events",
@@ -414,7 +417,8 @@ def test_tem_pays_for_its_rounding_at_the_least_distance(epsilon: float) -> None
     ("multiplier", "rate", "steps", "relation"),
     [
         (1.0, 0.05, 300, Relation.ADD_OR_REMOVE_ONE),
-        (4.0, 0.99, 300, Relation.REPLACE_ONE),
+        # the other relation stays, and test_dp_sgd_under_two_relations has the numbers of both
+        pytest.param(4.0, 0.99, 300, Relation.REPLACE_ONE, marks=pytest.mark.slow),
         # wider grids, and the same trainings under the other relation
         pytest.param(0.6, 0.02, 3000, Relation.ADD_OR_REMOVE_ONE, marks=pytest.mark.slow),
         pytest.param(1.0, 0.9, 60, Relation.REPLACE_ONE, marks=pytest.mark.slow),

@@ -187,3 +187,24 @@ def test_a_damaged_guarantee_is_refused(field: str) -> None:
     data[field] = {"epsilon": -1.0, "unit": "house", "reveals": "text"}[field]
     with pytest.raises(ConfigError):
         Guarantee.from_dict(data)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "relation", "about_what_it_says"),
+    [
+        (1.0, 1e-5, Relation.ADD_OR_REMOVE_ONE, "by at most 7.39, but for a chance of 3.72e-05."),
+        (1.0, 0.0, Relation.ADD_OR_REMOVE_ONE, "by at most 7.39."),
+        (2.0, 1e-6, Relation.REPLACE_SPECIAL, "by at most 55, but for a chance of 8.39e-06."),
+        (8.0, 1e-5, Relation.ADD_OR_REMOVE_ONE, "no bound is stated."),  # it would fail once in 33 times
+        (800.0, 1e-5, Relation.ADD_OR_REMOVE_ONE, "no bound is stated."),
+        (800.0, 0.0, Relation.ADD_OR_REMOVE_ONE, "by at most e^1600."),
+    ],
+)
+def test_the_sentence_counts_twice_what_a_text_says_where_neighbours_have_one_more(
+    epsilon: float, delta: float, relation: Relation, about_what_it_says: str
+) -> None:
+    """One text in the place of another is two steps, so epsilon is doubled, and delta (1 + e^epsilon) fails."""
+    said = Guarantee(epsilon, delta, Unit.DOCUMENT, relation).sentence()
+    assert "whether one document is there by a factor of at most" in said
+    assert said.endswith(f"of any guess about what it says, {about_what_it_says}")
+    assert "any guess about it" in Guarantee(epsilon, delta, Unit.DOCUMENT, Relation.REPLACE_ONE).sentence()

@@ -138,6 +138,7 @@ def test_what_dptext_wrote_is_verified(release: Path, capsys: pytest.CaptureFixt
     assert "Verified" in capsys.readouterr().out
 
 
+@pytest.mark.slow_cases("unknown", why="the certificates of authors and of a paid run stay")
 @pytest.mark.parametrize("value", ODD)
 def test_another_value_in_any_place_is_refused(release: Path, value: str) -> None:
     path = certificate_path(release)

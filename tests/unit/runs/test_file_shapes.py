@@ -13,18 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dptext.errors import ConfigError
-from dptext.mechanisms.redaction.random import RandomRedaction
 from dptext.mechanisms.words.syntf import SynTf
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.runs import files as file_runs
-from dptext.runs import streaming as pipeline
+from dptext.runs import streaming
 from dptext.runs.certificate import certificate_path
 from dptext.runs.files import privatize_file
 from dptext.runs.plan import Plan, State, draft_path, state_path
 from dptext.runs.results import privatize
-from dptext.sampling.randomness import secure, seeded
+from dptext.sampling.randomness import seeded
 from dptext.text import writers
-from dptext.text.formats import Format
 from dptext.text.records import Record, Release
 from dptext.text.writers import blocks
 from vectored import VectorWords
@@ -63,6 +61,7 @@ def shape(path: Path) -> list[int]:
     return sizes
 
 
+@pytest.mark.slow_cases("out.csv.gz", "out.jsonl.gz", why="Parquet stays")
 @pytest.mark.parametrize(("name", "expected"), [("out.parquet", [250]), ("out.csv.gz", [251]), ("out.jsonl.gz", [250])])
 def test_one_short_text_among_long_ones_does_not_show_in_the_file(
     tmp_path: Path, vectors: Path, name: str, expected: list[int]
@@ -81,7 +80,7 @@ def test_one_short_text_among_long_ones_does_not_show_in_the_file(
 
 
 def test_a_block_ends_by_number_or_by_what_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writers, "_BLOCK_CHARACTERS", 100)
+    monkeypatch.setattr(writers, "BLOCK_CHARACTERS", 100)
     made = [
         *(Release(str(i), "a") for i in range(5)),
         Release("5", "b" * 100),
@@ -127,11 +126,12 @@ class Dying:
         return self.inner.privatize(records, randomness)
 
 
+@pytest.mark.slow_cases("out.csv.gz", why="JSON Lines stay")
 @pytest.mark.parametrize("name", APPENDED)
 def test_a_killed_run_gives_the_same_blocks(tmp_path: Path, mechanism, name: str, monkeypatch) -> None:
     """Computed batches of every length, blocks by number and by size, a kill at any record: one file."""
-    monkeypatch.setattr(pipeline, "_BATCH_CHARACTERS", 90)
-    monkeypatch.setattr(writers, "_BLOCK_CHARACTERS", 200)
+    monkeypatch.setattr(streaming, "BATCH_CHARACTERS", 90)
+    monkeypatch.setattr(writers, "BLOCK_CHARACTERS", 200)
     texts = [" ".join(WORDS[i : i + (60 if i % 9 == 2 else 3)]) for i in range(40)]
     source, whole = write(tmp_path / "in.jsonl", texts), tmp_path / "whole" / name
     whole.parent.mkdir()
@@ -166,7 +166,7 @@ def test_a_seeded_run_is_the_same_whatever_is_computed_together(
     texts = [" ".join(WORDS[i : i + 1 + i % 9]) for i in range(30)]
     source = write(tmp_path / "in.jsonl", texts)
     expected = mechanism.privatize([Record(str(i), text) for i, text in enumerate(texts)], seeded(8))
-    monkeypatch.setattr(pipeline, "_BATCH_CHARACTERS", characters)
+    monkeypatch.setattr(streaming, "BATCH_CHARACTERS", characters)
     for size in (1, 4, 256):
         target = tmp_path / f"{size}.jsonl"
         privatize_file(source, target, mechanism, plan=Plan(batch_size=size), randomness=seeded(8))
@@ -178,7 +178,7 @@ def test_a_seeded_run_is_the_same_whatever_is_computed_together(
 def test_what_is_in_memory_is_a_block_and_a_computed_batch(
     tmp_path: Path, mechanism, characters: int, monkeypatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "_BATCH_CHARACTERS", characters)
+    monkeypatch.setattr(streaming, "BATCH_CHARACTERS", characters)
     read, ahead = 0, []
 
     class Counting(Dying):
@@ -201,7 +201,7 @@ def test_what_is_in_memory_is_a_block_and_a_computed_batch(
 
 
 def test_vectors_end_blocks_too(tmp_path: Path, vectors: Path, monkeypatch) -> None:
-    monkeypatch.setattr(writers, "_BLOCK_CHARACTERS", 32 * 6 * 3)  # three vectors of six numbers
+    monkeypatch.setattr(writers, "BLOCK_CHARACTERS", 32 * 6 * 3)  # three vectors of six numbers
     mechanism = VectorWords(epsilon=3.0, vectors=str(vectors), n_words=300, output="embedding").fit()
     source = write(tmp_path / "in.jsonl", [" ".join(WORDS[: 1 + i]) for i in range(10)])
     privatize_file(source, tmp_path / "out.parquet", mechanism)
@@ -209,7 +209,7 @@ def test_vectors_end_blocks_too(tmp_path: Path, vectors: Path, monkeypatch) -> N
 
 
 def test_a_stream_computes_in_batches_and_gives_out_one_by_one(mechanism, monkeypatch) -> None:
-    monkeypatch.setattr(pipeline, "_BATCH_CHARACTERS", 20)
+    monkeypatch.setattr(streaming, "BATCH_CHARACTERS", 20)
     records = [Record(str(i), " ".join(WORDS[: 1 + i])) for i in range(9)]
     assert [release.id for release in privatize(records, mechanism, randomness=seeded(1))] == [r.id for r in records]
 
@@ -312,15 +312,3 @@ def test_an_input_that_lies_where_the_run_writes_is_kept(tmp_path: Path, mechani
         privatize_file(source, target, mechanism, plan=Plan(input_format=file_runs.Format.JSONL, force=force))
     assert [path.name for path in tmp_path.iterdir()] == [source.name]
     assert source.read_bytes() == before
-
-
-def test_what_an_older_version_began_is_gone_on_with_only_where_no_length_shows() -> None:
-    """Its marks followed private lengths: members and row groups would keep them, plain lines do not show them."""
-    plan, mechanism = file_runs.Plan(), RandomRedaction(0.5).fit()
-
-    def digest(kind: Format, *, compressed: bool) -> str:
-        return file_runs.run_digest(mechanism, plan, secure(), kind, None, compressed=compressed)
-
-    older = digest(Format.JSONL, compressed=False)  # without a word on blocks, as before
-    assert digest(Format.JSONL, compressed=True) != older
-    assert digest(Format.CSV, compressed=True) != digest(Format.CSV, compressed=False)

@@ -27,7 +27,7 @@ from dptext.runs.legal import WIDTH, Page, guess_after, legal_page
 from dptext.runs.verification import Verified
 
 ROOT = Path(__file__).parents[3]
-SAVED = json.loads((ROOT / "tests" / "snapshots" / "certificates_schema_3.json").read_text("utf-8"))
+SAVED = json.loads((ROOT / "tests" / "snapshots" / "certificates.json").read_text("utf-8"))
 VERIFIED = "Verified: the file has the bytes that were certified."
 #: As many lines as a saved certificate with three units and kept fields needs.
 MOST_LINES = 52
@@ -46,7 +46,6 @@ def page(
     *stated: Guarantee,
     spec: object = LABELS,
     unchanged: float | None = None,
-    also_assumed: tuple[str, ...] = (),
     **changes: object,
 ) -> Page:
     certificate = Certificate(
@@ -63,7 +62,7 @@ def page(
         also_reveals=("the number of records",),
         version="1.2.3",
     )
-    found = Verified(replace(certificate, **changes), spec, also_assumed)  # type: ignore[arg-type]
+    found = Verified(replace(certificate, **changes), spec)  # type: ignore[arg-type]
     return legal_page(found, verified=VERIFIED, unchanged=unchanged)
 
 
@@ -312,8 +311,6 @@ def test_a_chance_below_one_is_not_shown_as_certain(chance: float, shown: str) -
 def test_what_was_assumed_is_complete() -> None:
     told = page(promised(basis=Basis.CONDITIONAL, assumptions=("the sun shines", "no rain")))
     assert {"the sun shines", "no rain"} < set(next(s.lines for s in told.sections if s.heading.endswith("assumed")))
-    told = page(promised(basis=Basis.CONDITIONAL), also_assumed=("each stands once",))
-    assert "each stands once" in said(told, "What was assumed")
     assert 'all that stands under "What was assumed"' in answer(told)
 
 

@@ -14,8 +14,7 @@ from dptext.mechanisms.words.baselines import PrivatePhrases
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy.guarantee import Basis, Unit
 from dptext.runs import files as file_runs
-from dptext.runs import streaming as pipeline
-from dptext.runs import unfinished
+from dptext.runs import streaming, unfinished
 from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.files import privatize_file
 from dptext.runs.plan import Plan
@@ -63,9 +62,9 @@ def test_releases_stream_in_order(mechanism) -> None:
 
 
 def test_a_long_text_ends_its_batch(mechanism, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "_BATCH_CHARACTERS", 50)
+    monkeypatch.setattr(streaming, "BATCH_CHARACTERS", 50)
     records = Batch.of([Record("0", "a" * 60), Record("1", "b"), Record("2", "c" * 60)])
-    batches = list(pipeline.split([records], 100))
+    batches = list(streaming.split([records], 100))
     assert [len(batch) for batch in batches] == [1, 2]
 
 
@@ -350,20 +349,6 @@ def test_a_run_with_vectors_resumes(tmp_path: Path, source: Path, vectored, name
     certificate = privatize_file(source, target, mechanism, plan=Plan(batch_size=10, resume=True), randomness=seeded(1))
     certificate.check_file(tmp_path)
     assert rows_of(target) == rows_of(tmp_path / "whole.jsonl")
-
-
-def test_a_run_of_an_older_version_resumes(tmp_path: Path, source: Path, mechanism) -> None:
-    target, state = tmp_path / "out.jsonl", tmp_path / ".out.jsonl.resume.json"
-
-    def stop(_: int) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        privatize_file(source, target, mechanism, plan=Plan(batch_size=10), on_progress=stop)
-    data = json.loads(state.read_text("utf-8"))
-    del data["dim"]
-    state.write_text(json.dumps(data), "utf-8")
-    assert privatize_file(source, target, mechanism, plan=Plan(batch_size=10, resume=True)).records == 30
 
 
 @pytest.mark.parametrize(

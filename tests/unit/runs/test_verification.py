@@ -5,17 +5,19 @@ from __future__ import annotations
 import base64
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import dptext as dp
 from dptext.cli.explain import explain_certificate
-from dptext.embeddings.embedder import IN_BATCHES, IN_BLOCKS, RANKED_IN_BATCHES
+from dptext.embeddings.embedder import IN_BATCHES
 from dptext.errors import ConfigError, DataError
-from dptext.privacy import loss_distributions
+from dptext.privacy.guarantee import ONE_RECORD, RECORD_COUNT
 from dptext.runs.certificate import certificate_path
 
+SAVED = json.loads((Path(__file__).parents[2] / "snapshots" / "certificates.json").read_text("utf-8"))
 LABELS = ("health", "travel", "money", "leisure")
 SPEC = dp.LabelOnly(LABELS, epsilon=2.0)
 
@@ -37,7 +39,7 @@ def edited(path: Path, **changes: object) -> Path:
 
 def test_what_was_written_holds(released: Path) -> None:
     found = dp.verify(certificate_path(released))
-    assert (found.spec, found.certificate.records, found.also_assumed) == (SPEC, 20, ())
+    assert (found.spec, found.certificate.records) == (SPEC, 20)
 
 
 def test_another_file_is_refused(released: Path) -> None:
@@ -88,8 +90,7 @@ def test_an_epsilon_may_be_smaller_by_what_a_numerical_distribution_rounds_and_n
     with pytest.raises(DataError, match="does not follow from its settings"):
         dp.verify(edited(released, guarantees=exact))
 
-    path = Path(__file__).parents[2] / "snapshots" / "certificates_schema_3.json"
-    (training,) = (each for each in json.loads(path.read_text("utf-8")) if "dpsgd_0" in each["certificate"]["output"])
+    (training,) = (each for each in SAVED if "dpsgd_0" in each["certificate"]["output"])
     data = training["certificate"]
     (tmp_path / data["output"]).write_bytes(base64.b85decode(training["file"]))
     for share, holds in ((1 - 5e-10, True), (1 - 1e-8, False)):
@@ -110,8 +111,7 @@ def test_an_epsilon_may_be_smaller_by_what_a_numerical_distribution_rounds_and_n
 def test_a_delta_of_privunit_may_be_that_of_another_processor_and_no_other(
     name: str, share: float, holds: bool, tmp_path: Path
 ) -> None:
-    path = Path(__file__).parents[2] / "snapshots" / "certificates_schema_3.json"
-    found = (each["certificate"] | {"file": each["file"]} for each in json.loads(path.read_text("utf-8")))
+    found = (each["certificate"] | {"file": each["file"]} for each in SAVED)
     data = next(each for each in found if each["output"].startswith(name) and each["guarantees"][0]["delta"])
     (tmp_path / data["output"]).write_bytes(base64.b85decode(data.pop("file")))
     beside = certificate_path(tmp_path / data["output"])
@@ -125,63 +125,51 @@ def test_a_delta_of_privunit_may_be_that_of_another_processor_and_no_other(
             dp.verify(beside)
 
 
-def test_an_epsilon_of_a_finer_grid_holds_and_no_less(tmp_path: Path) -> None:
-    """Earlier versions added up the losses of a training on a finer grid, which says a little less and is as valid."""
-    path = Path(__file__).parents[2] / "snapshots" / "certificates_schema_3.json"
-    (saved,) = (each for each in json.loads(path.read_text("utf-8")) if "dpsgd_0" in each["certificate"]["output"])
-    data = saved["certificate"]
-    (tmp_path / data["output"]).write_bytes(base64.b85decode(saved["file"]))
-    beside = certificate_path(tmp_path / data["output"])
-    with pytest.MonkeyPatch.context() as coarse:
-        coarse.setattr(loss_distributions, "_GRID", 2e3)
-        loss_distributions.mixed_epsilon.cache_clear()
-        larger = dp.spec_from_settings(data["settings"]).guarantee(dp.Unit.DOCUMENT, data["delta"]).epsilon
-        assert larger > data["guarantees"][0]["epsilon"] * (1 + 1e-7)
-        for share, holds in ((1.0, True), (1 - 1e-8, False)):
-            changed = [{**each, "epsilon": each["epsilon"] * share} for each in data["guarantees"]]
-            beside.write_text(json.dumps({**data, "guarantees": changed}), "utf-8")
-            if holds:
-                dp.verify(beside)
-            else:
-                with pytest.raises(DataError, match="does not follow from its settings"):
-                    dp.verify(beside)
-    loss_distributions.mixed_epsilon.cache_clear()
-
-
 @pytest.mark.parametrize(
-    ("name", "assumed", "other"),
+    ("name", "other"),
     [
-        ("adept_0", IN_BATCHES, "the auto-encoder"),
-        ("dpsgd_0", IN_BATCHES, "no text stands"),
-        ("erae_0", IN_BLOCKS, "the network, its"),
-        ("candidates_adept", RANKED_IN_BATCHES, "the candidates"),
+        ("label_only_0", ONE_RECORD),
+        ("adept_0", "the auto-encoder"),
+        ("dpsgd_0", "no text stands"),
+        ("erae_0", "the network, its"),
+        ("candidates_adept", "the candidates"),
     ],
 )
-def test_what_was_assumed_of_a_batch_may_stand_in_a_certificate_and_no_other_text(
-    name: str, assumed: str, other: str, tmp_path: Path
+def test_a_certificate_that_assumes_other_things_than_its_settings_is_refused(
+    name: str, other: str, tmp_path: Path
 ) -> None:
-    """These networks read texts in batches once: what assumed it holds; what was so and does not say it does not."""
-    path = Path(__file__).parents[2] / "snapshots" / "certificates_schema_3.json"
-    saved = next(each for each in json.loads(path.read_text("utf-8")) if name in each["certificate"]["output"])
+    saved = next(each for each in SAVED if name in each["certificate"]["output"])
     data = saved["certificate"]
     (tmp_path / data["output"]).write_bytes(base64.b85decode(saved["file"]))
     beside = certificate_path(tmp_path / data["output"])
-    assert all(assumed in each["assumptions"] for each in data["guarantees"])
 
-    def stating(schema: int, left_out: str) -> Path:
-        stated = [
-            {**each, "assumptions": [text for text in each["assumptions"] if not text.startswith(left_out)]}
-            for each in data["guarantees"]
-        ]
-        beside.write_text(json.dumps({**data, "schema": schema, "guarantees": stated}), "utf-8")
+    def assuming(change: Callable[[list[str]], list[str]]) -> Path:
+        stated = [{**each, "assumptions": change(each["assumptions"])} for each in data["guarantees"]]
+        beside.write_text(json.dumps({**data, "guarantees": stated}), "utf-8")
         return beside
 
-    for schema in (3, 4):
-        dp.verify(stating(schema, "nothing"))
+    dp.verify(assuming(list))
+    for change in (
+        lambda texts: [text for text in texts if not text.startswith(other)],
+        lambda texts: [*texts, IN_BATCHES],
+        lambda texts: texts[::-1] if len(texts) > 1 else ["another"],
+    ):
         with pytest.raises(DataError, match="does not follow from its settings"):
-            dp.verify(stating(schema, other))
+            dp.verify(assuming(change))
+
+
+def test_the_number_of_records_cannot_be_left_out(tmp_path: Path) -> None:
+    source, target = tmp_path / "in.txt", tmp_path / "out.jsonl"
+    source.write_text("a\nb\n", "utf-8")
+    mechanism = dp.RandomRedaction(0.999_999).fit()
+    dp.privatize_file(source, target, mechanism, plan=dp.Plan(without_guarantee=True, record="line"))
+    path = certificate_path(target)
+    dp.verify(path)
+    data = json.loads(path.read_text("utf-8"))
+    for stated in data["guarantees"]:
+        stated["reveals"].remove(RECORD_COUNT)
     with pytest.raises(DataError, match="does not follow from its settings"):
-        dp.verify(stating(3, assumed))
+        dp.verify(edited(target, also_reveals=[], guarantees=data["guarantees"]))
 
 
 def test_what_is_measured_on_absent_vectors_is_said_to_be_unknown(

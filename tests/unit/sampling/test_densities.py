@@ -8,20 +8,20 @@ import pytest
 from dptext.errors import ConfigError
 from dptext.mechanism import VectorNoise
 from dptext.privacy.curves import gaussian_delta
-from dptext.sampling import noise, privunit, published
-from dptext.sampling.noise import Norm
+from dptext.sampling import clipping, float_noise, grid_noise, privunit, published
+from dptext.sampling.clipping import Norm
 from dptext.sampling.randomness import seeded
 from dptext.types import Floats
 
 
 def every(dim: int) -> list[VectorNoise]:
     return [
-        noise.GridLaplace(4.0, dim, 1.5),
-        noise.GridLaplace(4.0, dim, 1.5, Norm.L1),
-        noise.GridGaussian(2.0, dim, 1.5),
-        noise.L2Laplace(4.0, dim, 1.5),
-        noise.Gaussian(4.0, 1e-5, dim, 1.5),
-        noise.MetricNoise(3.0, dim, 10.0),
+        grid_noise.GridLaplace(4.0, dim, 1.5),
+        grid_noise.GridLaplace(4.0, dim, 1.5, Norm.L1),
+        grid_noise.GridGaussian(2.0, dim, 1.5),
+        float_noise.L2Laplace(4.0, dim, 1.5),
+        float_noise.Gaussian(4.0, 1e-5, dim, 1.5),
+        float_noise.MetricNoise(3.0, dim, 10.0),
         privunit.PrivUnit(4.0, dim, 1.5),
         privunit.PrivUnitSphere(4.0, dim),
         published.PublishedLaplace(4.0, dim, 1.5),
@@ -61,15 +61,18 @@ def test_every_noise_is_a_vector_noise(mechanism: VectorNoise) -> None:
 # ------------------------------------------------------------------------------ total mass
 
 
+@pytest.mark.slow_cases(
+    "<lambda>2-2", "<lambda>5-2", "<lambda>6-2", why="L2-Laplace and the published noises stay in one dimension"
+)
 @pytest.mark.parametrize("dim", [1, 2])
 @pytest.mark.parametrize(
     ("make", "scale"),
     [
-        (lambda n: noise.GridLaplace(4.0, n, 1.5), lambda m: m.scale),
-        (lambda n: noise.GridGaussian(2.0, n, 1.5), lambda m: m.sigma),
-        (lambda n: noise.L2Laplace(4.0, n, 1.5), lambda m: m.scale),
-        (lambda n: noise.Gaussian(4.0, 1e-5, n, 1.5), lambda m: m.sigma),
-        (lambda n: noise.MetricNoise(3.0, n, 10.0), lambda m: 1 / m.epsilon),
+        (lambda n: grid_noise.GridLaplace(4.0, n, 1.5), lambda m: m.scale),
+        (lambda n: grid_noise.GridGaussian(2.0, n, 1.5), lambda m: m.sigma),
+        (lambda n: float_noise.L2Laplace(4.0, n, 1.5), lambda m: m.scale),
+        (lambda n: float_noise.Gaussian(4.0, 1e-5, n, 1.5), lambda m: m.sigma),
+        (lambda n: float_noise.MetricNoise(3.0, n, 10.0), lambda m: 1 / m.epsilon),
         (lambda n: published.PublishedLaplace(4.0, n, 1.5), lambda m: m.scale),
         (lambda n: published.ClassicalGaussian(4.0, 1e-5, n, 1.5), lambda m: m.sigma),
     ],
@@ -80,7 +83,7 @@ def test_additive_noise_sums_to_one(make, scale, dim: int) -> None:
     step = scale(mechanism) / 12
     axis = (np.arange(-300, 300) + 0.25) * step
     points = np.stack(np.meshgrid(*[axis] * dim), axis=-1).reshape(-1, dim)
-    on_grid = isinstance(mechanism, noise.GridLaplace | noise.GridGaussian)
+    on_grid = isinstance(mechanism, grid_noise.GridLaplace | grid_noise.GridGaussian)
     cell = (step / mechanism.grid if on_grid else step) ** dim
     x = np.array([0.4, -0.9])[:dim]
     total = np.exp(mechanism.log_density(points, same(x, len(points)))).sum() * cell
@@ -90,7 +93,7 @@ def test_additive_noise_sums_to_one(make, scale, dim: int) -> None:
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 10, 64])
 def test_radial_noise_sums_to_one_in_any_dimension(dim: int) -> None:
-    mechanism = noise.MetricNoise(2.0, dim, 10.0)
+    mechanism = float_noise.MetricNoise(2.0, dim, 10.0)
     radius = (np.arange(20_000) + 0.5) * (dim + 40) / 2.0 / 10_000
     points = np.zeros((len(radius), dim))
     points[:, 0] = radius
@@ -99,14 +102,15 @@ def test_radial_noise_sums_to_one_in_any_dimension(dim: int) -> None:
     assert np.exp(shells).sum() * (radius[1] - radius[0]) == pytest.approx(1, abs=1e-6)
 
 
+@pytest.mark.slow_cases("3-4.0", "16-5.0", why="2 and 64 dimensions stay")
 @pytest.mark.parametrize(("dim", "epsilon"), [(2, 2.0), (3, 4.0), (16, 5.0), (64, 5.0)])
 def test_privunit_averages_to_one_over_the_sphere(dim: int, epsilon: float) -> None:
-    points = noise.directions(20_000, dim + 1, seeded(0))
+    points = float_noise.directions(20_000, dim + 1, seeded(0))
     rng = np.random.default_rng(0)
     sphere, ball = privunit.PrivUnitSphere(epsilon, dim + 1), privunit.PrivUnit(epsilon, dim, 3.0)
     u, x = rng.normal(size=dim + 1), rng.normal(size=dim) / math.sqrt(dim)
-    cells = noise.rounded(points, sphere.grid) / sphere.cap.m
-    dropped = 3.0 * noise.rounded(points, ball.grid)[:, :dim] / ball.cap.m
+    cells = clipping.rounded(points, sphere.grid) / sphere.cap.m
+    dropped = 3.0 * clipping.rounded(points, ball.grid)[:, :dim] / ball.cap.m
     for ratios in (
         np.exp(sphere.log_density(cells, same(u, len(cells)))),
         np.exp(ball.log_density(dropped, same(x, len(cells)))),
@@ -118,15 +122,16 @@ def test_privunit_averages_to_one_over_the_sphere(dim: int, epsilon: float) -> N
 # ------------------------------------------------------------------------- never above epsilon
 
 
+@pytest.mark.slow_cases("0.5-64", "5.0-64", why="64 dimensions stay at epsilon 50")
 @pytest.mark.parametrize("dim", [1, 2, 64, pytest.param(256, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("epsilon", [0.5, 5.0, 50.0])
 def test_no_loss_exceeds_epsilon(dim: int, epsilon: float) -> None:
     rng = np.random.default_rng(dim)
     c, rows = 2.0, 200
     mechanisms: list[VectorNoise] = [
-        noise.GridLaplace(epsilon, dim, c),
-        noise.GridLaplace(epsilon, dim, c, Norm.L1),
-        noise.L2Laplace(epsilon, dim, c),
+        grid_noise.GridLaplace(epsilon, dim, c),
+        grid_noise.GridLaplace(epsilon, dim, c, Norm.L1),
+        float_noise.L2Laplace(epsilon, dim, c),
         *([privunit.PrivUnit(epsilon, dim, c)] if dim > 2 or epsilon < 10 else []),
         *([privunit.PrivUnitSphere(epsilon, max(dim, 2))] if dim > 2 or epsilon < 10 else []),
     ]
@@ -150,9 +155,9 @@ def test_epsilon_is_attained(dim: int, epsilon: float) -> None:
     corner = np.full((1, dim), 3.0 / math.sqrt(dim))
     spike = 3.0 * np.eye(dim)[:1]
     for mechanism, x in (
-        (noise.GridLaplace(epsilon, dim, 3.0), corner),
-        (noise.GridLaplace(epsilon, dim, 3.0, Norm.L1), spike),
-        (noise.L2Laplace(epsilon, dim, 3.0), corner),
+        (grid_noise.GridLaplace(epsilon, dim, 3.0), corner),
+        (grid_noise.GridLaplace(epsilon, dim, 3.0, Norm.L1), spike),
+        (float_noise.L2Laplace(epsilon, dim, 3.0), corner),
     ):
         for far in (x, 10 * x):
             loss = mechanism.log_density(far, x) - mechanism.log_density(far, -x)
@@ -179,7 +184,7 @@ def test_no_density_is_stated_for_caps_below_the_grid(dim: int, epsilon: float) 
 
 @pytest.mark.parametrize(("dim", "epsilon"), [(2, 20.0), (8, 50.0), (16, 100.0), (64, 300.0), (256, 500.0)])
 def test_a_density_is_stated_for_all_usual_settings(dim: int, epsilon: float) -> None:
-    u = noise.directions(20, dim, seeded(0))
+    u = float_noise.directions(20, dim, seeded(0))
     for mechanism in (privunit.PrivUnitSphere(epsilon, dim), privunit.PrivUnit(epsilon, dim)):
         released = mechanism.release(u, seeded(1))
         loss = mechanism.log_density(released, u) - mechanism.log_density(released, -u)
@@ -189,7 +194,7 @@ def test_a_density_is_stated_for_all_usual_settings(dim: int, epsilon: float) ->
 
 @pytest.mark.parametrize("dim", [1, 2, 64, 256])
 def test_metric_noise_keeps_to_the_distance(dim: int) -> None:
-    mechanism = noise.MetricNoise(7.0, dim, 10.0)
+    mechanism = float_noise.MetricNoise(7.0, dim, 10.0)
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(2, 500, dim))
     distance = np.linalg.norm(x - y, axis=1)
@@ -208,7 +213,7 @@ def test_discrete_densities_are_those_of_the_samplers_definition() -> None:
     """Independent integers with weights e^(-|k| / s), e^(-k^2 / 2 s^2), written out for some rows."""
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(2, 1, 6)) / 3
-    laplace, gaussian = noise.GridLaplace(3.0, 6, 1.0), noise.GridGaussian(1.0, 6, 1.0)
+    laplace, gaussian = grid_noise.GridLaplace(3.0, 6, 1.0), grid_noise.GridGaussian(1.0, 6, 1.0)
     for mechanism, weight in (
         (laplace, lambda k: abs(k) / (laplace.scale / laplace.grid)),
         (gaussian, lambda k: k * k / (2 * (gaussian.sigma / gaussian.grid) ** 2)),
@@ -225,6 +230,7 @@ def test_discrete_densities_are_those_of_the_samplers_definition() -> None:
         assert found[0] - found[1] == pytest.approx(naive[0] - naive[1], rel=1e-9)
 
 
+@pytest.mark.slow_cases("24-6.0", why="6 and 64 dimensions stay")
 @pytest.mark.parametrize(("dim", "epsilon"), [(6, 3.0), (24, 6.0), (64, 5.0)])
 def test_the_lift_is_summed_over_its_signs_and_the_rounding(dim: int, epsilon: float) -> None:
     """Against the definition: all points of the cell, weighted by the sphere's area above them, on both sides."""
@@ -265,10 +271,11 @@ def hockey_stick(losses: Floats, epsilon: float) -> Floats:
     return np.maximum(0.0, -np.expm1(epsilon - losses))
 
 
+@pytest.mark.slow_cases("1.0-0.01-64", "30.0-0.05-64", why="64 dimensions stay at epsilon 5")
 @pytest.mark.parametrize("dim", [2, 64])
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.01), (5.0, 0.02), (30.0, 0.05)])
 def test_gaussian_has_its_delta(dim: int, epsilon: float, delta: float) -> None:
-    mechanism = noise.Gaussian(epsilon, delta, dim, 1.0)
+    mechanism = float_noise.Gaussian(epsilon, delta, dim, 1.0)
     x = np.zeros((50_000, dim))
     x[:, 1] = 1.0
     released = mechanism.release(x, seeded(4))
@@ -284,7 +291,7 @@ def test_gaussian_has_its_delta(dim: int, epsilon: float, delta: float) -> None:
 
 
 def test_classical_gaussian_is_refuted_by_its_own_density() -> None:
-    sound, false = noise.Gaussian(50.0, 1e-5, 8, 1.0), published.ClassicalGaussian(50.0, 1e-5, 8, 1.0)
+    sound, false = float_noise.Gaussian(50.0, 1e-5, 8, 1.0), published.ClassicalGaussian(50.0, 1e-5, 8, 1.0)
     x = np.tile(np.eye(8)[0], (20_000, 1))
     for mechanism, low, high in ((false, 0.5, 1.0), (sound, 0.0, 1e-3)):
         released = mechanism.release(x, seeded(5))
@@ -322,7 +329,9 @@ def test_where_the_classical_formula_fails(epsilon: float, delta: float, true: f
         for factor in (0.99, 1.01):
             claimed = factor * epsilon
             assert (published.ClassicalGaussian(claimed, delta, 16, 3.0).true_epsilon > claimed) == (factor > 1)
-    assert noise.Gaussian(100.0, 1e-5, 16, 3.0).sigma > 1.5 * published.ClassicalGaussian(100.0, 1e-5, 16, 3.0).sigma
+    assert (
+        float_noise.Gaussian(100.0, 1e-5, 16, 3.0).sigma > 1.5 * published.ClassicalGaussian(100.0, 1e-5, 16, 3.0).sigma
+    )
 
 
 def test_false_claims_are_no_events() -> None:

@@ -11,8 +11,8 @@ from dptext.errors import ConfigError
 from dptext.privacy import accounting
 from dptext.privacy.curves import gaussian_delta
 from dptext.privacy.events import GaussianEvent, MetricEvent, PureEvent, TopKEvent, ZcdpEvent
-from dptext.sampling import caps, noise, privunit
-from dptext.sampling.noise import Norm
+from dptext.sampling import caps, clipping, float_noise, grid_noise, privunit
+from dptext.sampling.clipping import Norm
 from dptext.sampling.randomness import seeded
 
 vectors = arrays(
@@ -24,7 +24,7 @@ vectors = arrays(
 
 @given(vectors, st.floats(1e-3, 1e3), st.sampled_from(Norm))
 def test_clipping_never_leaves_the_ball(rows, clip_norm, norm) -> None:
-    clipped = noise.clip(rows, clip_norm, norm=norm)
+    clipped = clipping.clip(rows, clip_norm, norm=norm)
     assert np.isfinite(clipped).all()
     order = 1 if norm is Norm.L1 else 2
     assert (np.linalg.norm(clipped, order, axis=1) <= clip_norm).all()
@@ -33,23 +33,23 @@ def test_clipping_never_leaves_the_ball(rows, clip_norm, norm) -> None:
 
 def test_clipping_keeps_directions_and_short_vectors() -> None:
     rows = np.array([[3.0, 4.0], [0.1, -0.2]])
-    clipped = noise.clip(rows, 1.0)
+    clipped = clipping.clip(rows, 1.0)
     assert clipped[0] == pytest.approx([0.6, 0.8])
     assert clipped[1].tolist() == [0.1, -0.2]
 
 
 def test_clipping_of_tiny_and_huge_vectors() -> None:
     for size, clip_norm in ((1e-165, 1e-100), (1e-90, 1e-100), (1e120, 1e100), (1e149, 1e-100)):
-        clipped = noise.clip(np.full((1, 2), size), clip_norm)
+        clipped = clipping.clip(np.full((1, 2), size), clip_norm)
         assert np.abs(clipped).max() <= clip_norm
     with pytest.raises(ConfigError, match="clip_norm"):
-        noise.clip(np.ones((1, 2)), 1e-200)
+        clipping.clip(np.ones((1, 2)), 1e-200)
 
 
 def test_rounding_to_the_grid_is_counted() -> None:
     for dim in (1, 7, 100):
-        l1 = noise.sensitivity(1.0, dim=dim, clipped=Norm.L1, measured=Norm.L1, grid=0.1)
-        l2 = noise.sensitivity(1.0, dim=dim, clipped=Norm.L2, measured=Norm.L2, grid=0.1)
+        l1 = clipping.sensitivity(1.0, dim=dim, clipped=Norm.L1, measured=Norm.L1, grid=0.1)
+        l2 = clipping.sensitivity(1.0, dim=dim, clipped=Norm.L2, measured=Norm.L2, grid=0.1)
         assert 2 + dim * 0.1 <= l1 <= 2 + dim * 0.1 * 1.001
         assert 2 + math.sqrt(dim) * 0.1 <= l2 <= 2 + math.sqrt(dim) * 0.1 * 1.001
 
@@ -57,44 +57,48 @@ def test_rounding_to_the_grid_is_counted() -> None:
 @pytest.mark.parametrize("n", [1, 2, 16, 256])
 def test_sensitivities_are_attained_and_not_exceeded(n: int) -> None:
     c = 2.0
-    assert noise.sensitivity(c, dim=n, clipped=Norm.L1, measured=Norm.L1) == pytest.approx(2 * c)
-    assert noise.sensitivity(c, dim=n, clipped=Norm.L2, measured=Norm.L2) == pytest.approx(2 * c)
+    assert clipping.sensitivity(c, dim=n, clipped=Norm.L1, measured=Norm.L1) == pytest.approx(2 * c)
+    assert clipping.sensitivity(c, dim=n, clipped=Norm.L2, measured=Norm.L2) == pytest.approx(2 * c)
     diagonal = np.full(n, c / math.sqrt(n))
     attained = np.abs(diagonal - -diagonal).sum()
-    assert noise.sensitivity(c, dim=n, clipped=Norm.L2, measured=Norm.L1) == pytest.approx(attained)
-    assert noise.sensitivity(c, dim=n, clipped=Norm.L2, measured=Norm.L1) >= attained
+    assert clipping.sensitivity(c, dim=n, clipped=Norm.L2, measured=Norm.L1) == pytest.approx(attained)
+    assert clipping.sensitivity(c, dim=n, clipped=Norm.L2, measured=Norm.L1) >= attained
 
 
 def test_the_published_sensitivity_is_refuted_by_two_vectors() -> None:
     """n = 2: (2C/3, 2C/3) against its negative has L1 distance 8C/3 > 2C (Habernal 2021)."""
     c = 1.0
     one = np.array([[2 * c / 3, 2 * c / 3]])
-    assert np.array_equal(noise.clip(one, c), one)
+    assert np.array_equal(clipping.clip(one, c), one)
     assert np.abs(one - -one).sum() == pytest.approx(8 * c / 3)
-    assert np.abs(one - -one).sum() < noise.sensitivity(c, dim=2, clipped=Norm.L2, measured=Norm.L1)
+    assert np.abs(one - -one).sum() < clipping.sensitivity(c, dim=2, clipped=Norm.L2, measured=Norm.L1)
 
 
 @given(st.integers(1, 600), st.floats(0.02, 800), st.sampled_from(Norm))
 def test_the_grid_counts_what_rounding_adds(dim, epsilon, clipped) -> None:
-    mechanism = noise.GridLaplace(epsilon, dim, 1.5, clipped)
-    needed = noise.sensitivity(1.5, dim=dim, clipped=clipped, measured=Norm.L1, grid=mechanism.grid)
+    mechanism = grid_noise.GridLaplace(epsilon, dim, 1.5, clipped)
+    needed = clipping.sensitivity(1.5, dim=dim, clipped=clipped, measured=Norm.L1, grid=mechanism.grid)
     assert mechanism.scale >= needed / epsilon
     assert mechanism.scale <= needed / epsilon * 1.001
     assert mechanism.events == (PureEvent(epsilon),)
-    gaussian = noise.GridGaussian(0.5, dim, 1.5)
-    needed = noise.sensitivity(1.5, dim=dim, clipped=Norm.L2, measured=Norm.L2, grid=gaussian.grid)
+    gaussian = grid_noise.GridGaussian(0.5, dim, 1.5)
+    needed = clipping.sensitivity(1.5, dim=dim, clipped=Norm.L2, measured=Norm.L2, grid=gaussian.grid)
     assert gaussian.sigma >= needed / math.sqrt(2 * 0.5)
     assert gaussian.events == (ZcdpEvent(0.5),)
 
 
 def test_outputs_lie_on_the_grid() -> None:
     x = np.random.default_rng(0).normal(size=(50, 4))
-    for mechanism in (noise.GridLaplace(1.0, 4, 1.0), noise.GridGaussian(1.0, 4, 1.0), noise.L2Laplace(1.0, 4, 1.0)):
+    for mechanism in (
+        grid_noise.GridLaplace(1.0, 4, 1.0),
+        grid_noise.GridGaussian(1.0, 4, 1.0),
+        float_noise.L2Laplace(1.0, 4, 1.0),
+    ):
         assert on_grid(mechanism.release(x, seeded(0)), mechanism.grid)
-    gaussian = noise.Gaussian(1.0, 1e-5, 4, 1.0)
+    gaussian = float_noise.Gaussian(1.0, 1e-5, 4, 1.0)
     assert on_grid(gaussian.release(x, seeded(0)), gaussian.grid)
     assert gaussian.grid == gaussian.sigma / 64
-    metric = noise.MetricNoise(3.0, 4, 10.0)
+    metric = float_noise.MetricNoise(3.0, 4, 10.0)
     assert on_grid(metric.add(x, metric.draw(50, seeded(0))), metric.grid)
     assert np.array_equal(metric.release(x, seeded(0)), metric.add(x, metric.draw(50, seeded(0))))
     ball, sphere = privunit.PrivUnit(3.0, 4, clip_norm=2.0), privunit.PrivUnitSphere(3.0, 4)
@@ -124,7 +128,7 @@ def test_claimed_and_true_epsilon_of_published_laplace(variance: float) -> None:
     assert 2 / b == pytest.approx(claimed, abs=0.006)
     for i, epsilon in enumerate(true):
         n = 32 * 2**i
-        found = noise.sensitivity(1.0, dim=n, clipped=Norm.L2, measured=Norm.L1) / b
+        found = clipping.sensitivity(1.0, dim=n, clipped=Norm.L2, measured=Norm.L1) / b
         assert found == pytest.approx(epsilon, rel=0.006)
 
 
@@ -134,9 +138,9 @@ def test_claimed_and_true_epsilon_of_published_laplace(variance: float) -> None:
 @pytest.mark.parametrize("dim", [1, 64])
 def test_gaussian_is_calibrated_by_the_analytic_curve(variance: float, epsilon: float, dim: int) -> None:
     """MATHS 2.3: the epsilon of Gaussian noise of these variances at delta = 1e-5 and C = 1."""
-    mechanism = noise.Gaussian(epsilon, 1e-5, dim, 1.0)
+    mechanism = float_noise.Gaussian(epsilon, 1e-5, dim, 1.0)
     assert mechanism.sigma**2 == pytest.approx(variance, rel=2e-3)
-    assert noise.Gaussian(epsilon, 1e-5, dim, 5.0).sigma == pytest.approx(5 * mechanism.sigma, rel=1e-9)
+    assert float_noise.Gaussian(epsilon, 1e-5, dim, 5.0).sigma == pytest.approx(5 * mechanism.sigma, rel=1e-9)
     gaussian, slack = mechanism.events
     assert gaussian == GaussianEvent(mechanism.noise_multiplier)
     assert slack.epsilon == 0
@@ -150,17 +154,17 @@ def test_gaussian_is_calibrated_by_the_analytic_curve(variance: float, epsilon: 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0, 100.0, 1000.0])
 def test_the_delta_of_gaussian_noise_includes_the_slack(dim: int, epsilon: float) -> None:
     """The curve's delta and the slack of the sampler add up to what the event says, and no noise is wasted."""
-    mechanism = noise.Gaussian(epsilon, 1e-5, dim, 3.0)
-    distance = noise.sensitivity(3.0, dim=dim, clipped=Norm.L2, measured=Norm.L2)
+    mechanism = float_noise.Gaussian(epsilon, 1e-5, dim, 3.0)
+    distance = clipping.sensitivity(3.0, dim=dim, clipped=Norm.L2, measured=Norm.L2)
     curve = gaussian_delta(mechanism.sigma / distance, epsilon)
-    slack = noise.slack(dim, math.sqrt(dim) * mechanism.sigma + 3.0, mechanism.grid)
+    slack = float_noise.slack(dim, math.sqrt(dim) * mechanism.sigma + 3.0, mechanism.grid)
     assert curve + slack <= 1e-5
     assert curve + slack == pytest.approx(1e-5, rel=1e-2)
     assert gaussian_delta(mechanism.sigma * 0.99 / distance, epsilon) + slack > 1e-5
-    least = noise.Gaussian(epsilon, 2 * slack, dim, 3.0)
+    least = float_noise.Gaussian(epsilon, 2 * slack, dim, 3.0)
     assert least.sigma > mechanism.sigma
     with pytest.raises(ConfigError, match=r"Expected delta=.* slack"):
-        noise.Gaussian(epsilon, slack / 2, dim, 3.0)
+        float_noise.Gaussian(epsilon, slack / 2, dim, 3.0)
 
 
 TABLE = [  # (epsilon, n): iid Laplace, L2-Laplace, analytic Gaussian at 1e-5, PrivUnit (MATHS 2.4)
@@ -173,6 +177,7 @@ TABLE = [  # (epsilon, n): iid Laplace, L2-Laplace, analytic Gaussian at 1e-5, P
 ]
 
 
+@pytest.mark.slow_cases("10-128", "768", why="other dimensions and epsilons stay")
 @pytest.mark.parametrize(("epsilon", "n", "laplace", "l2", "gaussian", "unit"), TABLE)
 def test_root_mean_square_noise(epsilon, n, laplace, l2, gaussian, unit) -> None:
     x = np.zeros((1500, n))
@@ -181,14 +186,14 @@ def test_root_mean_square_noise(epsilon, n, laplace, l2, gaussian, unit) -> None
     def rms(mechanism) -> float:
         return math.sqrt(np.square(mechanism.release(x, seeded(1)) - x).sum(axis=1).mean())
 
-    assert rms(noise.GridLaplace(epsilon, n, 1.0)) == pytest.approx(laplace, rel=0.03)
-    assert rms(noise.L2Laplace(epsilon, n, 1.0)) == pytest.approx(l2, rel=0.03)
+    assert rms(grid_noise.GridLaplace(epsilon, n, 1.0)) == pytest.approx(laplace, rel=0.03)
+    assert rms(float_noise.L2Laplace(epsilon, n, 1.0)) == pytest.approx(l2, rel=0.03)
     assert rms(privunit.PrivUnit(epsilon, n)) == pytest.approx(unit, rel=0.03)
     multiplier = accounting.calibrate(GaussianEvent(1.0), epsilon, delta=1e-5).noise_multiplier
     assert 2 * multiplier * math.sqrt(n) == pytest.approx(gaussian, rel=0.005)
-    assert rms(noise.Gaussian(epsilon, 1e-5, n, 1.0)) == pytest.approx(gaussian, rel=0.03)
+    assert rms(float_noise.Gaussian(epsilon, 1e-5, n, 1.0)) == pytest.approx(gaussian, rel=0.03)
     rho = accounting.calibrate(ZcdpEvent(1.0), epsilon, delta=1e-5).rho
-    discrete = rms(noise.GridGaussian(rho, n, 1.0))
+    discrete = rms(grid_noise.GridGaussian(rho, n, 1.0))
     assert gaussian * 0.97 < discrete < gaussian * 1.1  # the price of a proof for the discrete sampler
 
 
@@ -266,6 +271,7 @@ def test_the_far_pole_can_be_reached() -> None:
     assert usual > -0.9  # the opposite vector's cap starts at -gamma and goes to -1
 
 
+@pytest.mark.slow_cases("0.5", "4.0", why="epsilon 60 stays")
 @pytest.mark.parametrize("epsilon", [0.5, 4.0, 60.0])
 def test_privunit_is_unbiased_in_the_ball(epsilon) -> None:
     x = np.tile([0.3, -0.5, 0.1], (60_000, 1))
@@ -280,12 +286,12 @@ def test_privunit_is_unbiased_in_the_ball(epsilon) -> None:
 def test_float_samplers_state_a_small_slack() -> None:
     for dim in (2, 50, 768, 4096):
         for epsilon in (0.1, 10.0, 500.0):
-            assert 0 < noise.L2Laplace(epsilon, dim, 1.0).events[0].delta < 1e-5
+            assert 0 < float_noise.L2Laplace(epsilon, dim, 1.0).events[0].delta < 1e-5
             assert 0 < privunit.PrivUnit(min(epsilon, 500.0), min(dim, 4095)).events[0].delta < 1e-5
-    assert noise.MetricNoise(10.0, 50, 32.0).event("d") == MetricEvent(
-        10.0, "d", noise.MetricNoise(10.0, 50, 32.0).event("d").delta
+    assert float_noise.MetricNoise(10.0, 50, 32.0).event("d") == MetricEvent(
+        10.0, "d", float_noise.MetricNoise(10.0, 50, 32.0).event("d").delta
     )
-    assert noise.MetricNoise(10.0, 50, 32.0).event("d").delta < 1e-8
+    assert float_noise.MetricNoise(10.0, 50, 32.0).event("d").delta < 1e-8
 
 
 def test_codebook_is_exact_and_finds_its_neighbours() -> None:
@@ -294,37 +300,37 @@ def test_codebook_is_exact_and_finds_its_neighbours() -> None:
     assert accounting.epsilon([book.event]) == 12.0
     x = np.random.default_rng(0).normal(size=(500, 8))
     chosen = book.points[book.choose(x, seeded(1))]
-    cosine = (chosen * noise.unit(x)).sum(axis=1).mean()
+    cosine = (chosen * clipping.unit(x)).sum(axis=1).mean()
     assert cosine == pytest.approx(privunit.optimal_cap(8, 12.0).m, abs=0.03)  # tends to PrivUnit's
     odd = np.array([[math.nan] * 8, [0.0] * 8, [1e308] * 8])
     assert book.choose(odd, seeded(1)).shape == (3,)
 
 
 def test_coordinate_laplace_has_its_variance() -> None:
-    draws = noise.coordinate_laplace(20_000, 3, 6.0, seeded(0))
+    draws = grid_noise.coordinate_laplace(20_000, 3, 6.0, seeded(0))
     assert draws.var() == pytest.approx(6.0, rel=0.05)
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: noise.GridLaplace(0.0, 3, 1.0),
-        lambda: noise.GridLaplace(1.0, 0, 1.0),
-        lambda: noise.GridGaussian(1e-12, 4096, 1.0),
-        lambda: noise.L2Laplace(1.0, 5000, 1.0),
-        lambda: noise.Gaussian(1.0, 1e-5, 5000, 1.0),
-        lambda: noise.Gaussian(0.0, 1e-5, 3, 1.0),
-        lambda: noise.Gaussian(1.0, 0.0, 3, 1.0),
-        lambda: noise.Gaussian(1.0, 1.1, 3, 1.0),
-        lambda: noise.Gaussian(1.0, 1e-13, 3, 1.0),
+        lambda: grid_noise.GridLaplace(0.0, 3, 1.0),
+        lambda: grid_noise.GridLaplace(1.0, 0, 1.0),
+        lambda: grid_noise.GridGaussian(1e-12, 4096, 1.0),
+        lambda: float_noise.L2Laplace(1.0, 5000, 1.0),
+        lambda: float_noise.Gaussian(1.0, 1e-5, 5000, 1.0),
+        lambda: float_noise.Gaussian(0.0, 1e-5, 3, 1.0),
+        lambda: float_noise.Gaussian(1.0, 0.0, 3, 1.0),
+        lambda: float_noise.Gaussian(1.0, 1.1, 3, 1.0),
+        lambda: float_noise.Gaussian(1.0, 1e-13, 3, 1.0),
         lambda: privunit.PrivUnitSphere(1.0, 1),
         lambda: privunit.PrivUnitSphere(1e-3, 3),
         lambda: privunit.PrivUnitSphere(1.0, 5).release(np.ones((2, 4)), seeded(0)),
         lambda: privunit.PrivUnitSphere(1.0, 2.5),  # type: ignore[arg-type]
         lambda: privunit.PrivUnit(2000.0, 3),
         lambda: privunit.Codebook(1.0, np.zeros((1, 3))),
-        lambda: noise.GridLaplace(1.0, 3, 1.0).release(np.zeros((2, 4)), seeded(0)),
-        lambda: noise.clip(np.zeros((2, 2)), -1.0),
+        lambda: grid_noise.GridLaplace(1.0, 3, 1.0).release(np.zeros((2, 4)), seeded(0)),
+        lambda: clipping.clip(np.zeros((2, 2)), -1.0),
     ],
 )
 def test_bad_settings_are_refused(make) -> None:

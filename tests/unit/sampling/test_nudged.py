@@ -18,7 +18,7 @@ from dptext.errors import ConfigError
 from dptext.sampling import hub
 from dptext.sampling.discrete import LIMB_BITS
 from dptext.sampling.hub import STEPS, Nudged, reach_of
-from dptext.sampling.source import seeded
+from dptext.sampling.randomness import seeded
 from dptext.sampling.weights import integer_weights, relative
 
 OPTIONS = 50
@@ -64,8 +64,8 @@ def test_no_unit_moves_a_choice_by_more_than_its_reach(seed: int, reach: float) 
 def test_no_crowd_makes_floats_round_by_more_than_is_paid_for(cut: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many units of one mind, whose sum is large; without the cut most of these pairs break the bound."""
     if not cut:
-        monkeypatch.setattr(hub, "_FARTHEST", 1e30)
-        monkeypatch.setattr(hub, "_MOST_STEPS", (1 << 63) - 1)
+        monkeypatch.setattr(hub, "FARTHEST", 1e30)
+        monkeypatch.setattr(hub, "MOST_STEPS", (1 << 63) - 1)
     rng, broken = np.random.default_rng(5), 0
     public = np.log(rng.dirichlet(np.ones(OPTIONS), 1))
     for units, reach in itertools.product((10**6, 10**9, 10**12), (0.03, 3.0)):

@@ -306,7 +306,7 @@ def test_kills_end_no_job_that_is_paid_for(fresh: Served, monkeypatch: pytest.Mo
 def test_a_job_that_is_paid_for_waits_for_its_model(
     fresh: Served, monkeypatch: pytest.MonkeyPatch, job: dict, replaced: bool
 ) -> None:
-    monkeypatch.setattr(worker, "_AGAIN", 0.05)
+    monkeypatch.setattr(worker, "RETRY_SECONDS", 0.05)
     name, models = killed(fresh, monkeypatch, 1, **job), fresh.gate.settings.models
     model = models / job.get("model", "labels")
     away = model.rename(models.with_name("away"))

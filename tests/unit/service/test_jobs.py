@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,7 +24,6 @@ import sqlalchemy as sa
 from fastapi.testclient import TestClient
 
 from dptext.errors import ConfigError, LedgerError
-from dptext.ledger import database
 from dptext.ledger.database import Database
 from dptext.service import job_routes, jobs, limits, worker
 from dptext.service.app import create_app
@@ -54,6 +53,11 @@ def parquet(table: dict[str, object], **more: object) -> bytes:
 
 def lines_of(fresh: Served, event: str) -> list[sa.Row]:
     return list(fresh.gate.store.rows(sa.select(EVENTS).where(EVENTS.c.event == event)))
+
+
+def threads_of_the_worker() -> set[threading.Thread]:
+    """Those that run."""
+    return {each for each in threading.enumerate() if each.name in ("jobs", "sweeps")}
 
 
 def test_accounts_and_keys_take_turns(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +95,7 @@ def test_accounts_and_keys_take_turns(fresh: Served, monkeypatch: pytest.MonkeyP
 
 def test_what_expires_does_so_beside_a_long_job(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     fresh.gate.worker.close()
-    monkeypatch.setattr(worker, "_SWEEP", 0.05)
+    monkeypatch.setattr(worker, "SWEEP_SECONDS", 0.05)
     running, over = threading.Event(), threading.Event()
 
     def long(*_: object, **__: object) -> None:
@@ -251,11 +255,21 @@ def test_a_bomb_fails_and_says_what_became_of_its_charge(fresh: Served, monkeypa
         assert list((fresh.folder / "spool").glob("*-*")) == []
 
 
+@pytest.mark.parametrize("encoding", ["DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY"])
+def test_a_job_may_have_texts_in_a_delta_encoding(fresh: Served, encoding: str) -> None:
+    table = {"text": ["secret", "secretly"], "label": ["travel", "money"]}
+    data = parquet(table, use_dictionary=False, column_encoding=dict.fromkeys(table, encoding))
+    name = fresh.job(data, format="parquet").json()["id"]
+    assert fresh.ended(name)["state"] == "done"
+    result = fresh.client.get(f"/v1/jobs/{name}/result", headers=fresh.headers()).content
+    assert pq.read_table(io.BytesIO(result)).num_rows == 2
+
+
 def test_a_stop_is_no_death_of_the_job_at_hand(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor where the process ends before the job has looked up, as in the middle of a batch."""
     fresh.gate.worker.close()
-    monkeypatch.setattr(worker, "_PATIENCE", 0.01)
-    busy, go_on, threads = threading.Event(), threading.Event(), []
+    monkeypatch.setattr(worker, "STOP_SECONDS", 0.01)
+    busy, go_on = threading.Event(), threading.Event()
 
     def batch(*_: object, **__: object) -> None:
         busy.set()
@@ -264,20 +278,18 @@ def test_a_stop_is_no_death_of_the_job_at_hand(fresh: Served, monkeypatch: pytes
 
     monkeypatch.setattr(worker, "privatize_file", batch)
     name = fresh.job(LINE).json()["id"]
-    for _ in range(4):
-        one = worker.Worker(fresh.gate.jobs, fresh.gate.answers)
-        threads.append(threading.Thread(target=one._one))
-        one._threads = threads[-1:]
-        threads[-1].start()
-        assert busy.wait(60)
-        assert fresh.gate.jobs.row(name).starts == 1
-        one.close()
-        assert threads[-1].is_alive()
-        assert fresh.gate.jobs.row(name).starts == 0
-        busy.clear()
+    again = worker.Worker(fresh.gate.jobs, fresh.gate.answers)
+    again.start()
+    assert busy.wait(60)
+    assert fresh.gate.jobs.row(name).starts == 1
+    again.close()
+    left = threads_of_the_worker()
+    assert "jobs" in [each.name for each in left]  # it has not looked up
+    assert fresh.gate.jobs.row(name).starts == 0
     go_on.set()
-    for each in threads:
+    for each in left:
         each.join()
+    again.close()  # lets go of the spool
     assert fresh.gate.jobs.row(name).state == "queued"
     assert fresh.charges() == []
 
@@ -303,7 +315,7 @@ def test_a_text_of_a_file_has_a_most_length(tmp_path: Path) -> None:
 
 def test_jobs_of_others_hide_none_of_ours(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last ones that a key may see are listed, not those of the last ones that it may."""
-    monkeypatch.setattr(jobs, "_LISTED", 1)
+    monkeypatch.setattr(jobs, "LISTED", 1)
     ours = fresh.job(LINE).json()["id"]
     fresh.job(LINE, "a-second-job", path="/v1/synthesize", model="topics")
     alone = fresh.gate.keys.create("jobs", account="reviews", scopes=("jobs",))
@@ -343,18 +355,19 @@ def test_a_job_that_ends_its_process_is_given_up(fresh: Served, monkeypatch: pyt
     assert told["problem"] == "The gateway died each time in 3 starts of this job: it is given up. Nothing was charged."
 
 
-def test_a_line_of_the_audit_log_is_written_with_the_answer(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+@contextmanager
+def no_line(fresh: Served, event: str) -> Iterator[None]:
+    """The database takes no line of the audit log that tells of this."""
+    refused = f"WHEN NEW.event = '{event}' BEGIN SELECT RAISE(ABORT, 'no line'); END"
+    fresh.gate.store.write(sa.text(f"CREATE TRIGGER no_line BEFORE INSERT ON gateway_events {refused}"))
+    yield
+    fresh.gate.store.write(sa.text("DROP TRIGGER no_line"))
+
+
+def test_a_line_of_the_audit_log_is_written_with_the_answer(fresh: Served) -> None:
     """Where the process dies between the two, neither is there: no answer is seen that no line tells of."""
-    line, dead = "dptext.service.store._line", []
-
-    def dies(event: object) -> None:
-        dead.append(event)
-        raise RuntimeError
-
-    with monkeypatch.context() as broken:
-        broken.setattr(line, dies)
+    with no_line(fresh, "released"):
         assert fresh.privatize(FEW).status_code == 503
-    assert [each.event for each in dead] == ["released"]
     (row,) = fresh.gate.store.rows(sa.select(ANSWERS))
     assert row.answer is None
     seen = fresh.privatize(FEW)
@@ -366,50 +379,29 @@ def test_a_line_of_the_audit_log_is_written_with_the_answer(fresh: Served, monke
     assert (said.who, said.charge, said.certificate) == (f"team ({prefix})", charge.number, certificate)
 
 
-def test_a_line_of_the_audit_log_is_written_with_the_end_of_a_job(
-    fresh: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_of_the_audit_log_is_written_with_the_end_of_a_job(fresh: Served) -> None:
     fresh.gate.worker.close()
     name = fresh.job(LINE).json()["id"]
-    change, died = Store.change, []
-
-    def dies(event: object) -> None:
-        died.append(event)
-        raise LedgerError("The database went away.")
-
-    def broken(store: Store, *given: object) -> bool:
-        with monkeypatch.context() as dying:
-            if not died:
-                dying.setattr("dptext.service.store._line", dies)
-            return change(store, *given)
-
-    monkeypatch.setattr(Store, "change", broken)
     again = worker.Worker(fresh.gate.jobs, fresh.gate.answers)
-    with pytest.raises(LedgerError):
+    with no_line(fresh, "job done"), pytest.raises(LedgerError):
         again._one()
     assert fresh.gate.jobs.row(name).state == "running"  # whole, and not to be seen
     fresh.gate.store.write(JOBS.update().values(lease=0.0))
     again._one()
     done = fresh.ended(name)
-    assert (done["state"], [each.event for each in died]) == ("done", ["job done"])
+    assert done["state"] == "done"
     (said,) = lines_of(fresh, "job done")
     assert (said.who, said.charge) == (f"team ({fresh.key.split('_')[1]})", fresh.charges()[0].number)
     assert said.certificate == done["certificate_sha256"]
 
 
-def test_tables_of_an_older_gateway_get_the_new_column(fresh: Served) -> None:
-    for name in ("starts", "spool", "others"):
-        fresh.gate.store.write(sa.text(f"ALTER TABLE gateway_jobs DROP COLUMN {name}"))
-    Store(Database(fresh.folder / "books.db")).close()
-    assert fresh.ended(fresh.job(LINE).json()["id"])["state"] == "done"
+def test_jobs_are_found_by_their_state(fresh: Served) -> None:
     names = {each["name"] for each in sa.inspect(fresh.gate.store._database._engine).get_indexes("gateway_jobs")}
     assert names == {"gateway_jobs_by_state"}
 
 
-def test_a_full_pool_is_a_ledger_that_can_be_asked_again(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "_KEPT", 1)
-    monkeypatch.setattr(database, "_MOST", 1)
-    books = Database(fresh.folder / "books.db", wait=0.05)
+def test_a_full_pool_is_a_ledger_that_can_be_asked_again(fresh: Served) -> None:
+    books = Database(fresh.folder / "books.db", wait=0.05, most=1)
     with books.reading():
         with pytest.raises(LedgerError, match=r"too many users") as found, books.reading():
             pass
@@ -424,26 +416,27 @@ def test_a_full_pool_is_a_ledger_that_can_be_asked_again(fresh: Served, monkeypa
 
 def test_the_threads_of_the_worker_outlive_any_error(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     fresh.gate.worker.close()
-    one, sweep, failed = worker.Worker._one, worker.Worker.sweep, []
+    require_spool, own, failed = Jobs.require_spool, set[threading.Thread](), []
 
-    def fails(self: worker.Worker, real: object) -> object:
-        if failed.count(real) < 2 and threading.current_thread() is not threading.main_thread():
-            failed.append(real)
+    def fails(jobs: Jobs) -> None:
+        """Two times in each of these threads, which look for the spool first."""
+        if (here := threading.current_thread()) in own and failed.count(here) < 2:
+            failed.append(here)
             raise RuntimeError
-        return real(self)
+        require_spool(jobs)
 
-    monkeypatch.setattr(worker, "_SWEEP", 0.05)
-    monkeypatch.setattr(worker.Worker, "_one", lambda self: fails(self, one))
+    monkeypatch.setattr(Jobs, "require_spool", fails)
+    monkeypatch.setattr(worker, "SWEEP_SECONDS", 0.05)
     again = worker.Worker(fresh.gate.jobs, fresh.gate.answers)
     again.start()
     try:
-        monkeypatch.setattr(worker.Worker, "sweep", lambda self: fails(self, sweep))
+        own |= threads_of_the_worker()
         assert fresh.ended(fresh.job(LINE).json()["id"])["state"] == "done"
         end = time.monotonic() + 30
         while len(failed) < 4 and time.monotonic() < end:
             time.sleep(0.02)
-        assert (failed.count(one), failed.count(sweep)) == (2, 2)
-        assert all(each.is_alive() for each in again._threads)
+        assert [failed.count(each) for each in own] == [2, 2]
+        assert again.alive
     finally:
         again.close()
 
@@ -622,7 +615,7 @@ def test_a_job_may_not_run_for_ever(tmp_path: Path, path: str) -> None:
 
 
 def test_what_a_job_writes_counts_for_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "_TELL", 0.0)
+    monkeypatch.setattr(worker, "PROGRESS_SECONDS", 0.0)
     data = lines(5_000)
     with served(tmp_path, spool_bytes_of_key=2 * len(data) + 10_000) as gateway:
         failed = gateway.ended(gateway.job(data).json()["id"])
@@ -651,8 +644,8 @@ def test_a_file_keeps_room_for_what_comes_of_it(tmp_path: Path, monkeypatch: pyt
 
 def test_a_job_waits_for_room_under_its_charge(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where other files have it, and where the disk is full, in the middle of its writing, too."""
-    monkeypatch.setattr(worker, "_AGAIN", 0.1)
-    monkeypatch.setattr(worker, "_TELL", 0.0)
+    monkeypatch.setattr(worker, "RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(worker, "PROGRESS_SECONDS", 0.0)
     space, run, broken = fresh.gate.worker._space, worker.privatize_file, threading.Event()
     key = fresh.gate.keys.find(fresh.key)
 
@@ -744,7 +737,7 @@ def test_what_is_no_name_of_a_job_is_not_looked_for(fresh: Served, monkeypatch: 
 
 
 def test_events_end_with_the_key(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_routes, "_EVENTS", 0.1)
+    monkeypatch.setattr(job_routes, "EVENT_SECONDS", 0.1)
     fresh.gate.worker.close()
     name = fresh.job(LINE).json()["id"]
     path = f"/v1/jobs/{name}/events"
@@ -766,7 +759,7 @@ def test_a_model_that_reads_labels_gets_no_file_without(fresh: Served) -> None:
 
 
 def test_a_job_that_has_ended_tells_of_all_its_records(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "_TELL", 1e9)
+    monkeypatch.setattr(worker, "PROGRESS_SECONDS", 1e9)
     assert fresh.ended(fresh.job(lines(3)).json()["id"])["records_done"] == 3
     given = {"path": "/v1/synthesize", "model": "topics"}
     assert fresh.ended(fresh.job(lines(3), "second-job", **given).json()["id"])["records_done"] == 0

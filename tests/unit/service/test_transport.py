@@ -195,7 +195,7 @@ def test_a_header_is_there_once(tmp_path: Path, name: str) -> None:
         assert len(gateway.charges()) == 1
 
 
-@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("chunked", [False, pytest.param(True, marks=pytest.mark.slow)])  # one framing stays
 def test_room_in_the_spool(tmp_path: Path, chunked: bool) -> None:
     """What jobs keep counts until it expires, for the key that asked and for all."""
     with served(tmp_path, spool_bytes_of_key=24_000, spool_bytes=36_000, epsilon=1e6) as gateway:
@@ -246,7 +246,7 @@ def test_a_ledger_that_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     over = threading.Event()
     with served(tmp_path) as gateway:
         with monkeypatch.context() as silent:
-            silent.setattr(app, "_PROBE", 0.1)
+            silent.setattr(app, "PROBE_SECONDS", 0.1)
             silent.setattr(gateway.gate.ledger, "accounts", lambda: over.wait(3))
             assert kind(gateway.client.get("/readyz")) == "ledger"
             over.set()
@@ -435,8 +435,8 @@ def test_a_refusal_is_read_by_who_still_sends(
 
 
 def test_a_refused_body_is_not_read_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guarding, "_LINGER", 0.3)
-    monkeypatch.setattr(guarding, "_QUIET", 0.2)
+    monkeypatch.setattr(guarding, "LINGER_SECONDS", 0.3)
+    monkeypatch.setattr(guarding, "QUIET_SECONDS", 0.2)
     with reached(tmp_path) as (_, url), opened(url, head(None, JOB, "Content-Length: 100000000")) as endless:
         end = time.monotonic() + PATIENT
         with suppress(ConnectionResetError, BrokenPipeError):

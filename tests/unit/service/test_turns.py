@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import shutil
 import threading
 import time
@@ -208,7 +209,7 @@ def test_a_model_that_is_being_loaded_holds_nobody_else_up(tmp_path: Path, monke
 def test_a_broken_model_shuts_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is left out, logged once by its name, and is no fault of who asks for it; no path is told."""
     lines: list[str] = []
-    monkeypatch.setattr(work._LOG, "error", lambda said, *given: lines.append(said % given))
+    monkeypatch.setattr(logging.getLogger("dptext.service"), "error", lambda said, *given: lines.append(said % given))
     with served(tmp_path) as gateway:
         models = tmp_path / "models"
         for name, file, text in (

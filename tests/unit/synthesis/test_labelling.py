@@ -12,6 +12,7 @@ from dptext.synthesis.prototypes import (
     class_sizes,
     fitting_size,
     pool_counts,
+    pool_mix,
     prior_means,
     shortage,
     shrunk,
@@ -110,6 +111,16 @@ def surely(*counts: int) -> np.ndarray:
     return np.where(best[:, None] == np.arange(len(counts)), 0.0, -9.0)
 
 
+def counted(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What the pool has where each text is of the class that it fits best."""
+    best = pool_counts(scores)
+    return best, best.astype(float)
+
+
+def found_sizes(scores: np.ndarray, sizes: np.ndarray, size: int) -> np.ndarray:
+    return np.bincount(chosen(scores, sizes, size)[1], minlength=len(sizes))
+
+
 @pytest.mark.parametrize("few", [1500, 400, 100, 30, 12])
 def test_fewer_texts_leave_rather_than_another_mix(few: int) -> None:
     scores, sizes = surely(2000, 2000, few), np.array([400.0, 400.0, 200.0])
@@ -117,7 +128,7 @@ def test_fewer_texts_leave_rather_than_another_mix(few: int) -> None:
     found = np.bincount(chosen(scores, sizes, size)[1], minlength=3) / size
     assert np.abs(found - sizes / sizes.sum()).sum() < 0.11
     assert size <= few / 0.15 + 1
-    told = shortage(("a", "b", "c"), sizes, pool_counts(scores), (size, 3600))
+    told = shortage(("a", "b", "c"), sizes, counted(scores), found_sizes(scores, sizes, size), 3600)
     assert (told is None) == (few == 1500)
     assert told is None or (told.kept, told.labels[0][0], told.texts) == (True, "c", size)
     assert told is None or "c: 20% wanted, the pool has " in told.sentence
@@ -131,7 +142,7 @@ def test_a_label_that_the_pool_lacks_is_named_and_the_others_keep_their_mix(few:
     assert found[2] == few
     assert abs(found[0] / found[:2].sum() - 0.5) < 0.051
     assert size > 1600
-    told = shortage(("a", "b", "c"), sizes, pool_counts(scores), (size, 3600))
+    told = shortage(("a", "b", "c"), sizes, counted(scores), found, 3600)
     assert told is not None
     assert not told.kept
     assert told.sentence.startswith(
@@ -139,10 +150,48 @@ def test_a_label_that_the_pool_lacks_is_named_and_the_others_keep_their_mix(few:
     )
 
 
+def points(rng: np.random.Generator, *counts: int) -> np.ndarray:
+    """Points of classes about the corners of a simplex, with the spread that their pool has."""
+    corners = np.repeat(np.eye(len(counts)), counts, axis=0)
+    return corners + rng.normal(0, 0.25, corners.shape)
+
+
+@pytest.mark.parametrize("pool", [(900, 900, 120, 0), (0, 1500, 0, 0), (500, 500, 500, 500), (1900, 60, 30, 10)])
+def test_a_label_is_not_found_in_the_pool_because_the_corpus_has_much_of_it(pool: tuple[int, ...]) -> None:
+    """Half of the corpus is of the last class; the share of a pool that has none of it is told as next to none."""
+    means, sizes = np.eye(4), np.array([300.0, 100.0, 150.0, 450.0])
+    scores = class_scores(points(np.random.default_rng(3), *pool), means, sizes)
+    told = pool_mix(scores, sizes, np.full(4, 0.1))
+    assert told.sum() == pytest.approx(1)
+    assert np.abs(told - np.array(pool) / sum(pool)).max() < 0.05
+
+
+def test_a_blurred_class_is_counted_by_what_fits_it_best() -> None:
+    """Where all of it would be found by its noise, its share is that of the argmax; the others share the rest."""
+    sizes = np.array([500.0, 400.0, 4.0])
+    means = np.array([[1.0, 0, 0], [0, 1.0, 0], [0.4, 0.4, 2.0]])
+    scores = class_scores(points(np.random.default_rng(4), 600, 400, 0), means, sizes)
+    best = pool_counts(scores) / 1000
+    told = pool_mix(scores, sizes, np.array([0.1, 0.1, 3.0]))
+    assert told[2] == best[2]
+    assert told.sum() == pytest.approx(1)
+    assert np.abs(told[:2] - [0.6, 0.4]).max() < 0.07
+    assert np.array_equal(pool_mix(scores, sizes, np.full(3, 9.0)), best)
+
+
+def test_texts_that_leave_under_a_label_that_the_pool_lacks_are_told() -> None:
+    best, about = np.array([500, 300, 400]), np.array([500.0, 690.0, 10.0])
+    told = shortage(("a", "b", "c"), np.array([400.0, 300.0, 450.0]), (best, about), np.array([380, 290, 390]), 1060)
+    assert told is not None
+    assert told.others == ("c",)
+    assert "c: 39% wanted, the pool has under 1%" in told.sentence
+    assert "Most texts that leave as c are probably of other kinds." in told.sentence
+
+
 def test_rare_labels_that_a_pool_lacks_cost_no_texts() -> None:
     scores, sizes = surely(2000, 2000, 0), np.array([490.0, 490.0, 20.0])
     assert fitting_size(scores, sizes, 3600) == 3600
-    assert shortage(("a", "b", "c"), sizes, pool_counts(scores), (3600, 3600)) is None
+    assert shortage(("a", "b", "c"), sizes, counted(scores), found_sizes(scores, sizes, 3600), 3600) is None
 
 
 def test_a_size_above_the_pool_is_no_lack_of_a_label() -> None:

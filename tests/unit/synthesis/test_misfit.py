@@ -12,10 +12,10 @@ import pytest
 import dptext as dp
 from dptext.privacy.guarantee import Relation
 from dptext.registry import SYNTHESES
-from dptext.sampling.source import seeded
+from dptext.sampling.randomness import seeded
 from dptext.synthesis.pool import FIT_SHARE
 from dptext.synthesis.prototypes import Prototypes
-from dptext.synthesis.report import PoolFit, Topics
+from dptext.synthesis.report import CorpusFit, Topics
 from dptext.synthesis.spec import Fitted
 from dptext.synthesis.sums import STEPS, Noise, PrivateSum
 from dptext.synthesis.votes import TopicReport
@@ -110,11 +110,11 @@ def test_a_pool_of_the_same_source_is_not_warned_of_and_another_is() -> None:
 
 @pytest.mark.parametrize(("unlike", "fits"), [(0.1, True), (0.2, True), (0.28, True), (0.45, False), (1.0, False)])
 def test_noise_and_chance_are_counted(unlike: float, fits: bool) -> None:
-    found = PoolFit.of(1000 * unlike, 40.0, 1000.0, 18.0, usual=0.1, compared=1000)
+    found = CorpusFit.of(1000 * unlike, 40.0, 1000.0, 18.0, usual=0.1, compared=1000)
     assert found.fits is fits
     assert found.share == pytest.approx(unlike)
     assert 0.078 < found.margin < 0.12
-    assert PoolFit.of(1000 * unlike, 4000.0, 1000.0, 18.0, usual=0.1, compared=1000).fits  # noise alone says nothing
+    assert CorpusFit.of(1000 * unlike, 4000.0, 1000.0, 18.0, usual=0.1, compared=1000).fits  # noise alone says nothing
 
 
 def test_false_alarms_are_rare_and_misfits_are_found_in_noise() -> None:
@@ -125,6 +125,7 @@ def test_false_alarms_are_rare_and_misfits_are_found_in_noise() -> None:
         unlike = rng.binomial(1000, true, 2000) + rng.normal(0, scale, 2000)
         units = 1000 + rng.normal(0, 30, 2000)
         alarms = [
-            not PoolFit.of(x, scale, n, 30.0, usual=0.1, compared=1000).fits for x, n in zip(unlike, units, strict=True)
+            not CorpusFit.of(x, scale, n, 30.0, usual=0.1, compared=1000).fits
+            for x, n in zip(unlike, units, strict=True)
         ]
         assert low <= np.mean(alarms) <= high

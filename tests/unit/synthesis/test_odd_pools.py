@@ -14,7 +14,7 @@ import dptext as dp
 import tiny_language
 from dptext.embeddings.encoders import PublicVectors
 from dptext.errors import ConfigError
-from dptext.sampling.source import seeded
+from dptext.sampling.randomness import seeded
 from dptext.synthesis import pool, space
 from dptext.synthesis.prediction import Prediction
 from dptext.synthesis.prototypes import Prototypes

@@ -22,9 +22,9 @@ from dptext.language.writing import by_temperature, options_of, write
 from dptext.privacy import accounting
 from dptext.privacy.events import ZcdpEvent
 from dptext.privacy.guarantee import Unit
-from dptext.sampling.source import secure, seeded
+from dptext.sampling.randomness import secure, seeded
 from dptext.synthesis import prediction
-from dptext.synthesis.evolution import Kept, evolved
+from dptext.synthesis.evolution import Population, evolved
 from dptext.synthesis.prediction import FittedPrediction, Prediction
 from dptext.synthesis.space import Corpus, fit_space
 from dptext.synthesis.writer import Writer
@@ -205,12 +205,14 @@ def test_votes_keep_what_private_texts_are_like() -> None:
     writer = Mock(spec=Writer)
     writer.more.side_effect = lambda label, own, n, source, **how: texts[:2] if label == 0 else texts[2:]
     records = [Record(str(i), texts[0], label="travel" if i < 300 else "money") for i in range(400)]
-    found = evolved(writer, (space, spec, corpus(records)), [Kept.alike([])] * 2, np.array([300.0, 100.0]), seeded(3))
+    found = evolved(
+        writer, (space, spec, corpus(records)), [Population.alike([])] * 2, np.array([300.0, 100.0]), seeded(3)
+    )
     assert found[0].texts == (texts[0],)
     assert len(found[1].texts) == 1
     assert set(found[1].texts) < set(texts[2:])
     assert found[0].chances[0] == pytest.approx(300, abs=10)
-    noise = Kept.alike(texts).voted(np.array([1.0, -2.0, 0.0, 1.9]), 2.0)
+    noise = Population.alike(texts).voted(np.array([1.0, -2.0, 0.0, 1.9]), 2.0)
     assert noise.texts == tuple(texts), "noise alone decides nothing"
 
 

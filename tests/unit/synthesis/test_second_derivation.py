@@ -18,9 +18,9 @@ import pytest
 
 import dptext as dp
 from dptext.privacy.guarantee import Relation
-from dptext.sampling.source import Randomness, seeded
+from dptext.sampling.randomness import Randomness, seeded
 from dptext.synthesis import sums
-from dptext.synthesis.pool import OnPool, Pool, TopicMap
+from dptext.synthesis.pool import OnPool, PublicPool, TopicMap
 from dptext.synthesis.prototypes import FittedPrototypes, Prototypes
 from dptext.synthesis.space import Corpus, PublicSpace
 from dptext.synthesis.spec import SynthesisSpec
@@ -57,7 +57,7 @@ def made(kind: str, unit: str, relation: str) -> OnPool[Any]:
     points = np.random.default_rng(0).integers(-500, 500, (24, DIM)) / 1024
     space = PublicSpace((Numbers(),), np.eye(DIM), np.zeros(DIM), points[:8], 0.1, 16)
     topics = TopicMap(points[:4], ((("w",), ("t",)),) * 4, np.arange(24) % 4)
-    pool = Pool(tuple(map(text_of, map(tuple, points.tolist()))), space, points, topics)
+    pool = PublicPool(tuple(map(text_of, map(tuple, points.tolist()))), space, points, topics)
     ways: dict[str, Callable[[Any], OnPool[Any]]] = {
         "prototypes": lambda settings: FittedPrototypes(Prototypes(**settings), pool, None),
         "votes": lambda settings: FittedVotes(Votes(**settings, about=1000), pool),
@@ -175,6 +175,9 @@ REACHED: Final = {
 }
 
 
+@pytest.mark.slow_cases("prototypes-document", why="the search by authors stays")
+@pytest.mark.slow_cases("votes-author", "topics-author", why="the search by documents stays")
+@pytest.mark.slow_cases("votes-document-replace_one", why="the other relation stays")
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("kind", KINDS)
@@ -194,8 +197,8 @@ def upwards(steps: np.ndarray) -> np.ndarray:
 FAULTS: Final[dict[str, tuple[tuple[str, str, str], object, str, object]]] = {
     "an author is not clipped": (("topics", "author", "add_or_remove_one"), sums, "clipped", lambda steps: steps),
     "clipping rounds up": (("prototypes", "author", "add_or_remove_one"), sums, "clipped", upwards),
-    "signs are forgotten": (("prototypes", "document", "replace_one"), sums.Noise, "_sensitivity", 1.4142 * STEPS),
-    "replacing costs as adding": (("votes", "document", "replace_one"), sums.Noise, "_sensitivity", float(STEPS)),
+    "signs are forgotten": (("prototypes", "document", "replace_one"), sums.Noise, "sensitivity", 1.4142 * STEPS),
+    "replacing costs as adding": (("votes", "document", "replace_one"), sums.Noise, "sensitivity", float(STEPS)),
     "each round takes all": (("votes", "document", "add_or_remove_one"), Votes, "noise", lambda self, _=1.0: (
         SynthesisSpec.noise(self, 1.0))),
 }  # fmt: skip

@@ -15,7 +15,7 @@ import dptext as dp
 import tiny_language
 from dptext.errors import ConfigError
 from dptext.language.writing import Shifted, options_of
-from dptext.sampling.source import secure, seeded
+from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.weights import softmax
 from dptext.synthesis.space import Corpus
 from dptext.synthesis.steering import FittedSteering, Steering, believed

@@ -13,7 +13,7 @@ from dptext.errors import ConfigError, PrivacyError
 from dptext.privacy import accounting
 from dptext.privacy.events import ZcdpEvent
 from dptext.privacy.guarantee import Relation
-from dptext.sampling.source import secure, seeded
+from dptext.sampling.randomness import secure, seeded
 from dptext.synthesis.prototypes import Prototypes
 from dptext.synthesis.sums import STEPS, Noise, PrivateSum, clipped
 from dptext.synthesis.votes import TopicReport

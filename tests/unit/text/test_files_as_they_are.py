@@ -24,7 +24,7 @@ from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.files import privatize_file
 from dptext.runs.plan import Plan, run_digest
 from dptext.runs.verification import verify
-from dptext.sampling.source import secure
+from dptext.sampling.randomness import secure
 from dptext.text import rows as rows_module
 from dptext.text.columns import Columns
 from dptext.text.formats import Format
@@ -493,10 +493,15 @@ def test_the_certificate_says_how_texts_were_read(tmp_path: Path, vectors: Path,
     ]
     assert all(each in found.guarantees[-1].reveals for each in chosen)
     data = json.loads(path.read_text("utf-8"))
-    for each in (*data["guarantees"], older := {"reveals": data["also_reveals"]}):  # as an older version wrote it
-        each["reveals"] = [name for name in each["reveals"] if name not in chosen]
-    path.write_text(json.dumps(data | {"also_reveals": older["reveals"]}), "utf-8")
     assert verify(path).certificate.reading == done
+    if chosen:
+        hidden = [name for name in data["also_reveals"] if name not in chosen]
+        stated = [
+            each | {"reveals": [name for name in each["reveals"] if name not in chosen]} for each in data["guarantees"]
+        ]
+        path.write_text(json.dumps(data | {"also_reveals": hidden, "guarantees": stated}), "utf-8")
+        with pytest.raises(DataError, match="does not follow from its settings"):
+            verify(path)
     data |= {"reading": ["all is well"]}
     path.write_text(json.dumps(data), "utf-8")
     with pytest.raises(ConfigError, match="not a certificate"):

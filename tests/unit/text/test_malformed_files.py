@@ -184,6 +184,7 @@ def test_a_model_of_malformed_files_is_refused(saved: Path) -> None:
     load_model(saved)
 
 
+@pytest.mark.slow_cases("truncation", why="models of the other kinds stay")
 def test_a_model_of_malformed_values_is_refused(saved: Path) -> None:
     """Every value of its files in the place of every other kind of value."""
     for path in saved.glob("*.json"):
@@ -250,6 +251,7 @@ def test_rows_of_malformed_values_are_refused(tmp_path: Path) -> None:
             given([{**row, "settings": settings} for row in whole])
 
 
+@pytest.mark.slow  # it reads 256 MiB, twice
 def test_a_file_without_end_is_not_read_whole(tmp_path: Path) -> None:
     """As `/dev/zero`: the memory would not be enough."""
     path = tmp_path / "table.json"

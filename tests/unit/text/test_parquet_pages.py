@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -16,7 +18,7 @@ import pytest
 from dptext.errors import BrokenFileError
 from dptext.text import parquet_pages
 from dptext.text.formats import Format
-from dptext.text.lines import Broken
+from dptext.text.lines import Broken, rows_of
 from dptext.text.reading import read_batches
 from dptext.text.records import Fields
 from dptext.text.rows import file_chunks
@@ -52,6 +54,16 @@ def write():
     head = varint(2**31 - 128) + varint(1) + varint(2**28) + bytes(3)
     data[30 : 30 + len(head)] = head  # so many lengths of no bit
     (folder / "delta").write_bytes(data)
+    # The file declares as many texts throughout: rows are 2**20 in Thrift's zigzag, of which 2**26 has as many bytes.
+    fewer = varint(2**31 - 128) + varint(1) + varint(2**26) + bytes(4)
+    whole = bytes(data).replace(head, fewer).replace(varint(2**21), varint(2**27))
+    (folder / "lengths").write_bytes(whole)
+    same = pa.table({"text": pa.array(["a" * 299_999 + "b"]).take(pa.array([0] * 300))})
+    with pq.ParquetWriter(folder / "prefixes", same.schema, compression="zstd", use_dictionary=False,
+                          column_encoding={"text": "DELTA_BYTE_ARRAY"}, write_statistics=False,
+                          store_schema=False) as writer:
+        for _ in range(13):
+            writer.write_table(same)
 
 if not (writer := os.fork()):
     write()
@@ -59,7 +71,7 @@ if not (writer := os.fork()):
 os.waitpid(writer, 0)
 pq.write_table(pa.table({"text": ["a"], "label": ["b"]}), folder / "good")
 told = {}
-for name in ("good", "dictionary", "page", "nulls", "delta"):
+for name in ("good", "dictionary", "page", "nulls", "delta", "lengths", "prefixes"):
     fields = Fields(label="label" if name in ("good", "nulls") else None)
     read, fault = 0, ""
     try:
@@ -73,7 +85,11 @@ print(json.dumps(told))
 """
 
 
-FAULTS = {"dictionary": parquet_pages.LARGE, "page": parquet_pages.LARGE, "nulls": "", "delta": "delta encoding"}
+FAULTS = {
+    **dict.fromkeys(("dictionary", "page", "lengths", "prefixes"), parquet_pages.LARGE),
+    "nulls": "",
+    "delta": "damaged",
+}
 
 
 def test_bombs_end_in_an_error_in_little_memory(tmp_path: Path) -> None:
@@ -121,14 +137,14 @@ def fault(path: Path) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("limit", ["_MOST_PAGE", "_MOST_DICTIONARY"])
+@pytest.mark.parametrize("limit", ["PAGE_BYTES", "DICTIONARY_BYTES"])
 def test_a_large_page_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
     path = tmp_path / "in.parquet"
-    pq.write_table(pa.table({"text": ["a" * 5_000] * 9}), path, use_dictionary=limit != "_MOST_PAGE")
+    pq.write_table(pa.table({"text": ["a" * 5_000] * 9}), path, use_dictionary=limit != "PAGE_BYTES")
     assert sum(map(len, read_batches(path))) == 9
     monkeypatch.setattr(parquet_pages, limit, 4_000)
     assert parquet_pages.LARGE in fault(path)
-    pq.write_table(pa.table({"text": ["a"], "a.b": ["a" * 5_000]}), path, use_dictionary=limit != "_MOST_PAGE")
+    pq.write_table(pa.table({"text": ["a"], "a.b": ["a" * 5_000]}), path, use_dictionary=limit != "PAGE_BYTES")
     assert sum(map(len, read_batches(path))) == 1
     with pytest.raises(BrokenFileError, match=parquet_pages.LARGE):
         list(read_batches(path, Fields(label="a.b")))
@@ -138,7 +154,7 @@ def test_one_row_may_hold_all_of_a_nested_column(tmp_path: Path, monkeypatch: py
     path = tmp_path / "in.parquet"
     pq.write_table(pa.table({"text": ["a"], "many": [[0] * 100_000]}), path)
     assert [len(chunk) for chunk in file_chunks(path, Format.PARQUET, [], max_line=100)]
-    monkeypatch.setattr(parquet_pages, "_MOST_PAGE", 1_000_000)
+    monkeypatch.setattr(parquet_pages, "PAGE_BYTES", 1_000_000)
     assert sum(map(len, read_batches(path))) == 1  # the column is not read
     found = list(file_chunks(path, Format.PARQUET, [], max_line=100))
     assert found == [[Broken(parquet_pages.LARGE)]]
@@ -158,7 +174,7 @@ def test_headers_that_readers_could_read_in_two_ways_are_refused(
         assert "damaged" in fault(path) or parquet_pages.LARGE in fault(path)
     path.write_bytes(data)
     assert sum(map(len, read_batches(path))) == 1
-    monkeypatch.setattr(parquet_pages, "_MOST_FOOTER", 100)
+    monkeypatch.setattr(parquet_pages, "FOOTER_BYTES", 100)
     assert parquet_pages.LARGE in fault(path)
 
 
@@ -200,3 +216,189 @@ def test_rows_that_a_footer_leaves_out_are_not_lost(tmp_path: Path) -> None:
         except BrokenFileError:
             whole.add(0)
     assert whole == {0, 6}
+
+
+DELTA_LENGTHS, DELTA_TEXTS = "DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY"
+
+
+def delta_sizes(path: Path) -> list[tuple[int, int]]:
+    """Of each page of the first column: bytes of its texts and of the longest, as they are found before a reading."""
+    found = []
+    with path.open("rb") as raw:
+        levels = int(pq.ParquetFile(path).schema.column(0).max_definition_level > 0)
+        for chunk, *_ in parquet_pages.chunks_of(raw):
+            pages = list(parquet_pages._pages(raw, chunk))
+            found += [parquet_pages._delta_texts(raw, page, chunk.codec, levels) for page in pages]
+    return found
+
+
+@pytest.mark.parametrize("encoding", [DELTA_LENGTHS, DELTA_TEXTS])
+@pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "zstd", "brotli", "lz4"])
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_texts_in_delta_encodings_are_read(tmp_path: Path, version: str, codec: str, encoding: str) -> None:
+    random = Random(1)
+    starts = ["", "so ", "l\u00e4nger " * 40]
+    texts = [random.choice(starts) + "x" * random.choice([0, 1, 5, 700]) + str(number) for number in range(3_000)]
+    labels = [None if number % 3 else str(number % 7) for number in range(3_000)]
+    table = pa.table({"text": texts, "label": labels, "many": [["a", "ab"]] * 3_000})
+    path = tmp_path / "in.parquet"
+    pq.write_table(
+        table,
+        path,
+        use_dictionary=False,
+        column_encoding=dict.fromkeys(("text", "label", "many.list.element"), encoding),
+        compression=codec,
+        data_page_version=version,
+        data_page_size=10_000,
+        write_batch_size=100,
+        row_group_size=2_000,
+    )
+    assert encoding in pq.ParquetFile(path).metadata.row_group(0).column(0).encodings
+    read = [record for batch in read_batches(path, Fields(label="label")) for record in batch]
+    assert [record.text for record in read] == texts
+    assert [record.label for record in read] == labels
+    assert [row for chunk in file_chunks(path, Format.PARQUET, [], max_line=100) for row in rows_of(chunk)] == (
+        table.to_pylist()
+    )
+    sizes = [len(text.encode()) for text in texts]
+    found = delta_sizes(path)
+    assert len(found) > 10
+    if encoding == DELTA_TEXTS:
+        assert sum(total for total, _ in found) == sum(sizes)
+        assert max(longest for _, longest in found) == max(sizes)
+
+
+@pytest.mark.parametrize(
+    "lengths", [[], [0], [7], [1, 0], [5] * 33, [*range(128)], [2**20, 0, 3] * 43, [9, *[0] * 500, 7]]
+)
+def test_packed_lengths_are_what_they_were(tmp_path: Path, lengths: list[int]) -> None:
+    path = tmp_path / "in.parquet"
+    numbers = pa.table({"n": pa.array(lengths, pa.int32())}).cast(
+        pa.schema([pa.field("n", pa.int32(), nullable=False)])
+    )
+    pq.write_table(
+        numbers, path, use_dictionary=False, column_encoding={"n": "DELTA_BINARY_PACKED"}, compression="none"
+    )
+    if not lengths:
+        packed = bytes([128, 1, 4, 0, 0])
+    else:
+        with path.open("rb") as raw:
+            (page,) = parquet_pages._pages(raw, parquet_pages.chunks_of(raw)[0][0])
+            raw.seek(page.at)
+            packed = raw.read(page.packed)
+    read = parquet_pages._Compact(io.BytesIO(packed + b"more"), 1_000)
+    assert parquet_pages._lengths(read, len(lengths)).tolist() == lengths
+    assert read.raw.read() == b"more"
+
+
+def test_what_is_told_of_damaged_delta_pages_is_what_pyarrow_reads(tmp_path: Path) -> None:
+    """Of lengths that are accepted pyarrow makes the texts that were expected, or none."""
+    path = tmp_path / "in.parquet"
+    must = pa.schema([pa.field("text", pa.string(), nullable=False)])
+    texts = pa.table({"text": [f"{number % 9} and {'x' * (number % 7)}" for number in range(200)]}).cast(must)
+    how = {"use_dictionary": False, "compression": "none", "write_statistics": False, "store_schema": False}
+    pq.write_table(texts, path, column_encoding={"text": DELTA_TEXTS}, **how)
+    data, random, read = path.read_bytes(), Random(1), 0
+    with path.open("rb") as raw:
+        (page,) = parquet_pages._pages(raw, parquet_pages.chunks_of(raw)[0][0])
+    for _ in range(300):
+        mutated = bytearray(data)
+        for _ in range(random.choice([1, 1, 2])):
+            place = page.at + random.randrange(random.choice([12, page.packed]))
+            mutated[place] = random.choice([0, 1, 127, 128, 255, random.randrange(256)])
+        path.write_bytes(mutated)
+        try:
+            ((total, longest),) = delta_sizes(path)
+        except parquet_pages.UnreadableError:
+            continue
+        try:
+            sizes = [len(text) for text in pq.read_table(path, use_threads=False)["text"].cast("binary").to_pylist()]
+        except (pa.ArrowException, OSError):
+            continue
+        read += 1
+        assert (total, longest) == (sum(sizes), max(sizes))
+    assert read > 50
+
+
+def test_a_page_that_two_readers_read_in_two_ways_is_as_long_as_the_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of version 2, which says that it is not compressed: pyarrow decompresses it if an old writer is named."""
+    path = tmp_path / "in.parquet"
+    must = pa.schema([pa.field("text", pa.string(), nullable=False)])
+    texts = pa.table({"text": ["a" * 1_000] * 9}).cast(must)
+    how = {"use_dictionary": False, "write_statistics": False, "data_page_version": "2.0", "compression": "zstd"}
+    pq.write_table(texts, path, column_encoding={"text": DELTA_TEXTS}, **how)
+    assert delta_sizes(path) == [(9_000, 1_000)]
+    with path.open("rb") as raw:
+        (chunk,) = parquet_pages.chunks_of(raw)[0]
+        (page,) = parquet_pages._pages(raw, chunk)
+        own = {**page.own, 7: (parquet_pages._FALSE, None)}
+        with pytest.raises(parquet_pages.UnreadableError, match="damaged"):  # as it is no page that is not compressed
+            parquet_pages._delta_texts(raw, replace(page, own=own), chunk.codec, 0)
+    short = bytes([128, 1, 4, 1, 0]) + bytes([128, 1, 4, 1, 10])  # one text, of five bytes
+    plain = replace(page, at=0, packed=len(short), unpacked=len(short), own=own)
+    assert parquet_pages._delta_texts(io.BufferedReader(io.BytesIO(short)), plain, chunk.codec, 0) == (5, 5)
+    longer = bytes([128, 1, 4, 1, 0]) + bytes([128, 1, 4, 1, 18])
+    monkeypatch.setattr(parquet_pages, "_decompressed", lambda *_: longer)
+    assert parquet_pages._delta_texts(io.BufferedReader(io.BytesIO(short)), plain, chunk.codec, 0) == (9, 9)
+
+
+@pytest.mark.parametrize(("codec", "own"), [(5, {}), (3, {}), (1, {3: (5, 4)}), (0, {4: (5, 4)})])
+def test_delta_pages_of_old_codecs_and_levels_are_refused(codec: int, own: dict[int, tuple[int, int]]) -> None:
+    fields = {1: (5, 1), 2: (5, 7), 3: (5, 3), 4: (5, 3), **own}
+    page = parquet_pages._Page(0, 0, 10, 10, 1, 7, fields)
+    with pytest.raises(parquet_pages.UnreadableError, match="old Parquet"):
+        parquet_pages._delta_texts(io.BufferedReader(io.BytesIO(bytes(10))), page, codec, 1)
+
+
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        ((128, 4, 2**22 + 1, 0), parquet_pages.LARGE),
+        ((128, 4, 11, 0), ""),
+        ((128, 4, 2**23 + 1, 0), "damaged"),  # more than the page has values
+        ((0, 4, 1, 0), "damaged"),
+        ((128, 0, 1, 0), "damaged"),
+        ((100, 1, 1, 0), "damaged"),
+        ((128, 8, 1, 0), "damaged"),
+        ((2**32, 1, 1, 0), "damaged"),
+        ((128, 4, 1, 2**32), "damaged"),
+        ((128, 4, 1, 1), "damaged"),  # -1
+    ],
+)
+def test_lengths_that_cannot_be_are_refused(head: tuple[int, ...], said: str) -> None:
+    def varint(number: int) -> bytes:
+        return bytes([number & 127 | 128]) + varint(number >> 7) if number > 127 else bytes([number])
+
+    packed = b"".join(map(varint, head)) + bytes(5)
+    read = parquet_pages._Compact(io.BytesIO(packed), 1_000)
+    if not said:
+        assert parquet_pages._lengths(read, 2**23).tolist() == [0] * head[2]
+        return
+    with pytest.raises(parquet_pages.UnreadableError, match=said):
+        parquet_pages._lengths(read, 2**23)
+
+
+def test_lengths_of_more_than_32_bits_are_refused() -> None:
+    for width, said in ((32, ""), (33, "damaged")):
+        read = parquet_pages._Compact(io.BytesIO(bytes([128, 1, 4, 33, 0, 0, width, 0, 0, 0]) + bytes(300)), 1_000)
+        if said:
+            with pytest.raises(parquet_pages.UnreadableError, match=said):
+                parquet_pages._lengths(read, 40)
+        else:
+            assert parquet_pages._lengths(read, 40).tolist() == [0] * 33
+
+
+@pytest.mark.parametrize(("short", "long"), [(0, 300), (40_000, 400)])
+def test_texts_that_share_a_long_beginning_are_read_few_at_once(tmp_path: Path, short: int, long: int) -> None:
+    """Also where they are few among many short ones, so that the average is short."""
+    path = tmp_path / "in.parquet"
+    texts = pa.table({"text": pa.array(["a" * 100_000, "b"]).take(pa.array([1] * short + [0] * long))})
+    how = {"use_dictionary": False, "write_batch_size": 50_000, "data_page_size": 2**27, "max_rows_per_page": 50_000}
+    pq.write_table(texts, path, column_encoding={"text": DELTA_TEXTS}, **how)
+    assert path.stat().st_size < 500_000
+    assert len(delta_sizes(path)) == 1
+    found = [sum(batch.lengths()) for batch in read_batches(path)]
+    assert sum(found) == short + 100_000 * long
+    assert max(found) < 5_000_000

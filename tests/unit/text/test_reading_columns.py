@@ -8,6 +8,7 @@ import io
 import itertools
 import json
 import math
+import secrets
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -46,9 +47,9 @@ rows = st.fixed_dictionaries(
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of a few lines, each of them offered to pyarrow, and a few rows of Parquet."""
-    monkeypatch.setattr(packed_rows, "_MOST_ROWS", 3)
-    monkeypatch.setattr(lines, "_BLOCK", 200)
-    monkeypatch.setattr(file_rows, "_WORTH", 1)
+    monkeypatch.setattr(packed_rows, "CHUNK_ROWS", 3)
+    monkeypatch.setattr(lines, "BLOCK_BYTES", 200)
+    monkeypatch.setattr(file_rows, "PYARROW_BYTES", 1)
 
 
 @pytest.fixture(scope="module")
@@ -171,16 +172,17 @@ DOUBTFUL = {
 }
 
 
+@pytest.mark.slow_cases("too deep", why="the other doubtful lines stay")
 @pytest.mark.parametrize("line", DOUBTFUL.values(), ids=DOUBTFUL)
 def test_what_pyarrow_would_pass_is_told_as_without_it(line: bytes, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(lines, "_BLOCK", 2**18)
+    monkeypatch.setattr(lines, "BLOCK_BYTES", 2**18)
     good = b"".join(ROW % number + b"\n" for number in range(10, 13))
     path = tmp_path / "in.jsonl"
     path.write_bytes(good + line.replace(b"%d", b"8") + b"\n" + good.replace(b'":"1', b'":"2'))
     for on_error in OnError:
         found = from_file(path, Fields(id="id", label="label"), on_error)
         with monkeypatch.context() as own:
-            own.setattr(file_rows, "_WORTH", 10**9)
+            own.setattr(file_rows, "PYARROW_BYTES", 10**9)
             assert found == from_file(path, Fields(id="id", label="label"), on_error)
         assert any(not isinstance(event, Record) for event in found)
 
@@ -200,7 +202,12 @@ def test_pyarrow_is_given_no_depth_that_ends_the_process(
 ) -> None:
     """It goes down by recursion: 10,000 levels ended in SIGSEGV. Brackets of many lines do not add up."""
     given: list[object] = []
-    monkeypatch.setattr(file_rows, "_parsed", lambda *parts: given.append(parts) or (_ for _ in ()).throw(ValueError))
+
+    def noted(source: object, **_: object) -> None:
+        given.append(source)
+        raise ValueError
+
+    monkeypatch.setattr("pyarrow.json.read_json", noted)
     deep = b'{"text":"a","more":' + (opened * 100_000 + "1" + closed * 100_000).encode() + b"}"
     assert file_rows.json_columns(ROW % 10 + b"\n" + deep, ["text"]) is None
     assert not given
@@ -229,7 +236,7 @@ def test_a_label_that_is_null_or_a_number_stays(tmp_path: Path) -> None:
 @given(st.binary(max_size=60).map(lambda data: data.replace(b"\x07", b"\n")), st.integers(1, 12), st.integers(1, 9))
 def test_blocks_hold_the_lines_of_a_plain_reader(data: bytes, limit: int, size: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lines, "_BLOCK", size)
+        patch.setattr(lines, "BLOCK_BYTES", size)
         found = list(lines_of(blocks_of(io.BytesIO(data), limit)))
     whole = data.removeprefix(b"\xef\xbb\xbf")
     wanted = [
@@ -279,7 +286,7 @@ def test_ids_are_refused_where_one_was_used(parts: list[list[str]], random: bool
     seen = set[str]()
     with pytest.MonkeyPatch.context() as patch:
         if not random:  # all keys want few slots
-            patch.setattr(row_checks, "_random", lambda *shape: np.ones(shape, np.uint64))
+            patch.setattr(secrets, "token_bytes", lambda n: np.ones(n // 8, np.uint64).tobytes())
         known = row_checks.Ids()
         for part in parts:
             wanted = [id_ not in seen and id_ not in part[:place] for place, id_ in enumerate(part)]
@@ -336,7 +343,7 @@ def test_texts_of_arrow_are_a_sequence(values: list[str], one: slice, two: slice
 def test_columns_stay_in_arrow_until_a_string_is_asked_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = folder / "lazy.parquet"
     pq.write_table(pa.table({"id": ["a", "b"], "text": ["x", "é"], "label": ["l", "m"]}), path)
-    monkeypatch.setattr(PlainTexts, "_strings", lambda _: pytest.fail("a string was made"))
+    monkeypatch.setattr(PlainTexts, "strings", lambda _: pytest.fail("a string was made"))
     assert sum(map(len, read_batches(path, Fields(id="id", label="label")))) == 2
 
 
@@ -358,7 +365,7 @@ def test_texts_of_parquet_that_are_not_utf8_are_told_one_by_one(values: list[byt
 
 
 def test_a_huge_row_group_is_read_in_small_parts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed_rows, "_MOST_ROWS", 2**13)
+    monkeypatch.setattr(packed_rows, "CHUNK_ROWS", 2**13)
     path = folder / "long.parquet"
     for size, most in ((20_000, 80), (1, 2**13)):
         texts = [f"{number}" * size for number in range(100, 100 + 20_000 // size * 10 + 400)][:12_000]

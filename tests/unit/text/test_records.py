@@ -603,6 +603,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.slow_cases("unclosed quote in a long file-skip", why="the same file with on_error=stop stays")
 @pytest.mark.parametrize("on_error", OnError)
 @pytest.mark.parametrize("case", BROKEN)
 def test_a_broken_file_stops_in_any_case(tmp_path: Path, case: str, on_error: OnError) -> None:
@@ -746,9 +747,8 @@ def peak(work: Callable[[], object]) -> int:
 
 
 #: What all formats share is read in the compressed one.
-@pytest.mark.parametrize(
-    "name", ["a.jsonl.gz", *(pytest.param(name, marks=pytest.mark.slow) for name in ("a.jsonl", "a.csv", "a.txt"))]
-)
+@pytest.mark.slow  # 12,000 records under tracemalloc; test_memory_does_not_grow_with_a_line stays
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.jsonl", "a.csv", "a.txt"])
 def test_memory_does_not_grow_with_the_file(tmp_path: Path, name: str) -> None:
     rows = [{"text": f"review {i} " * 80} for i in range(12_000)]
     lines = "".join(row["text"] + "\n" for row in rows).encode()
@@ -1310,14 +1310,14 @@ def test_a_planted_writer_that_drops_or_bends_vectors_is_noticed(
     """The comparison of `test_vectors_survive_in_float32` can fail, and a row without its vector is no row."""
     releases = [Release(str(i), "a", vector=(0.1 * i, 0.5)) for i in range(3)]
     monkeypatch.setattr(
-        "dptext.text.columns._vector", lambda vector, *_: np.array(vector, np.float16).astype(np.float32)
+        "dptext.text.columns.vector_of", lambda vector, *_: np.array(vector, np.float16).astype(np.float32)
     )
     write_releases(tmp_path / name, releases)
     assert written_vectors(tmp_path / name) != in_float32(releases)
     monkeypatch.undo()
-    whole = Columns._row
+    whole = Columns.values
     monkeypatch.setattr(
-        Columns, "_row", lambda *given: [value for value in whole(*given) if not isinstance(value, np.ndarray)]
+        Columns, "values", lambda *given: [each for each in whole(*given) if not isinstance(each[0], np.ndarray)]
     )
     with pytest.raises((ValueError, IndexError)):
         write_releases(tmp_path / f"b{name}", releases)
@@ -1386,7 +1386,7 @@ def test_vectors_count_towards_the_size_of_a_batch(tmp_path: Path, monkeypatch: 
         return int(pq.ParquetFile(path).num_row_groups)
 
     assert groups(100) == 1
-    monkeypatch.setattr(module, "_BLOCK_CHARACTERS", 32_000)
+    monkeypatch.setattr(module, "BLOCK_CHARACTERS", 32_000)
     assert groups(101) == 3
     assert groups(1000) == 30
 

@@ -66,7 +66,7 @@ def test_other_formats_have_no_formulas(tmp_path: Path, name: str) -> None:
 
 
 def test_the_setting_belongs_to_the_run() -> None:
-    """A run that began without it is not gone on with, nor the other way round; older runs keep their digest."""
+    """A run that began without it is not gone on with, nor the other way round."""
     mechanism, fields = RandomRedaction(0.0).fit(), Fields()
     bare, safe = (
         file_runs.run_digest(mechanism, Plan(fields=fields, safe_csv=safe_csv), secure(), Format.CSV, None)

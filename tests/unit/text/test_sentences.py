@@ -142,7 +142,7 @@ LONG = [
 
 def _whole(text, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(tokens, "_AT_ONCE", len(text) + 1)
+        patch.setattr(tokens, "PIECE_CHARACTERS", len(text) + 1)
         return sentences(text)
 
 
@@ -156,7 +156,7 @@ def test_a_text_in_pieces_has_the_sentences_of_the_whole(pieces, monkeypatch):
 
 def test_and_has_not_without_what_stands_around_a_piece(monkeypatch):
     text = "".join(random.Random(3).choices(LONG, k=20_000))
-    monkeypatch.setattr(tokens, "_AROUND", 0)
+    monkeypatch.setattr(tokens, "AROUND_CHARACTERS", 0)
     assert sentences(text) != _whole(text, monkeypatch)
 
 

@@ -166,13 +166,13 @@ def test_what_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest
     long = row(8, cell("A8", "x" * 3_000_000))
     path = edited(tmp_path / "a.xlsx", lambda sheet: sheet.replace(b"</sheetData>", long))
     assert len(texts(path)[-1]) == 3_000_000
-    monkeypatch.setattr(sheets, "_MOST_BETWEEN", 1_000_000)
+    monkeypatch.setattr(sheets, "MOST_ROW_BYTES", 1_000_000)
     with pytest.raises(BrokenFileError, match="truncated or damaged"):
         texts(path)
-    monkeypatch.setattr(sheets, "_LEAST_LARGE", 2_000_000)
-    monkeypatch.setattr(sheets, "_MOST_TIMES", 1)
+    monkeypatch.setattr(sheets, "UNPACKED_BYTES", 2_000_000)
+    monkeypatch.setattr(sheets, "UNPACKED_TIMES", 1)
     with pytest.raises(BrokenFileError, match="unpacks to more than is read"):
         texts(path)
-    monkeypatch.setattr(sheets, "_MOST_WHOLE", 100)
+    monkeypatch.setattr(sheets, "SHARED_BYTES", 100)
     with pytest.raises(BrokenFileError, match="unpacks to more than is read"):
         texts(book(tmp_path / "b.xlsx"))

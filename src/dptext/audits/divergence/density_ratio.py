@@ -26,7 +26,8 @@ LogRatio = Callable[[Floats], Floats]
 
 _HIDDEN: Final = (64, 64)
 _BATCH: Final = 128
-_MOST_EPOCHS, _PATIENCE, _LEAST_GAIN = 80, 8, 1e-4
+MOST_EPOCHS: Final = 80  # of a training, which ends before where
+_PATIENCE, _LEAST_GAIN = 8, 1e-4  # so many of them gain no more
 #: Share of the training rows that stop the training and temper the result.
 _HELD: Final = 0.2
 
@@ -97,7 +98,7 @@ def _network(rows: Floats, classes: Integers, held: Booleans, rng: np.random.Gen
     signs = 2.0 * classes[held] - 1
     least, waited = math.inf, 0
     best: list[tuple[Singles, Singles]] = []
-    for _ in range(_MOST_EPOCHS):
+    for _ in range(MOST_EPOCHS):
         order = rng.permutation(learned)
         model.partial_fit(small[order], classes[order], classes=[0, 1])
         weights = [(w.copy(), b.copy()) for w, b in zip(model.coefs_, model.intercepts_, strict=True)]

@@ -137,7 +137,7 @@ Draws = dict[tuple[str, int], Floats]
 
 _MODELS = {findings.LOGISTIC_RATIO: RatioModel.LOGISTIC, findings.MLP_RATIO: RatioModel.MLP}
 #: Random halves for nearest neighbours: there every half costs as much as a whole.
-_NEAREST_HALVES = 40
+NEAREST_HALVES = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ def halves_of(first: Floats, second: Floats, ratios: Ratios, settings: Divergenc
         one, two = (rng.permutation(len(rows))[: len(rows) // 2] for rows in (first, second))
         halved = {name: ratio.at(one, two) for name, ratio in ratios.items()}
         drawn = learned_numbers(first[one], second[two], halved, settings).flat()
-        if i < max(_NEAREST_HALVES, math.ceil(2 / bonferroni(settings.confidence, 1) - 1e-9) - 1):
+        if i < max(NEAREST_HALVES, math.ceil(2 / bonferroni(settings.confidence, 1) - 1e-9) - 1):
             drawn.update(nearest_numbers(first[one], second[two], settings).flat())
         found.append(drawn)
     return _stacked(found)

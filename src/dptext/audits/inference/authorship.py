@@ -25,7 +25,7 @@ from dptext.embeddings.embedder import EmbeddedTexts, Embedder, embed_distinct
 from dptext.embeddings.tfidf import fit_quietly, load_sklearn
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism
-from dptext.sampling.source import Randomness, seeded
+from dptext.sampling.randomness import Randomness, seeded
 from dptext.text.records import Record, Release
 from dptext.types import Floats, Integers, Json
 
@@ -118,7 +118,7 @@ def train_encoder(texts: Sequence[str], codes: Integers, vectors: EmbeddedTexts,
     return lambda found: np.asarray(model.predict_log_proba(scaled(vectors.at(found))), np.float64)
 
 
-_BATCH = 256
+RECORDS_AT_ONCE = 256  #: Records of a call of the mechanism
 #: Where the stream of the training releases begins, far from that of the attacked ones.
 _TRAINING = 1 << 40
 
@@ -152,8 +152,8 @@ def release_split(
     attacked: list[Release[str]] = []
     training: list[Release[str]] = []
     for records, found, position in (split.attacked, attacked, 0), (split.training, training, _TRAINING):
-        for start in range(0, len(records), _BATCH):
-            found.extend(mechanism.privatize(records[start : start + _BATCH], randomness.at(position + start)))
+        for start in range(0, len(records), RECORDS_AT_ONCE):
+            found.extend(mechanism.privatize(records[start : start + RECORDS_AT_ONCE], randomness.at(position + start)))
             (on_progress or untold)(len(attacked) + len(training), len(split.attacked) + len(split.training))
     return attacked, training
 

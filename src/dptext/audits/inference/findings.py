@@ -15,7 +15,7 @@ from dptext.errors import ConfigError
 from dptext.estimates import Estimate, clopper_pearson
 from dptext.privacy.guarantee import Relation, Unit
 from dptext.sampling.bootstrap import bootstrap
-from dptext.sampling.source import seeded
+from dptext.sampling.randomness import seeded
 from dptext.types import Booleans, Floats, Integers, Json, as_json
 
 #: In the second column the author must be among so many guesses.

@@ -33,7 +33,7 @@ from dptext.embeddings.tfidf import fit_quietly, has_word, load_sklearn, words_t
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism
 from dptext.privacy.names import seen_form
-from dptext.sampling.source import Randomness, seeded
+from dptext.sampling.randomness import Randomness, seeded
 from dptext.text.records import Record, Release
 from dptext.types import Booleans, Floats, Json
 

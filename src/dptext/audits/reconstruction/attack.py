@@ -7,7 +7,7 @@ best j guesses can reach (`bounds.reconstruction_bound`), so success above that 
     >>> from dptext.audits.reconstruction.pools import random_candidates
     >>> from dptext.audits.reconstruction.attack import reconstruct
     >>> from dptext.sampling.published import PublishedLaplace
-    >>> from dptext.sampling.source import seeded
+    >>> from dptext.sampling.randomness import seeded
     >>> pool = random_candidates(1000, dim=64, clip_norm=1.0, randomness=seeded(1))
     >>> adept = PublishedLaplace(epsilon=5.0, dim=64, clip_norm=1.0)
     >>> found = reconstruct(adept, pool, tops=(1,), trials=1000, randomness=seeded(0))
@@ -31,7 +31,7 @@ from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson, clopper_pearson_lower, clopper_pearson_upper
 from dptext.privacy.guarantee import Basis, Guarantee
 from dptext.sampling.discrete import uniform_below
-from dptext.sampling.source import Randomness, secure
+from dptext.sampling.randomness import Randomness, secure
 from dptext.types import Integers, Json
 
 _FLOAT_SLACK = 1e-12
@@ -106,7 +106,7 @@ class Reconstruction(Result):
 
 # Where the streams of a seeded run begin. The caller may have made the candidates from the first ones.
 _RELEASES, _OWN = 1 << 40, 1 << 41
-_SCORES_AT_ONCE = 1 << 22
+SCORES_AT_ONCE = 1 << 22  #: Of releases and candidates: bounds memory
 
 
 def reconstruct(
@@ -159,7 +159,7 @@ def reconstruct(
         score = pools.surrogate_score(subject, pool, simulations, randomness, position, advance)
     position += simulated
     ranks, control = np.empty(trials, np.int64), np.empty(trials, np.int64)
-    step = max(1, _SCORES_AT_ONCE // len(pool))
+    step = max(1, SCORES_AT_ONCE // len(pool))
     for start in range(0, trials, step):
         rows = slice(start, min(start + step, trials))
         true, other = (uniform_below(len(pool), rows.stop - start, own).astype(np.int64) for _ in range(2))

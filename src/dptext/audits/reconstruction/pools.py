@@ -22,7 +22,7 @@ from dptext.mechanism import HasLatent, VectorNoise
 from dptext.privacy.guarantee import Guarantee, Relation, Unit
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.float_noise import directions
-from dptext.sampling.source import Randomness, secure
+from dptext.sampling.randomness import Randomness, secure
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
 
@@ -124,7 +124,7 @@ _SMOOTHING = 0.1
 #: The least variance within candidates, as a share of all variance, so that a coordinate without any stays finite.
 _LEAST_SPREAD = 1e-9
 #: So few coordinates stay in the cache of a processor while a density is computed.
-_COORDINATES_AT_ONCE = 1 << 16
+COORDINATES_AT_ONCE = 1 << 16
 
 
 class Adversary(StrEnum):
@@ -170,8 +170,8 @@ def likelihood_score(noise: VectorNoise, latents: Floats) -> PoolScore:
     def score(outputs: Outputs) -> Floats:
         released = np.asarray(outputs, np.float64)
         result = np.empty((len(released), n))
-        rows = max(1, min(len(released), _COORDINATES_AT_ONCE // dim))
-        columns = max(1, _COORDINATES_AT_ONCE // (rows * dim))
+        rows = max(1, min(len(released), COORDINATES_AT_ONCE // dim))
+        columns = max(1, COORDINATES_AT_ONCE // (rows * dim))
         for top in range(0, len(released), rows):
             block = released[top : top + rows]
             for left in range(0, n, columns):

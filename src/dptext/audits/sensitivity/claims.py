@@ -25,8 +25,7 @@ import numpy as np
 from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.privacy.curves import gaussian_delta, gaussian_epsilon, up
-from dptext.sampling.clipping import Norm, Vectors, clip, finite
-from dptext.sampling.noise import sensitivity
+from dptext.sampling.clipping import Norm, Vectors, clip, finite, sensitivity
 from dptext.types import Floats
 
 # `noise.sensitivity` rounds up by 2^-40: a claim of exactly the sensitivity is not to be refuted for that.

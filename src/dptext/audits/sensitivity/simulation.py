@@ -30,7 +30,7 @@ PUBLISHED_CLIP_NORM = 10.0
 PUBLISHED_DIMS = range(1, 256)
 
 #: Numbers in each array of a block: 256 KiB, which the cache of a processor holds.
-_BLOCK = 1 << 15
+NUMBERS_AT_ONCE = 1 << 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Violations:
 
 def _violations(claim: Claim, law: Law, *, pairs: int, generator: np.random.Generator, confidence: float) -> Violations:
     # Blocks keep memory constant, and numbers come from the generator in the same order.
-    block = max(1, _BLOCK // (2 * claim.dim))
+    block = max(1, NUMBERS_AT_ONCE // (2 * claim.dim))
     found = 0
     for start in range(0, pairs, block):
         bounded = claim.clip(law.draw(2 * min(block, pairs - start), claim, generator=generator))
@@ -171,12 +171,12 @@ def violating_pairs(
         from scipy.spatial.distance import cdist  # noqa: PLC0415 (slow to load)
 
         metric = "cityblock" if claim.measured is Norm.L1 else "euclidean"
-        block = max(1, _BLOCK // rows)
+        block = max(1, NUMBERS_AT_ONCE // rows)
         for start in range(0, rows, block):
             distances = cdist(points[start : start + block], points[start:], metric)
             found += int(np.count_nonzero(np.triu(distances > claim.claimed, k=1)))  # each pair once
         return exactly(found / pairs, confidence)
-    generator, block = np.random.default_rng(seed), max(1, _BLOCK // claim.dim)
+    generator, block = np.random.default_rng(seed), max(1, NUMBERS_AT_ONCE // claim.dim)
     for start in range(0, max_pairs, block):
         size = min(block, max_pairs - start)
         first, second = generator.integers(0, rows, size), generator.integers(0, rows - 1, size)

@@ -24,7 +24,7 @@ from dptext.estimates import Estimate, bonferroni
 from dptext.mechanism import HasLatent, VectorNoise
 from dptext.privacy.guarantee import Guarantee
 from dptext.sampling.float_noise import directions
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.text.records import Record
 from dptext.types import Floats
 

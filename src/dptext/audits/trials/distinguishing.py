@@ -24,7 +24,7 @@ from dptext.errors import ConfigError
 from dptext.estimates import Estimate, clopper_pearson
 from dptext.mechanism import VectorNoise
 from dptext.privacy.guarantee import Guarantee
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.text.records import Record
 from dptext.types import Floats
 

@@ -14,7 +14,7 @@ from dptext.audits.trials.pairs import Pair, Trial
 from dptext.errors import ConfigError
 from dptext.mechanism import HasDistribution
 from dptext.privacy.guarantee import Guarantee
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.types import Floats
 
 #: Probabilities in floats may err by this share of themselves: bounds are lowered by it.

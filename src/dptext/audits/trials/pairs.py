@@ -20,7 +20,7 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate
 from dptext.mechanism import HasMetric
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
-from dptext.sampling.source import Randomness, secure
+from dptext.sampling.randomness import Randomness, secure
 from dptext.text.records import Record
 from dptext.text.tokens import REVEALED, sentences, tokenize
 from dptext.types import Json

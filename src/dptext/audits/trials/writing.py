@@ -21,7 +21,7 @@ from dptext.audits.trials.pairs import UNKNOWN, Pair, Trial, checked_pair
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import bonferroni, clopper_pearson, clopper_pearson_lower, clopper_pearson_upper
 from dptext.privacy.guarantee import Guarantee
-from dptext.sampling.source import Randomness, secure
+from dptext.sampling.randomness import Randomness, secure
 from dptext.types import Floats
 
 #: The epsilon that an output comes with, where it is not that of the claim.

@@ -35,7 +35,7 @@ from dptext.errors import ConfigError, needing
 from dptext.mechanism import Mechanism, Spec
 from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.runs.streaming import require_guarantee
-from dptext.sampling.source import seeded
+from dptext.sampling.randomness import seeded
 from dptext.text.records import Record
 from dptext.types import Json
 

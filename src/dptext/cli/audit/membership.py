@@ -22,7 +22,7 @@ from dptext.cli.utility import chosen_classifier
 from dptext.errors import ConfigError
 from dptext.mechanism import HasReconstruction, Learns, Mechanism, Spec
 from dptext.runs.streaming import require_guarantee
-from dptext.sampling.source import seeded
+from dptext.sampling.randomness import seeded
 from dptext.text.records import Record
 from dptext.types import Floats, Json
 from dptext.utility.classification import train_named

@@ -42,7 +42,7 @@ _ELSE: Final = ("", "not shown", "not shown, nor for the originals", "worse")  #
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _CorpusVerdict:
     """The answer on one corpus: which it is, from which epsilon on, its numbers in words, and what is gained."""
 
     corpus: str
@@ -104,7 +104,7 @@ def _sentence(metric: str, tried: Sequence[KeptRow], lines: summary.Lines, numbe
     return f"{lead} {'; '.join(parts)}{overlap}."
 
 
-def _on_corpus(metric: str, rows: Sequence[KeptRow], lines: summary.Lines, numbers: summary.Numbers) -> _Answer:
+def _on_corpus(metric: str, rows: Sequence[KeptRow], lines: summary.Lines, numbers: summary.Numbers) -> _CorpusVerdict:
     corpus = rows[0].corpus
     pairs = []
     for row in rows:
@@ -126,7 +126,7 @@ def _on_corpus(metric: str, rows: Sequence[KeptRow], lines: summary.Lines, numbe
     weak = " (which protects little)" if epsilon > _WEAK * 1.001 else ""
     start = f" from epsilon {format_epsilon(epsilon)} {per}{weak}" if state == _BETTER else ""
     words = summary.without_folders(f"{name}{short(own.value)} against {short(other.value)}")
-    return _Answer(corpus, state, summary.without_folders(start), words, own.value - other.value)
+    return _CorpusVerdict(corpus, state, summary.without_folders(start), words, own.value - other.value)
 
 
 #: How near an output is to its own original; the first that was measured decides.

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from dptext.embeddings.bert import tiles
-from dptext.embeddings.bert.network import Bert, Layer, Linear
+from dptext.embeddings.bert.network import Bert, BertLayer
+from dptext.kernels import tiles
+from dptext.kernels.linear import Linear
 from dptext.types import Singles
 
 
@@ -46,12 +47,12 @@ def read_bert(weights: Mapping[str, Singles], config: Mapping[str, Any]) -> Bert
     heads = int(config["num_attention_heads"])
     root = np.float32(1 / math.sqrt(int(config["hidden_size"]) // heads))
 
-    def layer(i: int) -> Layer:
+    def layer(i: int) -> BertLayer:
         own = f"encoder.layer.{i}"
         query, key, value = (pair(f"{own}.attention.self.{name}") for name in ("query", "key", "value"))
         of_all = (np.concatenate([first * root, *rest]) for first, *rest in zip(query, key, value, strict=True))
         weights, bias = of_all
-        return Layer(
+        return BertLayer(
             Linear.of(weights, bias, "float32"),
             Linear.of(*pair(f"{own}.attention.output.dense"), "float32"),
             pair(f"{own}.attention.output.LayerNorm"),

@@ -22,7 +22,7 @@ from dptext.privacy import accounting
 from dptext.privacy.events import Event, SampledGaussianEvent
 from dptext.privacy.guarantee import Guarantee, Trust, Unit
 from dptext.sampling.clipping import clip
-from dptext.sampling.source import Randomness, secure, seeded
+from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.text.reading import as_records
 from dptext.text.records import Record, require_labels
 from dptext.types import Floats

@@ -21,7 +21,7 @@ from dptext.sampling.clipping import Norm, clip
 from dptext.sampling.float_noise import Gaussian, L2Laplace
 from dptext.sampling.grid_noise import GridLaplace
 from dptext.sampling.privunit import PrivUnit
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
 from dptext.types import Floats
@@ -141,7 +141,7 @@ def told(on_progress: OnProgress | None, *, losses: bool = True) -> Callable[[ad
     return tell
 
 
-class Fitted(OnModel[Spec_co]):
+class LatentMechanism(OnModel[Spec_co]):
     """A spec with its network. Frozen."""
 
     __slots__ = ()
@@ -153,7 +153,7 @@ class Fitted(OnModel[Spec_co]):
         return self.model.losses(records)
 
 
-class Rewriter(Fitted[Spec_co]):
+class Rewriter(LatentMechanism[Spec_co]):
     """A fitted network with noise on its latent, whose density is known (`HasLatent`)."""
 
     __slots__ = ("_noise",)

@@ -18,7 +18,7 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -27,15 +27,14 @@ from dptext.embeddings.npy import read_pool, save_pool
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism, OnProgress, Remarks, Traits, seen
 from dptext.mechanisms.adept import latent
-from dptext.mechanisms.adept.latent import ClippedRewriter, Fitted, LatentSpec
+from dptext.mechanisms.adept.latent import ClippedRewriter, LatentMechanism, LatentSpec
 from dptext.mechanisms.bases import OneUnit, blocks_of, texts_in_play
 from dptext.privacy import accounting
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event, PureEvent
 from dptext.privacy.guarantee import Unit
 from dptext.sampling.clipping import clip
 from dptext.sampling.envelope import EnvelopeResponse
-from dptext.sampling.source import Randomness, seeded
-from dptext.sampling.top_k import TopKRandomizedResponse
+from dptext.sampling.randomness import Randomness, seeded
 from dptext.text.batches import Releases
 from dptext.text.inputs import reading_saved
 from dptext.text.reading import as_records
@@ -49,7 +48,6 @@ else:
 
 PUBLIC_MODEL = "the auto-encoder, its vocabulary and its labels were made from public text only"
 _CODEBOOK_FILES = "codebook"
-Choice: TypeAlias = EnvelopeResponse | TopKRandomizedResponse
 _ROWS = 1024
 
 
@@ -200,13 +198,9 @@ class Adept(LatentSpec, OneUnit):
             dim = model.dim if model.reader is None else model.reader.dim
             if len(sources) != len(read) or points.shape[1:] != (dim,):
                 raise ValueError
-            choice: Choice
-            if "least" in described:
-                choice = EnvelopeResponse(self.epsilon, np.array(described["least"]), described["total"])
-                if len(choice.least) != len(read):
-                    raise ValueError
-            else:  # a model of before the envelope
-                choice = TopKRandomizedResponse(self.epsilon, described["k"], len(read))
+            choice = EnvelopeResponse(self.epsilon, np.array(described["least"]), described["total"])
+            if len(choice.least) != len(read):
+                raise ValueError
         book = adept.TextCodebook(read.texts, read.labels, points, sources)
         return AdeptCodebook(self, model, book, choice)
 
@@ -223,9 +217,7 @@ def _training_noise(spec: Adept, seed: int) -> Callable[[Floats], Floats]:
     return lambda latents: clip(noise.release(latents, source), spec.clip_norm)
 
 
-def _chosen(choice: Choice) -> dict[str, Json]:
-    if isinstance(choice, TopKRandomizedResponse):
-        return {"k": choice.k}
+def _chosen(choice: EnvelopeResponse) -> dict[str, Json]:
     return {"least": choice.least.tolist(), "total": choice.total}
 
 
@@ -235,12 +227,14 @@ class AdeptNoise(ClippedRewriter[Adept]):
     __slots__ = ()
 
 
-class AdeptCodebook(Fitted[Adept]):
+class AdeptCodebook(LatentMechanism[Adept]):
     """`Adept` with a codebook, and the choice among its utterances. Every output's is known (`HasDistribution`)."""
 
     __slots__ = ("_digest", "choice", "codebook")
 
-    def __init__(self, spec: Adept, model: adept.AnnotatedModel, codebook: adept.TextCodebook, choice: Choice) -> None:
+    def __init__(
+        self, spec: Adept, model: adept.AnnotatedModel, codebook: adept.TextCodebook, choice: EnvelopeResponse
+    ) -> None:
         super().__init__(spec, model)
         self.codebook, self.choice = codebook, choice
         texts = json.dumps([codebook.texts, codebook.labels, *_chosen(choice).values()])

@@ -29,15 +29,24 @@ from dptext.embeddings.embedder import PUBLIC_AUTOENCODER, RANKED_IN_BATCHES, re
 from dptext.embeddings.likeness import GRID, STEPS
 from dptext.embeddings.npy import read_pool, save_pool
 from dptext.errors import ConfigError
-from dptext.mechanism import ADDED, OnProgress, Remarks, Traits, seen
+from dptext.mechanism import OnProgress, Remarks, Traits, seen
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, blocks_of, check_choices, texts_in_play
-from dptext.mechanisms.candidates.rankers import WIDTH, Pool, Ranker, RankerName, Saved, enveloped, load_ranker, tuned
+from dptext.mechanisms.candidates.rankers import (
+    WIDTH,
+    CandidatePool,
+    Ranker,
+    RankerName,
+    Saved,
+    enveloped,
+    load_ranker,
+    tuned,
+)
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, PureEvent
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES
 from dptext.sampling.envelope import EnvelopeResponse
 from dptext.sampling.exponential import Exponential
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.sampling.top_k import LabelResponse, TopKRandomizedResponse
 from dptext.text.batches import Batch, Releases
 from dptext.text.inputs import reading_saved
@@ -46,7 +55,7 @@ from dptext.text.records import Record, Release, records_digest, require_labels
 from dptext.types import Floats, Int16s
 
 _FILES = "candidates"
-_CHOSEN = ("k", "low", "high", "public", "given")  # fields of `Pool` beside texts and labels
+_CHOSEN = ("k", "low", "high", "public", "given")  # fields of `CandidatePool` beside texts and labels
 _DOCUMENTS_AT_ONCE = 256
 
 
@@ -120,7 +129,7 @@ class Candidates(OneEpsilon):
     device: str = "cpu"
     adept: str = ""
     label_share: float = 0.0
-    precision: Literal["auto", "float32", "bfloat16", "int8"] = field(default="auto", metadata=ADDED)
+    precision: Literal["auto", "float32", "bfloat16", "int8"] = "auto"
     kind: Literal["candidates"] = field(default="candidates", init=False)
 
     def __post_init__(self) -> None:
@@ -230,7 +239,7 @@ class Candidates(OneEpsilon):
         digests = (records_digest(known), "" if given is None else records_digest(given))
         ranker = self._ranker(texts, Path(self.adept), on_progress=on_progress)
         asked = [] if given is None else [record for record in asked if record.text.strip()]
-        found = Pool(texts, labels, self.k or 1, -STEPS, STEPS, *digests)
+        found = CandidatePool(texts, labels, self.k or 1, -STEPS, STEPS, *digests)
         if self.selection == "envelope":
             epsilon, response = self.text_epsilon, self.label_response
             found = enveloped(
@@ -263,7 +272,7 @@ class Candidates(OneEpsilon):
             chosen: dict[str, Any] = {name: described[name] for name in _CHOSEN}
             if self.selection == "envelope":
                 chosen |= {"least": tuple(described["least"]), "total": described["total"]}
-            pool = Pool(read.texts, read.labels, **chosen)
+            pool = CandidatePool(read.texts, read.labels, **chosen)
             middle = np.array(described["centre"], np.float64)
             if not (
                 described["ranker"] == self.ranker
@@ -292,7 +301,7 @@ class Candidates(OneEpsilon):
         return weighing, exponential, replace(weighing, label_share=0.5), small
 
 
-def _envelope(spec: Candidates, pool: Pool) -> EnvelopeResponse:
+def _envelope(spec: Candidates, pool: CandidatePool) -> EnvelopeResponse:
     return EnvelopeResponse(spec.text_epsilon, np.array(pool.least, np.int64), pool.total)
 
 
@@ -308,7 +317,7 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
 
     __slots__ = ("_digest", "_ranker", "pool")
 
-    def __init__(self, spec: Candidates, pool: Pool, ranker: Ranker) -> None:
+    def __init__(self, spec: Candidates, pool: CandidatePool, ranker: Ranker) -> None:
         super().__init__(spec)
         self.pool, self._ranker = pool, ranker
         found = json.dumps([*pool.described().values(), ranker.centre.tolist()]).encode()

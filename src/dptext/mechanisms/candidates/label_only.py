@@ -28,7 +28,7 @@ from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, blocks_of, chec
 from dptext.mechanisms.candidates.rankers import tfidf_of
 from dptext.privacy.events import TopKEvent
 from dptext.sampling.discrete import uniform_below
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.sampling.top_k import LabelResponse
 from dptext.text.batches import Batch, Releases
 from dptext.text.files import write_private

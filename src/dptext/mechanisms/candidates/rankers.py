@@ -150,7 +150,9 @@ def load_ranker(
                 encoder = load_encoder("sentence", device=device, precision=precision)
                 own = _means(encoder, max_sentences, texts, on_progress)
                 own /= np.maximum(np.linalg.norm(own, axis=1, keepdims=True), 1e-12)
-                teacher = encoder if on_progress is None else _Watched(encoder, encoder.name, encoder.dim, on_progress)
+                teacher = (
+                    encoder if on_progress is None else _CountedEncoder(encoder, encoder.name, encoder.dim, on_progress)
+                )
                 pupil = distil_with_words(teacher, texts, own, common=common_words())
             else:
                 pupil = load_distilled(folder)
@@ -194,7 +196,7 @@ def _means(encoder: Encoder, max_sentences: int, texts: Sequence[str], on_progre
 
 
 @dataclass(frozen=True, slots=True)
-class _Watched:
+class _CountedEncoder:
     """An encoder of words that tells how many it has read; an `Embedder`."""
 
     encoder: Encoder
@@ -214,7 +216,7 @@ def _documents(on_progress: OnProgress, before: int, here: int, n_sentences: int
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Pool(TextPool):
+class CandidatePool(TextPool):
     """The candidates, and what was chosen on them: all public.
 
     Attributes:
@@ -251,7 +253,7 @@ class Pool(TextPool):
 
 
 def enveloped(
-    pool: Pool,
+    pool: CandidatePool,
     ranker: Ranker,
     public: Sequence[Record],
     *,
@@ -259,7 +261,7 @@ def enveloped(
     label_weight: float,
     response: LabelResponse | None,
     seed: int,
-) -> Pool:
+) -> CandidatePool:
     """The pool with the envelope that keeps most of the scores, by the labels that leave where `response` draws them.
 
     For the rest see `tuned`.
@@ -273,8 +275,14 @@ def enveloped(
 
 
 def tuned(
-    pool: Pool, ranker: Ranker, public: Sequence[Record], *, choice: float | Exponential, label_weight: float, seed: int
-) -> Pool:
+    pool: CandidatePool,
+    ranker: Ranker,
+    public: Sequence[Record],
+    *,
+    choice: float | Exponential,
+    label_weight: float,
+    seed: int,
+) -> CandidatePool:
     """The pool with the k, or the range of scores, that keeps most, by public records.
 
     What is kept: cosine, and where there are labels the share of those kept. A text does not count for itself. Without
@@ -290,7 +298,7 @@ def tuned(
     low, high = (np.quantile(scores[~own], at, method="nearest").tolist() for at in (_LOW, _HIGH))
     pools = [replace(pool, low=a, high=b) for a, b in [(-STEPS, widest), *product(low, high)] if a < b]
 
-    def expected(tried: Pool) -> float:
+    def expected(tried: CandidatePool) -> float:
         weights = np.where(own, 0.0, np.exp((tried.stretched(scores) - WIDTH) * (choice.epsilon / 2)))
         return float(((weights * gains).sum(axis=1) / weights.sum(axis=1)).mean())
 
@@ -298,7 +306,7 @@ def tuned(
 
 
 def _compared(
-    pool: Pool, ranker: Ranker, public: Sequence[Record], most: int, seed: int
+    pool: CandidatePool, ranker: Ranker, public: Sequence[Record], most: int, seed: int
 ) -> tuple[Int16s, list[str | None], Booleans]:
     """Cosines of at most so many public texts with the candidates `(n, m)`, their labels, and who is a text itself."""
     every = [(r.text, r.label) for r in public] or [*zip(pool.texts, pool.labels, strict=True)]

@@ -29,7 +29,7 @@ from dptext.privacy.events import ExponentialEvent, TopKEvent, TwoSetEvent
 from dptext.privacy.guarantee import Unit, format_epsilon
 from dptext.sampling.exponential import ClippedExponential, TwoSet
 from dptext.sampling.hub import LARGEST_HUB_EPSILON, Hub
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.text.batches import Batch, Releases
 from dptext.text.reading import as_records

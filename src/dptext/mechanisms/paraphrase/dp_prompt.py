@@ -23,7 +23,7 @@ from dptext.privacy.events import ExponentialEvent, PureEvent, TopKEvent
 from dptext.privacy.guarantee import Unit, format_epsilon
 from dptext.sampling.exponential import ClippedExponential
 from dptext.sampling.hub import LARGEST_HUB_EPSILON, Hub
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.sampling.weights import softmax
 from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record

@@ -16,11 +16,11 @@ from typing import Final, Literal, TypeVar
 
 from dptext.errors import ConfigError
 from dptext.mechanisms.bases import FittedMechanism, OneUnitSpec
-from dptext.sampling.source import Randomness
-from dptext.text import tokens as text
+from dptext.sampling.randomness import Randomness
 from dptext.text.batches import Batch, Releases
 from dptext.text.formats import string_fault
 from dptext.text.records import Record
+from dptext.text.tokens import LINE_STRUCTURE, TOKEN_COUNT, detokenize, tokenize
 
 #: As guarantees list it in `reveals`.
 KEPT_WORDS: Final = "every word that is not masked"
@@ -61,12 +61,12 @@ class Mask:
                     shown.append(self.token)
                 after_mask = masks
             out.append(shown)
-        return text.detokenize(out)
+        return detokenize(out)
 
 
 def tokenized(records: Sequence[Record]) -> list[Lines]:
     """The tokens of each line of each record."""
-    return [text.tokenize(each) for each in Batch.of(records).texts]
+    return [tokenize(each) for each in Batch.of(records).texts]
 
 
 def flat(lines: Lines) -> list[str]:
@@ -91,7 +91,7 @@ class Masking(OneUnitSpec):
     @property
     def reveals(self) -> tuple[str, ...]:
         """Words that are not masked, and the shape of the text."""
-        return (*((KEPT_WORDS,) if self.traits.keeps_words else ()), text.TOKEN_COUNT, text.LINE_STRUCTURE)
+        return (*((KEPT_WORDS,) if self.traits.keeps_words else ()), TOKEN_COUNT, LINE_STRUCTURE)
 
 
 Spec_co = TypeVar("Spec_co", bound=Masking, covariant=True)

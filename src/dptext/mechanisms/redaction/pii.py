@@ -15,7 +15,7 @@ from dptext.errors import ConfigError, needing
 from dptext.mechanism import Learns, Traits
 from dptext.mechanisms.bases import NoGuarantee, Untrained
 from dptext.mechanisms.redaction.masking import Lines, Mask, Masking, MaskingMechanism, Runs, flat
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.text.records import Record
 
 _LANGUAGE = "en"

@@ -24,9 +24,9 @@ from dptext.privacy.curves import sum_up
 from dptext.privacy.events import ApproximateEvent
 from dptext.privacy.guarantee import Basis, Unit
 from dptext.sampling.discrete import uniform_below
-from dptext.sampling.source import Randomness
-from dptext.text import tokens as text
+from dptext.sampling.randomness import Randomness
 from dptext.text.records import Record
+from dptext.text.tokens import LINE_STRUCTURE, TOKEN_COUNT, tokenize
 from dptext.types import Booleans
 
 #: Masks that `output_distribution` goes through at most.
@@ -68,7 +68,7 @@ class RandomRedaction(Untrained["RandomRedactionMechanism"], Masking, OneUnit):
         "dptext.accounting.lift([event], runs=k)"
     )
     basis: ClassVar[Basis] = Basis.PROVEN
-    reveals: ClassVar[tuple[str, ...]] = (text.TOKEN_COUNT, text.LINE_STRUCTURE)
+    reveals: ClassVar[tuple[str, ...]] = (TOKEN_COUNT, LINE_STRUCTURE)
 
     level: float
     mask: str = "[MASK]"
@@ -88,6 +88,11 @@ class RandomRedaction(Untrained["RandomRedactionMechanism"], Masking, OneUnit):
     def released(self) -> tuple[ApproximateEvent]:
         """One token leaves with probability 1 - level, rounded up."""
         return (ApproximateEvent(0.0, sum_up([(1.0, 1), (-float(self.level), 1)])),)
+
+    @property
+    def threshold(self) -> int:
+        """A token is masked where a whole number below 2^63, drawn for it, is below this one: the level, rounded up."""
+        return math.ceil(Fraction(self.level) * (1 << _LEVEL_BITS))
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> "RandomRedaction":
         """At the least level with this delta; epsilon is 0 at any. ConfigError: epsilon < 0, or delta not in [0, 1]."""
@@ -112,7 +117,7 @@ class RandomRedactionMechanism(MaskingMechanism[RandomRedaction]):
 
     def __init__(self, spec: RandomRedaction) -> None:
         super().__init__(spec)
-        self._threshold = math.ceil(Fraction(spec.level) * (1 << _LEVEL_BITS))  # up: never masked too seldom
+        self._threshold = spec.threshold
 
     def _hidden(self, records: Sequence[Record], documents: Sequence[Lines], randomness: Randomness) -> list[bool]:
         found: list[bool] = randomness.rows([sum(map(len, lines)) for lines in documents], self._draw).tolist()
@@ -123,7 +128,7 @@ class RandomRedactionMechanism(MaskingMechanism[RandomRedaction]):
 
     def output_distribution(self, record: Record) -> dict[str, float]:
         """The probability of every output; ConfigError above 12 tokens."""
-        lines = text.tokenize(record.text)
+        lines = tokenize(record.text)
         n = len(flat(lines))
         if 2**n > MOST_LISTED:
             raise ConfigError(f"Expected a text of at most {MOST_LISTED.bit_length() - 1} tokens to list its outputs.")
@@ -216,7 +221,7 @@ class CountRedactionMechanism(MaskingMechanism[CountRedaction]):
 
     def output_distribution(self, record: Record) -> dict[str, float]:
         """The probability of every output; ConfigError where there are above 4,096 ways to choose what is masked."""
-        lines = text.tokenize(record.text)
+        lines = tokenize(record.text)
         groups = self._groups(lines)
         n = _different(groups)
         ways = math.comb(n, share(self.spec.level, n))

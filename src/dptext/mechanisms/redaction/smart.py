@@ -18,12 +18,12 @@ from dptext.errors import ConfigError
 from dptext.mechanism import Traits
 from dptext.mechanisms.bases import NoGuarantee
 from dptext.mechanisms.redaction.masking import Lines, Mask, Masking, MaskingMechanism, Runs, flat, largest, share
-from dptext.sampling.source import Randomness
-from dptext.text import tokens as text
+from dptext.sampling.randomness import Randomness
 from dptext.text.files import write_private
 from dptext.text.inputs import reading_saved
 from dptext.text.reading import as_records
 from dptext.text.records import Record, records_digest
+from dptext.text.tokens import composed, tokenize
 
 _FILE = "weights.json"
 #: Weights are rounded, so that the order of summation does not choose among equals.
@@ -157,7 +157,7 @@ class SmartRedactionMechanism(MaskingMechanism[SmartRedaction]):
 
     def weight(self, word: str) -> float:
         """The weight of a word in any case: above 0 where it speaks for the sensitive kind; 0 where it is unknown."""
-        return self._weights.get(text.composed(word).lower(), 0.0)
+        return self._weights.get(composed(word).lower(), 0.0)
 
     def save(self, folder: Path) -> None:
         """Write words and weights into an existing folder."""
@@ -176,4 +176,4 @@ class SmartRedactionMechanism(MaskingMechanism[SmartRedaction]):
 
 
 def _words(document: str) -> list[str]:
-    return [token.lower() for token in flat(text.tokenize(text.composed(document)))]
+    return [token.lower() for token in flat(tokenize(composed(document)))]

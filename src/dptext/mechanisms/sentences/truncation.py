@@ -23,14 +23,13 @@ from dptext.embeddings.encoders import Encoder, load_encoder
 from dptext.embeddings.likeness import mean_by_document, sums_by_document
 from dptext.errors import ConfigError
 from dptext.frozen import fill, read_only
-from dptext.mechanism import ADDED, Traits
+from dptext.mechanism import Traits
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, blocks_of, check_choices
 from dptext.privacy.events import PureEvent
 from dptext.privacy.guarantee import Unit
-from dptext.sampling.clipping import finite
+from dptext.sampling.clipping import finite, paired
 from dptext.sampling.grid_noise import coordinate_laplace
-from dptext.sampling.noise import paired
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.text.batches import Batch, Releases
 from dptext.text.files import write_private
 from dptext.text.inputs import reading_saved
@@ -89,7 +88,7 @@ class Truncation(OneEpsilon):
     encoder: Literal["sentence", "distilled", "glove"] = "sentence"
     output: Literal["embedding"] = "embedding"
     device: str = "cpu"
-    precision: Literal["auto", "float32", "bfloat16", "int8"] = field(default="auto", metadata=ADDED)
+    precision: Literal["auto", "float32", "bfloat16", "int8"] = "auto"
     kind: Literal["truncation"] = field(default="truncation", init=False)
 
     def __post_init__(self) -> None:

@@ -22,10 +22,10 @@ from dptext.embeddings.vectors import WordVectors
 from dptext.mechanisms.bases import FromWords, NoGuarantee, OnWords, blocks_of
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.grid_noise import coordinate_laplace
-from dptext.sampling.source import Randomness
-from dptext.text import tokens as text
+from dptext.sampling.randomness import Randomness
 from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
+from dptext.text.tokens import LINE_STRUCTURE, TOKEN_COUNT, detokenize, tokenize
 from dptext.types import UInt64s
 
 _TOKENS_AT_ONCE = 8192
@@ -34,10 +34,10 @@ _TOKENS_AT_ONCE = 8192
 def _rewritten(records: Sequence[Record], words: Callable[[list[str], list[int]], Iterator[str]]) -> Releases:
     """The texts with the words that `words(tokens, tokens of each record)` gives in their order, one for each token."""
     batch = Batch.of(records)
-    documents = [text.tokenize(each) for each in batch.texts]
+    documents = [tokenize(each) for each in batch.texts]
     tokens = [token for document in documents for line in document for token in line]
     out = words(tokens, [sum(map(len, document)) for document in documents])
-    return batch.released([text.detokenize([[next(out) for _ in line] for line in lines]) for lines in documents])
+    return batch.released([detokenize([[next(out) for _ in line] for line in lines]) for lines in documents])
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class PrivatePhrases(FromWords["PrivatePhrasesMechanism"], NoGuarantee):
     """
 
     reason: ClassVar[str] = "common words leave verbatim, and which words are replaced depends on the private text"
-    reveals: ClassVar[tuple[str, ...]] = ("every common word", text.TOKEN_COUNT, text.LINE_STRUCTURE)
+    reveals: ClassVar[tuple[str, ...]] = ("every common word", TOKEN_COUNT, LINE_STRUCTURE)
 
     variance: float
     vectors: str = "glove"
@@ -150,7 +150,7 @@ class RandomReplacement(FromWords["RandomReplacementMechanism"], NoGuarantee):
     def reveals(self) -> tuple[str, ...]:
         """Every word that is not replaced, and the shape of the text."""
         kept = () if self.rate == 1 else ("every word that is not replaced",)
-        return (*kept, text.TOKEN_COUNT, text.LINE_STRUCTURE)
+        return (*kept, TOKEN_COUNT, LINE_STRUCTURE)
 
     def _fitted(self, vectors: WordVectors) -> "RandomReplacementMechanism":
         return RandomReplacementMechanism(self, vectors)

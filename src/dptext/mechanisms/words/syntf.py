@@ -29,14 +29,14 @@ from dptext.privacy.events import ExponentialEvent
 from dptext.privacy.guarantee import Unit
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.exponential import Exponential
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
 from dptext.text.tokens import tokenize
-from dptext.types import Floats, Integers
+from dptext.types import Floats, Integers, Singles
 
-_TERMS_AT_ONCE = 4096
-_ENTRIES_AT_ONCE = 1 << 21
+TERMS_AT_ONCE = 4096  #: Terms drawn in a call, of whole documents
+ENTRIES_AT_ONCE = 1 << 21  #: Similarities of a block: bounds memory
 _MOST_OUTPUTS = 1_000_000
 
 
@@ -126,7 +126,7 @@ class SynTfMechanism(OnWords[SynTf]):
         words = np.empty((len(records), n_terms), np.int64)
         start = 0
         # Whole documents at a time, so that each draws its terms at once.
-        for source, n in randomness.blocks([n_terms] * len(records), n_terms * max(1, _TERMS_AT_ONCE // n_terms)):
+        for source, n in randomness.blocks([n_terms] * len(records), n_terms * max(1, TERMS_AT_ONCE // n_terms)):
             here = slice(start, start + n // n_terms)
             start = here.stop
             drawn = self._draw_terms(terms, firsts[here], sizes[here], source)
@@ -152,19 +152,10 @@ class SynTfMechanism(OnWords[SynTf]):
         return result
 
     def _exchange(self, terms: Integers, source: Randomness) -> Integers:
-        step = max(1, _ENTRIES_AT_ONCE // len(self._vectors))
+        step = max(1, ENTRIES_AT_ONCE // len(self._vectors))
         blocks = [terms[i : i + step] for i in range(0, len(terms), step)]
-        return np.concatenate([self._choice.choose(self._similarities(block), source) for block in blocks])
-
-    def _similarities(self, terms: Integers) -> Floats:
-        """Similarities of terms to every word `(n, n_words)`, in [0, 1]: the range that the guarantee rests on.
-
-        Products in steps of 2^-12 are exact: neither other terms of a batch nor an order of summation changes a bit.
-        """
-        distinct, rows = np.unique(terms, return_inverse=True)
-        found = self._directions[distinct] @ self._directions.T
-        np.rint(found * np.float32(STEPS / GRID**2), out=found)
-        return np.asarray(np.clip(found, 0, STEPS)[rows].astype(np.float64) / STEPS)
+        found = (self._choice.choose(similarities(self._directions, block), source) for block in blocks)
+        return np.concatenate(list(found))
 
     def output_distribution(self, record: Record) -> Mapping[str, float]:
         """The probability of every output text: words are drawn independently, given the document.
@@ -189,9 +180,21 @@ class SynTfMechanism(OnWords[SynTf]):
         n_words = len(self._vectors)
         counts = np.bincount(terms, minlength=n_words) if len(terms) else np.ones(n_words, np.int64)
         distinct = np.flatnonzero(counts)
-        step = max(1, _ENTRIES_AT_ONCE // n_words)
+        step = max(1, ENTRIES_AT_ONCE // n_words)
         result = np.zeros(n_words)
         for start in range(0, len(distinct), step):
             block = distinct[start : start + step]
-            result += counts[block] @ self._choice.distribution(self._similarities(block))
+            result += counts[block] @ self._choice.distribution(similarities(self._directions, block))
         return np.asarray(result / counts.sum())
+
+
+def similarities(directions: Singles, terms: Integers) -> Floats:
+    """Similarities of terms to every word `(n, n_words)`, in [0, 1]: the range that the guarantee rests on.
+
+    `directions` `(n_words, dim)` are on a grid, so that products in steps of 2^-12 are exact: neither other terms of a
+    batch nor an order of summation changes a bit.
+    """
+    distinct, rows = np.unique(terms, return_inverse=True)
+    found = directions[distinct] @ directions.T
+    np.rint(found * np.float32(STEPS / GRID**2), out=found)
+    return np.asarray(np.clip(found, 0, STEPS)[rows].astype(np.float64) / STEPS)

@@ -9,15 +9,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dptext.embeddings.vectors import WordVectors, relative_error
+from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError
 from dptext.frozen import fill
+from dptext.kernels.shortlist import relative_error
 from dptext.sampling.discrete import uniform_below, uniform_below_each, wide_choice
 from dptext.sampling.exponential import SHELLS, TruncatedExponential, proposal_weights
-from dptext.sampling.source import Randomness
-from dptext.text import tokens as text
+from dptext.sampling.randomness import Randomness
 from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
+from dptext.text.tokens import cut, detokenize, tokenize
 from dptext.types import Booleans, Floats, Integers, Singles, UInt8s
 
 #: What every guarantee on public words assumes.
@@ -45,8 +46,8 @@ class WordPoints:
 
     def lines(self, records: Iterable[Record]) -> list[Lines]:
         """The tokens of each line of each record."""
-        found = [text.tokenize(record.text) for record in records]
-        return found if self.max_tokens is None else [text.cut(lines, self.max_tokens) for lines in found]
+        found = [tokenize(record.text) for record in records]
+        return found if self.max_tokens is None else [cut(lines, self.max_tokens) for lines in found]
 
     def indices(self, documents: Iterable[Lines]) -> Integers:
         """The position of each token in the vocabulary, or -1, over all documents."""
@@ -64,7 +65,7 @@ class WordPoints:
         documents = self.lines(records)
         indices = self.indices(documents)
         chosen = iter(self.vectors.words[i] for i in words(indices, sizes_of(documents)).tolist())
-        texts = [text.detokenize([[next(chosen) for _ in line] for line in lines]) for lines in documents]
+        texts = [detokenize([[next(chosen) for _ in line] for line in lines]) for lines in documents]
         return Batch.of(records).released(texts)
 
     def distance(self, first: Record, second: Record, *, least: float = 0.0) -> float:
@@ -201,7 +202,8 @@ class WordDraws:
         found *= np.float32(self._length)
         return found
 
-    def _keep(self, indices: Integers, proposed: Integers, shells: Integers, source: Randomness) -> Booleans:
+    def keep(self, indices: Integers, proposed: Integers, shells: Integers, source: Randomness) -> Booleans:
+        """Which of the words that are proposed for some tokens, one each, are kept: a draw by their distances."""
         gaps = self.words.at(indices)
         gaps -= self.words.points[proposed]
         return self.choice.keep(np.sqrt(np.einsum("ij,ij->i", gaps, gaps)), shells, source)
@@ -214,7 +216,7 @@ class WordDraws:
             for start in range(0, len(pending), step):
                 here = pending[start : start + step]
                 proposed = uniform_below(len(self.words.points), here.size * tries, source).astype(np.int64)
-                kept = self._keep(np.repeat(indices[here], tries), proposed, np.zeros_like(proposed), source)
+                kept = self.keep(np.repeat(indices[here], tries), proposed, np.zeros_like(proposed), source)
                 kept, proposed = kept.reshape(-1, tries), proposed.reshape(-1, tries)
                 found = kept.any(axis=1)
                 result[here[found]] = proposed[found, kept[found].argmax(axis=1)]
@@ -242,7 +244,7 @@ class WordDraws:
             chosen = wide_choice(weights[:, at], source)
             places = uniform_below_each(counts[at, chosen].astype(np.uint64), source).astype(np.int64)
             proposed = _members(shells, at, chosen, places)
-            kept = self._keep(words[at], proposed, chosen, source)
+            kept = self.keep(words[at], proposed, chosen, source)
             result[here[kept]] = proposed[kept]
             pending = np.concatenate([here[~kept], pending])
         return result

@@ -15,13 +15,13 @@ from dptext.mechanisms.bases import OnWords, Spec_co, blocks_of
 from dptext.mechanisms.words.vocabulary import WordDraws, WordPoints, frequent_words, sizes_of, spread_words
 from dptext.sampling.exponential import LEAST_DISTANCE, TruncatedExponential
 from dptext.sampling.float_noise import MetricNoise
-from dptext.sampling.source import Randomness, seeded
-from dptext.text import tokens as text
+from dptext.sampling.randomness import Randomness, seeded
 from dptext.text.batches import Releases
 from dptext.text.records import Record
+from dptext.text.tokens import detokenize
 from dptext.types import Floats, Integers
 
-_TOKENS_AT_ONCE = 8192
+TOKENS_AT_ONCE = 8192  #: Tokens of a block, of whole records: bounds memory
 _MOST_OUTPUTS = 1_000_000
 _SOME = 8192
 _CLEARLY = 1e-9
@@ -85,7 +85,7 @@ class WordNoiseMechanism(WordByWord[Spec_co]):
         self, points: Callable[[slice], Floats], sizes: Sequence[int], randomness: Randomness
     ) -> Iterator[tuple[slice, Floats]]:
         """Blocks of tokens and their noisy points: the one place where noise is added."""
-        for source, here in blocks_of(randomness, sizes, _TOKENS_AT_ONCE):
+        for source, here in blocks_of(randomness, sizes, TOKENS_AT_ONCE):
             yield here, self._noise.release(points(here), source)
 
     def latent(self, records: Sequence[Record]) -> Floats:
@@ -173,7 +173,7 @@ class WordChoiceMechanism(WordByWord[Spec_co]):
                 f"n_words={len(words)}: give a shorter record, or lower n_words or max_tokens."
             )
         # What stands before, between and after the words: every output has the lines of the input.
-        between = text.detokenize([["\0"] * len(line) for line in lines]).split("\0")
+        between = detokenize([["\0"] * len(line) for line in lines]).split("\0")
         texts, probabilities = between[:1], np.ones(1)
         for point, gap in zip(self._words.at(indices), between[1:], strict=True):
             distances = np.linalg.norm(point - self._words.points, axis=1)

@@ -31,7 +31,7 @@ from dptext.privacy.events import MAX_MEANINGFUL_DELTA, ApproximateEvent, Event,
 from dptext.privacy.guarantee import Basis, Guarantee, Unit
 from dptext.sampling.exponential import LEAST_DISTANCE, TruncatedExponential
 from dptext.sampling.float_noise import MetricNoise
-from dptext.text import tokens as text
+from dptext.text.tokens import LINE_STRUCTURE, TOKEN_COUNT
 
 WordMetricMechanism: TypeAlias = "WordNoiseMechanism[WordMetric] | WordChoiceMechanism[WordMetric]"
 
@@ -41,7 +41,7 @@ _NO_DOCUMENT = (
 )
 
 
-REVEALS = (text.TOKEN_COUNT, text.LINE_STRUCTURE)
+REVEALS = (TOKEN_COUNT, LINE_STRUCTURE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,38 +14,22 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from dptext.embeddings.bert import tiles
-from dptext.embeddings.bert.loops import Array, F, compiled, exp_minus
-from dptext.embeddings.bert.network import Linear, product, require_alike, rows_for
-from dptext.embeddings.processors import each
 from dptext.errors import ConfigError
+from dptext.kernels import tiles
+from dptext.kernels.linear import Linear, product, require_alike, rows_for
+from dptext.kernels.processors import each
+from dptext.kernels.recurrence import lstm_step
 from dptext.neural.tokens import BEGIN, PAD, UNKNOWN
 from dptext.types import Floats, Integers, Singles
 
 _ROWS: Final = 64  # so that the numbers of a step stay in the cache
-_ONE, _TWO = F(1.0), F(2.0)
 Weights = tuple[Singles, Singles]  # and biases
-
-
-@compiled
-def _step(gates: Array, of_tokens: Array, tokens: Array, n: int, h: Array, c: Array) -> None:
-    """The next state of an LSTM from products with h, and with the vectors of tokens; the gates in torch's order."""
-    units = c.shape[1]
-    for i in range(n):
-        given = of_tokens[tokens[i]]
-        for k in range(units):
-            entered = _ONE / (_ONE + exp_minus(gates[i, k] + given[k]))
-            kept = _ONE / (_ONE + exp_minus(gates[i, units + k] + given[units + k]))
-            new = _TWO / (_ONE + exp_minus(_TWO * (gates[i, 2 * units + k] + given[2 * units + k]))) - _ONE
-            shown = _ONE / (_ONE + exp_minus(gates[i, 3 * units + k] + given[3 * units + k]))
-            c[i, k] = kept * c[i, k] + entered * new
-            h[i, k] = shown * (_TWO / (_ONE + exp_minus(_TWO * c[i, k])) - _ONE)
 
 
 class ExactReader:
     """An embedding, an LSTM and perhaps a linear layer after its last state (h, c): left-padded tokens to vectors.
 
-    Products are tiles (see `dptext.embeddings.bert.tiles`), and what stands between treats a row alone: a vector is of
+    Products are tiles (see `dptext.kernels.tiles`), and what stands between treats a row alone: a vector is of
     its own tokens, bit for bit. Weights and biases are those of torch's layers, `inner` `(4 units, embedding)`, `outer`
     `(4 units, units)`. ConfigError where this processor gives a row other last bits at another place.
     """
@@ -76,7 +60,7 @@ class ExactReader:
         h, c = rows_for(n, units), rows_for(n, units)
         for step in range(tokens.shape[1]):
             product(h, n, self._outer, gates)
-            _step(gates, of_tokens, np.ascontiguousarray(places[:, step]), n, h, c)
+            lstm_step(gates, of_tokens, np.ascontiguousarray(places[:, step]), n, h, c)
         state = np.concatenate([h, c], axis=1)
         return (state if self._last is None else product(state, n, self._last))[:n, : self._dim]
 

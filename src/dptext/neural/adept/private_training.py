@@ -25,7 +25,7 @@ from dptext.neural.adept.network import AutoEncoder, shifted, unseen
 from dptext.neural.adept.training import LatentNoise, noisy
 from dptext.neural.tokens import PAD, UNKNOWN
 from dptext.sampling.float_noise import normals
-from dptext.sampling.source import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.text.records import Record
 from dptext.types import Booleans, Integers
 
@@ -34,7 +34,7 @@ LstmState = tuple[Tensor, Tensor]
 #: Names of parameters: from those of `nn.LSTM` to those of `RecordLstm`.
 _RENAMED = {f"{kind}_{side}_l0": f"{side}.{kind}" for side in ("ih", "hh") for kind in ("weight", "bias")}
 _ROWS = 256
-_WORD_DROPOUT = 0.25
+WORD_DROPOUT = 0.25  # of the words that the decoder reads are hidden
 
 
 class RecordLstm(nn.Module):
@@ -198,7 +198,7 @@ def train_privately(
             given, unread = (read[rows].to(device), wanted[rows, :width].to(device)), hidden[places, :width].to(device)
             of_rows = gradients.sum(*given, hidden=unread, shifts=None if shifts is None else shifts[places])
             total = [before + more for before, more in zip(total, of_rows, strict=True)]
-        _add_noise(total, scale, randomness)
+        add_noise(total, scale, randomness)
         for parameter, gradient in zip(gradients.parameters, total, strict=True):
             parameter.grad = gradient / expected
         optimizer.step()
@@ -219,7 +219,7 @@ def train_further(
 
 def hidden_words(n: int, length: int, randomness: Randomness) -> Booleans:
     """Which positions the decoder does not see, `(n, length)`; never the first, which is BEGIN."""
-    found = sampled(n * length, _WORD_DROPOUT, randomness).reshape(n, length)
+    found = sampled(n * length, WORD_DROPOUT, randomness).reshape(n, length)
     found[:, 0] = False
     return found
 
@@ -232,7 +232,8 @@ def _shifts(model: AutoEncoder, read: Tensor, noise: LatentNoise | None) -> Tens
         return noisy(latents, noise) - latents
 
 
-def _add_noise(total: list[Tensor], scale: float, randomness: Randomness) -> None:
+def add_noise(total: list[Tensor], scale: float, randomness: Randomness) -> None:
+    """Add Gaussian noise of standard deviation `scale` to each number of a sum of gradients, in place."""
     drawn = normals(1, sum(tensor.numel() for tensor in total), randomness)[0]
     start = 0
     for tensor in total:

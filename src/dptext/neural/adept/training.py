@@ -16,7 +16,7 @@ from dptext.types import Floats, Integers
 #: What a mechanism does to clipped latents `(rows, dim)` before they are decoded: it adds its noise.
 LatentNoise = Callable[[Floats], Floats]
 
-_ROWS = 256
+ROWS_AT_ONCE = 256  #: Texts of a block: bounds memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +114,8 @@ def reconstruction_losses(
     """Mean cross-entropy per token of each text, `(n,)`, with teacher forcing: an auto-encoder's membership score."""
     found = np.empty(len(targets))
     encode = Encoding(model)
-    for start in range(0, len(targets), _ROWS):
-        rows = slice(start, start + _ROWS)
+    for start in range(0, len(targets), ROWS_AT_ONCE):
+        rows = slice(start, start + ROWS_AT_ONCE)
         latents = encode(inputs[rows])
         found[rows] = writing_losses(model, latents if noise is None else noise(latents), targets[rows])
     return found
@@ -127,8 +127,8 @@ def writing_losses(model: AutoEncoder, latents: Floats, targets: Integers) -> Fl
     lengths = (targets != PAD).sum(axis=1)
     order = np.argsort(lengths, kind="stable")  # a block ends with its longest text
     with torch.inference_mode():
-        for start in range(0, len(targets), _ROWS):
-            block = order[start : start + _ROWS]
+        for start in range(0, len(targets), ROWS_AT_ONCE):
+            block = order[start : start + ROWS_AT_ONCE]
             read = torch.from_numpy(latents[block].astype(np.float32)).to(device)
             wanted = torch.from_numpy(targets[block, : max(1, lengths[block[-1]])]).to(device)
             found[block] = model.losses(read, wanted).double().cpu().numpy()

@@ -106,7 +106,7 @@ class IntentClassifier:
 
     __slots__ = ("_network", "_vocabulary", "labels")
 
-    def __init__(self, labels: tuple[str, ...], vocabulary: Vocabulary, network: "_Network") -> None:
+    def __init__(self, labels: tuple[str, ...], vocabulary: Vocabulary, network: "_IntentNetwork") -> None:
         self.labels, self._vocabulary, self._network = labels, vocabulary, network
 
     def probabilities(self, texts: Sequence[str]) -> Floats:
@@ -140,7 +140,7 @@ def train_intent_classifier(
     names = tuple(sorted(set(labels)))
     vocabulary = Vocabulary(texts)
     with seeded_torch(seed):
-        network = _Network(len(vocabulary.words) + 1, len(vocabulary.characters) + 1, hidden, len(names))
+        network = _IntentNetwork(len(vocabulary.words) + 1, len(vocabulary.characters) + 1, hidden, len(names))
         model = IntentClassifier(names, vocabulary, network)
         if len(names) == 1:
             return model
@@ -161,7 +161,7 @@ def train_intent_classifier(
     return model
 
 
-class _Network(nn.Module):
+class _IntentNetwork(nn.Module):
     def __init__(self, words: int, characters: int, hidden: int, labels: int) -> None:
         super().__init__()
         self.words = nn.Embedding(words, _WORD_DIM)

@@ -1,63 +1,24 @@
 """ER-AE's network in use, computed so that nothing but a text and its own released words decides a bit of its logits.
 
-Products are tiles (see `dptext.embeddings.bert.tiles`); what stands between them treats a row alone.
+Products are tiles (see `dptext.kernels.tiles`); what stands between them treats a row alone.
 """
 
 from typing import Final
 
 import numpy as np
 
-from dptext.embeddings.bert import tiles
-from dptext.embeddings.bert.loops import Array, F, compiled, exp_minus
-from dptext.embeddings.bert.network import Linear, product, require_alike, rows_for
-from dptext.embeddings.processors import each
+from dptext.kernels import pooling, tiles
+from dptext.kernels.activations import elu, tanh
+from dptext.kernels.compilation import Array, F, compiled
+from dptext.kernels.linear import Linear, product, require_alike, rows_for
+from dptext.kernels.processors import each
+from dptext.kernels.recurrence import gru_step
 from dptext.neural.erae.network import FIRST_OPTION, LARGEST_LOGIT, LOGIT_GRID, ErAeNetwork
 from dptext.neural.tokens import BEGIN
 from dptext.types import Int32s, Integers, Singles
 
 _ROWS: Final = 64  # texts of a part, which a thread computes
-_ZERO, _ONE, _TWO = F(0.0), F(1.0), F(2.0)
 _PER_UNIT, _MOST = F(1 / LOGIT_GRID), F(LARGEST_LOGIT)
-
-
-@compiled
-def _step(of_inputs: Array, inputs: Array, gates: Array, n: int, units: int, h: Array) -> None:
-    """The next state of a GRU, in place, from products with h and with the `inputs`; the gates in torch's order."""
-    for i in range(n):
-        given = of_inputs[inputs[i]]
-        for k in range(units):
-            reset = _ONE / (_ONE + exp_minus(gates[i, k] + given[k]))
-            kept = _ONE / (_ONE + exp_minus(gates[i, units + k] + given[units + k]))
-            new = given[2 * units + k] + reset * gates[i, 2 * units + k]
-            new = _TWO / (_ONE + exp_minus(_TWO * new)) - _ONE
-            h[i, k] = new + kept * (h[i, k] - new)
-
-
-@compiled
-def _tanh(x: Array, n: int) -> None:
-    for i in range(n):
-        for k in range(x.shape[1]):
-            x[i, k] = _TWO / (_ONE + exp_minus(_TWO * x[i, k])) - _ONE
-
-
-@compiled
-def _elu(x: Array, n: int) -> None:
-    for i in range(n):
-        for k in range(x.shape[1]):
-            x[i, k] = max(x[i, k], _ZERO) + exp_minus(max(-x[i, k], _ZERO)) - _ONE
-
-
-@compiled
-def _means(x: Array, n: int, out: Array) -> None:
-    """The mean of each text's rows `(n, length, width)`."""
-    for i in range(n):
-        for k in range(x.shape[2]):
-            out[i, k] = _ZERO
-        for t in range(x.shape[1]):
-            for k in range(x.shape[2]):
-                out[i, k] += x[i, t, k]
-        for k in range(x.shape[2]):
-            out[i, k] /= F(x.shape[1])
 
 
 @compiled
@@ -100,16 +61,16 @@ class ExactNetwork:
         for way, (inner, outer) in enumerate(self.reader):
             of_words, h = product(words, len(known), inner), rows_for(n, half)
             for t in range(length)[:: 1 - 2 * way]:
-                _step(of_words, np.ascontiguousarray(inputs[:, t]), product(h, n, outer), n, half, h)
+                gru_step(of_words, np.ascontiguousarray(inputs[:, t]), product(h, n, outer), n, half, h)
                 by_text[:, t, way * half : (way + 1) * half] = h[:n]
         if self.sizes.latent == "text":
             last = rows_for(n, 2 * half)
             last[:n, :half], last[:n, half:] = by_text[:, -1, :half], by_text[:, 0, half:]
             whole = product(last, n, self.to_latent)
-            _tanh(whole, n)
+            tanh(whole, n)
             return np.repeat(whole[:n, None, : self.sizes.latent_dim], length, axis=1)
         found = product(states, n * length, self.to_latent)
-        _tanh(found, n * length)
+        tanh(found, n * length)
         return np.ascontiguousarray(found[: n * length, : self.sizes.latent_dim]).reshape(n, length, -1)
 
     def _require_alone(self) -> None:
@@ -135,15 +96,15 @@ class ExactWriting:
 
     def __init__(self, network: ExactNetwork, targets: Integers, *, public: bool) -> None:
         starts = range(0, len(targets), _ROWS)
-        self._parts = each(lambda start: _Part(network, targets[start : start + _ROWS], public=public), starts)
+        self._parts = each(lambda start: _WritingPart(network, targets[start : start + _ROWS], public=public), starts)
 
     def scores(self) -> list[Singles]:
         """Logits of the options at this position, `(n_texts, options)` each: private, then public if there are any."""
-        return [np.concatenate(sides) for sides in zip(*each(_Part.scores, self._parts), strict=True)]
+        return [np.concatenate(sides) for sides in zip(*each(_WritingPart.scores, self._parts), strict=True)]
 
     def logits(self) -> list[Int32s]:
         """The same in steps of `LOGIT_GRID`."""
-        return [np.concatenate(sides) for sides in zip(*each(_Part.logits, self._parts), strict=True)]
+        return [np.concatenate(sides) for sides in zip(*each(_WritingPart.logits, self._parts), strict=True)]
 
     def wrote(self, options: Integers) -> None:
         """Go on to the next position: these options `(n_texts,)` were released at this one."""
@@ -151,7 +112,7 @@ class ExactWriting:
             part.wrote(options[i * _ROWS : (i + 1) * _ROWS])
 
 
-class _Part:
+class _WritingPart:
     """Some of the texts of a block. A side is the private one or the public language model, which sees no latents."""
 
     def __init__(self, network: ExactNetwork, targets: Integers, *, public: bool) -> None:
@@ -163,9 +124,9 @@ class _Part:
         latents, means = network.latents(targets), rows_for(n, network.sizes.latent_dim)
         self._sides = []
         for given in (latents, np.zeros_like(latents))[: 1 + public]:
-            _means(given, n, means)
+            pooling.means(given, n, means)
             first, seen = product(means, n, network.start), rows_for(n, network.sizes.hidden + given.shape[2])
-            _tanh(first, n)
+            tanh(first, n)
             seen[:, : network.sizes.hidden] = first[:, : network.sizes.hidden]
             self._sides.append((given, seen))
 
@@ -192,9 +153,9 @@ class _Part:
         inputs[:n, :width] = network.words[self._before] + network.places[self._step]
         inputs[:n, width:] = seen[:n, units:] = latents[:, self._step]
         inner, outer = network.writer
-        _step(product(inputs, n, inner), np.arange(n), product(seen, n, outer), n, units, seen)
+        gru_step(product(inputs, n, inner), np.arange(n), product(seen, n, outer), n, units, seen)
         narrowed = product(seen, n, network.narrow)
-        _elu(narrowed, n)
+        elu(narrowed, n)
         return product(narrowed, n, network.choose, self._found)
 
     def wrote(self, options: Integers) -> None:

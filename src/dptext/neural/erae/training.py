@@ -19,7 +19,7 @@ from dptext.types import Integers, Singles
 #: Called with the steps done, all steps, and the mean reconstruction loss since.
 OnSteps = Callable[[int, int, float], None]
 #: Positions at once. Fewer make the products slow, more leave the cache.
-_ROWS = 256
+ROWS_AT_ONCE = 256
 _LOWEST, _HIGHEST = 1e-5, 0.85  # of rewards and of rewarded probabilities, as in the authors' code
 _REWARD_FROM = 0.5  # of the steps, from the first, train the reconstruction alone
 _REWARD_WORDS = 5  # of the most probable words are rewarded at each position, and as many random ones
@@ -59,11 +59,11 @@ class Losses(NamedTuple):
 
 def losses_of(choose: nn.Linear, hidden: Tensor, wanted: Tensor, reward: Reward | None = None) -> Losses:
     """Losses of positions, by what the output layer sees `(n, dim)`, wanted options `(n,)`, and a reward if any."""
-    total, parts = _Losses.apply(hidden, choose.weight, choose.bias, wanted, reward)  # type: ignore[no-untyped-call]
+    total, parts = _LossFunction.apply(hidden, choose.weight, choose.bias, wanted, reward)  # type: ignore[no-untyped-call]
     return Losses(total, *parts.tolist())
 
 
-class _Losses(torch.autograd.Function):
+class _LossFunction(torch.autograd.Function):
     """The loss with its gradient, which is computed on the way forward, a block of positions at a time.
 
     So a block stays in the processor's cache, and all logits, one for every word at every position, are never in memory
@@ -77,8 +77,8 @@ class _Losses(torch.autograd.Function):
         of_hidden, of_weight, of_bias = torch.empty_like(hidden), torch.zeros_like(weight), torch.zeros_like(bias)
         parts = torch.zeros(2, dtype=torch.float64, device=hidden.device)
         read = 1.0 / max(int(reward.read.sum()), 1) if reward else 0.0
-        for start in range(0, len(hidden), _ROWS):
-            rows = slice(start, start + _ROWS)
+        for start in range(0, len(hidden), ROWS_AT_ONCE):
+            rows = slice(start, start + ROWS_AT_ONCE)
             logs = torch.addmm(bias, hidden[rows], weight.T)
             torch.log_softmax(logs, dim=1, out=logs)
             options, costs = wanted[rows, None], logs.new_full((len(logs), 1), 1.0 / len(hidden))

@@ -404,12 +404,11 @@ async function finished(job) {
 }
 
 function showTopics(report) {
-  const columns = report.counts[0].map((_, i) => report.counts.reduce((sum, row) => sum + row[i], 0));
-  const agreed = report.estimates; // parts add up to their wholes; an older report has none
-  drawShares($("labels"), report.labels, agreed ? agreed.by_label.numbers : report.by_label, report.margin_by_label);
+  const agreed = report.estimates; // parts add up to their wholes
+  drawShares($("labels"), report.labels, agreed.by_label.numbers, report.margin_by_label);
   drawShares($("bars"), report.topics.map((each) => each.words.slice(0, 4).join(", ")),
-    agreed ? agreed.by_topic.numbers : columns, report.margin * Math.sqrt(report.counts.length));
-  $("warnings").textContent = (report.warnings || []).join(" "); // an older report has none
+    agreed.by_topic.numbers, report.margin * Math.sqrt(report.counts.length));
+  $("warnings").textContent = report.warnings.join(" ");
   $("topics").hidden = false;
 }
 

@@ -1,11 +1,11 @@
-"""Accounts, charges and what they were charged for; rows that nothing changes."""
+"""The first books: what is written once (accounts, charges and what they were charged for), and balances beside it."""
 
 import sqlalchemy as sa
 from alembic import op
 
 from dptext.errors import LedgerError
 
-revision = "0001"
+revision = "0.2.0"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -64,6 +64,38 @@ def upgrade() -> None:
         sa.Column("release", sa.Text, nullable=False),
         sa.Column("at", sa.Text, nullable=False),
     )
+    op.create_table(
+        "tallies",
+        sa.Column("id", NUMBER, primary_key=True),
+        sa.Column("digest", sa.Text, nullable=False, unique=True),
+        sa.Column("events", sa.Text, nullable=False),
+    )
+    op.create_table(
+        "balances",
+        sa.Column("account_id", NUMBER, sa.ForeignKey("accounts.id"), primary_key=True),
+        sa.Column("events", sa.Text, nullable=False),
+        sa.Column("terms", sa.Text, nullable=False),
+        sa.Column("charges", NUMBER, nullable=False),
+        sa.Column("subjects", NUMBER, nullable=False),
+        sa.Column("earlier", sa.Text),
+    )
+    op.create_table(
+        "earlier_events",
+        sa.Column("account_id", NUMBER, sa.ForeignKey("accounts.id"), primary_key=True),
+        sa.Column("events", sa.Text, nullable=False),
+    )
+    op.create_table(
+        "subject_balances",
+        sa.Column("account_id", NUMBER, sa.ForeignKey("accounts.id"), primary_key=True),
+        sa.Column("subject", sa.LargeBinary, primary_key=True),
+        sa.Column("tally_id", NUMBER, sa.ForeignKey("tallies.id"), nullable=False),
+    )
+    op.create_index("subject_balances_by_tally", "subject_balances", ["account_id", "tally_id"])
+    _write_once()
+
+
+def _write_once() -> None:
+    """Triggers that refuse to change or delete a row of `_THERE`."""
     if op.get_bind().dialect.name == "postgresql":
         op.execute(
             "CREATE FUNCTION dptext_written_once() RETURNS trigger LANGUAGE plpgsql AS "

@@ -13,10 +13,10 @@ from typing import Final
 
 import numpy as np
 
-from dptext.embeddings.bert.loops import Array, compiled_with
-from dptext.embeddings.bert.network import room
-from dptext.embeddings.bert.tiles import COLUMNS, HAS_BFLOAT16, ROWS, WIDE, largest_tile
-from dptext.embeddings.vectors import Shortlist, relative_error
+from dptext.kernels.compilation import Array, compiled_with
+from dptext.kernels.linear import room
+from dptext.kernels.shortlist import Shortlist, relative_error
+from dptext.kernels.tiles import COLUMNS, HAS_BFLOAT16, ROWS, WIDE, largest_tile
 from dptext.types import Floats, Positions, Singles
 
 #: Whether the processor has the vectors: with others the products of OpenBLAS are faster.
@@ -26,7 +26,7 @@ _GROUP = COLUMNS * _DEPTH
 _AT_ONCE = 256  # queries: the largest scores of 400,000 words take 13 MB
 _LANES_AT_ONCE = 1 << 14
 _SHARES = {True: 2.0**-10, False: 2.0**-40}  # s: about what rounding to bfloat16 takes of a vector; without it nothing
-_UP = 1 + 1e-6
+ROUNDED_UP = 1 + 1e-6  # a factor of widths, so that the rounding of their own sums makes none too small
 _LEAST = np.float32(-3e38)
 _NEVER = 2.0**100  # |e|^2 / 2 of what fills up the last group
 _TIES = 2.0**-50  # of a sum of n squares in float64, times n + 4: twice what rounding makes of two of them
@@ -117,7 +117,7 @@ def _columns(words: Singles, halves: Singles) -> Singles:
     columns = np.zeros((-(-n // _GROUP) * _GROUP, dim + 4 + dim % 2), np.float32)
     columns[n:, dim + 1] = _NEVER
     columns[:n, :dim] = rounded = _cut(words, 0x8000)
-    widths = np.maximum(_norms(rounded), _norms(rounded - words) / _SHARES[HAS_BFLOAT16]) * _UP
+    widths = np.maximum(_norms(rounded), _norms(rounded - words) / _SHARES[HAS_BFLOAT16]) * ROUNDED_UP
     columns[:n, dim] = _cut(widths.astype(np.float32), 0xFFFF)
     for column in range(dim + 1, dim + 4):
         columns[:n, column] = _cut(halves, 0)
@@ -129,7 +129,7 @@ def _rows(centred: Floats, norms: Floats) -> Singles:
     n, dim = centred.shape
     rows = np.zeros((-(-n // ROWS) * ROWS, dim + 4 + dim % 2), np.float32)
     rows[:n, :dim] = rounded = _cut(centred.astype(np.float32), 0x8000)
-    widths = (_norms(rounded - centred) + _SHARES[HAS_BFLOAT16] * norms) * _UP
+    widths = (_norms(rounded - centred) + _SHARES[HAS_BFLOAT16] * norms) * ROUNDED_UP
     rows[:n, dim] = _cut(widths.astype(np.float32), 0xFFFF)
     rows[:n, dim + 1 : dim + 4] = -1
     return rows

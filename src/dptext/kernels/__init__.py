@@ -1,0 +1,1 @@
+"""What networks are made of, compiled for this processor. Each row is computed alone."""

@@ -1,0 +1,104 @@
+"""A linear layer as its kernel reads it, in the precision that this processor multiplies."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+
+from dptext.errors import ConfigError
+from dptext.kernels import products, tiles
+from dptext.types import Floats, Singles
+
+Exactness: TypeAlias = Literal["float32", "bfloat16", "int8"]
+
+#: The numbers of rows in each precision.
+DTYPES: Final[Mapping[str, type[np.generic]]] = {"float32": np.float32, "bfloat16": np.uint16, "int8": tiles.INT_ROWS}
+_ALIGNED = 64  # bytes
+_SMOOTHING = 0.5  # of SmoothQuant (Xiao et al. 2023): the share of a channel's range that moves to the weights
+
+
+def best_there_is(asked: str) -> Exactness:
+    """The precision that is computed where `asked` is: "auto" is bfloat16 where the processor multiplies it.
+
+    A processor without bfloat16 computes in float32, which takes no longer there; int8 needs VNNI or AVX2.
+    """
+    if asked == "int8" and tiles.HAS_INT8:
+        return "int8"
+    return "bfloat16" if asked in ("auto", "bfloat16") and tiles.HAS_BFLOAT16 else "float32"
+
+
+def room(*shape: int, dtype: type[np.generic] = np.float32) -> np.ndarray[Any, Any]:
+    """Zeros, aligned as the vectors want them."""
+    n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+    raw = np.zeros(n_bytes + _ALIGNED, np.uint8)
+    start = -raw.ctypes.data % _ALIGNED
+    return raw[start : start + n_bytes].view(dtype).reshape(shape)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Linear:
+    """A layer of weights `(n_out, n_in)` and bias `(n_out,)` as its kernel reads it, in `panels` of columns.
+
+    Those of int8 have `units`, a scale for each output, and multiply inputs by `smoothing`, `(n_in,)`.
+    """
+
+    weights: Singles
+    bias: Singles
+    panels: np.ndarray[Any, Any]
+    units: Singles
+    smoothing: Singles
+
+    @classmethod
+    def of(cls, weights: Singles, bias: Singles, exactness: Exactness, largest: Singles | None = None) -> "Linear":
+        """The layer for a kernel; `largest` are the largest absolute inputs on public text, for int8."""
+        units, smoothing = np.ones(len(bias), np.float32), np.ones(weights.shape[1], np.float32)
+        if exactness == "bfloat16":
+            bits = np.ascontiguousarray(weights).view(np.uint32)  # the upper 16 are kept, rounded to even
+            packed: np.ndarray[Any, Any] = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+        elif exactness == "int8":
+            if largest is not None:
+                ratio = np.maximum(largest, 1e-5) / np.maximum(np.abs(weights).max(axis=0), 1e-5)
+                smoothing = (ratio**-_SMOOTHING).astype(np.float32)
+            moved = weights / smoothing
+            units = (np.maximum(np.abs(moved).max(axis=1), 1e-30) / 127).astype(np.float32)
+            packed = (np.rint(moved / units[:, None]) + tiles.MORE).astype(tiles.INT_WEIGHTS)
+        else:
+            packed = weights
+        return cls(weights, bias, _panels(packed), units, smoothing)
+
+    @classmethod
+    def padded(cls, weights: Singles, bias: Singles) -> "Linear":
+        """The layer in float32, with outputs of zeros up to a whole panel."""
+        more = -len(bias) % tiles.COLUMNS
+        return cls.of(np.pad(weights, ((0, more), (0, 0))), np.pad(bias, (0, more)), "float32")
+
+
+def rows_for(n: int, width: int) -> Singles:
+    """Room for n rows, and for a whole tile after them."""
+    return room(n + tiles.ROWS, width)
+
+
+def product(rows: Singles, n: int, layer: Linear, out: Singles | None = None) -> Singles:
+    """What a layer in float32 makes of the first `n` rows, of which it reads as many columns as it has inputs."""
+    out = rows_for(n, len(layer.bias)) if out is None else out
+    products.products(rows, n, layer.panels, layer.bias, room(tiles.ROWS, tiles.COLUMNS), out)
+    return out
+
+
+def _panels(weights: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """`(n_out, n_in)` to `(n_panels, n_steps, COLUMNS * per_step)`: the weights of a step stand side by side."""
+    n_out, n_in = weights.shape
+    per_step = 4 // weights.itemsize  # a step reads 4 bytes of a row
+    found = room(n_out // tiles.COLUMNS, n_in // per_step, tiles.COLUMNS * per_step, dtype=weights.dtype.type)
+    split = weights.reshape(n_out // tiles.COLUMNS, tiles.COLUMNS, n_in // per_step, per_step)
+    found[:] = split.transpose(0, 2, 1, 3).reshape(found.shape)
+    return found
+
+
+def require_alike(found: Floats | Singles, alone: Floats | Singles, what: str, remedy: str) -> None:
+    """Raise ConfigError where numbers of public texts, computed at another place, differ in a bit from those alone."""
+    if not np.array_equal(found, alone):
+        places = f"a text's {what} alike in every place, found other last bits"
+        raise ConfigError(f"Expected this processor to compute {places}. {remedy}")

@@ -1,0 +1,61 @@
+"""Products of rows with the panels of a layer, in float32, bfloat16 or int8.
+
+Each row is treated alone. Rows have room for a whole tile after the last.
+"""
+
+import numpy as np
+
+from dptext.kernels.compilation import Array, F, compiled
+from dptext.kernels.tiles import COLUMNS, MORE, ROWS, largest_product, row_tile, to_bfloat
+
+_MOST, _TINY = F(127.0), F(1e-30)
+
+
+@compiled
+def round_rows(x: Array, n: int, rows: Array) -> None:
+    """The rows as bfloat16."""
+    for i in range(n):
+        for k in range(rows.shape[1]):
+            rows[i, k] = to_bfloat(x[i, k])
+
+
+@compiled
+def quantize_rows(x: Array, n: int, smoothing: Array, rows: Array, scales: Array, totals: Array) -> None:
+    """The rows, each times `smoothing`, as whole numbers from -127 to 127 and a scale a row; their sum times `MORE`."""
+    for i in range(n):
+        most = max(_TINY, largest_product(x[i].ctypes.data, smoothing.ctypes.data, rows.shape[1]))
+        steps, total = _MOST / most, F(0.0)
+        for k in range(rows.shape[1]):
+            step = np.rint(x[i, k] * smoothing[k] * steps)
+            total += step  # a whole number below 2^24: exact
+            rows[i, k] = np.int32(step)
+        scales[i], totals[i] = most / _MOST, np.int32(total) * MORE
+
+
+@compiled
+def products(rows: Array, n: int, panels: Array, bias: Array, tile: Array, out: Array) -> None:
+    """The rows times the panels, plus the bias; of float32 or bfloat16."""
+    stride, steps = rows.shape[1] * rows.itemsize, panels.shape[1]
+    for p in range(panels.shape[0]):
+        panel = panels.ctypes.data + p * steps * COLUMNS * 4
+        for i in range(0, n, ROWS):
+            row_tile(rows, rows.ctypes.data + i * stride, stride, panel, tile.ctypes.data, steps)
+            for r in range(ROWS):
+                for j in range(COLUMNS):
+                    out[i + r, p * COLUMNS + j] = tile[r, j] + bias[p * COLUMNS + j]
+
+
+@compiled
+def int_products(
+    rows: Array, n: int, panels: Array, units: Array, bias: Array, scales: Array, totals: Array, tile: Array, out: Array
+) -> None:
+    """`products` for int8. Stored weights are offset by `MORE`, which `totals` takes off again."""
+    stride, steps = rows.shape[1] * rows.itemsize, panels.shape[1]
+    for p in range(panels.shape[0]):
+        panel = panels.ctypes.data + p * steps * COLUMNS * 4
+        for i in range(0, n, ROWS):
+            row_tile(rows, rows.ctypes.data + i * stride, stride, panel, tile.ctypes.data, steps)
+            for r in range(ROWS):
+                for j in range(COLUMNS):
+                    unit = scales[i + r] * units[p * COLUMNS + j]
+                    out[i + r, p * COLUMNS + j] = F(tile[r, j] - totals[i + r]) * unit + bias[p * COLUMNS + j]

@@ -1,0 +1,34 @@
+"""The next state of an LSTM and of a GRU: each row is treated alone."""
+
+from dptext.kernels.activations import exp_minus
+from dptext.kernels.compilation import Array, F, compiled
+
+_ONE, _TWO = F(1.0), F(2.0)
+
+
+@compiled
+def lstm_step(gates: Array, of_tokens: Array, tokens: Array, n: int, h: Array, c: Array) -> None:
+    """The next state of an LSTM from products with h, and with the vectors of tokens; the gates in torch's order."""
+    units = c.shape[1]
+    for i in range(n):
+        given = of_tokens[tokens[i]]
+        for k in range(units):
+            entered = _ONE / (_ONE + exp_minus(gates[i, k] + given[k]))
+            kept = _ONE / (_ONE + exp_minus(gates[i, units + k] + given[units + k]))
+            new = _TWO / (_ONE + exp_minus(_TWO * (gates[i, 2 * units + k] + given[2 * units + k]))) - _ONE
+            shown = _ONE / (_ONE + exp_minus(gates[i, 3 * units + k] + given[3 * units + k]))
+            c[i, k] = kept * c[i, k] + entered * new
+            h[i, k] = shown * (_TWO / (_ONE + exp_minus(_TWO * c[i, k])) - _ONE)
+
+
+@compiled
+def gru_step(of_inputs: Array, inputs: Array, gates: Array, n: int, units: int, h: Array) -> None:
+    """The next state of a GRU, in place, from products with h and with the `inputs`; the gates in torch's order."""
+    for i in range(n):
+        given = of_inputs[inputs[i]]
+        for k in range(units):
+            reset = _ONE / (_ONE + exp_minus(gates[i, k] + given[k]))
+            kept = _ONE / (_ONE + exp_minus(gates[i, units + k] + given[units + k]))
+            new = given[2 * units + k] + reset * gates[i, 2 * units + k]
+            new = _TWO / (_ONE + exp_minus(_TWO * new)) - _ONE
+            h[i, k] = new + kept * (h[i, k] - new)

@@ -1,0 +1,95 @@
+"""What networks are made of, against NumPy, SciPy and torch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba")
+pytest.importorskip("torch")
+
+import torch
+from scipy.special import erf, softmax
+
+from dptext.kernels import attention, products, tiles
+from dptext.kernels.activations import elu, gelu, tanh
+from dptext.kernels.linear import DTYPES, Linear, best_there_is, room
+from dptext.kernels.sorting import sort
+
+EXACT = ["float32", *(["bfloat16"] if tiles.HAS_BFLOAT16 else []), *(["int8"] if tiles.HAS_INT8 else [])]
+
+
+@pytest.mark.parametrize("exactness", EXACT)
+def test_products_are_those_of_numpy(exactness: str) -> None:
+    rng = np.random.default_rng(0)
+    n, n_in, n_out = 2 * tiles.ROWS + 1, 96, 2 * tiles.COLUMNS
+    x, out = room(n + tiles.ROWS, n_in), room(n + tiles.ROWS, n_out)
+    x[:n] = rng.normal(size=(n, n_in)) * rng.exponential(size=(n, 1))
+    weights, bias = rng.normal(size=(n_out, n_in)).astype(np.float32), rng.normal(size=n_out).astype(np.float32)
+    largest = np.abs(x).max(axis=0)
+    layer = Linear.of(weights, bias, exactness, largest)
+    rows = room(n + tiles.ROWS, n_in, dtype=DTYPES[exactness])
+    tile = room(tiles.ROWS, tiles.COLUMNS, dtype=np.int32 if exactness == "int8" else np.float32)
+    exact = x[:n].astype(np.float64) @ weights.T.astype(np.float64)
+    if exactness == "int8":
+        scales, totals = room(n + tiles.ROWS), room(n + tiles.ROWS, dtype=np.int32)
+        products.quantize_rows(x, n, layer.smoothing, rows, scales, totals)
+        products.int_products(rows, n, layer.panels, layer.units, bias, scales, totals, tile, out)
+        steps = np.rint(weights / layer.smoothing / layer.units[:, None]).astype(np.int64)
+        assert np.abs(rows[:n]).max(axis=1).tolist() == [127] * n
+        assert np.array_equal(totals[:n], tiles.MORE * rows[:n].sum(axis=1, dtype=np.int64))
+        whole = rows[:n].astype(np.int64) @ steps.T  # the sums are exact
+        assert np.allclose(out[:n], whole * np.outer(scales[:n], layer.units).astype(np.float64) + bias, rtol=1e-5)
+    elif exactness == "bfloat16":
+        products.round_rows(x, n, rows)
+        assert np.array_equal(
+            rows[:n], torch.tensor(x[:n]).to(torch.bfloat16).view(torch.int16).numpy().view(np.uint16)
+        )
+        products.products(rows, n, layer.panels, bias, tile, out)
+    else:
+        products.products(x, n, layer.panels, bias, tile, out)
+    error = {"float32": 1e-6, "bfloat16": 4e-3, "int8": 1.5e-2}[exactness]
+    assert np.abs(out[:n] - bias - exact).max() < error * np.abs(exact).max()
+
+
+def test_the_functions_between() -> None:
+    x = np.linspace(-9, 9, 3 * 96, dtype=np.float32).reshape(3, 96)
+    found = x.copy()
+    gelu(found, 2)
+    exact = x * 0.5 * (1 + erf(x.astype(np.float64) / np.sqrt(2)))
+    assert np.abs(found[:2] - exact[:2]).max() < 2e-5
+    assert np.array_equal(found[2], x[2])  # beyond the rows
+    shares = room(2, 48)
+    shares[:] = np.random.default_rng(0).normal(size=(2, 48)) * 10
+    known = softmax(shares[1, :37].astype(np.float64))
+    attention.softmax(shares, 1, 37, 48)
+    assert np.abs(shares[1, :37] - known).max() < 1e-6
+    assert 0 <= shares[1, 37:].max() < 1e-20
+
+
+def test_the_precision_is_what_the_processor_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    for bfloat16, int8, known in (
+        (True, True, ("bfloat16", "float32", "bfloat16", "int8")),
+        (False, True, ("float32", "float32", "float32", "int8")),
+        (False, False, ("float32",) * 4),
+    ):
+        monkeypatch.setattr(tiles, "HAS_BFLOAT16", bfloat16)
+        monkeypatch.setattr(tiles, "HAS_INT8", int8)
+        assert tuple(map(best_there_is, ("auto", "float32", "bfloat16", "int8"))) == known
+
+
+def test_tanh_and_elu() -> None:
+    x = np.linspace(-9, 9, 3 * 40, dtype=np.float32).reshape(3, 40)
+    for function, exact in ((tanh, np.tanh(x)), (elu, np.where(x > 0, x, np.expm1(x)))):
+        found = x.copy()
+        function(found, 2)
+        assert np.abs(found[:2] - exact[:2]).max() < 1e-6
+        assert np.array_equal(found[2], x[2])  # beyond the rows
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 31, 32, 100])
+def test_sorting(n: int) -> None:
+    values = np.random.default_rng(n).integers(0, 50, n).astype(np.uint16)
+    found = values.copy()
+    sort(found)
+    assert np.array_equal(found, np.sort(values))
