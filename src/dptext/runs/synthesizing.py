@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -25,10 +24,10 @@ from dptext.runs.results import IN_MEMORY
 from dptext.runs.specs import synthesis_from_settings
 from dptext.runs.statements import Statement, stated
 from dptext.runs.synthesized import Synthesized, as_json
-from dptext.sampling.randomness import Randomness, secure, seeded
+from dptext.sampling.randomness import Randomness, secure
 from dptext.synthesis.pool import OnPool
-from dptext.synthesis.space import Corpus, readings
 from dptext.synthesis.spec import Fitted
+from dptext.synthesis.sums import Draws
 from dptext.text.columns import Columns
 from dptext.text.formats import Format
 from dptext.text.reading import as_records
@@ -130,7 +129,7 @@ def run(
     due = statement.due
     if due is not None and fields.subject is None:
         due.weigh(due.payment.key, None)
-    _rehearse(fitted, private.nothing)
+    fitted.rehearse(private.nothing)
     if public is None:
         public = fitted.pool.texts if isinstance(fitted, OnPool) else ()
     private = private.kept(Pool.of(public))
@@ -139,7 +138,7 @@ def run(
         key = payment.key or secrets.token_hex(16)
         charged, left = _charge(statement, due, key, private), payment.left()
     try:
-        found = fitted.synthesize(private.corpus, randomness)
+        found = fitted.synthesize(private.corpus, Draws(randomness))
     except BaseException as error:
         if charged is not None:
             error.add_note(f"Charge key {key!r} was charged and released nothing: a run under it is not charged again.")
@@ -160,17 +159,6 @@ def run(
     certificate = statement.certificate(IN_MEMORY, digest, len(releases), charged=charged, fields={})
     inputs = (Path(private.source),) if isinstance(private.source, str | PathLike) else ()
     return Synthesized(releases, found.report, found.sentences, certificate, left, inputs, settle)
-
-
-def _rehearse(fitted: Fitted, nothing: Corpus) -> None:
-    """Read, sum up and write as if there were no records, so that what fails then has cost nothing.
-
-    A language model writes long, and is not asked.
-    """
-    if isinstance(fitted, OnPool):
-        fitted.synthesize(nothing, seeded(0))
-    elif (space := getattr(fitted, "space", None)) is not None:
-        deque(readings(nothing, space, fitted.spec.labels), 0)
 
 
 def _subjects(private: Private, due: Due) -> Iterator[str]:

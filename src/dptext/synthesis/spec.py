@@ -16,10 +16,9 @@ from dptext.mechanism import Answers, Traits
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, ZcdpEvent
 from dptext.privacy.guarantee import ONE_PERSON, WHOLE_FILES, Basis, Guarantee, Relation, Trust, Unit
-from dptext.sampling.randomness import Randomness
 from dptext.synthesis.report import Topics
 from dptext.synthesis.space import MOST_WORDS, Corpus
-from dptext.synthesis.sums import Noise
+from dptext.synthesis.sums import Draws, Noise
 from dptext.text.records import Record
 
 PUBLIC_POOL = "the pool, the labels, the encoder and all settings are public and hold no private text"
@@ -59,8 +58,12 @@ class Fitted(Protocol):
         """sha256 digests of the pool and of what reads texts."""
         ...
 
-    def synthesize(self, corpus: Corpus, randomness: Randomness) -> Synthetic:
+    def synthesize(self, corpus: Corpus, draws: Draws) -> Synthetic:
         """Sum up the corpus, add noise once to each sum, and write the synthetic corpus from what is noisy."""
+        ...
+
+    def rehearse(self, nothing: Corpus) -> None:
+        """Read no records as `synthesize` would read some, so that what fails then has cost nothing."""
         ...
 
 
