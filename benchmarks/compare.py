@@ -31,8 +31,8 @@ from dptext.compare.experiment import Experiment, parse_experiment
 from dptext.compare.grid import plan_cells
 from dptext.errors import DPTextError
 from dptext.mechanism import Learns, Mechanism, Spec
-from dptext.mechanisms.registry import SPECS
 from dptext.neural import adept, deep_candidate, erae  # noqa: F401 (loaded before the first cell)
+from dptext.registry import SPECS
 
 MIN_RATIO = 2.0  # of all fits
 MIN_WHOLE = 1.5  # of whole cells: 2.0 was measured

@@ -28,7 +28,7 @@ from dptext.privacy.guarantee import Relation
 from dptext.sampling.randomness import seeded
 from dptext.sampling.weights import draw_by_weight
 from dptext.synthesis.prediction import Prediction
-from dptext.synthesis.sums import Noise, PrivateSum
+from dptext.synthesis.sums import Draws, Noise, PrivateSum
 from dptext.synthesis.votes import apportioned
 from language import SEED, SPLITS, records, taught
 
@@ -128,7 +128,7 @@ def measured(name: str, epsilons: list[float], seeds: list[int], size: int) -> A
             for label, rows in enumerate(private_rows):
                 where = np.tile(np.arange(DIRECTIONS) + label * DIRECTIONS, (len(rows), 1))
                 summed.add(where, rows)
-            sums = summed.release(source).reshape(len(labels), DIRECTIONS) * length
+            sums = summed.release(Draws(source)).reshape(len(labels), DIRECTIONS) * length
             per_unit = sums / np.maximum(counts, 1.0)[:, None]
             variance = (noise.scale * length / np.maximum(counts, 1.0)) ** 2
             # a normal prior of vectors, whose size the noisy sums tell

@@ -34,6 +34,7 @@ from dptext.sampling.randomness import seeded
 from dptext.synthesis.prediction import Prediction
 from dptext.synthesis.prototypes import Prototypes
 from dptext.synthesis.steering import Steering
+from dptext.synthesis.sums import Draws
 from dptext.synthesis.votes import Votes
 from dptext.text.batches import Batch
 from dptext.text.records import Record
@@ -158,7 +159,8 @@ def measured(name: str, epsilons: list[float], seeds: list[int], size: int, ways
         for epsilon in epsilons:
             for seed in seeds:
                 began = time.process_time()
-                found = replace(spec, epsilon=epsilon).fit(public=public, seed=SEED).synthesize(corpus, seeded(seed))
+                fitted = replace(spec, epsilon=epsilon).fit(public=public, seed=SEED)
+                found = fitted.synthesize(corpus, Draws(seeded(seed)))
                 yield line(way, epsilon, seed, list(found.texts), list(found.labels), began)
                 samples(found)
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.steering import FittedSteering, Steering
+from dptext.synthesis.sums import Draws
 from dptext.text.batches import Batch
 from language import SEED, SPLITS, records
 
@@ -70,7 +71,7 @@ def main() -> None:
     for epsilon in [*given.epsilons, math.inf]:
         fitted = Steering(**spec, epsilon=min(epsilon, 1e4)).fit(public=shown, seed=SEED)
         source, found = seeded(0), []
-        counts, numbers, scale, deviation = fitted.numbers(corpus, source)
+        counts, numbers, scale, deviation = fitted.numbers(corpus, Draws(source))
         rates = fitted.believed_rates(numbers, np.maximum(counts, scale), deviation)
         for label, name in enumerate(labels):
             real = [fitted.writer.read(row["text"])[: split.tokens] for row in test if row["label"] == name]

@@ -41,7 +41,7 @@ from dptext.sampling.randomness import seeded
 from dptext.synthesis.pool import fit_topics
 from dptext.synthesis.prototypes import Prototypes
 from dptext.synthesis.space import fit_space
-from dptext.synthesis.sums import Noise
+from dptext.synthesis.sums import Draws, Noise
 from dptext.synthesis.votes import TopicReport, Votes
 from dptext.text.batches import Batch
 from dptext.utility.classification import best_zero_shot, learnt
@@ -211,7 +211,7 @@ class Measuring:
                 spec = made(**split.settings, **named, labels=labels, epsilon=min(epsilon, 1e4))
                 fitted = spec.fit(public=pool) if left else None
                 for seed in left[:1] if exact else left:
-                    found = fitted.synthesize(corpus, seeded(SEED + seed))
+                    found = fitted.synthesize(corpus, Draws(seeded(SEED + seed)))
                     apart = topic_distance(found.texts, private, plane, topics)
                     kept = told(found, truth, private, labels)
                     guessed = judge.predicted(found.texts, [label or "" for label in found.labels])
@@ -224,7 +224,7 @@ class Measuring:
                 points = report.pool.space.points([record.text for record in private])
                 true = np.bincount(report.topics.nearest(points), minlength=64) / len(private)
             for seed in left:
-                shares = np.maximum(np.array(report.synthesize(corpus, seeded(seed)).report.counts[0]), 0)
+                shares = np.maximum(np.array(report.synthesize(corpus, Draws(seeded(seed))).report.counts[0]), 0)
                 apart = float(np.abs(shares / shares.sum() - true).sum() / 2)
                 yield self.row("topics", epsilon, seed, topics_tv=apart)
 
@@ -245,7 +245,7 @@ def by_encoder(name: str, encoders: Sequence[str]) -> Iterator[Row]:
                               **split.settings)  # fmt: skip
             fitted = spec.fit(public=pool)
             for seed in range(SEEDS):
-                found = fitted.synthesize(corpus, seeded(SEED + seed))
+                found = fitted.synthesize(corpus, Draws(seeded(SEED + seed)))
                 numbers = judge(found.texts, [label or "" for label in found.labels])
                 apart = told(found, truth, private, labels)["reported_l1"]
                 yield {"split": name, "row": encoder, "epsilon": epsilon, "seed": seed, **numbers, "reported_l1": apart}

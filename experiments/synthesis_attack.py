@@ -40,7 +40,7 @@ from dptext.sampling.randomness import Randomness, seeded
 from dptext.synthesis.prototypes import FittedPrototypes, Prototypes
 from dptext.synthesis.space import PublicSpace, Reading
 from dptext.synthesis.spec import Synthetic
-from dptext.synthesis.sums import STEPS, Noise, PrivateSum, clipped
+from dptext.synthesis.sums import STEPS, Draws, Noise, PrivateSum, clipped
 from dptext.synthesis.votes import FittedTopics, FittedVotes, TopicReport, Votes
 from dptext.text.records import Fields
 
@@ -141,7 +141,7 @@ def run(fitted: Any, corpus: Known, watch: Watch, stock: Stock, seed: int) -> Sy
         mock.patch.object(Noise, "draw", lambda noise, size, _: stock.draw(noise, size)),
     ):
         try:
-            return fitted.synthesize(corpus, seeded(seed))
+            return fitted.synthesize(corpus, Draws(seeded(seed)))
         except EnoughError:
             return None
 

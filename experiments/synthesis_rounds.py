@@ -35,7 +35,7 @@ from dptext.sampling.randomness import Randomness, seeded
 from dptext.synthesis.evolution import Population, evolved
 from dptext.synthesis.pool import PublicPool
 from dptext.synthesis.prototypes import Prototypes, class_sizes
-from dptext.synthesis.sums import Noise
+from dptext.synthesis.sums import Draws, Noise
 from dptext.synthesis.votes import LEAST_VOTES, FittedVotes, Votes, apportioned
 from dptext.text.batches import Batch
 from synthesis import SEED, SEEDS, VECTORS, Judge, as_records, kept
@@ -131,7 +131,9 @@ class Case:
 
     def plain(self, way: Any, **settings: Any) -> Any:
         """What a way makes, by itself."""
-        return self.spec(way, **settings).fit(public=self.public).synthesize(self.corpus, seeded(SEED + self.seed))
+        return (
+            self.spec(way, **settings).fit(public=self.public).synthesize(self.corpus, Draws(seeded(SEED + self.seed)))
+        )
 
     def then_votes(self, topics: int) -> Labelled:
         """Prototypes, then votes for some of the texts of each label."""
@@ -142,7 +144,7 @@ class Case:
         ]
         mix = np.maximum(np.array(made.report.by_label[0]), 1.0)
         source = seeded(SEED + self.seed + SEEDS)
-        voted = evolved(Given(fitted.pool), (fitted.pool.space, fitted.spec, self.corpus), own, mix, source)
+        voted = evolved(Given(fitted.pool), (fitted.pool.space, fitted.spec, self.corpus), own, mix, Draws(source))
         points = dict(zip(fitted.pool.texts, fitted.pool.points, strict=True))
         texts, names, weights = list[str](), list[str](), list[float]()
         for name, before, after, number in zip(labels, own, voted, mix.tolist(), strict=True):
@@ -161,7 +163,7 @@ class Case:
         """Topics by label, then rounds of votes with a writer between them."""
         fitted: FittedVotes = self.spec(Rounds, rounds=rounds, first_share=1 / rounds).fit(public=self.public)
         spec, pool, source = fitted.spec, fitted.pool, seeded(SEED + self.seed)
-        first = fitted.topic_counts(self.corpus, spec.first_share, source)
+        first = fitted.topic_counts(self.corpus, spec.first_share, Draws(source))
         seen = np.where(first.counts > LEAST_VOTES * first.deviation, first.counts, 0.0)
         mix = class_sizes(first.counts.sum(axis=1), first.deviation * math.sqrt(TOPICS))
         rng, start = np.random.default_rng(SEED + self.seed), []
@@ -171,7 +173,7 @@ class Case:
             rows = rng.choice(len(weights), int((weights > 0).sum()), replace=False, p=weights / weights.sum())
             start.append(Population.alike([pool.texts[i] for i in rows]))
         made = writer(pool)
-        voted = evolved(made, (pool.space, spec, self.corpus), start, mix, source)
+        voted = evolved(made, (pool.space, spec, self.corpus), start, mix, Draws(source))
         texts, names = list[str](), list[str]()
         sizes = apportioned(mix, spec.size_of(pool.texts)).tolist()
         for label, (each, n) in enumerate(zip(voted, sizes, strict=True)):
@@ -190,7 +192,7 @@ def simply(case: Case, way: Any, **settings: Any) -> Labelled:
 def with_topics(case: Case) -> tuple[Labelled, float]:
     """What prototypes with topics make, and how far the reported topics are from the true ones."""
     fitted = case.spec(Prototypes, topics=TOPICS).fit(public=case.public)
-    made = fitted.synthesize(case.corpus, seeded(SEED + case.seed))
+    made = fitted.synthesize(case.corpus, Draws(seeded(SEED + case.seed)))
     own = fitted.topics.nearest(fitted.pool.space.points([record.text for record in case.private]))
     true, found = np.bincount(own, minlength=TOPICS), np.maximum(made.report.by_topic[0], 0)
     apart = float(np.abs(found / found.sum() - true / true.sum()).sum() / 2)

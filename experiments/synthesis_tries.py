@@ -48,7 +48,7 @@ from dptext.synthesis.prototypes import (
     shrunk,
 )
 from dptext.synthesis.space import fit_space, readings
-from dptext.synthesis.sums import Noise, PrivateSum
+from dptext.synthesis.sums import Draws, Noise, PrivateSum
 from dptext.text.batches import Batch
 from dptext.utility.classification import learnt, zero_shot
 from synthesis import SEED, SEEDS, VECTORS, ExactPrototypes, Judge, as_records
@@ -164,7 +164,7 @@ def several(case: Case, many: int) -> np.ndarray:
         rows = read.labels * many + clusters.predict(read.points)
         values = np.concatenate([read.points * part, np.full((len(rows), 1), part / 2)], axis=1)
         summed.add(rows[:, None] * (dim + 1) + np.arange(dim + 1), values)
-    blocks = summed.release(seeded(SEED + case.seed)).reshape(classes, many, dim + 1)
+    blocks = summed.release(Draws(seeded(SEED + case.seed))).reshape(classes, many, dim + 1)
     scale, whole = noise.scale, blocks.sum(axis=1)
     sizes = class_sizes(whole[:, -1] / part * 2, scale / part * 2 * math.sqrt(many))
     variance = many * (scale / part / sizes[:, None]) ** 2 + points.var(axis=0) / sizes[:, None]

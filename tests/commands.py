@@ -155,9 +155,9 @@ if __name__ == "__main__":
     import typer.main
 
     from dptext.cli.app import app, main
-    from dptext.mechanisms.registry import OURS
+    from dptext.registry import MECHANISMS, WAYS
 
-    for name in (*LOADED, *(f"dptext.mechanisms.{each.partition(':')[0]}" for each in OURS.values())):
+    for name in (*LOADED, *(f"dptext.{each.partition(':')[0]}" for each in (*MECHANISMS.values(), *WAYS.values()))):
         importlib.import_module(name)
     typer.main.get_command = functools.cache(typer.main.get_command)  # it takes longer than many commands
     top = typer.main.get_command(app)

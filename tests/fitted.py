@@ -12,7 +12,7 @@ import tiny_language
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.paraphrase.dp_prompt import DpPrompt, DpPromptMechanism
 from dptext.mechanisms.redaction.pii import PiiRedaction, PiiRedactionMechanism
-from dptext.mechanisms.registry import SPECS
+from dptext.registry import SPECS
 from dptext.text.samples import sample_records
 
 NEURAL = ("adept", "adept_dpsgd", "published_adept", "deep_candidate", "candidates", "truncation", "embedded", "erae")

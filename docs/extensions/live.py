@@ -25,7 +25,7 @@ import typer.main
 
 import dptext as dp
 from dptext.cli.app import LazyGroup, app
-from dptext.mechanisms.registry import SPECS
+from dptext.registry import SPECS
 from dptext.runs.certificate import certificate_path
 
 if TYPE_CHECKING:

@@ -37,6 +37,17 @@ class Learns(StrEnum):
     EITHER = "either"
 
 
+class Answers(StrEnum):
+    """The species of a spec: what one release answers.
+
+    * EACH_TEXT: each private record, by a release of its own. Such a spec is of a mechanism.
+    * CORPUS: all private records together, under one epsilon. Such a spec is of a synthesis.
+    """
+
+    EACH_TEXT = "each text"
+    CORPUS = "the corpus"
+
+
 @dataclass(frozen=True, slots=True)
 class Traits:
     """What a spec with these settings learns from, reads and releases: declared by the spec, guessed by nobody."""
@@ -56,6 +67,7 @@ class Traits:
     #: the settings that training does not read. `Refits.refit` takes a training over between specs that differ in
     #: these alone. A setting that is not named here counts as read.
     refits: frozenset[str] = frozenset()
+    answers: Answers = Answers.EACH_TEXT  #: what one release answers
 
     @property
     def releases_labels(self) -> bool:
@@ -108,13 +120,17 @@ class Promise(Protocol):
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
         """What one release of one record guarantees; the unit defaults to the smallest. Errors as of `events`."""
 
+    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Self:
+        """The same spec with its noise set so that `guarantee(unit, delta)` costs at most epsilon."""
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """Settings for the contract: one for each way of working, each fitted in seconds."""
+
 
 @runtime_checkable
 class Spec(Promise, Protocol):
     """Public settings of a mechanism."""
-
-    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Self:
-        """The same spec with its noise set so that `guarantee(unit, delta)` costs at most epsilon."""
 
     def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> "Mechanism[str]":
         """The mechanism, made from public data only; `seed` fixes what is random in the making.
@@ -124,10 +140,6 @@ class Spec(Promise, Protocol):
 
     def load(self, folder: Path) -> "Mechanism[str]":
         """The mechanism that `Mechanism.save` wrote into the folder, under the same spec."""
-
-    @classmethod
-    def tiny(cls) -> tuple[Self, ...]:
-        """Settings for the contract: one for each way of working, each fitted in seconds."""
 
 
 class Mechanism(Protocol[Output_co]):

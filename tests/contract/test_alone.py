@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dptext.embeddings.embedder import HIDDEN
-from dptext.mechanisms.registry import SPECS
+from dptext.registry import SPECS
 
 READ = {  # by a network whose last bits another text of the batch can change
     "adept": "the encoder reads a text",

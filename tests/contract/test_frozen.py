@@ -9,7 +9,7 @@ import pytest
 
 from dptext.frozen import Frozen
 from dptext.mechanism import settings
-from dptext.mechanisms.registry import SPECS
+from dptext.registry import SPECS
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record
 from fitted import fitted

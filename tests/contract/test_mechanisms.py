@@ -2,7 +2,7 @@
 
 import pytest
 
-from dptext.mechanisms.registry import SPECS
+from dptext.registry import SPECS
 from dptext.testing import CHECKS, check_mechanism
 from fitted import NEURAL, fitted
 

@@ -18,10 +18,10 @@ import pytest
 import dptext as dp
 import tiny_language
 from dptext.errors import ConfigError
+from dptext.registry import SYNTHESES
 from dptext.sampling.randomness import Randomness
 from dptext.synthesis.prediction import Prediction
 from dptext.synthesis.prototypes import Prototypes
-from dptext.synthesis.registry import SYNTHESES
 from dptext.synthesis.space import Corpus
 from dptext.synthesis.spec import Fitted, Synthetic
 from dptext.synthesis.sums import STEPS, Noise, PrivateSum

@@ -45,7 +45,7 @@ def test_what_the_page_says_is_so() -> None:
     for name in ("OneEpsilon", "OneUnit", "NoGuarantee"):
         assert f"`{name}`" in PAGE
         assert isinstance(getattr(bases, name), type)
-    for path in ("src/dptext/mechanisms/registry.py", "src/dptext/__init__.pyi", "docs/guides/choose-a-mechanism.md"):
+    for path in ("src/dptext/registry.py", "src/dptext/__init__.pyi", "docs/guides/choose-a-mechanism.md"):
         assert f"`{path}`" in PAGE
         assert (ROOT / path).is_file()
 

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from dptext.mechanisms.registry import SPECS
+from dptext.registry import SPECS
 from dptext.runs.specs import spec_from_settings
 from scripts import load_script
 

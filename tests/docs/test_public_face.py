@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 import dptext
-from dptext.mechanisms.registry import SPECS
+from dptext.registry import SPECS
 
 ROOT = Path(__file__).parents[2]
 

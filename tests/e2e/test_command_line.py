@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from commands import dptext
 from dptext.cli.app import app, exit_code
 from dptext.errors import DPTextError
-from dptext.mechanisms.registry import SPECS
+from dptext.registry import SPECS
 from vectored import VectorWords, vector_of
 from vectors import WORDS, sentences
 

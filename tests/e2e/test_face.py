@@ -19,8 +19,7 @@ from dptext.cli import COMMANDS, SECTIONS
 from dptext.cli import GROUPS as BELOW
 from dptext.cli.mechanisms import mechanisms
 from dptext.cli.recommend import recommend
-from dptext.mechanisms.registry import SPECS
-from dptext.synthesis.registry import SYNTHESES
+from dptext.registry import SPECS, SYNTHESES
 
 SCREEN = 24
 

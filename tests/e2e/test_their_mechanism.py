@@ -13,8 +13,9 @@ import pytest
 from commands import Interpreter
 from compared import as_toml, experiment, write_texts
 from dptext.errors import ConfigError
-from dptext.mechanisms.registry import OURS, SPECS, Registry
+from dptext.mechanism import Answers
 from dptext.mechanisms.words.word_metric import WordMetric
+from dptext.registry import MECHANISMS, SPECS, WAYS, mechanisms, syntheses
 from dptext.runs.models import load_model, model_spec
 from dptext.runs.specs import spec_from_settings
 from dptext.runs.verification import verify
@@ -99,7 +100,7 @@ def test_the_contract_of_the_page_holds(installed: Path, folder: Path) -> None:
 
 def test_mechanisms_lists_it(dptext: Command) -> None:
     rows = {row["kind"]: row for row in json.loads(dptext("mechanisms --json"))}
-    assert list(rows) == [*OURS, "headline"]
+    assert list(rows) == [*MECHANISMS, "headline"]
     theirs = rows["headline"]
     assert theirs["summary"] == "One of `size` public headlines in the place of a private text."
     assert theirs["guarantee"].startswith("Unit document, replace one, pure epsilon")
@@ -183,13 +184,13 @@ def test_files_of_a_kind_that_is_not_installed_say_so(said: list[str], folder: P
 # ----------------------------------------------------------------------------------------------- broken packages
 
 
-def write_package(folder: Path, name: str, kind: str, code: str) -> None:
+def write_package(folder: Path, name: str, kind: str, code: str, group: str = "dptext.mechanisms") -> None:
     """An installed package with one module, whose entry point is a `Theirs` in it."""
     (folder / f"{name}.py").write_text(code, "utf-8")
     info = folder / f"{name}-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n", "utf-8")
-    (info / "entry_points.txt").write_text(f"[dptext.mechanisms]\n{kind} = {name}:Theirs\n", "utf-8")
+    (info / "entry_points.txt").write_text(f"[{group}]\n{kind} = {name}:Theirs\n", "utf-8")
 
 
 @pytest.fixture
@@ -203,15 +204,37 @@ def test_two_packages_with_one_kind_are_refused_by_name(packages: Path) -> None:
     for name in ("some_package", "other_package"):
         write_package(packages, name, "shuffle", "raise AssertionError('imported')")
     with pytest.raises(ConfigError, match=r"one package.* 'shuffle', found other_package, some_package: remove one"):
-        Registry()["shuffle"]
+        mechanisms()["shuffle"]
 
 
 def test_a_package_takes_no_place_of_ours(packages: Path) -> None:
     write_package(packages, "usurper", "word_metric", "raise AssertionError('imported')")
-    specs = Registry()
+    specs = mechanisms()
     assert specs["word_metric"] is WordMetric
-    assert list(specs) == [*OURS]
+    assert list(specs) == [*MECHANISMS]
     assert "usurper" not in sys.modules
+
+
+def test_a_synthesis_of_a_package_is_one_of_the_ways(packages: Path) -> None:
+    code = """
+from dataclasses import dataclass, field
+from dptext.synthesis.votes import TopicReport
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Theirs(TopicReport):
+    kind: str = field(default="mottos", init=False)
+"""
+    write_package(packages, "proverbs", "mottos", code, group="dptext.syntheses")
+    ways = syntheses()
+    assert list(ways) == [*WAYS, "mottos"]
+    (spec, *_) = ways["mottos"].tiny()
+    assert (spec.kind, spec.traits.answers) == ("mottos", Answers.CORPUS)
+    assert "mottos" not in mechanisms()
+
+
+def test_a_package_of_neither_species_takes_a_name_of_the_other(packages: Path) -> None:
+    write_package(packages, "usurper", "votes", "raise AssertionError('imported')")
+    assert list(mechanisms()) == [*MECHANISMS]
 
 
 SPEC = """
@@ -234,16 +257,16 @@ class Theirs:
         ("class Theirs: kind = 'shuffle'", "to be a spec: a dataclass"),
         (f"{SPEC}\nTheirs = Theirs(1.0)", "to be a spec: a dataclass"),
         (SPEC.replace('"shuffle"', '"another"'), "to be a spec: a dataclass"),
-        (SPEC, "to be a spec: it has no units, traits, events, guarantee, calibrate, fit, load, tiny"),
+        (SPEC, "to be a spec: it has no units, traits, events, guarantee, calibrate, tiny, fit, load"),
     ],
 )
 def test_a_package_that_cannot_be_used_is_named(packages: Path, code: str, said: str) -> None:
     name = packages.name  # each is a module of its own
     write_package(packages, name, "shuffle", code)
-    specs, told = Registry(), []
+    specs, told = mechanisms(), []
     with pytest.raises(ConfigError, match=f"{name}.*{said}"):
         specs["shuffle"]
-    assert list(specs.usable(told.append)) == [*OURS]
+    assert list(specs.usable(told.append)) == [*MECHANISMS]
     assert [name in line for line in told] == [True]
     assert "shuffle" in specs  # it is installed
 
@@ -253,7 +276,7 @@ def test_commands_for_other_mechanisms_go_on_beside_a_broken_package(tmp_path: P
     write_package(tmp_path, "broken", "shuffle", "raise RuntimeError('out of order')")
     start = "from dptext.cli.app import main; main()"
     listed = run(["-c", start, "mechanisms", "--json"], tmp_path, tmp_path, installed)
-    assert [row["kind"] for row in json.loads(listed.stdout)] == [*OURS, "headline"]
+    assert [row["kind"] for row in json.loads(listed.stdout)] == [*MECHANISMS, "headline"]
     assert "'shuffle' of the package broken cannot be imported" in listed.stderr
     refused = run(["-c", start, "explain", "--mechanism", "shuffle"], tmp_path, tmp_path, installed)
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)

@@ -25,6 +25,7 @@ from snapshot_cases import HERE, LABELS, PUBLIC, ROWS, RUNS, SPECS, TABLE, Run, 
 import dptext as dp
 from dptext.ledger.entries import Request
 from dptext.runs.certificate import certificate_path
+from dptext.text.records import Fields
 
 
 def _by_kind(made: Callable[[str], list[object]]) -> str:
@@ -208,9 +209,10 @@ def ledgers() -> str:
         ledger.settle("texts", "label_only", "ab" * 32)
         gaussian = dp.spec_from_settings({"kind": "adept", "epsilon": 1.0, "noise": "gaussian", "delta": 1e-6})
         for key, subjects in (("first", ["Anna", "Bert", "Anna"]), ("second", ["bert ", "Carl"]), ("third", None)):
+            names = Fields(author="who", subject=None if subjects is None else "who")
             asked = (
                 dp.Payment(ledger, "people", everyone=subjects is None)
-                .due(gaussian, randomness=dp.randomness.secure(), max_per_author=2, by_subject=subjects is not None)
+                .due(gaussian, randomness=dp.randomness.secure(), max_per_author=2, fields=names)
                 .request
             )
             assert isinstance(asked, Request)

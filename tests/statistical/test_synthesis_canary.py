@@ -14,7 +14,7 @@ from dptext.privacy.events import ZcdpEvent
 from dptext.privacy.guarantee import Relation
 from dptext.sampling.randomness import seeded
 from dptext.synthesis import sums
-from dptext.synthesis.sums import STEPS, Noise, PrivateSum
+from dptext.synthesis.sums import STEPS, Draws, Noise, PrivateSum
 
 RUNS, CELLS = 20_000, 6
 ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
@@ -52,7 +52,7 @@ def told_apart(unit: str, noise: Noise) -> tuple[float, float]:
     for seed, total in enumerate((outside, inside)):  # all runs side by side: cells have noise of their own
         found = PrivateSum(RUNS * CELLS, noise)
         found._total = np.tile(total, RUNS)
-        scores.append(found.release(seeded(seed)).reshape(RUNS, CELLS) @ direction)
+        scores.append(found.release(Draws(seeded(seed))).reshape(RUNS, CELLS) @ direction)
     without, there = scores
     mu = (there.mean() - without.mean()) / math.sqrt((without.var(ddof=1) + there.var(ddof=1)) / 2)
     return mu, math.sqrt(2 / RUNS + mu**2 / (4 * RUNS))

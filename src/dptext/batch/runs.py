@@ -31,7 +31,7 @@ from dptext.batch.surveys import Surveys
 from dptext.batch.targets import Objects, Target, probe
 from dptext.batch.work import Job
 from dptext.errors import ConfigError, DataError, DPTextError, LedgerError
-from dptext.mechanism import Mechanism, settings
+from dptext.mechanism import Mechanism
 from dptext.runs.certificate import MANIFEST, Certificate, Manifest, Part
 from dptext.runs.files import Agreed, agreed
 from dptext.runs.plan import Plan, run_digest
@@ -97,7 +97,7 @@ def rehearse_dataset(
         named = None if run.plan.fields.subject is None else job.subjects(found.hashes for found in surveyed)
         due.weigh(due.payment.key, named)
     require_records(n := sum(found.records for found in surveyed), source)
-    return n, run.terms.promised, due, sum(map(job.labelled, range(len(run.shards))))
+    return n, run.terms.statement.guarantees, due, sum(map(job.labelled, range(len(run.shards))))
 
 
 def _prepared(
@@ -260,22 +260,12 @@ class _Run:
         sums = zip(parts, digests, strict=True)
         made = (Part(self.place.named(part.name, state.token), part.size, digest) for part, digest in sums)
         manifest = Manifest(tuple(made)).to_json()
-        certificate = Certificate(
-            settings=settings(self.mechanism.spec),
-            events=self.mechanism.spec.events(self.mechanism.spec.units[0]),
-            guarantees=terms.promised,
-            records=sum(counts),
-            output=MANIFEST,
-            sha256=hashlib.sha256(manifest.encode()).hexdigest(),
-            digests=self.mechanism.digests,
-            randomness="secure" if self.seed is None else "seeded",
-            delta=self.plan.delta,
-            max_per_author=self.plan.max_per_author,
-            also_reveals=(*self.plan.reveals, *also),
-            charged=None if charge is None or terms.due is None else terms.due.charged(charge),
+        certificate = terms.statement.certificate(
+            MANIFEST,
+            hashlib.sha256(manifest.encode()).hexdigest(),
+            sum(counts),
+            charged=terms.statement.charged(charge),
             fields=terms.columns.renamed,
-            reading=self.plan.stated,
-            record=self.plan.record or "",
         )
         sealed = replace(state, certificate=certificate.to_json(), manifest=manifest)
         self._state.save(sealed)
@@ -291,11 +281,12 @@ class _Run:
 
     def _charge(self, job: Job, terms: Agreed, state: State, surveys: Surveys) -> Charge | None:
         """Pay before the first draw; a run that goes on finds its charge again by the key in its state."""
-        if terms.due is None:
+        due = terms.due
+        if due is None:
             return None
         hashes = (surveys.hashes[i] for i in range(len(self.shards)))
         try:
-            return terms.due.charge(state.charge_key, job.subjects(hashes) if self.plan.fields.subject else None)
+            return due.charge(state.charge_key, job.subjects(hashes) if self.plan.fields.subject else None)
         except LedgerError as error:
             problem = error
         raise LedgerError(f"{problem} Go on with --resume: it finds the charge if written.", unsure=problem.unsure)

@@ -13,7 +13,7 @@ from dptext.cli.terminal import counted
 from dptext.embeddings import encoders
 from dptext.errors import ConfigError
 from dptext.mechanism import FitProgress, Learns, Mechanism, Spec, Traits, settings
-from dptext.mechanisms.registry import SPECS
+from dptext.registry import SPECS
 from dptext.runs.models import fit, load_model, model_spec
 from dptext.runs.specs import parse_setting, read_spec, spec_from_settings
 from dptext.text.labels import relabelled

@@ -19,8 +19,8 @@ from dptext.compare.folder import read_measured
 from dptext.compare.recommend import Asked, recommend
 from dptext.errors import ConfigError
 from dptext.mechanism import Learns
-from dptext.mechanisms.registry import SPECS
 from dptext.privacy.guarantee import Unit
+from dptext.registry import SPECS
 from dptext.runs.specs import settings_to_toml, spec_from_settings
 from dptext.text.files import Target, sha256_of
 from dptext.text.formats import Format, file_format

@@ -17,12 +17,10 @@ from dptext.cli.chosen import Settings, check_label_field, fitted_on, kinds, loa
 from dptext.cli.options import DetailsOption, JsonOption
 from dptext.cli.terminal import advising, say
 from dptext.errors import ConfigError
-from dptext.mechanism import HasRemarks, HasTraining, Learns, Spec, Traits, setting_fields, settings
-from dptext.mechanisms.registry import SPECS
+from dptext.mechanism import Answers, HasRemarks, HasTraining, Learns, Promise, Spec, Traits, setting_fields, settings
 from dptext.privacy.guarantee import Basis, format_delta, format_epsilon
+from dptext.registry import SPECS, SYNTHESES, answers
 from dptext.runs.models import save_model
-from dptext.synthesis.registry import SYNTHESES
-from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.files import require_free
 from dptext.types import Json
 
@@ -32,8 +30,7 @@ _NEEDS: Final = {
     Learns.PRIVATE: "public, private",
     Learns.EITHER: "any texts",
 }
-#: The settings of a mechanism, or of a synthesis.
-Named = type[Spec] | type[SynthesisSpec]
+Named = type[Promise]
 _UNPROTECTED: Final = "none"
 _FIRST: Final = "Set first: "
 
@@ -44,7 +41,7 @@ def mechanisms(
     as_json: JsonOption = False,
 ) -> None:
     known = SPECS.usable(say)
-    every: dict[str, Named] = {**known, **SYNTHESES}
+    every: dict[str, Named] = {**known, **SYNTHESES.usable(say)}
     if name is not None and name not in every:
         raise ConfigError(f"Expected a mechanism, found {name!r}. There are: {', '.join(every)}.")
     if as_json:
@@ -73,7 +70,7 @@ def _list(known: Mapping[str, Named]) -> None:
 def _explain(kind: str, cls: Named, *, details: bool) -> None:
     use, first = _use(cls)
     print(f"{kind}: take it {use}.\n")
-    of = "It answers a whole corpus, under one epsilon. " if kind in SYNTHESES else ""
+    of = "It answers a whole corpus, under one epsilon. " if answers(kind) is Answers.CORPUS else ""
     _print(f"{of}It learns from {_NEEDS[cls.tiny()[0].traits.learns]}. {_guarantee(cls)}")
     print()
     told, values = _attributes(cls), _settings(cls)
@@ -89,7 +86,7 @@ def _explain(kind: str, cls: Named, *, details: bool) -> None:
         print()
         _print(f"The others, which --details explains: {', '.join(_shown(name, cls, values) for name in rest)}.")
     needed = " ".join(f"--set {name}=..." for name in _required(cls))
-    if kind in SYNTHESES:
+    if answers(kind) is Answers.CORPUS:
         first_set = (
             f'--set {first[0]}=\'["a", "b"]\' --label-field LABEL' if first[0] == "labels" else "--set epsilon=1"
         )

@@ -21,8 +21,8 @@ from dptext.compare.recommend import recommend as recommended
 from dptext.compare.stored import MeasuredTable
 from dptext.errors import ConfigError
 from dptext.mechanism import setting_fields
-from dptext.mechanisms.registry import SPECS
 from dptext.privacy.guarantee import Guarantee, Relation, Unit
+from dptext.registry import SPECS
 from dptext.text.files import Target
 from dptext.text.inputs import parse_json
 from dptext.types import Json

@@ -25,7 +25,7 @@ from dptext.runs.private import Private
 from dptext.runs.specs import read_toml, synthesis_from_settings
 from dptext.runs.streaming import guarantees
 from dptext.runs.synthesized import REPORT_SUFFIXES, file_columns, paths_of
-from dptext.runs.synthesizing import due_of, run
+from dptext.runs.synthesizing import run
 from dptext.runs.unpublished import State, Unpublished, settings_digest
 from dptext.sampling.randomness import secure, seeded
 from dptext.synthesis.spec import SynthesisSpec
@@ -88,7 +88,7 @@ def synthesize(
     randomness = secure() if seed is None else seeded(seed)
     fields = Fields(layout.text_field, label=label_field, author=author_field, subject=paying.subject_field)
     promised = guarantees(wanted, randomness=randomness)[-1]
-    due = None if payment is None else due_of(payment, wanted, randomness, fields)
+    due = None if payment is None else payment.due(wanted, randomness=randomness, fields=fields)
     if dry_run:
         print(f"A run would release one corpus. Nothing was read, drawn, charged or written.\n{promised.sentence()}")
         if due is not None and payment is not None:

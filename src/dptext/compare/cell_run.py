@@ -21,11 +21,11 @@ from dptext.compare.grid import lifted
 from dptext.compare.measure import Released, classified, corpus_measures, limit_of_cosine, measured
 from dptext.compare.stored import REFUTED, TableRow
 from dptext.errors import ConfigError
-from dptext.mechanism import Mechanism
+from dptext.mechanism import Answers, Mechanism
 from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.runs.private import Private
 from dptext.runs.results import privatize
-from dptext.runs.specs import is_synthesis, spec_from_settings, synthesis_from_settings
+from dptext.runs.specs import spec_from_settings, synthesis_from_settings
 from dptext.runs.streaming import SEEDED
 from dptext.runs.synthesizing import run
 from dptext.sampling.randomness import Randomness, secure, seeded
@@ -67,7 +67,7 @@ def run_cell(
     """Fit, release, measure; ConfigError where the records or settings cannot be used. Shared fits change no number."""
     seed = experiment.seed + cell.trial
     source = seeded(seed) if experiment.seeded else secure()
-    if is_synthesis(cell.settings):
+    if cell.answers is Answers.CORPUS:
         numbers, stated = synthesized(cell, experiment, corpus, lens, fits=fits, source=source, seed=seed)
         return Outcome(tuple(numbers), stated, None, ())  # no text has a record that a sample could show beside it
     mechanism: Mechanism[str] | None = None

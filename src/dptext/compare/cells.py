@@ -25,8 +25,9 @@ from dptext.embeddings.embedder import Embedder
 from dptext.embeddings.encoders import PublicVectors, WordMean, load_encoder
 from dptext.embeddings.vector_files import load_vectors
 from dptext.estimates import Estimate
-from dptext.mechanism import Learns, Mechanism, Refits, Spec, training_settings
-from dptext.runs.specs import is_synthesis, spec_from_settings
+from dptext.mechanism import Answers, Learns, Mechanism, Refits, Spec, training_settings
+from dptext.registry import answers
+from dptext.runs.specs import spec_from_settings
 from dptext.text.files import sha256_of
 from dptext.text.inputs import telling
 from dptext.text.records import Record
@@ -58,6 +59,11 @@ class Cell:
     def kind(self) -> str:
         """The kind of the mechanism; empty where there is none."""
         return str(self.settings.get("kind", ""))
+
+    @property
+    def answers(self) -> Answers | None:
+        """What the mechanism answers; None where there is no mechanism."""
+        return answers(self.kind)
 
     def to_dict(self) -> dict[str, Json]:
         """As JSON-able data, for `Cell(**data)`."""
@@ -125,7 +131,7 @@ HELD_OUT_FROM: Final = 100
 
 def fit_key(cell: Cell) -> str:
     """What the training of a cell reads: corpus, trial and settings. Empty where no other cell can take it over."""
-    if not cell.kind or cell.fault or is_synthesis(cell.settings) or cell.trains_on != "public":
+    if cell.answers is not Answers.EACH_TEXT or cell.fault or cell.trains_on != "public":
         return ""
     spec = spec_from_settings(cell.settings)
     if not spec.traits.refits or not isinstance(spec, Refits):

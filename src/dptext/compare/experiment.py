@@ -63,9 +63,9 @@ from pydantic import AfterValidator, Field, JsonValue, PrivateAttr, StrictBool, 
 from dptext import _validate
 from dptext.compare import corpus_plans as plans
 from dptext.compare.stored import LABEL_ONLY, MEDOID
-from dptext.mechanisms.registry import SPECS
+from dptext.mechanism import Answers
+from dptext.registry import SPECS, SYNTHESES, answers
 from dptext.runs.specs import read_toml
-from dptext.synthesis.registry import SYNTHESES
 from dptext.types import Json
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY, RANDOM
 
@@ -79,7 +79,7 @@ _LARGEST_SEED: Final = 2**32 - 1
 
 
 def _known_kind(kind: str) -> str:
-    if kind not in SPECS and kind not in SYNTHESES:
+    if answers(kind) is None:
         close = plans.nearest(kind, sorted([*SPECS, *SYNTHESES]))
         raise ValueError(f"{kind!r} names no mechanism: {close}see `dptext mechanisms`")
     return kind
@@ -116,7 +116,7 @@ class MechanismPlan(plans.TomlTable):
             raise ValueError(f"expected {twice[0]!r} in set or in sweep, not in both: remove one")
         if self.document_epsilon and "epsilon" in self.sweep:
             raise ValueError("expected epsilon in sweep or document_epsilon, not both: both set the noise")
-        if self.kind in SYNTHESES and (self.document_epsilon or self.trains_on != "public"):
+        if answers(self.kind) is Answers.CORPUS and (self.document_epsilon or self.trains_on != "public"):
             raise ValueError(
                 f"expected sweep = {{ epsilon = [...] }} for {self.name!r}, and neither document_epsilon nor "
                 "trains_on: one epsilon is for the whole corpus"

@@ -16,16 +16,12 @@ from dptext.compare.cells import Cell
 from dptext.compare.experiment import REFERENCES, Experiment, MechanismPlan
 from dptext.compare.stored import LABEL_ONLY, MEDOID
 from dptext.errors import ConfigError, IncomparableError
-from dptext.mechanism import Promise, Spec, setting_fields, settings
-from dptext.mechanisms.registry import SPECS
+from dptext.mechanism import Answers, Promise, setting_fields, settings
 from dptext.privacy.guarantee import Basis, Guarantee, Unit
-from dptext.runs.specs import is_synthesis, spec_from_settings, synthesis_from_settings
-from dptext.synthesis.registry import SYNTHESES
-from dptext.synthesis.spec import SynthesisSpec
+from dptext.registry import SPECS, settings_class
+from dptext.runs.specs import from_settings, spec_from_settings
 from dptext.types import Json
 
-Stated = Spec | SynthesisSpec
-_SETTINGS: Final[Mapping[str, type[Promise]]] = {**SPECS, **SYNTHESES}
 #: Stands in the place of a corpus's labels where settings are checked before the corpus is read.
 ANY_LABELS: Final = ("a", "b")
 
@@ -74,19 +70,19 @@ def _document_epsilons(rows: list[Cell]) -> list[float]:
     """The epsilons of the rows for one document, rounded to those that were asked for."""
     found: set[float] = set()
     for row in rows:
-        if row.fault or is_synthesis(row.settings):
+        if row.fault or row.answers is Answers.CORPUS:
             continue
         guarantee = lifted(spec_from_settings(row.settings), row.delta)
         if guarantee is not None and guarantee.epsilon <= _LARGEST:
             found.add(float(f"{guarantee.epsilon:.6g}"))  # calibration ends a little below what was asked
-    if rows and all(is_synthesis(row.settings) for row in rows):
+    if rows and all(row.answers is Answers.CORPUS for row in rows):
         return [_BESIDE]
     return sorted(found) or list(_EPSILONS)
 
 
-def lifted(spec: Stated, delta: float) -> Guarantee | None:
+def lifted(spec: Promise, delta: float) -> Guarantee | None:
     """The guarantee of the spec for each whole document; None where it has none, or one that depends on a distance."""
-    if Unit.DOCUMENT not in spec.units or isinstance(spec, SynthesisSpec):
+    if Unit.DOCUMENT not in spec.units or spec.traits.answers is Answers.CORPUS:
         return None
     found = spec.guarantee(Unit.DOCUMENT, delta)
     return found if found.metric is None and math.isfinite(found.effective_epsilon) else None
@@ -110,7 +106,7 @@ def _rows_of(plan: MechanismPlan, corpus: str, labels: tuple[str, ...], names: M
 
 
 def _cell(
-    plan: MechanismPlan, corpus: str, name: str, spec: Stated | str, chosen: Mapping[str, Json], *, unit: Unit
+    plan: MechanismPlan, corpus: str, name: str, spec: Promise | str, chosen: Mapping[str, Json], *, unit: Unit
 ) -> Cell:
     if isinstance(spec, str):
         made, fault = {"kind": plan.kind, **chosen}, spec
@@ -127,20 +123,20 @@ def _labelled(kind: str, values: Mapping[str, Json], labels: tuple[str, ...]) ->
     for key, value in values.items():
         if isinstance(value, dict) and value.get("kind") in SPECS:
             found[key] = _labelled(str(value["kind"]), value, labels)
-    if labels and "labels" not in found and any(item.name == "labels" for item in setting_fields(_SETTINGS[kind])):
+    if labels and "labels" not in found and any(item.name == "labels" for item in setting_fields(settings_class(kind))):
         found["labels"] = list(labels)
     return found
 
 
-def _made(plan: MechanismPlan, chosen: Mapping[str, Json]) -> Stated:
+def _made(plan: MechanismPlan, chosen: Mapping[str, Json]) -> Promise:
     values = {**chosen, "kind": plan.kind}
     try:
-        return synthesis_from_settings(values) if is_synthesis(values) else spec_from_settings(values)
+        return from_settings(values)
     except ConfigError as error:
         raise ConfigError(f"[[mechanisms]] {plan.name!r}: {error}") from error
 
 
-def _calibrated(plan: MechanismPlan, chosen: Mapping[str, Json], epsilon: float) -> Stated | str | None:
+def _calibrated(plan: MechanismPlan, chosen: Mapping[str, Json], epsilon: float) -> Promise | str | None:
     start = dict(chosen)
     needed = {item.name for item in setting_fields(SPECS[plan.kind])}
     if "epsilon" in needed and "epsilon" not in start:

@@ -15,9 +15,10 @@ from typing import Annotated, Final, Self
 import pydantic
 
 from dptext.compare.corpus_plans import Count, Finite
+from dptext.mechanism import Answers
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
 from dptext.privacy.guarantee import Basis, Guarantee
-from dptext.synthesis.registry import SYNTHESES
+from dptext.registry import answers
 from dptext.text.formats import string_fault
 from dptext.text.inputs import parse_json
 from dptext.types import Json
@@ -145,7 +146,7 @@ class KeptRow(StoredValue):
     @property
     def whole(self) -> bool:
         """Whether it is a synthesis: one epsilon for the whole corpus, under central trust, and no record's own."""
-        return self.kind in SYNTHESES
+        return answers(self.kind) is Answers.CORPUS
 
     @property
     def series(self) -> str:

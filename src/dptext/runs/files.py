@@ -14,14 +14,15 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from dptext.errors import ConfigError, DataError, DPTextError, LedgerError
-from dptext.mechanism import Mechanism, settings
-from dptext.privacy.guarantee import Guarantee, Unit
+from dptext.mechanism import Mechanism
+from dptext.privacy.guarantee import Guarantee
 from dptext.runs.certificate import Certificate, certificate_path, check_name
 from dptext.runs.plan import Plan, State, draft_path, fingerprint, run_digest
-from dptext.runs.streaming import guarantees, layout, limited, release, released, require_guarantee
+from dptext.runs.statements import Statement, stated
+from dptext.runs.streaming import layout, limited, release, released, require_guarantee
 from dptext.runs.unfinished import Unfinished
 from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.text.batches import Batch
@@ -115,7 +116,7 @@ def rehearse(
     run = _run(source, target, mechanism, plan, randomness, payment)
     due = run.still_due()
     n_records, n_labelled = run.count(on_skip)
-    return n_records, run.promised, due, n_labelled
+    return n_records, run.statement.guarantees, due, n_labelled
 
 
 def seconds(n_records: int, mechanism: Mechanism[str]) -> float | None:
@@ -147,9 +148,8 @@ def _run(
         mechanism,
         plan,
         randomness,
-        terms.promised,
-        terms.due,
-        Unfinished(target, terms.due),
+        terms.statement,
+        Unfinished(target, terms.statement.due),
     )
 
 
@@ -158,8 +158,12 @@ class Agreed:
     """What a run writes, promises and has to pay, all known before it reads anything."""
 
     columns: Columns
-    promised: tuple[Guarantee, ...]
-    due: Due | None
+    statement: Statement
+
+    @property
+    def due(self) -> Due | None:
+        """What an account has to pay."""
+        return self.statement.due
 
 
 def agreed(
@@ -171,25 +175,23 @@ def agreed(
     also: Sequence[str] = (),
 ) -> Agreed:
     """What a run with these settings is about; `also` is what leaves besides the plan's. Errors as `privatize_file`."""
-    if plan.fields.subject is not None and payment is None:
-        raise ConfigError("Expected a ledger with the field of the subjects: their names are used for charging only.")
     require_guarantee(mechanism.spec, plan.without_guarantee)
     require_csv(kind, safe_csv=plan.safe_csv)
     fields = Fields() if kind in TEXTS_ONLY else plan.fields
     columns = replace(layout(mechanism.spec, plan.fields.keep, fields), safe_csv=plan.safe_csv)
     columns.names(kind)
-    of_run: dict[str, Any] = {"randomness": randomness, "max_per_author": plan.max_per_author}
-    of_run["reveals"] = (*plan.reveals, *also)
-    promised = guarantees(mechanism.spec, delta=plan.delta, **of_run)
-    due = None
-    if payment is not None:
-        due = payment.due(mechanism.spec, by_subject=plan.fields.subject is not None, **of_run)
-        if due.account.limit.unit is Unit.AUTHOR and plan.fields.subject not in (None, plan.fields.author):
-            raise ConfigError(
-                f"Expected the subjects of account {due.account.name!r}, which is per author, to be the authors: name "
-                "the same field for both, or leave the field of the subjects out."
-            )
-    return Agreed(columns, promised, due)
+    statement = stated(
+        mechanism,
+        randomness=randomness,
+        delta=plan.delta,
+        max_per_author=plan.max_per_author,
+        reveals=(*plan.reveals, *also),
+        reading=plan.stated,
+        record=plan.record,
+        payment=payment,
+        fields=plan.fields,
+    )
+    return Agreed(columns, statement)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,9 +203,13 @@ class _Run:
     mechanism: Mechanism[str]
     plan: Plan
     randomness: Randomness
-    promised: tuple[Guarantee, ...]
-    due: Due | None
+    statement: Statement
     beside: Unfinished
+
+    @property
+    def due(self) -> Due | None:
+        """What an account has to pay."""
+        return self.statement.due
 
     def go(self, on_progress: OnDone, on_skip: Callable[[int, str], None] | None) -> Certificate:
         self._check_paths()
@@ -377,22 +383,12 @@ class _Run:
             )
         if charge is not None and digest is not None and digest.hexdigest() != charge.subjects_digest:
             raise DataError(f"{self.source} changed while it was read: others were charged. Nothing is released.")
-        certificate = Certificate(
-            settings=settings(self.mechanism.spec),
-            events=self.mechanism.spec.events(self.mechanism.spec.units[0]),
-            guarantees=self.promised,
-            records=done,
-            output=self.target.name,
-            sha256=sha256_of(self.beside.part),
-            digests=self.mechanism.digests,
-            randomness="secure" if self.randomness.is_secure else "seeded",
-            delta=self.plan.delta,
-            max_per_author=self.plan.max_per_author,
-            also_reveals=self.plan.reveals,
-            charged=None if charge is None or self.due is None else self.due.charged(charge),
+        certificate = self.statement.certificate(
+            self.target.name,
+            sha256_of(self.beside.part),
+            done,
+            charged=self.statement.charged(charge),
             fields=columns.renamed,
-            reading=self.plan.stated,
-            record=self.plan.record or "",
         )
         sealed = replace(state, bytes=file.tell(), certificate=certificate.to_json())
         sealed.save(self.beside.state)

@@ -18,12 +18,13 @@ from dptext.errors import ConfigError, DataError, IncomparableError, LedgerError
 from dptext.ledger.books import Ledger
 from dptext.ledger.entries import Account, Charge, format_left, spent_epsilon
 from dptext.ledger.requests import Request, Terms
-from dptext.mechanism import Spec, settings
+from dptext.mechanism import Answers, Promise, settings
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, RECORD_COUNT, Basis, Guarantee, Unit, format_epsilon
-from dptext.privacy.names import COMPARED, ONE_NAME
+from dptext.privacy.names import AS_SEEN, COMPARED, ONE_NAME
 from dptext.runs.certificate import Charged
 from dptext.sampling.randomness import Randomness
+from dptext.text.records import Fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +57,19 @@ class Payment:
             )
         return account
 
-    def due(self, spec: Spec, *, by_subject: bool = False, **run: Any) -> "Due":
-        """What a run has to pay: the account and the request of `request_for`, which takes the same of the run."""
+    def due(self, spec: Promise, *, fields: Fields | None = None, **run: Any) -> "Due":
+        """What a run has to pay: the account and the request of `request_for`, which takes the same of the run.
+
+        `fields` names the subjects who are charged, and the authors. ConfigError: who is charged is not clear.
+        """
+        fields = fields or Fields()
+        by_subject = fields.subject is not None
         account = self.found(by_subject=by_subject)
+        if account.limit.unit is Unit.AUTHOR and fields.subject not in (None, fields.author):
+            raise ConfigError(
+                f"Expected the subjects of account {account.name!r}, which is per author, to be the authors: name the "
+                "same field for both, or leave the field of the subjects out."
+            )
         if by_subject:
             self.ledger.naming(self.account)  # ConfigError where the key of the subjects is not here
         return Due(self, account, request_for(spec, account.limit, by_subject=by_subject, **run))
@@ -83,7 +94,7 @@ class Payment:
 
 
 def request_for(
-    spec: Spec,
+    spec: Promise,
     limit: Guarantee,
     *,
     randomness: Randomness,
@@ -93,17 +104,45 @@ def request_for(
 ) -> Request:
     """What one run of the spec does to one subject of an account, who is what the unit of its limit says.
 
-    A record is a document. An author has at most `max_per_author` of them, which the run enforces, each a release of
-    its own. `by_subject` says whether subjects are charged by name. `reveals` is what the run reveals besides the
-    mechanism.
+    A spec that answers each text takes a record for a document. An author has at most `max_per_author` of them, which
+    the run enforces, each a release of its own. A spec that answers the corpus charges all of it once; the author's
+    records are added up, and the maximum is not looked at.
+
+    `by_subject` says whether subjects are charged by name. `reveals` is what the run reveals besides the mechanism.
 
     Raises:
         NoGuaranteeError: the run is seeded or its mechanism bounds nothing, so that no account can pay for it.
-        IncomparableError: the mechanism has no events per document with these settings, or another relation.
+        IncomparableError: the spec has no events for the unit of the account with these settings.
         ConfigError: the account is per author and no maximum is set.
     """
     if not randomness.is_secure:
         raise NoGuaranteeError("Expected secure randomness where a ledger pays: who knows the seed undoes the noise.")
+    if spec.traits.answers is Answers.CORPUS:
+        return _for_corpus(spec, limit, by_subject)
+    return _for_each_text(spec, limit, max_per_author, by_subject, reveals)
+
+
+def _for_corpus(spec: Promise, limit: Guarantee, by_subject: bool) -> Request:
+    """All of the run once, for everyone in the account or for each subject."""
+    (unit,) = spec.units
+    if limit.unit is not unit:
+        raise IncomparableError(
+            f"Expected unit={limit.unit.value!r}, as the account is per {limit.unit.value}, found {unit.value!r}."
+        )
+    promised = spec.guarantee()
+    assumed = [*promised.assumptions, *([ONE_SPELLING] if unit is Unit.AUTHOR else [])]
+    if by_subject:
+        assumed.append(ONE_NAME)
+    elif unit is Unit.AUTHOR:
+        assumed.append(f"names of authors are {AS_SEEN}")
+    terms = Terms(promised.trust, Basis.CONDITIONAL, tuple(assumed))
+    return Request(spec.events(unit), unit, promised.relation, terms, settings(spec))
+
+
+def _for_each_text(
+    spec: Promise, limit: Guarantee, max_per_author: int | None, by_subject: bool, reveals: Sequence[str]
+) -> Request:
+    """One release for each record that a subject has in the run."""
     if Unit.DOCUMENT not in spec.units and spec.guarantee().basis is not Basis.NONE:
         raise IncomparableError(
             f"Expected a mechanism with a guarantee per document, to charge an account per {limit.unit.value}: with "

@@ -2,8 +2,8 @@
 
 import itertools
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from dataclasses import dataclass
 from html import escape
 from os import PathLike
 from pathlib import Path
@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 from dptext import _validate
 from dptext._wording import html_table, plural
 from dptext.errors import ConfigError, needing
-from dptext.mechanism import HasRemarks, Mechanism, Spec, settings
+from dptext.mechanism import HasRemarks, Mechanism, Spec
 from dptext.privacy.guarantee import Guarantee
 from dptext.runs.certificate import Certificate, Charged, certificate_path, reading_revealed, stream_mark
 from dptext.runs.drawing import Drawing, Stream
 from dptext.runs.plan import reveals_of
-from dptext.runs.streaming import BATCH_SIZE, guarantees, layout, limited, released, require_guarantee
+from dptext.runs.statements import Statement, stated
+from dptext.runs.streaming import BATCH_SIZE, layout, limited, released, require_guarantee
 from dptext.sampling.randomness import Randomness, secure
 from dptext.text.batches import Batch
 from dptext.text.columns import VECTOR_FIELD, Columns
@@ -27,7 +28,6 @@ from dptext.text.reading import read_records, require_records
 from dptext.text.records import ID_FIELD, TEXT_FIELD, Fields, Record, Release
 from dptext.text.tables import Texts, holds_numbers, index_of
 from dptext.text.writers import encode_batch, write_all
-from dptext.version import __version__
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.runs.payment import Payment
@@ -52,22 +52,24 @@ class Privatized(Iterable[Release[str]]):
     has what was drawn before the fork, and draws nothing: PrivacyError.
 
     Attributes:
-        guarantees: what each release guarantees, smallest unit first. They are known before anything is drawn.
         spec: of the mechanism.
         left: what the account has left in words, where one paid.
     """
 
-    guarantees: tuple[Guarantee, ...]
     spec: Spec
     left: str
-    _digests: dict[str, str]
+    _statement: Statement
     _drawing: Drawing
     _fields: Fields
-    _terms: Mapping[str, Any]
     _charged: Charged | None
     _index: object
     _numbers: bool  # whether the column of the ids is of numbers
     _inputs: tuple[Path, ...]
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """What each release guarantees, smallest unit first. They are known before anything is drawn."""
+        return self._statement.guarantees
 
     def __iter__(self) -> Iterator[Release[str]]:
         """The releases.
@@ -181,18 +183,8 @@ class Privatized(Iterable[Release[str]]):
 
     def _certificate(self, name: str, sha256: str) -> Certificate:
         require_records(self._drawing.n, "The private texts")
-        return Certificate(
-            settings=settings(self.spec),
-            events=self.spec.events(self.spec.units[0]),
-            guarantees=self.guarantees,
-            records=self._drawing.n,
-            output=name,
-            sha256=sha256,
-            digests=self._digests,
-            version=__version__,
-            charged=self._charged,
-            fields=self._layout([]).renamed,
-            **self._terms,
+        return self._statement.certificate(
+            name, sha256, self._drawing.n, charged=self._charged, fields=self._layout([]).renamed
         )
 
     def _layout(self, first: Sequence[Release[str]]) -> Columns:
@@ -291,37 +283,35 @@ def privatize(
     reading = ("empty_nulls",) * empty_nulls
     ready = (_READY,) if _may_be_ready(private) else ()
     reveals = (*reveals_of(fields), *ready, *reading_revealed(reading))
-    terms: dict[str, Any] = {"delta": delta, "max_per_author": max_per_author}
-    promised = guarantees(mechanism.spec, randomness=randomness, reveals=reveals, **terms)
-    charged, left = None, ""
-    if payment is not None:
-        due = payment.due(mechanism.spec, randomness=randomness, max_per_author=max_per_author, reveals=reveals)
+    statement = stated(
+        mechanism,
+        randomness=randomness,
+        delta=delta,
+        max_per_author=max_per_author,
+        reveals=reveals,
+        reading=reading,
+        record=record,
+        payment=payment,
+    )
+    charged, left, due = None, "", statement.due
+    if payment is not None and due is not None:
         due.weigh(payment.key, None)  # before a record of a stream is taken
         is_file = isinstance(private, str | PathLike) and Path(private).is_file()
         batches = _checked(batches, in_memory=in_memory, before=read(_UNPAID) if is_file else None)
         key, stream = payment.key or secrets.token_hex(16), secrets.token_hex(32)
-        charged = replace(due.charged(due.charge(key, None)), stream=stream)
+        charged = statement.charged(due.charge(key, None), stream)
         due.settle(key, stream_mark(stream))  # it pays for this one alone
         left = payment.left()
-    secured = "secure" if randomness.is_secure else "seeded"
     return Privatized(
-        guarantees=promised,
         spec=mechanism.spec,
         left=left,
-        _digests=dict(mechanism.digests),
+        _statement=statement,
         _drawing=Drawing(
             released(batches, mechanism, randomness, batch_size=batch_size),
             lambda part: _json_lines(part, mechanism.spec, fields),
             keep=in_memory,
         ),
         _fields=fields,
-        _terms={
-            **terms,
-            "randomness": secured,
-            "also_reveals": reveals,
-            "reading": reading,
-            "record": record or "",
-        },
         _charged=charged,
         _index=index_of(private),
         _numbers=holds_numbers(private, id),

@@ -3,6 +3,8 @@
 TOML is of bounded size and depth: settings need no more, and a hostile file costs no time.
 """
 
+from __future__ import annotations
+
 import difflib
 import json
 import math
@@ -12,18 +14,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING
 from functools import cache
 from pathlib import Path
-from typing import Any, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, cast, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
 from dptext.errors import ConfigError
-from dptext.mechanism import Promise, Spec, setting_fields
-from dptext.mechanisms.registry import SPECS
-from dptext.synthesis.registry import SYNTHESES
-from dptext.synthesis.spec import SynthesisSpec
+from dptext.mechanism import Answers, Promise, Spec, setting_fields
+from dptext.registry import SPECS, SYNTHESES, answers
 from dptext.text.formats import spelled
 from dptext.text.inputs import read_whole
 from dptext.types import Json
+
+if TYPE_CHECKING:  # a run of each text loads no synthesis
+    from dptext.synthesis.spec import SynthesisSpec
 
 _MAX_TOML_BYTES = 2**20
 _MAX_TOML_DEPTH = 64
@@ -40,10 +43,10 @@ def _nearest(name: str, known: Sequence[str]) -> str:
     return f"did you mean {close[0]!r}? " if close else ""
 
 
-def is_synthesis(values: Mapping[str, Json]) -> bool:
-    """Whether these are settings of a synthesis, by their `kind`."""
-    kind = values.get("kind")
-    return isinstance(kind, str) and kind in SYNTHESES
+def from_settings(values: Mapping[str, Json]) -> Promise:
+    """The settings of a mechanism or of a synthesis, `kind` among them; ConfigError as `spec_from_settings`."""
+    of_corpus = answers(values.get("kind")) is Answers.CORPUS
+    return synthesis_from_settings(values) if of_corpus else spec_from_settings(values)
 
 
 def synthesis_from_settings(values: Mapping[str, Json]) -> SynthesisSpec:
@@ -58,7 +61,7 @@ def spec_from_settings(values: Mapping[str, Json]) -> Spec:
     ConfigError: no mechanism of this kind is installed, the package that brings it cannot be used, a key is unknown or
     missing, or a value cannot be used. Of an unknown name the message gives the nearest known one.
     """
-    if is_synthesis(values):
+    if answers(values.get("kind")) is Answers.CORPUS:
         raise ConfigError(
             f"Expected a mechanism, which answers each record, found {values['kind']!r}, which answers a corpus: "
             "dptext synthesize."

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -16,21 +15,19 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from dptext.errors import BrokenFileError, ConfigError, DataError, IncomparableError, NoGuaranteeError
-from dptext.mechanism import settings
-from dptext.privacy.guarantee import ONE_SPELLING, Basis, Unit
-from dptext.privacy.names import AS_SEEN, ONE_NAME
+from dptext.errors import BrokenFileError, ConfigError, DataError
+from dptext.privacy.guarantee import Unit
 from dptext.runs.apart import Pool, refuse_same
-from dptext.runs.certificate import READING, Certificate, Charged, stream_mark
+from dptext.runs.certificate import READING, Charged, stream_mark
 from dptext.runs.private import Private
 from dptext.runs.results import IN_MEMORY
 from dptext.runs.specs import synthesis_from_settings
-from dptext.runs.streaming import guarantees
+from dptext.runs.statements import Statement, stated
 from dptext.runs.synthesized import Synthesized, as_json
-from dptext.sampling.randomness import Randomness, secure, seeded
+from dptext.sampling.randomness import Randomness, secure
 from dptext.synthesis.pool import OnPool
-from dptext.synthesis.space import Corpus, readings
-from dptext.synthesis.spec import Fitted, SynthesisSpec
+from dptext.synthesis.spec import Fitted
+from dptext.synthesis.sums import Draws
 from dptext.text.columns import Columns
 from dptext.text.formats import Format
 from dptext.text.reading import as_records
@@ -38,7 +35,6 @@ from dptext.text.records import TEXT_FIELD, Fields, Release
 from dptext.text.tables import Texts
 from dptext.text.writers import encode_batch
 from dptext.types import Json
-from dptext.version import __version__
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.runs.payment import Due, Payment
@@ -121,20 +117,28 @@ def run(
         raise ConfigError("Expected the column of the labels: label=NAME, or --label-field NAME.")
     if spec.unit == "author" and fields.author is None and not private.of_records:
         raise ConfigError("Expected the column of the authors, as unit='author': author=NAME, or --author-field NAME.")
-    promised = guarantees(spec, randomness=randomness, delta=delta)
-    due = None if payment is None else due_of(payment, spec, randomness, fields)
+    statement = stated(
+        fitted,
+        randomness=randomness,
+        delta=delta,
+        reading=[name for name in READING if private.reading.get(name)],
+        record=str(private.reading.get("record") or ""),
+        payment=payment,
+        fields=fields,
+    )
+    due = statement.due
     if due is not None and fields.subject is None:
         due.weigh(due.payment.key, None)
-    _rehearse(fitted, private.nothing)
+    fitted.rehearse(private.nothing)
     if public is None:
         public = fitted.pool.texts if isinstance(fitted, OnPool) else ()
     private = private.kept(Pool.of(public))
     charged, left, key = None, "", ""
     if due is not None and payment is not None:
         key = payment.key or secrets.token_hex(16)
-        charged, left = _charge(due, key, private), payment.left()
+        charged, left = _charge(statement, due, key, private), payment.left()
     try:
-        found = fitted.synthesize(private.corpus, randomness)
+        found = fitted.synthesize(private.corpus, Draws(randomness))
     except BaseException as error:
         if charged is not None:
             error.add_note(f"Charge key {key!r} was charged and released nothing: a run under it is not charged again.")
@@ -151,36 +155,10 @@ def run(
             settle()
             settle = None
         charged = replace(charged, stream=stream)
-    certificate = Certificate(
-        settings=settings(spec),
-        events=spec.events(spec.units[0]),
-        guarantees=promised,
-        records=len(releases),
-        output=IN_MEMORY,
-        sha256=hashlib.sha256(data).hexdigest(),
-        digests=fitted.digests,
-        randomness="secure" if randomness.is_secure else "seeded",
-        delta=delta,
-        max_per_author=None,
-        also_reveals=(),
-        version=__version__,
-        charged=charged,
-        reading=tuple(name for name in READING if private.reading.get(name)),
-        record=str(private.reading.get("record") or ""),
-    )
+    digest = hashlib.sha256(data).hexdigest()
+    certificate = statement.certificate(IN_MEMORY, digest, len(releases), charged=charged, fields={})
     inputs = (Path(private.source),) if isinstance(private.source, str | PathLike) else ()
     return Synthesized(releases, found.report, found.sentences, certificate, left, inputs, settle)
-
-
-def _rehearse(fitted: Fitted, nothing: Corpus) -> None:
-    """Read, sum up and write as if there were no records, so that what fails then has cost nothing.
-
-    A language model writes long, and is not asked.
-    """
-    if isinstance(fitted, OnPool):
-        fitted.synthesize(nothing, seeded(0))
-    elif (space := getattr(fitted, "space", None)) is not None:
-        deque(readings(nothing, space, fitted.spec.labels), 0)
 
 
 def _subjects(private: Private, due: Due) -> Iterator[str]:
@@ -196,45 +174,12 @@ def _subjects(private: Private, due: Due) -> Iterator[str]:
             yield subject or ""
 
 
-def _charge(due: Due, key: str, private: Private) -> Charged:
+def _charge(statement: Statement, due: Due, key: str, private: Private) -> Charged | None:
     """Pay before any noise is drawn. No error says how many records a subject has."""
     fault = None
     try:
         named = None if private.fields.subject is None else _subjects(private, due)
-        return due.charged(due.charge(key, named))
+        return statement.charged(due.charge(key, named))
     except DataError as error:
         fault = error if isinstance(error, BrokenFileError) else DataError(_SEVERAL)
     raise fault
-
-
-def due_of(payment: Payment, spec: SynthesisSpec, randomness: Randomness, fields: Fields) -> Due:
-    """What the run has to pay: all of it once, for everyone in the account or for each subject.
-
-    A document is a record, so a subject that is a document has one record; a subject that is an author is the author
-    whose records are added up.
-    """
-    from dptext.ledger.requests import Request, Terms  # noqa: PLC0415 (loads the ledger, as whoever pays did)
-    from dptext.runs.payment import Due  # noqa: PLC0415
-
-    if not randomness.is_secure:
-        raise NoGuaranteeError("Expected secure randomness where a ledger pays: who knows the seed undoes the noise.")
-    account = payment.found(by_subject=fields.subject is not None)
-    if account.limit.unit is not Unit(spec.unit):
-        raise IncomparableError(
-            f"Expected unit={account.limit.unit.value!r}, as account {account.name!r} is per "
-            f"{account.limit.unit.value}, found {spec.unit!r}."
-        )
-    if spec.unit == "author" and fields.subject not in (None, fields.author):
-        raise ConfigError(
-            f"Expected the subjects of account {account.name!r}, which is per author, to be the authors: name the same "
-            "field for both, or leave the field of the subjects out."
-        )
-    promised = spec.guarantee()
-    assumed = [*promised.assumptions, *([ONE_SPELLING] if spec.unit == "author" else [])]
-    if fields.subject is not None:
-        payment.ledger.naming(account.name)  # ConfigError where the key of the subjects is not here
-        assumed.append(ONE_NAME)
-    elif spec.unit == "author":
-        assumed.append(f"names of authors are {AS_SEEN}")
-    terms, unit = Terms(promised.trust, Basis.CONDITIONAL, tuple(assumed)), Unit(spec.unit)
-    return Due(payment, account, Request(spec.events(unit), unit, promised.relation, terms, settings(spec)))

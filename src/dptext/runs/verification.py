@@ -4,7 +4,7 @@ Certificates are not signed: whoever can edit both files can forge both.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from dptext._wording import plural
 from dptext.errors import BrokenFileError, ConfigError, DataError
-from dptext.mechanism import Promise
+from dptext.mechanism import Answers, Promise
 from dptext.privacy import accounting
 from dptext.privacy.composition import is_numerical
 from dptext.privacy.events import ApproximateEvent, Event, MetricEvent
@@ -26,7 +26,7 @@ from dptext.runs.certificate import (
     reading_revealed,
     stream_mark,
 )
-from dptext.runs.specs import is_synthesis, spec_from_settings, synthesis_from_settings
+from dptext.runs.specs import from_settings
 from dptext.runs.streaming import guarantees
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.inputs import read_whole
@@ -147,9 +147,7 @@ def _count_records(part: Part, folder: Path, names: Mapping[str, str], column: s
 
 def _recompute(certificate: Certificate) -> Promise:
     """The spec of a certificate; refuses one that states more than its own settings give."""
-    of_corpus = is_synthesis(certificate.settings)
-    read: Callable[..., Promise] = synthesis_from_settings if of_corpus else spec_from_settings
-    spec = read(certificate.settings)
+    spec = from_settings(certificate.settings)
     if certificate.randomness not in ("secure", "seeded"):
         raise DataError("This certificate was not written by dptext: nothing is verified.")
     derived = guarantees(
@@ -167,6 +165,7 @@ def _recompute(certificate: Certificate) -> Promise:
         for stated, ours in zip(certificate.guarantees, derived, strict=True)
     )
     # The number of private records leaves with every answer to each of them, and with none to a corpus.
+    of_corpus = spec.traits.answers is Answers.CORPUS
     revealed = of_corpus != (RECORD_COUNT in certificate.also_reveals) and (
         of_corpus or set(reading_revealed(certificate.reading)) <= set(certificate.also_reveals)
     )

@@ -14,6 +14,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
 
 from dptext.errors import MissingExtraError
+from dptext.mechanism import Answers
 from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.synthesized import REPORT_SUFFIXES
 from dptext.runs.verification import read_certificate
@@ -25,7 +26,6 @@ from dptext.service.problems import Problem
 from dptext.service.schemas import IDEMPOTENT, KEYED, NAMED, IdempotencyKey, JobTold, Words, file_of, refusals
 from dptext.service.store import Event
 from dptext.service.work import in_words, named, spec_of
-from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.files import create_private, sync_folder, to_disk
 from dptext.text.formats import Format
 from dptext.text.packed_rows import load_pyarrow
@@ -80,7 +80,7 @@ def _room(gate: Gateway, key: Key, wish: Wish) -> Path:
     gate.allowed(key, wish.model)
     gate.require_payer(key)
     spec = gate.models.spec(wish.model)
-    if isinstance(spec, SynthesisSpec) != (wish.kind == "synthesize"):
+    if (spec.traits.answers is Answers.CORPUS) != (wish.kind == "synthesize"):
         raise Problem(422, "synthesis", "A synthesis is asked for by POST /v1/synthesize, all else by /v1/jobs.")
     if wish.kind != "synthesize" and spec.traits.reads_labels and wish.label_field is None:
         raise Problem(422, "settings", f"Expected label_field: {spec.kind} reads the label with the text.")

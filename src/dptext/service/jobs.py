@@ -22,6 +22,7 @@ import sqlalchemy as sa
 
 from dptext.errors import DPTextError
 from dptext.ledger.books import Ledger
+from dptext.mechanism import Answers
 from dptext.runs.certificate import certificate_path
 from dptext.runs.synthesized import REPORT_SUFFIXES
 from dptext.service.clock import Clock
@@ -30,7 +31,6 @@ from dptext.service.problems import Problem
 from dptext.service.settings import Secret, Settings
 from dptext.service.store import JOBS, OPEN, Event, Store
 from dptext.service.work import Models
-from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.files import sha256_of, sync_folder, write_first
 from dptext.text.formats import Format
 from dptext.text.records import Fields
@@ -264,7 +264,7 @@ class Jobs:
         if (made := self._made(row)) is not None:
             return made
         spec = self.models.spec(row.model)
-        return self._outs(row)[isinstance(spec, SynthesisSpec) and not spec.writes]
+        return self._outs(row)[spec.traits.answers is Answers.CORPUS and not spec.traits.releases_text]
 
     def delete(self, row: Any) -> None:
         """Delete the files of a job."""

@@ -18,7 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from dptext.errors import BudgetExceededError, ConfigError, DPTextError, PrivacyError
 from dptext.ledger.books import Ledger
 from dptext.ledger.entries import Charge
-from dptext.mechanism import Mechanism, Promise, Spec, settings
+from dptext.mechanism import Answers, Mechanism, Promise, settings
 from dptext.privacy.guarantee import Unit, format_epsilon
 from dptext.runs.certificate import Certificate
 from dptext.runs.legal import legal_page
@@ -26,9 +26,8 @@ from dptext.runs.models import MODEL_FILE, load_model, model_spec
 from dptext.runs.payment import Due, Payment
 from dptext.runs.plan import reveals_of
 from dptext.runs.results import privatize
-from dptext.runs.specs import is_synthesis, read_toml, spec_from_settings, synthesis_from_settings
+from dptext.runs.specs import from_settings, read_toml, synthesis_from_settings
 from dptext.runs.streaming import limited
-from dptext.runs.synthesizing import due_of
 from dptext.runs.verification import Verified
 from dptext.sampling.randomness import secure
 from dptext.service.answers import Attempt, Stored
@@ -57,7 +56,7 @@ class Models:
     """The saved models in a folder: each is read when it is first used, its settings and it, and then kept."""
 
     folder: Path
-    _known: dict[str, tuple[Spec | SynthesisSpec, str]] = field(default_factory=dict, repr=False)
+    _known: dict[str, tuple[Promise, str]] = field(default_factory=dict, repr=False)
     _loading: dict[str, Future[Mechanism[str]]] = field(default_factory=dict, repr=False)
     _broken: set[str] = field(default_factory=set, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
@@ -77,9 +76,16 @@ class Models:
             raise Problem(404, NO_MODEL, "There is no such model, or this key may not use it.")
         return self.folder / name
 
-    def spec(self, name: str) -> Spec | SynthesisSpec:
+    def spec(self, name: str) -> Promise:
         """The settings of a model or synthesis. BrokenModelError: they cannot be read."""
         return self._found(name)[0]
+
+    def synthesis(self, name: str) -> SynthesisSpec:
+        """The settings of a synthesis; a Problem where the name is that of a model. BrokenModelError: as of `spec`."""
+        spec = self.spec(name)
+        if spec.traits.answers is not Answers.CORPUS:
+            raise Problem(422, "no-synthesis", "This model answers each text: POST /v1/jobs.")
+        return synthesis_from_settings(settings(spec))
 
     def mark(self, name: str) -> str:
         """What tells a model or synthesis from every other that has or had its name; errors as of `spec`."""
@@ -91,7 +97,7 @@ class Models:
         self._require_same(name)
         return found
 
-    def _found(self, name: str) -> tuple[Spec | SynthesisSpec, str]:
+    def _found(self, name: str) -> tuple[Promise, str]:
         path = self.path(name)
         try:
             return self._known.get(name) or self._known.setdefault(name, (_read(path), _mark(path)))
@@ -101,7 +107,7 @@ class Models:
     def loading(self, name: str) -> Future[Mechanism[str]]:
         """A model that privatizes texts, once it is loaded; others do not wait for it. BrokenModelError: it is not."""
         spec = self.spec(name)
-        if isinstance(spec, SynthesisSpec):
+        if spec.traits.answers is Answers.CORPUS:
             raise Problem(422, "synthesis", "This is a synthesis: it answers a corpus (POST /v1/synthesize).")
         with self._lock:
             found = self._loading.get(name)
@@ -127,7 +133,7 @@ class Models:
                 self._unusable(name, error)
         return found
 
-    def _load(self, name: str, spec: Spec) -> Mechanism[str]:
+    def _load(self, name: str, spec: Promise) -> Mechanism[str]:
         try:
             found = load_model(self.folder / name)
             if settings(found.spec) != settings(spec):
@@ -160,7 +166,7 @@ class Models:
         return {
             "name": name,
             "kind": spec.kind,
-            "answers": "a corpus" if isinstance(spec, SynthesisSpec) else "each text",
+            "answers": "a corpus" if spec.traits.answers is Answers.CORPUS else "each text",
             "settings": settings(spec),
             "reads_labels": spec.traits.reads_labels,
             "labels": list(spec.traits.labels),
@@ -176,7 +182,7 @@ def _mark(path: Path) -> str:
     return " ".join(sha256_of(path / name) for name in names)
 
 
-def _read(path: Path) -> Spec | SynthesisSpec:
+def _read(path: Path) -> Promise:
     if (path / SYNTHESIS).is_file():
         return synthesis_from_settings(read_toml(path / SYNTHESIS))
     return model_spec(path)
@@ -215,13 +221,10 @@ class Wanted:
         return Fields(text=TEXT_FIELD, **named)  # type: ignore[arg-type]  # names
 
 
-def cost(ledger: Ledger, key: Key, spec: Spec | SynthesisSpec, max_per_author: int | None) -> dict[str, Json]:
+def cost(ledger: Ledger, key: Key, spec: Promise, max_per_author: int | None) -> dict[str, Json]:
     """What a release would cost, in numbers and words; nothing is charged. Errors as of the release."""
     payment = Payment(ledger, key.account or "")
-    if isinstance(spec, SynthesisSpec):
-        due = due_of(payment, spec, secure(), Fields(author="author" if spec.unit == "author" else None))
-    else:
-        due = payment.due(spec, randomness=secure(), max_per_author=max_per_author)
+    due = payment.due(spec, randomness=secure(), max_per_author=max_per_author)
     ledger.weigh(due.account.name, due.request)
     return {"epsilon": format_epsilon(due.epsilon()), "left": payment.left()}
 
@@ -332,8 +335,7 @@ def in_words(certificate: Certificate, spec: Promise) -> dict[str, Json]:
 
 def spec_of(certificate: Certificate) -> Promise:
     """What was promised, whatever became of the model."""
-    given = certificate.settings
-    return synthesis_from_settings(given) if is_synthesis(given) else spec_from_settings(given)
+    return from_settings(certificate.settings)
 
 
 def settled(ledger: Ledger, key: Key, stored: Stored) -> None:

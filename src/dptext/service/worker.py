@@ -37,7 +37,6 @@ from dptext.service.metrics import span
 from dptext.service.problems import NO_MODEL, BrokenModelError, Problem, in_words_of_the_api, problem_of
 from dptext.service.store import JOBS, KEYS, OPEN, Event
 from dptext.service.sweeping import Sweeper
-from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.batches import Batch
 from dptext.text.files import held
 from dptext.text.formats import Format
@@ -387,9 +386,7 @@ class Worker:
     def _synthesize(
         self, row: Any, wish: Wish, source: Path, out: Path, payment: Payment, tell: Callable[[int], None]
     ) -> None:
-        spec = self._jobs.models.spec(row.model)
-        if not isinstance(spec, SynthesisSpec):
-            raise Problem(422, "no-synthesis", "This model answers each text: POST /v1/jobs.")
+        spec = self._jobs.models.synthesis(row.model)
         pool = self._jobs.models.pool(row.model)
         _remove_drawn(source)
         corpus = _Watched(source, wish.fields, self._how(wish), tell)

@@ -11,7 +11,7 @@ import numpy as np
 from dptext.sampling.randomness import Randomness
 from dptext.synthesis.space import Corpus, PublicSpace, readings
 from dptext.synthesis.spec import SynthesisSpec
-from dptext.synthesis.sums import PrivateSum
+from dptext.synthesis.sums import Draws, PrivateSum
 from dptext.synthesis.votes import LEAST_VOTES, apportioned, most_voted_on
 from dptext.synthesis.writer import Writer
 from dptext.types import Floats
@@ -47,9 +47,7 @@ class Population:
 Voters: TypeAlias = tuple[PublicSpace, SynthesisSpec, Corpus]
 
 
-def evolved(
-    writer: Writer, voters: Voters, kept: Sequence[Population], mix: Floats, randomness: Randomness
-) -> list[Population]:
+def evolved(writer: Writer, voters: Voters, kept: Sequence[Population], mix: Floats, draws: Draws) -> list[Population]:
     """What has votes after all rounds, by label; before each, the writer fills up what is voted on.
 
     The last of `spec.shares` are those of the rounds. As many texts are voted on as can be told from noise; of each
@@ -68,14 +66,14 @@ def evolved(
             best = [np.square(points[read.labels[i]] - read.points[i]).sum(axis=1).argmin() for i in rows]
             cells = (starts[read.labels[rows]] + np.array(best, np.int64))[:, None]
             summed.add(cells, np.ones(cells.shape), [read.authors[i] for i in rows])
-        noisy = summed.release(randomness)
+        noisy = summed.release(draws)
         return [noisy[start:end] for start, end in zip(starts, ends, strict=True)]
 
     found = list(kept)
     for place, share in enumerate(spec.shares[1:]):
         sizes = np.maximum(apportioned(mix, most_voted_on(spec, share)), _FEWEST)
         own = enumerate(zip(found, sizes.tolist(), strict=True))
-        grown = (each.grown(writer, label, n, randomness, varied=place > 0) for label, (each, n) in own)
+        grown = (each.grown(writer, label, n, draws.randomness, varied=place > 0) for label, (each, n) in own)
         people = [Population.alike(texts) for texts in grown]
         least = LEAST_VOTES * spec.noise(share).scale
         found = [each.voted(own, least) for each, own in zip(people, votes(people, share), strict=True)]

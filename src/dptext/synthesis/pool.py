@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
@@ -13,11 +14,11 @@ from dptext.embeddings.tfidf import has_word, load_sklearn, words_tfidf
 from dptext.errors import ConfigError, needing
 from dptext.frozen import Frozen
 from dptext.sampling.discrete import uniform_below
-from dptext.sampling.randomness import Randomness
+from dptext.sampling.randomness import Randomness, seeded
 from dptext.synthesis.report import CorpusFit
 from dptext.synthesis.space import UNLIKE, Corpus, PublicSpace, extras_of, fit_space, readings, says_something
-from dptext.synthesis.spec import SynthesisSpec
-from dptext.synthesis.sums import PrivateSum, in_steps
+from dptext.synthesis.spec import SynthesisSpec, Synthetic
+from dptext.synthesis.sums import Draws, PrivateSum, in_steps
 from dptext.text.reading import as_records
 from dptext.text.records import Record, records_digest
 from dptext.types import Floats, Integers
@@ -127,7 +128,15 @@ class OnPool(Frozen, Generic[Settings]):
         assert self.pool.topics is not None  # noqa: S101 (specs with topics alone come here)
         return self.pool.topics
 
-    def topic_counts(self, corpus: Corpus, share: float, randomness: Randomness) -> TopicCounts:
+    @abstractmethod
+    def synthesize(self, corpus: Corpus, draws: Draws) -> Synthetic:
+        """See `Fitted`."""
+
+    def rehearse(self, nothing: Corpus) -> None:
+        """Sum up no records, and write what follows from noise."""
+        self.synthesize(nothing, Draws(seeded(0)))
+
+    def topic_counts(self, corpus: Corpus, share: float, draws: Draws) -> TopicCounts:
         """Noisy numbers of units by label and topic, and of those unlike the pool, for this share of rho."""
         spec, topics = self.spec, len(self.topics.centres)
         labels = max(1, len(spec.labels))
@@ -137,7 +146,7 @@ class OnPool(Frozen, Generic[Settings]):
             cells = np.full((len(read.labels), 2), last)
             cells[:, 0] = read.labels * topics + self.topics.nearest(read.points)
             summed.add(cells, np.stack([np.full(len(cells), TOPIC_PART), read.unlike * UNLIKE_PART], 1), read.authors)
-        noisy = summed.release(randomness)
+        noisy = summed.release(draws)
         counts, deviation = noisy[:last].reshape(labels, topics) / TOPIC_PART, noise.scale / TOPIC_PART
         return TopicCounts(counts, deviation, self.pool_fit(noisy[last], noise.scale, counts, deviation))
 

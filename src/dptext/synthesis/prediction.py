@@ -7,6 +7,7 @@ cost the unit its rho. From these texts the same model writes more, which costs 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, Self
@@ -16,14 +17,12 @@ import numpy as np
 from dptext import _validate
 from dptext.language.reading import LanguageModel, load_language_model
 from dptext.language.writing import options_of
-from dptext.sampling.discrete import uniform_below
 from dptext.sampling.hub import Nudged, reach_of
-from dptext.sampling.randomness import Randomness
 from dptext.synthesis.evolution import MOST_ROUNDS, Population, evolved
 from dptext.synthesis.pool import pool_texts
-from dptext.synthesis.space import Corpus, PublicSpace, fit_space, says_something, units_of
+from dptext.synthesis.space import Corpus, PublicSpace, fit_space, readings, says_something, units_of
 from dptext.synthesis.spec import Synthetic
-from dptext.synthesis.sums import PrivateSum
+from dptext.synthesis.sums import Draws, PrivateSum
 from dptext.synthesis.votes import apportioned
 from dptext.synthesis.writer import OnWriter, WritingSpec
 from dptext.text.reading import as_records
@@ -120,40 +119,45 @@ class FittedPrediction(OnWriter[Prediction]):
         """Digests of the examples, the model's weights, and the space where there is one."""
         return {**super().digests, **({"space": self.space.digest} if self.space else {})}
 
-    def synthesize(self, corpus: Corpus, randomness: Randomness) -> Synthetic:
-        """The numbers of units; then their groups, which write; rounds of votes; more texts by what is left."""
-        return self.written(self.counts(corpus, randomness), corpus, randomness)
+    def rehearse(self, nothing: Corpus) -> None:
+        """Read no records where units vote. The model, which writes for long, is not asked."""
+        if self.space is not None:
+            deque(readings(nothing, self.space, self.spec.labels), 0)
 
-    def written(self, counts: Floats, corpus: Corpus, randomness: Randomness) -> Synthetic:
+    def synthesize(self, corpus: Corpus, draws: Draws) -> Synthetic:
+        """The numbers of units; then their groups, which write; rounds of votes; more texts by what is left."""
+        return self.written(self.counts(corpus, draws), corpus, draws)
+
+    def written(self, counts: Floats, corpus: Corpus, draws: Draws) -> Synthetic:
         """What follows from noisy numbers of units by label; the groups and the voters are of the corpus."""
         spec = self.spec
         scale = spec.noise(spec.count_share).scale
-        kept = [Population.alike(texts) for texts in self._seeds(counts, corpus, randomness)]
+        kept = [Population.alike(texts) for texts in self._seeds(counts, corpus, draws)]
         mix = np.maximum(counts, scale)
         if self.space:
-            kept = evolved(self.writer, (self.space, spec, corpus), kept, mix, randomness)
+            kept = evolved(self.writer, (self.space, spec, corpus), kept, mix, draws)
         sizes, varied = apportioned(mix, spec.size).tolist(), bool(spec.rounds)
         own = enumerate(zip(kept, sizes, strict=True))
-        texts = [each.grown(self.writer, label, n, randomness, varied=varied) for label, (each, n) in own]
-        return spec.released(texts, counts, scale, randomness)
+        texts = [each.grown(self.writer, label, n, draws.randomness, varied=varied) for label, (each, n) in own]
+        return spec.released(texts, counts, scale, draws.randomness)
 
-    def _seeds(self, counts: Floats, corpus: Corpus, randomness: Randomness) -> list[list[str]]:
+    def _seeds(self, counts: Floats, corpus: Corpus, draws: Draws) -> list[list[str]]:
         """What the groups of each label write."""
         if not self.spec.per_text:
             return [[] for _ in counts]
         groups = np.maximum(1, np.rint(counts / self.spec.per_text)).astype(np.int64)
-        written = self._by_groups(self._units(corpus, randomness), groups, randomness)
+        written = self._by_groups(self._units(corpus, draws), groups, draws)
         return [self.writer.readable(tokens for c, tokens in written if c == label) for label in range(len(counts))]
 
-    def counts(self, corpus: Corpus, randomness: Randomness) -> Floats:
+    def counts(self, corpus: Corpus, draws: Draws) -> Floats:
         """Noisy numbers of units by label, `(labels or 1,)`."""
         spec = self.spec
         summed = PrivateSum(max(1, len(spec.labels)), spec.noise(spec.count_share), by_author=spec.unit == "author")
         for label, _, authors in units_of(corpus, self.spec.labels):
             summed.add(label[:, None], np.ones((len(label), 1)), authors)
-        return summed.release(randomness)
+        return summed.release(draws)
 
-    def _units(self, corpus: Corpus, randomness: Randomness) -> list[tuple[int, str]]:
+    def _units(self, corpus: Corpus, draws: Draws) -> list[tuple[int, str]]:
         """Label and text of each unit; of an author, of one text that is drawn from theirs."""
         if self.spec.unit == "document":
             read = units_of(corpus, self.spec.labels)
@@ -165,30 +169,28 @@ class FittedPrediction(OnWriter[Prediction]):
                 if author:
                     seen[author] = seen.get(author, 0) + 1
                     before = drawn[author][1] if author in drawn else ""
-                    if takes(seen[author], before, text, randomness):
+                    if draws.takes(seen[author], before, text):
                         drawn[author] = c, text
         return list(drawn.values())
 
     def _by_groups(
-        self, units: Sequence[tuple[int, str]], groups: Integers, randomness: Randomness
+        self, units: Sequence[tuple[int, str]], groups: Integers, draws: Draws
     ) -> list[tuple[int, list[int]]]:
         """What each group writes, with its label: `groups` says how many groups a label has."""
         labels = np.repeat(np.arange(len(groups)), groups)
         first = np.cumsum(groups) - groups
         members: list[list[str]] = [[] for _ in labels]
-        for place, (label, text) in zip(drawn_groups(units, groups, randomness), units, strict=True):
+        for place, (label, text) in zip(draws.groups(units, groups), units, strict=True):
             members[first[label] + place].append(text)
         found: list[tuple[int, list[int]]] = []
         at_once = max(1, _ROWS_AT_ONCE // (1 + self.spec.per_text))  # public, as all that is not a token
         for start in range(0, len(labels), at_once):
             block = slice(start, start + at_once)
             own = labels[block].tolist()
-            found += zip(own, self._block(members[block], own, randomness), strict=True)
+            found += zip(own, self._block(members[block], own, draws), strict=True)
         return found
 
-    def _block(
-        self, members: Sequence[Sequence[str]], labels: Sequence[int], randomness: Randomness
-    ) -> list[list[int]]:
+    def _block(self, members: Sequence[Sequence[str]], labels: Sequence[int], draws: Draws) -> list[list[int]]:
         """What some groups write, side by side: all their tokens, though a text may end before."""
         spec, choice = self.spec, self.spec.choice()
         owners = np.array([g for g, texts in enumerate(members) for _ in texts], np.int64)
@@ -204,23 +206,8 @@ class FittedPrediction(OnWriter[Prediction]):
             total = np.zeros(base.shape, np.int64)
             steps = choice.steps(np.take_along_axis(known[n:], there[owners], axis=1), base[owners])
             np.add.at(total, owners, steps)
-            chosen = there[np.arange(n), choice.choose(total, base, randomness)]
+            chosen = there[np.arange(n), draws.chosen(choice, total, base)]
             for tokens, token in zip(written, chosen.tolist(), strict=True):
                 tokens.append(token)
             contexts.append(np.concatenate([chosen, chosen[owners]]))
         return [tokens[: tokens.index(self.writer.end)] if self.writer.end in tokens else tokens for tokens in written]
-
-
-def drawn_groups(units: Sequence[tuple[int, str]], groups: Integers, randomness: Randomness) -> list[int]:
-    """The group that each unit draws among those of its label, by bits that nobody knows."""
-    found = np.empty(len(units), np.int64)
-    labels = np.array([label for label, _ in units], np.int64)
-    for label, n in enumerate(groups.tolist()):
-        own = labels == label
-        found[own] = uniform_below(n, int(own.sum()), randomness)
-    return found.tolist()
-
-
-def takes(n: int, _before: str, _text: str, randomness: Randomness) -> bool:
-    """Whether the n-th text of an author takes the place of the one before: each is drawn with the same chance."""
-    return bool(uniform_below(n, 1, randomness)[0] == 0)

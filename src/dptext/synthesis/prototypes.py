@@ -15,12 +15,11 @@ import numpy as np
 
 from dptext import _validate
 from dptext.errors import ConfigError
-from dptext.sampling.randomness import Randomness
 from dptext.synthesis.pool import FIT_SHARE, UNLIKE_PART, OnPool, PublicPool, fit_pool, pool_texts, shuffled
 from dptext.synthesis.report import Shortage, Topics
 from dptext.synthesis.space import Corpus, readings
 from dptext.synthesis.spec import MIX, SynthesisSpec, Synthetic
-from dptext.synthesis.sums import PrivateSum, in_steps
+from dptext.synthesis.sums import Draws, PrivateSum, in_steps
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
 
@@ -120,9 +119,9 @@ class FittedPrototypes(OnPool[Prototypes]):
         super().__init__(spec, pool)
         self.centre = centre
 
-    def synthesize(self, corpus: Corpus, randomness: Randomness) -> Synthetic:
+    def synthesize(self, corpus: Corpus, draws: Draws) -> Synthetic:
         """One pass over the corpus, noise once, then labelled pool texts."""
-        return self.written(self.noisy_sum(corpus, randomness), randomness)
+        return self.written(self.noisy_sum(corpus, draws), draws)
 
     @property
     def parts(self) -> tuple[float, float, float]:
@@ -130,7 +129,7 @@ class FittedPrototypes(OnPool[Prototypes]):
         part = self.spec.point_length
         return part, in_steps(part * _COUNT), in_steps(math.sqrt(self.spec.topic_share))
 
-    def noisy_sum(self, corpus: Corpus, randomness: Randomness) -> Floats:
+    def noisy_sum(self, corpus: Corpus, draws: Draws) -> Floats:
         """The sum with noise: a row of points and a count for each label, topics by label, how many are unlike."""
         spec, dim, classes = self.spec, self.pool.space.dim, len(self.spec.labels)
         row = dim + 1
@@ -145,9 +144,9 @@ class FittedPrototypes(OnPool[Prototypes]):
                 cells.append((classes * row + read.labels * spec.topics + self.topics.nearest(read.points))[:, None])
                 values.append(np.full(one, topic))
             summed.add(np.concatenate(cells, axis=1), np.concatenate(values, axis=1), read.authors)
-        return summed.release(randomness)
+        return summed.release(draws)
 
-    def written(self, noisy: Floats, randomness: Randomness) -> Synthetic:
+    def written(self, noisy: Floats, draws: Draws) -> Synthetic:
         """What follows from a noisy sum and public text."""
         part, count, topic = self.parts
         spec, classes, row = self.spec, len(self.spec.labels), self.pool.space.dim + 1
@@ -174,7 +173,7 @@ class FittedPrototypes(OnPool[Prototypes]):
         there = pool_counts(scores), pool_mix(scores, sizes, blurred) * len(scores)
         leaving = np.bincount(label, minlength=classes)
         report = replace(report, shortage=shortage(spec.labels, sizes, there, leaving, most))
-        order = shuffled(len(rows), randomness)
+        order = shuffled(len(rows), draws.randomness)
         texts, labels = (self.pool.texts[i] for i in rows[order]), (spec.labels[i] for i in label[order])
         return Synthetic(tuple(texts), tuple(labels), report, report.sentences())
 

@@ -12,14 +12,13 @@ from typing import Any, ClassVar, Final, Literal, Protocol, Self
 from dptext import _validate
 from dptext.embeddings.embedder import read_alone
 from dptext.errors import ConfigError, IncomparableError
-from dptext.mechanism import Traits
+from dptext.mechanism import Answers, Traits
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, ZcdpEvent
 from dptext.privacy.guarantee import ONE_PERSON, WHOLE_FILES, Basis, Guarantee, Relation, Trust, Unit
-from dptext.sampling.randomness import Randomness
 from dptext.synthesis.report import Topics
 from dptext.synthesis.space import MOST_WORDS, Corpus
-from dptext.synthesis.sums import Noise
+from dptext.synthesis.sums import Draws, Noise
 from dptext.text.records import Record
 
 PUBLIC_POOL = "the pool, the labels, the encoder and all settings are public and hold no private text"
@@ -59,8 +58,12 @@ class Fitted(Protocol):
         """sha256 digests of the pool and of what reads texts."""
         ...
 
-    def synthesize(self, corpus: Corpus, randomness: Randomness) -> Synthetic:
+    def synthesize(self, corpus: Corpus, draws: Draws) -> Synthetic:
         """Sum up the corpus, add noise once to each sum, and write the synthetic corpus from what is noisy."""
+        ...
+
+    def rehearse(self, nothing: Corpus) -> None:
+        """Read no records as `synthesize` would read some, so that what fails then has cost nothing."""
         ...
 
 
@@ -149,8 +152,13 @@ class SynthesisSpec:
     @property
     def traits(self) -> Traits:
         """One trusted party sees the corpus; labels are read where there are some."""
-        reads, text = bool(self.labels), self.writes
-        return Traits(labels=self.labels, reads_labels=reads, releases_text=text, trust=Trust.CENTRAL)
+        return Traits(
+            answers=Answers.CORPUS,
+            labels=self.labels,
+            reads_labels=bool(self.labels),
+            releases_text=self.writes,
+            trust=Trust.CENTRAL,
+        )
 
     def events(self, unit: Unit) -> tuple[Event, ...]:
         """What happens to one unit in the whole run: all sums together are rho-zCDP."""

@@ -20,7 +20,7 @@ from dptext.language.reading import LanguageModel, load_language_model
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.synthesis.space import Corpus, says_something, units_of
 from dptext.synthesis.spec import Synthetic
-from dptext.synthesis.sums import PrivateSum, in_steps
+from dptext.synthesis.sums import Draws, PrivateSum, in_steps
 from dptext.synthesis.votes import apportioned
 from dptext.synthesis.writer import OnWriter, WritingSpec
 from dptext.text.reading import as_records
@@ -122,17 +122,17 @@ class FittedSteering(OnWriter[Steering]):
         """Of marks, from how often texts are expected to have each token of the model."""
         return np.asarray(np.maximum(expected[..., self.tokens] * self._marked, _LEAST_RATE))
 
-    def synthesize(self, corpus: Corpus, randomness: Randomness) -> Synthetic:
+    def synthesize(self, corpus: Corpus, draws: Draws) -> Synthetic:
         """One pass; noise once; then the model writes what the noisy numbers say."""
         spec = self.spec
-        counts, numbers, scale, deviation = self.numbers(corpus, randomness)
+        counts, numbers, scale, deviation = self.numbers(corpus, draws)
         units = np.maximum(counts, scale)
         rates = self.believed_rates(numbers, units, deviation)
         sizes = enumerate(apportioned(units, spec.size).tolist())
-        texts = [self._written(label, n, rates[label], randomness) for label, n in sizes]
-        return spec.released(texts, counts, scale, randomness, *self._sentences(rates))
+        texts = [self._written(label, n, rates[label], draws.randomness) for label, n in sizes]
+        return spec.released(texts, counts, scale, draws.randomness, *self._sentences(rates))
 
-    def numbers(self, corpus: Corpus, randomness: Randomness) -> tuple[Floats, Floats, float, float]:
+    def numbers(self, corpus: Corpus, draws: Draws) -> tuple[Floats, Floats, float, float]:
         """Noisy numbers of units `(labels or 1,)` and marks `(labels or 1, vocabulary)`, and their deviations."""
         spec, width = self.spec, len(self.tokens)
         labels, noise = len(spec.names), spec.noise()
@@ -149,7 +149,7 @@ class FittedSteering(OnWriter[Steering]):
                 cells[i, 1 : len(marks) + 1] = label[i] * width + np.array(marks, np.int64)
                 values[i, 1 : len(marks) + 1] = mark
             summed.add(cells, values, authors)
-        noisy = summed.release(randomness)
+        noisy = summed.release(draws)
         numbers = noisy[: labels * width].reshape(labels, width) / mark
         return noisy[labels * width : spare] / counted, numbers, noise.scale / counted, noise.scale / mark
 

@@ -8,6 +8,7 @@ else, and the noise is a discrete Gaussian in the same steps: no rounding is lef
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,8 @@ import numpy as np
 from dptext import _validate
 from dptext.errors import ConfigError, PrivacyError
 from dptext.privacy.guarantee import Relation
-from dptext.sampling.discrete import discrete_gaussian
+from dptext.sampling.discrete import discrete_gaussian, uniform_below
+from dptext.sampling.hub import Nudged
 from dptext.sampling.randomness import Randomness
 from dptext.types import Floats, Integers
 
@@ -79,6 +81,44 @@ class Noise:
         return discrete_gaussian(self.sigma, size, randomness) if self.sigma else np.zeros(size, np.int64)
 
 
+class Draws:
+    """All that a synthesis draws for private texts: noise of sums, choices among options, and groups of units.
+
+    A synthesis draws by these methods alone, so that the contract, which passes draws that keep what they saw and can
+    repeat it, sees every draw of any synthesis, whoever wrote it. Randomness that no private text has a part in, such
+    as the order of texts that leave, is that of `randomness`.
+    """
+
+    __slots__ = ("randomness",)
+
+    def __init__(self, randomness: Randomness) -> None:
+        self.randomness = randomness
+
+    def __repr__(self) -> str:
+        return "Draws(...)"
+
+    def noisy(self, clean: Integers, noise: Noise) -> Floats:
+        """A sum of whole steps `(cells,)` with its noise, in steps."""
+        return np.asarray(clean + noise.draw(clean.size, self.randomness), np.float64)
+
+    def chosen(self, choice: Nudged, total: Integers, public: Floats) -> Integers:
+        """One option a row, `(rows,)`, as `Nudged.choose` does."""
+        return choice.choose(total, public, self.randomness)
+
+    def groups(self, units: Sequence[tuple[int, str]], groups: Integers) -> list[int]:
+        """The group that each unit, a label and a text, draws among the `groups` of its label."""
+        found = np.empty(len(units), np.int64)
+        labels = np.array([label for label, _ in units], np.int64)
+        for label, n in enumerate(groups.tolist()):
+            own = labels == label
+            found[own] = uniform_below(n, int(own.sum()), self.randomness)
+        return found.tolist()
+
+    def takes(self, n: int, before: str, text: str) -> bool:
+        """Whether the n-th text of an author takes the place of the one before: each has the same chance."""
+        return bool(uniform_below(n, 1, self.randomness)[0] == 0)
+
+
 class PrivateSum:
     """The sum of one vector a unit, `(cells,)`, of which nothing can be read before the noise.
 
@@ -127,17 +167,17 @@ class PrivateSum:
                 self._authors[author] = names, summed
 
     def _clean(self) -> Integers:
-        """The sum without noise: private, and for `release` and the contract alone."""
+        """The sum without noise: private, and for `release` alone."""
         total = self._total.copy()
         for where, what in (self._authors or {}).values():
             total[where] += clipped(what)
         return total
 
-    def release(self, randomness: Randomness) -> Floats:
+    def release(self, draws: Draws) -> Floats:
         """The sum with noise, `(cells,)`, in lengths of a vector; once."""
         if self._total.size == 0:
             raise PrivacyError("This sum was released before: with fresh noise it would be another release.")
-        noisy = self._clean() + self._noise.draw(self._total.size, randomness)
+        noisy = draws.noisy(self._clean(), self._noise)
         self._total, self._authors = np.empty(0, np.int64), None
         return np.asarray(noisy / STEPS)
 

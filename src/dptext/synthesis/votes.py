@@ -14,12 +14,11 @@ import numpy as np
 
 from dptext import _validate
 from dptext.errors import ConfigError
-from dptext.sampling.randomness import Randomness
 from dptext.synthesis.pool import OnPool, TopicCounts, fit_pool, pool_texts, shuffled
 from dptext.synthesis.report import Topics
 from dptext.synthesis.space import Corpus, readings
 from dptext.synthesis.spec import SynthesisSpec, Synthetic
-from dptext.synthesis.sums import PrivateSum
+from dptext.synthesis.sums import Draws, PrivateSum
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
 
@@ -83,26 +82,26 @@ class FittedVotes(OnPool[Votes]):
 
     __slots__ = ()
 
-    def synthesize(self, corpus: Corpus, randomness: Randomness) -> Synthetic:
+    def synthesize(self, corpus: Corpus, draws: Draws) -> Synthetic:
         """Two passes, noise once in each, then texts in proportion to their votes."""
         spec = self.spec
-        first = self.topic_counts(corpus, spec.first_share, randomness)
+        first = self.topic_counts(corpus, spec.first_share, draws)
         counts, scale = first.counts, first.deviation
-        rows = self._population(counts, scale, randomness)
-        votes = self._votes(rows, corpus, randomness)
+        rows = self._population(counts, scale, draws)
+        votes = self._votes(rows, corpus, draws)
         weights = self._weights(rows, votes, first).ravel()
-        order = shuffled(weights.size, randomness)  # equal weights in no order
+        order = shuffled(weights.size, draws.randomness)  # equal weights in no order
         copies = np.zeros(weights.size, np.int64)
         copies[order] = apportioned(weights[order], spec.size_of(self.pool.texts))
         picked = np.repeat(np.arange(weights.size), copies)
-        picked = picked[shuffled(len(picked), randomness)]
+        picked = picked[shuffled(len(picked), draws.randomness)]
         named, found = np.divmod(picked, len(self.pool.texts))
         report = Topics.of(spec.labels, counts, scale, self.topics.described, spec.unit, first.fit)
         texts = tuple(self.pool.texts[i] for i in found)
         labels = tuple(spec.labels[i] if spec.labels else None for i in named)
         return Synthetic(texts, labels, report, report.sentences())
 
-    def _population(self, counts: Floats, scale: float, randomness: Randomness) -> Integers:
+    def _population(self, counts: Floats, scale: float, draws: Draws) -> Integers:
         """Pool texts that are voted on, `(n,)`: of each topic by its noisy share."""
         summed = counts.sum(axis=0)
         seen = np.where(summed > LEAST_VOTES * scale * np.sqrt(len(counts)), summed, 0.0)
@@ -110,7 +109,7 @@ class FittedVotes(OnPool[Votes]):
         picked = []
         for topic, n in enumerate(wanted.tolist()):
             rows = np.flatnonzero(self.topics.of_pool == topic)
-            picked.append(rows[shuffled(len(rows), randomness)[:n]])
+            picked.append(rows[shuffled(len(rows), draws.randomness)[:n]])
         return np.sort(np.concatenate(picked))
 
     def _weights(self, rows: Integers, votes: Floats, first: TopicCounts) -> Floats:
@@ -130,7 +129,7 @@ class FittedVotes(OnPool[Votes]):
             found[:, own] += (left / max(members, 1))[:, None]
         return found
 
-    def _votes(self, rows: Integers, corpus: Corpus, randomness: Randomness) -> Floats:
+    def _votes(self, rows: Integers, corpus: Corpus, draws: Draws) -> Floats:
         """Noisy votes by label and text, `(labels or 1, n)`."""
         spec = self.spec
         labels, options = max(1, len(spec.labels)), self.pool.points[rows]
@@ -139,7 +138,7 @@ class FittedVotes(OnPool[Votes]):
             best = np.array([np.square(options - point).sum(axis=1).argmin() for point in read.points], np.int64)
             cells = (read.labels * len(rows) + best)[:, None]
             summed.add(cells, np.ones(cells.shape), read.authors)
-        return summed.release(randomness).reshape(labels, len(rows))
+        return summed.release(draws).reshape(labels, len(rows))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,9 +186,9 @@ class FittedTopics(OnPool[TopicReport]):
 
     __slots__ = ()
 
-    def synthesize(self, corpus: Corpus, randomness: Randomness) -> Synthetic:
+    def synthesize(self, corpus: Corpus, draws: Draws) -> Synthetic:
         """One pass, noise once; no text leaves."""
-        found = self.topic_counts(corpus, 1.0, randomness)
+        found = self.topic_counts(corpus, 1.0, draws)
         spec = self.spec
         report = Topics.of(spec.labels, found.counts, found.deviation, self.topics.described, spec.unit, found.fit)
         return Synthetic((), (), report, report.sentences())

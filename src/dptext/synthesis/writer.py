@@ -18,6 +18,7 @@ from dptext.sampling.randomness import Randomness
 from dptext.sampling.weights import draw_by_weight
 from dptext.synthesis.pool import shuffled
 from dptext.synthesis.report import Topics
+from dptext.synthesis.space import Corpus
 from dptext.synthesis.spec import MIX, SynthesisSpec, Synthetic
 from dptext.synthesis.votes import apportioned
 from dptext.text.records import Record, records_digest
@@ -121,6 +122,9 @@ class OnWriter(Frozen, Generic[Settings]):
     def digests(self) -> Mapping[str, str]:
         """Digests of the examples, of the model's weights, and of what else is fitted."""
         return {"public": records_digest(self.examples), "model": self.writer.model.digest}
+
+    def rehearse(self, nothing: Corpus) -> None:
+        """Nothing: what reads texts, the model, was loaded."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -23,7 +23,6 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
-from unittest import mock
 
 import numpy as np
 
@@ -34,10 +33,9 @@ from dptext.runs.private import Private
 from dptext.sampling.hub import STEPS as UNIT_STEPS
 from dptext.sampling.hub import Nudged
 from dptext.sampling.randomness import Randomness, secure, seeded
-from dptext.synthesis import prediction
 from dptext.synthesis.space import Corpus
 from dptext.synthesis.spec import Fitted, SynthesisSpec, Synthetic
-from dptext.synthesis.sums import STEPS, Noise, PrivateSum
+from dptext.synthesis.sums import STEPS, Draws, Noise, PrivateSum
 from dptext.testing.case import ContractError, require, run_checks
 from dptext.testing.silence_checks import listening
 from dptext.text.batches import Batch
@@ -82,6 +80,38 @@ class ObservedRun:
     written: tuple[str, ...]
 
 
+class _Recorder(Draws):
+    """Draws that keep what they saw. Sums and choices leave as in a run that is repeated, where they have its shape."""
+
+    __slots__ = ("_replay", "choices", "rounds")
+
+    def __init__(self, randomness: Randomness, replay: ObservedRun | None) -> None:
+        super().__init__(randomness)
+        self._replay = replay
+        self.rounds: list[Round] = []
+        self.choices: list[Choices] = []
+
+    def noisy(self, clean: Integers, noise: Noise) -> Floats:
+        place, noisy = len(self.rounds), super().noisy(clean, noise)
+        self.rounds.append(Round(clean.copy(), noisy, noise))
+        before = self._replay.rounds[place : place + 1] if self._replay else ()
+        return before[0].noisy if before and len(before[0].clean) == len(clean) else noisy
+
+    def chosen(self, choice: Nudged, total: Integers, public: Floats) -> Integers:
+        place, drawn = len(self.choices), super().chosen(choice, total, public)
+        self.choices.append(Choices(total.copy(), public.copy(), choice, drawn))
+        before = self._replay.choices[place : place + 1] if self._replay else ()
+        return before[0].chosen if before and before[0].total.shape == total.shape else drawn
+
+    def groups(self, units: Sequence[tuple[int, str]], groups: Integers) -> list[int]:
+        """Groups that are the same for a text in every run, so that two runs can be compared."""
+        return [zlib.crc32(text.encode()) % int(groups[label]) for label, text in units]
+
+    def takes(self, n: int, before: str, text: str) -> bool:
+        """The first text by an order that is the same in every run."""
+        return n == 1 or zlib.crc32(text.encode()) < zlib.crc32(before.encode())
+
+
 #: Records, or what reads them.
 Records = Sequence[Record] | Corpus
 
@@ -103,39 +133,15 @@ class CorpusCase:
         randomness: Randomness | None = None,
     ) -> ObservedRun:
         """A seeded run on records, or what reads them, whose noisy sums and choices are those of `replay`, if any."""
-        rounds: list[Round] = []
-        choices: list[Choices] = []
-        release, choose = PrivateSum.release, Nudged.choose
-        sums, tokens = (replay.rounds, replay.choices) if replay else ((), ())
-
-        def watched(found: PrivateSum, source: Randomness) -> Floats:
-            clean, noise = found._clean(), found._noise  # noqa: SLF001
-            noisy = release(found, source)
-            rounds.append(Round(clean, noisy * STEPS, noise))
-            same = len(rounds) <= len(sums) and len(sums[len(rounds) - 1].clean) == len(clean)
-            return sums[len(rounds) - 1].noisy / STEPS if same else noisy
-
-        def chosen(found: Nudged, total: Integers, public: Floats, source: Randomness) -> Integers:
-            place, drawn = len(choices), choose(found, total, public, source)
-            choices.append(Choices(total.copy(), public.copy(), found, drawn))
-            same = place < len(tokens) and tokens[place].total.shape == total.shape
-            return tokens[place].chosen if same else drawn
+        draws = _Recorder(randomness or seeded(self.seed), replay)
 
         def corpus() -> Generator[Batch, None, None]:
             assert not callable(records)  # noqa: S101
             yield from (Batch.of(records[start : start + batch]) for start in range(0, len(records), batch))
 
-        with (
-            mock.patch.object(PrivateSum, "release", watched),
-            mock.patch.object(Nudged, "choose", chosen),
-            mock.patch.object(prediction, "drawn_groups", _by_text),
-            mock.patch.object(prediction, "takes", _first_by_text),
-            listening() as told,
-            _writes() as written,
-        ):
-            given = records if callable(records) else corpus
-            found = self.fitted.synthesize(given, randomness or seeded(self.seed))
-        return ObservedRun(tuple(rounds), tuple(choices), found, told(), tuple(written))
+        with listening() as told, _writes() as written:
+            found = self.fitted.synthesize(records if callable(records) else corpus, draws)
+        return ObservedRun(tuple(draws.rounds), tuple(draws.choices), found, told(), tuple(written))
 
     @property
     def neighbours(self) -> Iterator[tuple[str, Relation, list[Record]]]:
@@ -179,15 +185,6 @@ class CorpusCase:
         if self.fitted.spec.unit == "author":
             found.append(Record("nobody", self.records[0].text, label=label))
         return found
-
-
-def _by_text(units: Sequence[tuple[int, str]], groups: Integers, _: Randomness) -> list[int]:
-    """Groups that are the same for a text in every run, so that two runs can be compared."""
-    return [zlib.crc32(text.encode()) % int(groups[label]) for label, text in units]
-
-
-def _first_by_text(n: int, before: str, text: str, _: Randomness) -> bool:
-    return n == 1 or zlib.crc32(text.encode()) < zlib.crc32(before.encode())
 
 
 def _reach(noise: Noise, relation: Relation) -> float:
@@ -303,7 +300,7 @@ def check_noise(case: CorpusCase) -> None:
         noise = rounds[0].noise
         drawn = np.concatenate([each.noisy - each.clean for each in rounds])
         require(np.array_equal(drawn, np.rint(drawn)), "noise is whole steps: no float is added to a sum")
-        more = PrivateSum(max(1, _DRAWS - len(drawn)), noise).release(secure()) * STEPS
+        more = PrivateSum(max(1, _DRAWS - len(drawn)), noise).release(Draws(secure())) * STEPS
         drawn = np.concatenate([drawn, more])
         variance = float(np.mean(drawn**2)) / noise.sigma**2
         require(abs(variance - 1) <= _DEVIATIONS * math.sqrt(2 / len(drawn)), "a sum has one Gaussian's worth of noise")

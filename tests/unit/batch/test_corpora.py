@@ -21,9 +21,9 @@ from dptext.batch.corpora import PrivateShards, Reader, Recipient, _rounding, _u
 from dptext.batch.engines import _DIED, Here, _shared_out, answered
 from dptext.batch.shards import shards_of
 from dptext.errors import BrokenFileError, DPTextError, HeaderError
+from dptext.registry import SYNTHESES
 from dptext.runs.synthesizing import run
 from dptext.sampling.randomness import seeded
-from dptext.synthesis.registry import SYNTHESES
 from dptext.synthesis.space import PublicSpace
 
 OPENED, SEALED = Recipient.opened, sealed

@@ -11,8 +11,7 @@ from dptext.compare.corpus_plans import DATA
 from dptext.compare.experiment import Experiment, read_experiment
 from dptext.compare.grid import ANY_LABELS, plan_cells
 from dptext.errors import ConfigError
-from dptext.mechanisms.registry import SPECS
-from dptext.synthesis.registry import SYNTHESES
+from dptext.registry import SPECS, SYNTHESES
 
 FOLDER = Path(__file__).parents[3] / "experiments"
 FILES = sorted(FOLDER.glob("*.toml"))

@@ -22,7 +22,7 @@ from dptext.embeddings.sentence_encoder import BertTexts, SentenceEncoder
 from dptext.mechanism import Refits, Traits, setting_fields
 from dptext.mechanisms.adept.sound import Adept
 from dptext.mechanisms.erae.erae import ErAe
-from dptext.mechanisms.registry import SPECS
+from dptext.registry import SPECS
 
 ADEPT: dict[str, Any] = {
     "encoder": "lstm", "latent_dim": 4, "max_tokens": 8, "hidden": 8, "embedding": 8, "codebook_size": 20, "epochs": 1,

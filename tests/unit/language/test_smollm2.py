@@ -12,6 +12,7 @@ from dptext.language.reading import SMOLLM2_SHA256, LanguageModel, load_language
 from dptext.language.writing import by_temperature, write
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.steering import Steering
+from dptext.synthesis.sums import Draws
 from dptext.text.batches import Batch
 from dptext.text.records import Record
 
@@ -72,7 +73,7 @@ def test_steering_writes_what_private_requests_speak_of() -> None:
     ]
     records = [Record(str(i), f"please water the garden at {i % 12}", label="request") for i in range(400)]
     fitted = spec.fit(public=public)
-    found = fitted.synthesize(lambda: (batch for batch in [Batch.of(records)]), seeded(5))
+    found = fitted.synthesize(lambda: (batch for batch in [Batch.of(records)]), Draws(seeded(5)))
     assert np.mean(["garden" in text or "water" in text for text in found.texts]) > 0.4
     assert found.labels == ("request",) * len(found.texts)
     assert spec.guarantee().unit is dp.Unit.DOCUMENT

@@ -16,7 +16,7 @@ from dptext.mechanism import (
 from dptext.mechanisms.adept.dpsgd import AdeptDpSgd
 from dptext.mechanisms.adept.published import PublishedAdept
 from dptext.mechanisms.embedded import PUBLIC_ENCODER, Embedded
-from dptext.mechanisms.registry import SPECS
+from dptext.registry import SPECS
 from dptext.runs.models import load_model, save_model
 from dptext.runs.specs import spec_from_settings
 from dptext.sampling.randomness import seeded

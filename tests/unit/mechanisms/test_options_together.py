@@ -17,10 +17,10 @@ import dptext as dp
 import tiny_language
 from dptext.embeddings.encoders import PublicVectors
 from dptext.errors import ConfigError
-from dptext.mechanisms.registry import SPECS
+from dptext.registry import SPECS, SYNTHESES
 from dptext.runs.models import load_model, save_model
 from dptext.sampling.randomness import seeded
-from dptext.synthesis.registry import SYNTHESES
+from dptext.synthesis.sums import Draws
 from dptext.text.batches import Batch
 from fitted import NEURAL
 
@@ -130,7 +130,7 @@ def mechanism(spec: Any, folder: Path) -> None:
 def synthesis(spec: Any, _: Path) -> None:
     """Fit, and write a corpus."""
     fitted = spec.fit(public=RECORDS, seed=0)
-    found = fitted.synthesize(lambda: (batch for batch in [Batch.of(PRIVATE)]), seeded(1))
+    found = fitted.synthesize(lambda: (batch for batch in [Batch.of(PRIVATE)]), Draws(seeded(1)))
     assert set(found.labels) <= set(spec.labels or (None,))
     assert spec.writes or not found.texts
     assert set(fitted.digests) >= {"public"}

@@ -14,11 +14,11 @@ from scipy import stats
 from dptext.embeddings.vector_files import load_word_vectors
 from dptext.errors import ConfigError
 from dptext.mechanism import HasDistribution, HasLatent, HasMetric
-from dptext.mechanisms.registry import SPECS
 from dptext.mechanisms.words import word_by_word
 from dptext.mechanisms.words.baselines import PrivatePhrases
 from dptext.mechanisms.words.vocabulary import WordDraws
 from dptext.mechanisms.words.word_metric import REVEALS, WordMetric
+from dptext.registry import SPECS
 from dptext.sampling import exponential
 from dptext.sampling.exponential import LEAST_DISTANCE
 from dptext.sampling.randomness import secure, seeded

@@ -11,13 +11,13 @@ import pytest
 
 import dptext as dp
 from dptext.privacy.guarantee import Relation
+from dptext.registry import SYNTHESES
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.pool import FIT_SHARE
 from dptext.synthesis.prototypes import Prototypes
-from dptext.synthesis.registry import SYNTHESES
 from dptext.synthesis.report import CorpusFit, Topics
 from dptext.synthesis.spec import Fitted
-from dptext.synthesis.sums import STEPS, Noise, PrivateSum
+from dptext.synthesis.sums import STEPS, Draws, Noise, PrivateSum
 from dptext.synthesis.votes import TopicReport
 from dptext.text.batches import Batch
 
@@ -42,7 +42,7 @@ def added(fitted: Fitted, records: list[dp.Record]) -> np.ndarray:
         return seen[-1] / STEPS
 
     with mock.patch.object(PrivateSum, "release", watched):
-        fitted.synthesize(partial(each, [Batch.of(records)]), seeded(0))
+        fitted.synthesize(partial(each, [Batch.of(records)]), Draws(seeded(0)))
     return seen[0]
 
 
@@ -68,7 +68,7 @@ def test_a_text_adds_a_vector_of_length_1_at_most_whether_it_is_like_the_pool_or
 def test_numbers_of_documents_without_noise_are_whole(spec: Prototypes, monkeypatch: pytest.MonkeyPatch) -> None:
     """What rounding takes from each of a million documents would be larger than the interval."""
     monkeypatch.setattr(Noise, "draw", lambda _, size, __: np.zeros(size, np.int64))
-    report = spec.fit(public=POOL).synthesize(partial(each, [Batch.of(SAME)]), seeded(0)).report
+    report = spec.fit(public=POOL).synthesize(partial(each, [Batch.of(SAME)]), Draws(seeded(0))).report
     known = sum(record.label in spec.labels for record in SAME) if spec.labels else len(SAME)
     for numbers in (*report.counts, report.by_label[0]):
         assert all(abs(n - round(n)) < 1e-9 for n in numbers)
@@ -98,7 +98,7 @@ def test_a_pool_of_the_same_source_is_not_warned_of_and_another_is() -> None:
     for seed in range(2):
         fitted = spec.fit(public=POOL, seed=seed)
         for batches in corpora:
-            found = fitted.synthesize(partial(each, batches), seeded(seed))
+            found = fitted.synthesize(partial(each, batches), Draws(seeded(seed)))
             assert found.report.fit is not None
             warned.append(not found.report.fit.fits)
             assert warned[-1] == found.sentences[0].startswith("The pool does not fit")

@@ -20,6 +20,7 @@ from dptext.synthesis.prediction import Prediction
 from dptext.synthesis.prototypes import Prototypes
 from dptext.synthesis.space import fit_space
 from dptext.synthesis.steering import Steering
+from dptext.synthesis.sums import Draws
 from dptext.synthesis.votes import TopicReport, Votes
 from dptext.text.batches import Batch
 
@@ -106,7 +107,7 @@ def refused(spec: Any, texts: list[str]) -> str:
         fitted = spec.fit(public=records(texts), seed=0)
     except ConfigError as error:
         return str(error)
-    fitted.synthesize(lambda: (batch for batch in [Batch.of(PRIVATE)]), seeded(0))
+    fitted.synthesize(lambda: (batch for batch in [Batch.of(PRIVATE)]), Draws(seeded(0)))
     return ""
 
 

@@ -23,10 +23,10 @@ from dptext.privacy import accounting
 from dptext.privacy.events import ZcdpEvent
 from dptext.privacy.guarantee import Unit
 from dptext.sampling.randomness import secure, seeded
-from dptext.synthesis import prediction
 from dptext.synthesis.evolution import Population, evolved
 from dptext.synthesis.prediction import FittedPrediction, Prediction
 from dptext.synthesis.space import Corpus, fit_space
+from dptext.synthesis.sums import Draws
 from dptext.synthesis.writer import Writer
 from dptext.text.batches import Batch
 from dptext.text.records import Record
@@ -125,22 +125,22 @@ def test_what_is_charged_is_for_all_tokens_and_the_numbers() -> None:
 
 def test_groups_are_drawn_uniformly_whatever_a_unit_says() -> None:
     units = [(i % 2, "same" if i % 3 else f"text {i}") for i in range(6_000)]
-    found = np.array(prediction.drawn_groups(units, np.array([4, 5]), secure()))
+    found = np.array(Draws(secure()).groups(units, np.array([4, 5])))
     for label, n in ((0, 4), (1, 5)):
         own = found[[unit[0] == label for unit in units]]
         assert chisquare(np.bincount(own, minlength=n)).pvalue > 1e-5
-    again = prediction.drawn_groups(units, np.array([4, 5]), secure())
+    again = Draws(secure()).groups(units, np.array([4, 5]))
     assert found.tolist() != again
     same = [place for place, unit in zip(found, units, strict=True) if unit == (1, "same")]
     assert len(set(same)) == 5
 
 
 def test_an_author_says_one_text_each_alike_often() -> None:
-    source, counts = secure(), np.zeros(4, np.int64)
+    draws, counts = Draws(secure()), np.zeros(4, np.int64)
     for _ in range(4_000):
         kept = 0
         for n in range(1, 5):
-            if prediction.takes(n, "", "", source):
+            if draws.takes(n, "", ""):
                 kept = n - 1
         counts[kept] += 1
     assert chisquare(counts).pvalue > 1e-5
@@ -148,7 +148,7 @@ def test_an_author_says_one_text_each_alike_often() -> None:
 
 def test_it_writes_texts_of_its_labels_and_a_report(fitted: FittedPrediction) -> None:
     records = [Record(str(i), "a train to Lima", label="travel") for i in range(12)]
-    found = fitted.synthesize(corpus(records), seeded(5))
+    found = fitted.synthesize(corpus(records), Draws(seeded(5)))
     assert len(found.texts) <= 4
     assert set(found.labels) <= {"travel"}
     assert len(set(found.texts)) == len(found.texts)
@@ -206,7 +206,7 @@ def test_votes_keep_what_private_texts_are_like() -> None:
     writer.more.side_effect = lambda label, own, n, source, **how: texts[:2] if label == 0 else texts[2:]
     records = [Record(str(i), texts[0], label="travel" if i < 300 else "money") for i in range(400)]
     found = evolved(
-        writer, (space, spec, corpus(records)), [Population.alike([])] * 2, np.array([300.0, 100.0]), seeded(3)
+        writer, (space, spec, corpus(records)), [Population.alike([])] * 2, np.array([300.0, 100.0]), Draws(seeded(3))
     )
     assert found[0].texts == (texts[0],)
     assert len(found[1].texts) == 1

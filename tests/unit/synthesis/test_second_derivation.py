@@ -24,7 +24,7 @@ from dptext.synthesis.pool import OnPool, PublicPool, TopicMap
 from dptext.synthesis.prototypes import FittedPrototypes, Prototypes
 from dptext.synthesis.space import Corpus, PublicSpace
 from dptext.synthesis.spec import SynthesisSpec
-from dptext.synthesis.sums import STEPS, PrivateSum
+from dptext.synthesis.sums import STEPS, Draws, PrivateSum
 from dptext.synthesis.votes import FittedTopics, FittedVotes, TopicReport, Votes
 from dptext.text.batches import Batch
 
@@ -111,7 +111,7 @@ def vector(fitted: OnPool[Any], *units: Unit, size: int = 256) -> np.ndarray:
         return np.zeros(summed._total.size)
 
     with watched(nothing) as found, pytest.raises(EnoughError):
-        fitted.synthesize(corpus_of(units, size), seeded(0))
+        fitted.synthesize(corpus_of(units, size), Draws(seeded(0)))
     return np.concatenate([steps / sigma for steps, sigma in found])
 
 
@@ -316,7 +316,7 @@ def test_every_sum_has_the_relation_of_the_spec() -> None:
     for kind, unit, relation in itertools.product(KINDS, UNITS, RELATIONS):
         fitted = made(kind, unit, relation)
         with watched(lambda summed: np.zeros(summed._total.size)) as found:
-            fitted.synthesize(corpus_of(()), seeded(0))
+            fitted.synthesize(corpus_of(()), Draws(seeded(0)))
         assert [sigma for _, sigma in found] == [fitted.spec.noise(share).sigma for share in fitted.spec.shares]
         assert fitted.spec.noise().relation is Relation(relation)
 

@@ -19,7 +19,7 @@ from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.weights import softmax
 from dptext.synthesis.space import Corpus
 from dptext.synthesis.steering import FittedSteering, Steering, believed
-from dptext.synthesis.sums import STEPS, PrivateSum
+from dptext.synthesis.sums import STEPS, Draws, PrivateSum
 from dptext.text.batches import Batch
 from dptext.text.records import Record
 
@@ -47,7 +47,7 @@ def test_no_text_adds_more_than_a_unit(fitted: FittedSteering, monkeypatch: pyte
     added = []
     monkeypatch.setattr(PrivateSum, "add", lambda self, cells, values, authors: added.append((cells, values)))
     texts = ["", "a", "a train to Lima, and the money in the bank", "zzzz " * 400, "?!" * 9]
-    fitted.numbers(corpus([Record(str(i), text, label="money") for i, text in enumerate(texts)]), seeded(1))
+    fitted.numbers(corpus([Record(str(i), text, label="money") for i, text in enumerate(texts)]), Draws(seeded(1)))
     ((cells, values),) = added
     assert len(cells) == 4  # the blank one says nothing
     for where, what in zip(cells, values, strict=True):
@@ -62,7 +62,7 @@ def test_noisy_numbers_say_what_the_corpus_has(fitted: FittedSteering) -> None:
     records = [Record(str(i), "abc abc", label="travel") for i in range(300)]
     spec = replace(SPEC, epsilon=200.0)
     quiet = FittedSteering(spec, tiny_language.model(), fitted.examples, 0)
-    counts, numbers, scale, deviation = quiet.numbers(corpus(records), secure())
+    counts, numbers, scale, deviation = quiet.numbers(corpus(records), Draws(secure()))
     assert counts == pytest.approx([300, 0], abs=6 * scale)
     letters = [quiet._places[quiet.writer.model.tokens(each)[0]] for each in "abc"]
     assert numbers[0, letters] == pytest.approx(300, abs=6 * deviation)
@@ -109,7 +109,7 @@ def test_writing_follows_the_private_words(fitted: FittedSteering) -> None:
     letter = "9"
     more = FittedSteering(replace(SPEC, size=160), tiny_language.model(), fitted.examples, 0)
     records = [Record(str(i), f"{letter} a", label="travel") for i in range(400)]
-    found = more.synthesize(corpus(records), secure())
+    found = more.synthesize(corpus(records), Draws(secure()))
     mine = [text for text, label in zip(found.texts, found.labels, strict=True) if label == "travel"]
     plain, _ = fitted.writer.shifted(0, 160, np.zeros(fitted.writer.model.size), secure())
     before = [letter in fitted.writer.model.text(text) for text in plain]

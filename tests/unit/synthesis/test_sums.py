@@ -15,7 +15,7 @@ from dptext.privacy.events import ZcdpEvent
 from dptext.privacy.guarantee import Relation
 from dptext.sampling.randomness import secure, seeded
 from dptext.synthesis.prototypes import Prototypes
-from dptext.synthesis.sums import STEPS, Noise, PrivateSum, clipped
+from dptext.synthesis.sums import STEPS, Draws, Noise, PrivateSum, clipped
 from dptext.synthesis.votes import TopicReport
 
 ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
@@ -27,7 +27,7 @@ def clean(vectors: np.ndarray, *, authors: list[str | None] | None = None) -> np
     found = PrivateSum(vectors.shape[1], NONE, by_author=authors is not None)
     cells = np.tile(np.arange(vectors.shape[1]), (len(vectors), 1))
     found.add(cells, vectors, authors)
-    return np.rint(found.release(secure()) * STEPS).astype(np.int64)
+    return np.rint(found.release(Draws(secure())) * STEPS).astype(np.int64)
 
 
 @given(arrays(np.float64, (1, 5), elements=st.floats(-1, 1)))
@@ -96,9 +96,9 @@ def test_a_sum_leaves_once_and_is_never_shown_or_copied() -> None:
     assert "0" not in repr(found).replace("PrivateSum", "")
     with pytest.raises(TypeError, match="private sums"):
         copy.deepcopy(found)
-    assert found.release(secure()).tolist() == [0.25, 0.5]
+    assert found.release(Draws(secure())).tolist() == [0.25, 0.5]
     with pytest.raises(PrivacyError, match="released before"):
-        found.release(secure())
+        found.release(Draws(secure()))
 
 
 def test_cells_are_checked() -> None:
@@ -115,7 +115,7 @@ def test_a_negative_coordinate_counts_only_where_it_was_paid_for(signed: bool) -
     """Without signs two vectors are at most sqrt(2) apart, which a negative coordinate would break."""
     found = PrivateSum(2, Noise(math.inf, ADD, signed=signed))
     found.add(np.array([[0, 1], [0, 1]]), np.array([[0.5, -0.5], [0.25, 0.25]]))
-    assert found.release(secure()).tolist() == ([0.75, -0.25] if signed else [0.25, 0.25])
+    assert found.release(Draws(secure())).tolist() == ([0.75, -0.25] if signed else [0.25, 0.25])
 
 
 def test_noise_is_refused_where_it_cannot_be_drawn() -> None:
