@@ -1,0 +1,76 @@
+"""Options of runs over many files: who reads a folder, a glob or a URL, and into what parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+from typer import BadParameter
+
+from dptext.cli.grouped import leaves, runs
+from dptext.errors import ConfigError
+
+if TYPE_CHECKING:  # loaded for many files alone
+    from dptext.batch.engines import DatasetPlan, Workers
+
+_SIZES: Final = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+def size(given: object) -> int:
+    text = str(given)  # the default is a number
+    unit = _SIZES.get(text[-1:].upper(), 0)
+    digits = text[:-1] if unit else text
+    if not digits.isascii() or not digits.isdigit():
+        raise BadParameter("expected bytes, as 500M or 2G.")
+    return int(digits) * (unit or 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    engine: Annotated[str, runs(help="Many files: who reads them, local (processes) or ray.")] = "local"
+    workers: Annotated[int, runs(help="Many files: number of workers. 0 is one a processor.")] = 0
+    memory: Annotated[
+        int,
+        runs(
+            parser=size,
+            metavar="BYTES",
+            help="Many files: memory to reserve for each worker, such as 2G. 0 reserves none.",
+        ),
+    ] = 0
+    address: Annotated[str | None, runs(help="Address of the cluster of --engine ray, such as auto.")] = None
+
+    def made(self) -> Workers:
+        from dptext.batch.engines import Workers
+
+        return Workers(self.engine, self.workers, self.memory, self.address)
+
+
+@dataclass(frozen=True, slots=True)
+class Many(Who):
+    part_size: Annotated[int, runs(help="Many files: records of a part.")] = 10_000  # `PART_SIZE` of the room batch
+    keep_shards: Annotated[
+        bool,
+        leaves("--keep-shards", help="Many files: write a part for each file. Their names and counts leave."),
+    ] = False
+    json_progress: Annotated[bool, runs("--json-progress", help="Many files: progress as lines of JSON.")] = False
+
+    def plan(self) -> DatasetPlan:
+        from dptext.batch.engines import DatasetPlan
+
+        return DatasetPlan(self.part_size, self.keep_shards, self.made())
+
+
+def is_dataset(source: str) -> bool:
+    """Whether the input is no single file: a folder, a glob or a URL."""
+    return (
+        "://" in source
+        or Path(source).is_dir()
+        or (any(sign in source for sign in "*?[") and not Path(source).exists())
+    )
+
+
+def refuse_for_a_file(given: Who) -> None:
+    if given != type(given)():
+        named = ", ".join(f"--{each.name.replace('_', '-')}" for each in fields(given))
+        raise ConfigError(f"Expected a folder, a glob or a URL with {named}: a single file is read by one process.")
