@@ -83,16 +83,13 @@ def config() -> Config:
     return Config(path, data, mechanism, None if model is None else Path(model))
 
 
-def defaults(command: str, options: list[tuple[str, list[str]]]) -> dict[str, Any]:
-    """The values of a command's parameters that the file gives, by the options of each, as `--text-field`."""
-    found: dict[str, Any] = {}
-    if command == "fit" and config().model is not None:
-        found["target"] = str(config().model)
-    for name, opts in options:
-        for each in opts:
-            if (key := each.lstrip("-")) in config().options:
-                found[name] = config().options[key]
-    return found
+def defaults(command: TyperCommand) -> dict[str, Any]:
+    """The values of a command's parameters that the file gives by the names of their options."""
+    written = config().options
+    if command.name == "fit" and config().model is not None:
+        written = {**written, "out": str(config().model)}
+    names = {option.lstrip("-"): str(each.name) for each in command.params for option in each.opts}
+    return {names[key]: value for key, value in written.items() if key in names}
 
 
 #: Options that say nothing without one of others, by the names of their parameters.
@@ -121,7 +118,7 @@ class StrictCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         given = [*args]  # the parser empties its list
         if not ctx.resilient_parsing and not {*HELP_NAMES["help_option_names"]} & {*args}:
-            ctx.default_map = defaults(str(self.name), [(str(each.name), each.opts) for each in self.params])
+            ctx.default_map = defaults(self)
         rest = super().parse_args(ctx, args)
         _require_said(self, ctx, given)
         return rest
