@@ -87,7 +87,7 @@ _AUDIT: Final = {
     ),
     "sensitivity": (
         "audit.sensitivity:sensitivity",
-        "Count pairs of clipped vectors that violate a sensitivity. They refuted ADePT as published.",
+        "Count pairs of clipped vectors that violate a sensitivity. This refuted ADePT as published.",
         "dptext audit sensitivity --figure violations.svg",
     ),
     "reconstruction": (
@@ -97,7 +97,7 @@ _AUDIT: Final = {
     ),
     "membership": (
         "audit.membership:membership",
-        "Guess whether a record was in a classifier's training data. A downstream proxy: the exit code stays 0.",
+        "Guess whether a record was in a classifier's training data. It refutes no claim: the exit code is 0.",
         "dptext audit membership reviews.csv --label-field stars --model reviews.model",
     ),
     "authorship": (
@@ -178,7 +178,7 @@ _UTILITY: Final = {
     ),
     "corpus": (
         "utility:corpus",
-        "Measure how near a synthetic corpus is to the private one. Clouds, topics and labels are compared, not texts.",
+        "Measure how near a synthetic corpus is to the private one. Topics, labels and embeddings are compared.",
         "dptext utility corpus reviews.csv reviews.synthetic.jsonl --public public.csv --label-field stars",
     ),
 }

@@ -33,8 +33,8 @@ def compare(
         Path,
         output_folder_option(metavar="DIR", help="Folder of the cells and the table. An unfinished run in it goes on."),
     ],
-    workers: Annotated[int, runs(help="Number of processes. 0 is one a core.")] = 0,
-    memory: Annotated[float, runs(metavar="GIB", help="Memory of each process. 0 is an equal share.")] = 0.0,
+    workers: Annotated[int, runs(help="Number of processes. 0 stands for one per core.")] = 0,
+    memory: Annotated[float, runs(metavar="GIB", help="Memory of each process. 0 stands for an equal share.")] = 0.0,
     keep_private_samples: Annotated[
         bool, leaves("--keep-private-samples", help="Keep some private originals in DIR, for the report.")
     ] = False,

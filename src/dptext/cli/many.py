@@ -29,7 +29,7 @@ def size(given: object) -> int:
 @dataclass(frozen=True, slots=True)
 class Who:
     engine: Annotated[str, runs(help="Many files: who reads them, local (processes) or ray.")] = "local"
-    workers: Annotated[int, runs(help="Many files: number of workers. 0 is one a processor.")] = 0
+    workers: Annotated[int, runs(help="Many files: number of workers. 0 stands for one per processor.")] = 0
     memory: Annotated[
         int,
         runs(

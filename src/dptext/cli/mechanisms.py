@@ -175,7 +175,7 @@ def fit(
     stand_in: Annotated[
         Path | None,
         options.file_option(
-            help="Texts like the private ones that need no protection. How well the public texts fit them is said."
+            help="Texts like the private ones, but without need of protection. Says how well public texts fit them."
         ),
     ] = None,
     layout: options.Layout,

@@ -161,7 +161,7 @@ ClassifierOption = Annotated[
     str, measures("--classifier", help="tfidf (linear, quick) or bilstm (the classifier of the ADePT paper).")
 ]
 ForceOption = Annotated[bool, runs("--force", help="Overwrite an existing file. An input is never overwritten.")]
-DetailsOption = Annotated[bool, runs("--details", help="Print all numbers below the answer.")]
+DetailsOption = Annotated[bool, runs("--details", help="Print the details below the answer.")]
 JsonOption = Annotated[bool, runs("--json", help="Print the result as JSON.")]
 ResumeOption = Annotated[bool, runs("--resume", help="Go on with an unfinished run.")]
 WithoutGuaranteeOption = Annotated[

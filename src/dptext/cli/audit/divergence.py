@@ -34,7 +34,7 @@ def divergence(
     first: options.FirstSetArgument,
     second: options.SecondSetArgument,
     public: Annotated[
-        Path, options.file_option(help="Other originals, redacted like A and B. The embedding is fitted on them.")
+        Path, options.file_option(help="Other originals, redacted like A and B. The main directions come from them.")
     ],
     layout: options.Layout,
     embedding: Annotated[
