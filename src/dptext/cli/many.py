@@ -1,4 +1,4 @@
-"""Options of runs over many files: who reads a folder, a glob or a URL, and into what parts."""
+"""One file or many: what `privatize` is asked to do with either, and the options of a folder, a glob or a URL."""
 
 from __future__ import annotations
 
@@ -11,8 +11,12 @@ from typer import BadParameter
 from dptext.cli.grouped import leaves, runs
 from dptext.errors import ConfigError
 
-if TYPE_CHECKING:  # loaded for many files alone
+if TYPE_CHECKING:  # what runs over many files, or pays, is loaded where it is asked for
     from dptext.batch.engines import DatasetPlan, Workers
+    from dptext.cli.options import Form
+    from dptext.mechanism import Mechanism
+    from dptext.runs.payment import Payment
+    from dptext.runs.plan import Plan
 
 _SIZES: Final = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
@@ -68,6 +72,19 @@ def is_dataset(source: str) -> bool:
         or Path(source).is_dir()
         or (any(sign in source for sign in "*?[") and not Path(source).exists())
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run of `privatize`, over one file or many."""
+
+    mechanism: Mechanism[str]
+    plan: Plan
+    form: Form
+    payment: Payment | None
+    seed: int | None
+    dry_run: bool
+    as_json: bool
 
 
 def refuse_for_a_file(given: Who) -> None:

@@ -1,7 +1,5 @@
 """`dptext privatize`: from file to file or stream to stream, with progress on stderr and the result on stdout."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import json
@@ -11,20 +9,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 from typer import Argument
 
 from dptext.cli import labels, options
 from dptext.cli.chosen import Wanted, check_label_field
 from dptext.cli.grouped import leaves, promises, runs
-from dptext.cli.many import Many, is_dataset, refuse_for_a_file
+from dptext.cli.many import Many, Run, is_dataset, refuse_for_a_file
 from dptext.cli.paying import Paying, cost, rehearsal
 from dptext.cli.terminal import Tell, advising, counted
 from dptext.errors import ConfigError, DPTextError
-from dptext.mechanism import Mechanism
 from dptext.runs.certificate import certificate_path
 from dptext.runs.files import privatize_file, rehearse, seconds
 from dptext.runs.plan import Plan, state_path
@@ -34,9 +30,6 @@ from dptext.text.formats import Format, detect_format, file_format, is_compresse
 from dptext.text.records import Fields
 from dptext.text.writers import APPENDABLE
 from dptext.types import Json
-
-if TYPE_CHECKING:  # loaded by those who name a ledger
-    from dptext.runs.payment import Payment
 
 STREAM: Final = Path("-")
 _SUFFIX: Final = certificate_path(Path("x")).name[1:]  # what the name of a certificate ends in
@@ -86,19 +79,6 @@ def spooled(source: Path, target: Path, certificate: Path | None, plan: Plan) ->
                 f"stdout took no more ({reason}): what arrived is not whole. Throw it and {certificate} away, and "
                 "run again; what was charged stays charged."
             )
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """What the options ask for, of one file and of many."""
-
-    mechanism: Mechanism[str]
-    plan: Plan
-    form: options.Form
-    payment: Payment | None
-    seed: int | None
-    dry_run: bool
-    as_json: bool
 
 
 _EMPTY: Final = "Each record that was read has a release: an empty text is privatized like any other."

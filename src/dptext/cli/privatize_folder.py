@@ -8,21 +8,19 @@ import time
 from collections.abc import Mapping
 from contextlib import redirect_stdout, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from dptext._wording import plural
 from dptext.batch.engines import DatasetPlan
 from dptext.batch.runs import privatize_dataset, rehearse_dataset
 from dptext.batch.shards import as_read, shards_of
 from dptext.cli import labels
+from dptext.cli.many import Run
 from dptext.cli.paying import cost, rehearsal
 from dptext.cli.terminal import advising, counted, say
 from dptext.errors import ConfigError
 from dptext.text.formats import Format, detect_format
 from dptext.text.plain_text import Portion
-
-if TYPE_CHECKING:
-    from dptext.cli.privatize import Run
 
 _LINE_EVERY: Final = 10.0  # seconds
 
