@@ -12,11 +12,17 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+import typer.main
+from typer.core import TyperArgument, TyperOption
 
 import dptext as dp
 from commands import dptext
+from dptext.batch.engines import PART_SIZE
 from dptext.cli import COMMANDS, SECTIONS
 from dptext.cli import GROUPS as BELOW
+from dptext.cli.app import LazyGroup, app
+from dptext.cli.grouped import HEADINGS
+from dptext.cli.many import Many
 from dptext.cli.mechanisms import mechanisms
 from dptext.cli.recommend import recommend
 from dptext.registry import SPECS, SYNTHESES
@@ -59,6 +65,52 @@ def test_each_example_names_options_that_are_there(name: tuple[str, ...]) -> Non
     assert example[: len(name) + 1] == ["dptext", *name]
     for option in (word for word in example if word.startswith("--")):
         assert f" {option} " in shown.partition("Example:")[0]
+
+
+def options_below(lines: list[str]) -> dict[str, list[str]]:
+    """The long names of the options under each heading of a help."""
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        if line.endswith(":") and not line.startswith(" "):
+            found[line[:-1]] = []
+        elif name := re.match(r"  (?:-\w, )?(--[a-z-]+)", line):
+            found[[*found][-1]].append(name[1])
+    return found
+
+
+@pytest.mark.parametrize("name", EXAMPLES, ids=" ".join)
+def test_options_are_grouped_by_meaning_between_arguments_and_example(name: tuple[str, ...]) -> None:
+    command = typer.main.get_command(app)
+    for each in name:
+        assert isinstance(command, LazyGroup)
+        command = command.load(each)
+    headed: dict[str, list[str]] = {heading: [] for heading in HEADINGS}
+    for each in command.params:
+        if isinstance(each, TyperOption):
+            headed[str(each.rich_help_panel)].append(max(each.opts, key=len))  # KeyError: an option without a heading
+    headed[HEADINGS[-1]].append("--help")
+    every = [option for some in headed.values() for option in some]
+    lines = dptext(*name, "--help").stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    shown = options_below(lines[: lines.index("  Example:")])
+    if any(isinstance(each, TyperArgument) for each in command.params):
+        assert next(iter(shown)) == "Arguments"
+        assert shown.pop("Arguments") == []
+    if len(every) > 9:
+        assert [*shown.items()] == [(heading, some) for heading, some in headed.items() if some]
+    else:
+        assert [*shown] == ["Options"]
+        assert sorted(shown["Options"]) == sorted(every)
+
+
+def test_the_help_of_all_fits_80_columns() -> None:
+    for group in GROUPS:
+        assert max(map(len, dptext(*group.split(), "--help").stdout.splitlines())) <= 80
+
+
+def test_the_default_of_a_part_is_that_of_the_library() -> None:
+    """The command names the number itself, so that a single file loads nothing for folders."""
+    assert Many().part_size == PART_SIZE
 
 
 def test_an_unknown_reader_is_refused_with_those_that_there_are() -> None:

@@ -26,7 +26,7 @@ COMMANDS: Final = {
     ),
     "check": (
         "check:check",
-        "Say what a file holds, without a text of it, and how to read it.",
+        "Describe a file, without showing its texts, and how to read it.",
         "dptext check reviews.csv",
     ),
     "privatize": (
@@ -36,7 +36,7 @@ COMMANDS: Final = {
     ),
     "synthesize": (
         "synthesize:synthesize",
-        "Write public texts that say what a private corpus says. One epsilon pays for all.",
+        "Write public texts that say what a private corpus says. One epsilon covers the whole corpus.",
         "dptext synthesize reviews.csv reviews.synthetic.jsonl --public public.csv --mechanism votes",
     ),
     "compare": (
@@ -56,16 +56,16 @@ COMMANDS: Final = {
     ),
     "serve": (
         "gateway:serve",
-        "Serve models over HTTP, with a page. Keys say who may; accounts pay.",
+        "Serve models over HTTP, with a web page. Keys give access, and accounts pay.",
         "dptext serve --models models --ledger books.db",
     ),
-    "keys": ("", "Who may use a gateway: create, list, revoke, rotate."),
+    "keys": ("", "Create, list, revoke and rotate the keys of a gateway."),
     "demo": ("demo:demo", "Try ADePT on built-in texts: what it guarantees and keeps.", "dptext demo"),
     "audit": ("", "Attack a claim: exit code 1 when it is refuted. An audit can refute a guarantee, never prove one."),
-    "budget": ("", "Accounts with a limit, and charges that nothing takes back. They outlive the run."),
+    "budget": ("", "Open accounts with a limit, and see what is spent. No charge is ever taken back."),
     "utility": (
         "",
-        "Say what released texts are still good for. Rows that keep nothing stand beside. The numbers are not private.",
+        "Say what released texts are still good for. Baselines are shown, too. The numbers are not private.",
     ),
 }
 
@@ -77,32 +77,32 @@ _AUDIT: Final = {
     ),
     "whitebox": (
         "audit.trials:whitebox",
-        "Read the privacy loss off the declared density. It is also tested that the sampler keeps to it.",
+        "Read the privacy loss off the declared density. The sampler is tested against the density.",
         "dptext audit whitebox --noise gaussian --epsilon 1 --delta 1e-5",
     ),
     "exact": (
         "audit.trials:exact",
-        "Sum over all outputs where they can be listed. It is also tested that the sampler keeps to them.",
+        "Sum over all outputs, if they can be listed. The sampler is tested against the sums.",
         "dptext audit exact --model reviews.model --first 'it was good' --second 'it was bad'",
     ),
     "sensitivity": (
         "audit.sensitivity:sensitivity",
-        "Count pairs of clipped vectors that violate a sensitivity. So ADePT as published was refuted.",
+        "Count pairs of clipped vectors that violate a sensitivity. This refuted ADePT as published.",
         "dptext audit sensitivity --figure violations.svg",
     ),
     "reconstruction": (
         "audit.trials:reconstruction",
-        "Guess the input among candidates from one release. It stands against the best that the guarantee allows.",
+        "Guess the input among candidates from one release. Success is compared with the bound of the guarantee.",
         "dptext audit reconstruction --model reviews.model --pool public.csv",
     ),
     "membership": (
         "audit.membership:membership",
-        "Guess whether a record was in a classifier's training data. A downstream proxy: it measures, and ends with 0.",
+        "Guess whether a record was in a classifier's training data. It refutes no claim: the exit code is 0.",
         "dptext audit membership reviews.csv --label-field stars --model reviews.model",
     ),
     "authorship": (
         "audit.inference:authorship",
-        "Guess who of the known authors wrote a privatized text. How much of it is left stands beside.",
+        "Guess who of the known authors wrote a privatized text. How much of the text is left is measured, too.",
         "dptext audit authorship reviews.csv --author-field user --model reviews.model",
     ),
     "trait": (
@@ -112,7 +112,7 @@ _AUDIT: Final = {
     ),
     "divergence": (
         "audit.divergence:divergence",
-        "Measure how far apart two sets of texts are in an embedding. This is no upper bound, and not privacy.",
+        "Measure how far apart two sets of texts are in an embedding. The measure is no upper bound and no guarantee.",
         "dptext audit divergence sensitive.csv safe.csv --public others.csv --out divergence",
     ),
 }
@@ -120,15 +120,19 @@ _AUDIT: Final = {
 _BUDGET: Final = {
     "open": (
         "budget:open_account",
-        "Open an account, and the ledger where there is none yet. A limit never changes.",
+        "Open an account, and make the ledger if there is none. A limit never changes.",
         "dptext budget open reviews --epsilon 20 --unit author --ledger books.db",
     ),
     "show": (
         "budget:show",
-        "What is spent and what is left: spent is rounded up, left down.",
+        "Show what is spent, rounded up, and what is left, rounded down.",
         "dptext budget show reviews --ledger books.db",
     ),
-    "log": ("budget:log", "The charges of an account, oldest first.", "dptext budget log reviews --ledger books.db"),
+    "log": (
+        "budget:log",
+        "List the charges of an account, oldest first.",
+        "dptext budget log reviews --ledger books.db",
+    ),
     "verify": (
         "budget:verify",
         "Recompute balances from the charges. Exit code 4: they do not add up.",
@@ -147,11 +151,11 @@ _KEYS: Final = {
         "Make an API key, and print it once.",
         "dptext keys create reviews-team --account reviews --scope privatize --ledger books.db",
     ),
-    "list": ("gateway:listed", "The keys, without their secrets.", "dptext keys list --ledger books.db"),
+    "list": ("gateway:listed", "List the keys, without their secrets.", "dptext keys list --ledger books.db"),
     "revoke": ("gateway:revoke", "End a key now.", "dptext keys revoke 0123456789ab --ledger books.db"),
     "rotate": (
         "gateway:rotate",
-        "Make a key that may the same; the old one ends after some days.",
+        "Make a new key with the rights of an old one. The old key ends after some days.",
         "dptext keys rotate 0123456789ab --days 7 --ledger books.db",
     ),
 }
@@ -159,22 +163,22 @@ _KEYS: Final = {
 _UTILITY: Final = {
     "fidelity": (
         "utility:fidelity",
-        "How much of each record came through: label, meaning, words. All baselines stand beside.",
+        "Measure what releases kept: label, meaning, words. All baselines are shown, too.",
         "dptext utility fidelity reviews.csv reviews.private.csv --public public.csv",
     ),
     "classification": (
         "utility:classification",
-        "Accuracy of a classifier that is trained on the releases. Fidelity and baselines stand beside.",
+        "Measure a classifier that is trained on the releases. Fidelity and baselines are shown, too.",
         "dptext utility classification in.csv out.csv --public public.csv --test test.csv --label-field stars",
     ),
     "balance": (
         "utility:balance",
-        "Error of the class balance recovered from the releases. --model corrects it by what it does to public texts.",
+        "Measure how well releases give the balance of the classes. --model corrects the balance by public texts.",
         "dptext utility balance reviews.csv reviews.private.csv --public public.csv --label-field stars",
     ),
     "corpus": (
         "utility:corpus",
-        "How near a synthetic corpus is to the private one. Clouds, topics and labels are compared, no single texts.",
+        "Measure how near a synthetic corpus is to the private one. Topics, labels and embeddings are compared.",
         "dptext utility corpus reviews.csv reviews.synthetic.jsonl --public public.csv --label-field stars",
     ),
 }

@@ -32,9 +32,10 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 import typer.main
 from typer import Option
-from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from dptext.cli import COMMANDS, GROUPS, SECTIONS
+from dptext.cli.grouped import in_sections, spread
 from dptext.cli.terminal import Stopped, listen, open_streams, say
 from dptext.errors import BudgetExceededError, ConfigError, DataError, DPTextError
 
@@ -82,16 +83,13 @@ def config() -> Config:
     return Config(path, data, mechanism, None if model is None else Path(model))
 
 
-def defaults(command: str, options: list[tuple[str, list[str]]]) -> dict[str, Any]:
-    """The values of a command's parameters that the file gives, by the options of each, as `--text-field`."""
-    found: dict[str, Any] = {}
-    if command == "fit" and config().model is not None:
-        found["target"] = str(config().model)
-    for name, opts in options:
-        for each in opts:
-            if (key := each.lstrip("-")) in config().options:
-                found[name] = config().options[key]
-    return found
+def defaults(command: TyperCommand) -> dict[str, Any]:
+    """The values of a command's parameters that the file gives by the names of their options."""
+    written = config().options
+    if command.name == "fit" and config().model is not None:
+        written = {**written, "out": str(config().model)}
+    names = {option.lstrip("-"): str(each.name) for each in command.params for option in each.opts}
+    return {names[key]: value for key, value in written.items() if key in names}
 
 
 #: Options that say nothing without one of others, by the names of their parameters.
@@ -115,13 +113,25 @@ def _require_said(command: TyperCommand | TyperGroup, ctx: Any, args: list[str])
 
 
 class StrictCommand(TyperCommand):
-    """A command that passes over nothing that is said."""
+    """A command that passes over nothing that is said, takes its defaults from the file, and groups its options."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         given = [*args]  # the parser empties its list
+        if not ctx.resilient_parsing and not {*HELP_NAMES["help_option_names"]} & {*args}:
+            ctx.default_map = defaults(self)
         rest = super().parse_args(ctx, args)
         _require_said(self, ctx, given)
         return rest
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        shown = [(each, line) for each in self.get_params(ctx) if (line := each.get_help_record(ctx)) is not None]
+        arguments = [line for each, line in shown if isinstance(each, TyperArgument)]
+        options = [(each, line) for each, line in shown if not isinstance(each, TyperArgument)]  # --help is among them
+        headed = [(getattr(each, "rich_help_panel", None), line) for each, line in options]
+        for title, lines in {"Arguments": arguments, **in_sections(headed)}.items():
+            if lines:
+                with formatter.section(title):
+                    formatter.write_dl(lines)
 
 
 class LazyGroup(TyperGroup):
@@ -150,13 +160,7 @@ class LazyGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name, stand_in, others = super().resolve_command(ctx, args)
-        if name is None or stand_in is None:
-            return name, None, others
-        command = self.load(name)
-        asks = set(HELP_NAMES["help_option_names"]) & set(others)
-        if not isinstance(command, LazyGroup) and not ctx.resilient_parsing and not asks:
-            ctx.default_map = {name: defaults(name, [(str(each.name), each.opts) for each in command.params])}
-        return name, command, others
+        return name, stand_in and self.load(str(name)), others
 
     @functools.cache  # noqa: B019 (it lives as long as the process)
     def load(self, name: str) -> TyperCommand | TyperGroup:
@@ -166,7 +170,7 @@ class LazyGroup(TyperGroup):
         module, _, function = place.partition(":")
         alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
         epilog = f"Example:\n\n{example[0]}" if example else None
-        command: Callable[..., int | None] = getattr(import_module(f"dptext.cli.{module}"), function)
+        command: Callable[..., int | None] = spread(getattr(import_module(f"dptext.cli.{module}"), function))
 
         @functools.wraps(command)
         def ending(**options: Any) -> None:
@@ -212,8 +216,11 @@ def _config(path: Path | None) -> None:
 
 @app.callback()
 def root(
-    config: Annotated[Path | None, Option(parser=Path, callback=_config, help="Read this, not dptext.toml.")] = None,
-    _: Annotated[bool, Option("--version", callback=_version, is_eager=True, help="Say the version and end.")] = False,
+    config: Annotated[
+        Path | None,
+        Option(parser=Path, callback=_config, metavar="FILE", help="Read this file instead of dptext.toml."),
+    ] = None,
+    _: Annotated[bool, Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
 ) -> None:
     """The options that come before the command are read by their callbacks."""
 

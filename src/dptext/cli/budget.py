@@ -6,9 +6,10 @@ import functools
 import json
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from typer import Argument, Option
+from typer import Argument
 
 from dptext._wording import plural
+from dptext.cli.grouped import leaves, pays, promises
 from dptext.cli.options import JsonOption, LedgerOption, SubjectKeyOption, default_key, member, opened
 from dptext.cli.terminal import plain_console
 from dptext.errors import ConfigError, DataError
@@ -25,7 +26,7 @@ if TYPE_CHECKING:  # slow to load
     from dptext.ledger.books import Ledger
 
 NameArgument = Annotated[str, Argument(metavar="NAME", help="The account.")]
-OptionalName = Annotated[str | None, Argument(metavar="[NAME]", help="The account; all without it.")]
+OptionalName = Annotated[str | None, Argument(metavar="[NAME]", help="The account. Default: all accounts.")]
 
 
 def _accounts(ledger: Ledger, name: str | None) -> list[str]:
@@ -41,14 +42,18 @@ def _table(caption: str) -> Table:
 
 def open_account(
     name: NameArgument,
-    epsilon: Annotated[float, Option(help="What all releases together may cost one subject.")],
-    unit: Annotated[str, Option(help="Who the subject is: document or author.")],
+    epsilon: Annotated[float, promises(help="Largest epsilon of all releases together, for one subject.")],
+    unit: Annotated[str, promises(help="The subject: document or author.")],
     ledger: LedgerOption,
-    delta: Annotated[float, Option(help="The delta of that limit.")] = 0.0,
-    relation: Annotated[str, Option(help="replace_one, add_or_remove_one or replace_special.")] = "replace_one",
-    dataset: Annotated[str | None, Option(help="Whose texts; default: NAME.")] = None,
+    delta: Annotated[float, promises(help="Largest delta of all releases together.")] = 0.0,
+    relation: Annotated[
+        str, promises(help="How neighbouring data sets differ: replace_one, add_or_remove_one or replace_special.")
+    ] = "replace_one",
+    dataset: Annotated[
+        str | None, pays(metavar="NAME", help="The data set that the account is for. Default: the name of the account.")
+    ] = None,
     by_subject: Annotated[
-        bool, Option("--by-subject", help="Allow charges to named subjects; makes the key where there is none.")
+        bool, pays("--by-subject", help="Allow charges to subjects by name. The subject key is made if there is none.")
     ] = False,
     subject_key: SubjectKeyOption = None,
     as_json: JsonOption = False,
@@ -133,7 +138,7 @@ def _balance(balance: Balance) -> dict[str, Json]:
 def log(
     name: NameArgument,
     ledger: LedgerOption,
-    last: Annotated[int | None, Option(help="Only the newest so many charges.")] = None,
+    last: Annotated[int | None, leaves(metavar="N", help="Show the newest N charges alone.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     books = opened(ledger)

@@ -8,12 +8,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Final
 
-from typer import Option
-
 from dptext._wording import plural
 from dptext.cli import options
 from dptext.cli.answers import by_law
 from dptext.cli.app import config
+from dptext.cli.grouped import reads
 from dptext.cli.labels import without_label
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Guarantee, Relation, Unit
@@ -39,14 +38,20 @@ _NAMES: Final = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 
 
 def check(
-    path: Annotated[Path, options.file_argument(metavar="FILE", help="Records, as of `privatize`.")],
-    text_field: Annotated[str | None, Option(help="Field of the text; default: the one of the longest texts.")] = None,
+    path: Annotated[
+        Path, options.file_argument(metavar="FILE", help="The records, in any format that `privatize` reads.")
+    ],
+    text_field: Annotated[
+        str | None, reads(metavar="NAME", help="Field of the text. Default: the field with the longest texts.")
+    ] = None,
     input_format: options.FormatOption = None,
     delimiter: options.DelimiterOption = None,
     encoding: options.EncodingOption = None,
     record: options.RecordOption = None,
     label_field: options.LabelFieldOption = None,
-    label: Annotated[list[str] | None, Option(help="A public label; default: of dptext.toml. Repeatable.")] = None,
+    label: Annotated[
+        list[str] | None, reads(metavar="NAME", help="A public label. Repeatable. Default: the labels of dptext.toml.")
+    ] = None,
     as_json: options.JsonOption = False,
 ) -> None:
     kind = None if input_format is None else options.member(Format, "--format", input_format)

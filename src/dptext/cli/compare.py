@@ -6,12 +6,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Final
 
-from typer import Argument, Option
+from typer import Argument
 
 from dptext._wording import markdown_table, plural
 from dptext.cli.answers import Printing, comparison
 from dptext.cli.audit import EXIT_REFUTED
-from dptext.cli.options import ForceOption, JsonOption, file_argument, folder_option, folder_path, output_option, spread
+from dptext.cli.grouped import leaves, runs
+from dptext.cli.options import ForceOption, JsonOption, file_argument, folder_path, output_folder_option, output_option
 from dptext.cli.terminal import advising, counted, say
 from dptext.errors import ConfigError
 from dptext.text.files import Target
@@ -23,17 +24,21 @@ _MIB_A_GIB: Final = 1024
 _MOST_GIB: Final = 2**20
 
 
-@spread
 def compare(
     *,
-    experiment: Annotated[Path, file_argument(metavar="EXPERIMENT.toml", help="Corpora, mechanisms, what to measure.")],
-    out: Annotated[Path, folder_option(metavar="DIR", help="Folder of the cells and the table; a run in it goes on.")],
-    workers: Annotated[int, Option(help="Processes at once; 0 is one a core.")] = 0,
-    memory: Annotated[float, Option(metavar="GIB", help="What a process may take; 0 is an equal share.")] = 0.0,
+    experiment: Annotated[
+        Path, file_argument(metavar="EXPERIMENT.toml", help="The corpora, the mechanisms, and what to measure.")
+    ],
+    out: Annotated[
+        Path,
+        output_folder_option(metavar="DIR", help="Folder of the cells and the table. An unfinished run in it goes on."),
+    ],
+    workers: Annotated[int, runs(help="Number of processes. 0 stands for one per core.")] = 0,
+    memory: Annotated[float, runs(metavar="GIB", help="Memory of each process. 0 stands for an equal share.")] = 0.0,
     keep_private_samples: Annotated[
-        bool, Option("--keep-private-samples", help="Keep some private originals in DIR, for the report.")
+        bool, leaves("--keep-private-samples", help="Keep some private originals in DIR, for the report.")
     ] = False,
-    retry: Annotated[bool, Option("--retry", help="Run cells again that failed.")] = False,
+    retry: Annotated[bool, runs("--retry", help="Run the failed cells again.")] = False,
     printing: Printing,
 ) -> int:
     """Run the cells that are not done, and say what the table shows; 1: a guarantee was refuted, 5: cells failed."""
@@ -81,10 +86,16 @@ PAGE = "report.html"
 
 def report(
     folder: Annotated[Path, Argument(metavar="DIR", parser=folder_path, help="Folder that `dptext compare` wrote.")],
-    target: Annotated[Path | None, output_option("--out", help="The page; default: DIR/report.html.")] = None,
-    show_private: Annotated[bool, Option("--show-private", help="Also show private samples, where kept.")] = False,
-    as_markdown: Annotated[bool, Option("--markdown", help="Print a table for each corpus, not the page.")] = False,
-    metric: Annotated[list[str] | None, Option(help="A column of --markdown, as fidelity.cosine. Repeatable.")] = None,
+    target: Annotated[Path | None, output_option("--out", help="File of the page. Default: DIR/report.html.")] = None,
+    show_private: Annotated[
+        bool, leaves("--show-private", help="Show the private samples that were kept, too.")
+    ] = False,
+    as_markdown: Annotated[
+        bool, leaves("--markdown", help="Print a table for each corpus instead of the page.")
+    ] = False,
+    metric: Annotated[
+        list[str] | None, leaves(metavar="NAME", help="A column of --markdown, such as fidelity.cosine. Repeatable.")
+    ] = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:

@@ -7,10 +7,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
-from typer import Argument, Option
+from typer import Argument
 
 from dptext.cli import options
 from dptext.cli.chosen import Settings
+from dptext.cli.grouped import leaves, promises, reads
 from dptext.cli.terminal import escaped, say
 from dptext.errors import ConfigError, DataError
 from dptext.mechanism import HasRemarks, Promise, Remarks, Spec, settings
@@ -26,27 +27,30 @@ _SUFFIX: Final = certificate_path(Path("OUT")).name.removeprefix("OUT")
 Reader = StrEnum("Reader", ["LEGAL"])
 
 
-@options.spread
 def explain(
     *,
     certificate: Annotated[
         Path | None,
         Argument(
             parser=options.any_path,
-            help="OUT.guarantee.json, or OUT beside it (a file, a folder): verify OUT, explain its certificate. Or the "
-            "folder of a model.",
+            help="OUT.guarantee.json, or OUT beside it (a file or a folder): OUT is verified, and its certificate "
+            "explained. Or the folder of a model.",
         ),
     ] = None,
     named: Settings,
-    unit: Annotated[str | None, Option(help="token, sentence, document or author.")] = None,
+    unit: Annotated[
+        str | None, promises(help="Whom the guarantee protects: token, sentence, document or author.")
+    ] = None,
     delta: options.DeltaOption = 0.0,
     ledger: options.CheckedLedgerOption = None,
     wanted_by: Annotated[
-        str | None, Option("--for", metavar="legal", help="Say it on one page, for whoever answers for OUT.")
+        str | None, leaves("--for", metavar="legal", help="Print one page for the person who answers for OUT.")
     ] = None,
-    page: Annotated[Path | None, options.output_option("--html", help="With --for: the same as HTML, one A4.")] = None,
+    page: Annotated[
+        Path | None, options.output_option("--html", help="With --for: write the page as HTML, one sheet of A4.")
+    ] = None,
     without_file: Annotated[
-        bool, Option("--without-file", help="OUT is not at hand: hold its certificate against its settings alone.")
+        bool, reads("--without-file", help="Without OUT: check the certificate against its own settings alone.")
     ] = False,
     force: options.ForceOption = False,
     as_json: options.JsonOption = False,

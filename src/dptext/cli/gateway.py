@@ -13,9 +13,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-from typer import Argument, Option
+from typer import Argument
 
 from dptext.cli import options
+from dptext.cli.grouped import leaves, limits, pays, runs
 from dptext.cli.terminal import say
 from dptext.errors import ConfigError, needing
 
@@ -37,31 +38,50 @@ def key_file_of(ledger: str, given: Path | None) -> Path:
 
 
 def serve(
-    models: Annotated[Path, options.folder_option(help="Folder of models, each a folder of `dptext fit`.")],
+    models: Annotated[Path, options.folder_option(help="Folder with the models. Each is a folder of `dptext fit`.")],
     ledger: options.LedgerOption,
-    host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, Option(help="Port to listen on.")] = 8000,
-    key_file: Annotated[Path | None, options.output_option(help="Its secret; default: beside the ledger.")] = None,
-    spool: Annotated[Path | None, options.folder_option(help="For files of jobs; default: beside the secret.")] = None,
-    max_records: Annotated[int, Option(help="Of one call; more are a job.")] = 1_000,
-    max_body: Annotated[int, Option(help="Bytes of one call.")] = 4_000_000,
-    max_file: Annotated[int, Option(help="Bytes of the file of a job.")] = 2_000_000_000,
-    requests_a_minute: Annotated[int, Option(help="Of one key.")] = 600,
-    bytes_a_minute: Annotated[int, Option(help="Of one key.")] = 2_000_000_000,
-    requests_at_once: Annotated[int, Option(help="Of one key.")] = 16,
-    connections: Annotated[int, Option(help="At once; one more ends an idle one.")] = 512,
-    seconds: Annotated[float, Option(help="For the body of a call to come, then for its turn.")] = 60.0,
-    upload_seconds: Annotated[float, Option(help="That a file may take to come.")] = 600.0,
-    kept_hours: Annotated[float, Option(help="How long answers and results are kept.")] = 72.0,
-    spool_bytes: Annotated[int, Option(help="Of all files together.")] = 20_000_000_000,
-    spool_bytes_of_key: Annotated[int, Option(help="Of the files of one key.")] = 10_000_000_000,
-    max_job_records: Annotated[int, Option(help="Of the file of a job.")] = 10_000_000,
-    job_seconds: Annotated[float, Option(help="That a job may run.")] = 21_600.0,
-    max_characters: Annotated[int, Option(help="Of a text in the file of a job.")] = 100_000,
-    pad_bytes: Annotated[int, Option(help="Pad answers of privatize to multiples of it; 0: no.")] = 0,
-    step_seconds: Annotated[float, Option(help="Answers of privatize leave at multiples of it; 0: no.")] = 0.0,
-    threads: Annotated[int, Option(help="Calls that are drawn at once.")] = 2,
-    origins: Annotated[list[str] | None, Option("--origin", help="Pages elsewhere that may ask. Repeatable.")] = None,
+    key_file: Annotated[
+        Path | None,
+        pays(parser=options.output_path, metavar="FILE", help="The gateway's secret. Default: beside the ledger."),
+    ] = None,
+    max_records: Annotated[int, limits(help="Records in one call. More need a job.")] = 1_000,
+    max_body: Annotated[int, limits(help="Bytes of one call.")] = 4_000_000,
+    requests_a_minute: Annotated[int, limits(help="Calls of one key in a minute.")] = 600,
+    bytes_a_minute: Annotated[int, limits(help="Bytes of one key in a minute.")] = 2_000_000_000,
+    requests_at_once: Annotated[int, limits(help="Calls of one key at the same time.")] = 16,
+    max_file: Annotated[int, limits(help="Bytes of the file of a job.")] = 2_000_000_000,
+    max_job_records: Annotated[int, limits(help="Records in the file of a job.")] = 10_000_000,
+    max_characters: Annotated[int, limits(help="Characters of one text in the file of a job.")] = 100_000,
+    job_seconds: Annotated[float, limits(help="Seconds that a job may run.")] = 21_600.0,
+    spool_bytes_of_key: Annotated[int, limits(help="Bytes of all files of one key.")] = 10_000_000_000,
+    pad_bytes: Annotated[
+        int, leaves(help="Pad the answers of privatize to a multiple of so many bytes. 0 pads nothing.")
+    ] = 0,
+    step_seconds: Annotated[
+        float, leaves(help="Send the answers of privatize at multiples of so many seconds. 0 sends at once.")
+    ] = 0.0,
+    kept_hours: Annotated[float, leaves(help="Hours for which answers and results are kept.")] = 72.0,
+    origins: Annotated[
+        list[str] | None,
+        leaves("--origin", metavar="URL", help="Origin of web pages elsewhere that may call the gateway. Repeatable."),
+    ] = None,
+    host: Annotated[str, runs(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, runs(help="Port to listen on.")] = 8000,
+    threads: Annotated[int, runs(help="Number of calls that are computed at the same time.")] = 2,
+    connections: Annotated[int, runs(help="Open connections. One more closes an idle one.")] = 512,
+    seconds: Annotated[
+        float, runs(help="Seconds that the body of a call may take to arrive, and then to wait for its turn.")
+    ] = 60.0,
+    upload_seconds: Annotated[float, runs(help="Seconds that a file may take to arrive.")] = 600.0,
+    spool: Annotated[
+        Path | None,
+        runs(
+            parser=options.folder_path,
+            metavar="FOLDER",
+            help="Folder for the files of jobs. Default: beside the secret.",
+        ),
+    ] = None,
+    spool_bytes: Annotated[int, runs(help="Bytes of all files of jobs together.")] = 20_000_000_000,
 ) -> None:
     given = locals()
     _require_extra("`dptext serve`")
@@ -96,8 +116,11 @@ def _listening(host: str, port: int) -> socket.socket:
         raise ConfigError(f"{said} Give others with --host and --port.") from None
 
 
-KeyFileOption = Annotated[Path | None, options.output_option("--key-file", help="The gateway's secret, as of `serve`.")]
-PrefixArgument = Annotated[str, Argument(metavar="PREFIX", help="The key, by its prefix.")]
+KeyFileOption = Annotated[
+    Path | None,
+    pays("--key-file", parser=options.output_path, metavar="FILE", help="The gateway's secret, as in `dptext serve`."),
+]
+PrefixArgument = Annotated[str, Argument(metavar="PREFIX", help="Prefix of the key.")]
 
 
 def _require_extra(command: str) -> None:
@@ -121,18 +144,23 @@ def _keys(ledger: str, key_file: Path | None) -> Keys:
 
 
 def create(
-    name: Annotated[str, Argument(metavar="NAME", help="Whose key it is.")],
+    name: Annotated[str, Argument(metavar="NAME", help="Name of the owner of the key.")],
     ledger: options.LedgerOption,
     scope: Annotated[
         list[str],
-        Option(
-            help="privatize (a few texts), jobs (files), synthesize (corpora), accounts (what was spent), metrics, or "
-            "admin (all accounts and jobs, no releases). Repeatable."
+        limits(
+            metavar="NAME",
+            help="What the key may do: privatize (a few texts), jobs (files), synthesize (corpora), accounts (what was "
+            "spent), metrics, or admin (all accounts and jobs, no releases). Repeatable.",
         ),
     ],
-    account: Annotated[str | None, Option(help="The account that pays for its releases.")] = None,
-    model: Annotated[list[str] | None, Option(help="A model that it may use; default: all.")] = None,
-    days: Annotated[float | None, Option(help="After which it expires; default: never.")] = None,
+    account: Annotated[
+        str | None, pays(metavar="NAME", help="The account that pays for the releases of the key.")
+    ] = None,
+    model: Annotated[
+        list[str] | None, limits(metavar="NAME", help="A model that the key may use. Repeatable. Default: all.")
+    ] = None,
+    days: Annotated[float | None, limits(help="Days after which the key expires. Default: never.")] = None,
     key_file: KeyFileOption = None,
 ) -> None:
     _require_extra(_KEYS)
@@ -173,7 +201,7 @@ def revoke(prefix: PrefixArgument, ledger: options.LedgerOption, key_file: KeyFi
 def rotate(
     prefix: PrefixArgument,
     ledger: options.LedgerOption,
-    days: Annotated[float, Option(help="How long the old key holds still.")] = 7.0,
+    days: Annotated[float, limits(help="Days for which the old key stays valid.")] = 7.0,
     key_file: KeyFileOption = None,
 ) -> None:
     _print_key(_keys(ledger, key_file).rotate(prefix, days=days))

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from typer import Option
 
 from dptext.cli import options
 from dptext.cli.answers import TAKE_NONE, by_law
 from dptext.cli.app import FILE
 from dptext.cli.check import NOT_BY_TEXTS, NOT_PROTECTED, form_options, stated_options
+from dptext.cli.grouped import promises
 from dptext.compare.folder import read_measured
 from dptext.compare.recommend import Asked, recommend
 from dptext.errors import ConfigError
@@ -36,17 +36,17 @@ _ENOUGH_TO_TRAIN = 1000  # texts; a network that learned from fewer writes littl
 
 
 def init(
-    source: Annotated[Path, options.file_argument(metavar="FILE", help="The private texts; nothing of them is shown.")],
-    text_field: Annotated[str | None, Option(help="Field of the text.")] = None,
+    source: Annotated[Path, options.file_argument(metavar="FILE", help="The private texts. None of them is shown.")],
+    text_field: options.TextFieldOption = None,
     record: options.RecordOption = None,
     label_field: options.LabelFieldOption = None,
     public: options.PublicOption = None,
     public_text_field: options.PublicTextFieldOption = None,
     public_label_field: options.PublicLabelFieldOption = None,
     public_record: options.PublicRecordOption = None,
-    unit: Annotated[str | None, Option(help="What is protected: token or document.")] = None,
-    epsilon: Annotated[float | None, Option(help="The most that a release may cost.")] = None,
-    task: Annotated[str, Option(help="What releases are for: classification, meaning or authorship.")] = "meaning",
+    unit: Annotated[str | None, promises(help="What one epsilon protects: token or document.")] = None,
+    epsilon: Annotated[float | None, promises(help="Largest epsilon of a release.")] = None,
+    task: Annotated[str, promises(help="Use of the releases: classification, meaning or authorship.")] = "meaning",
     force: options.ForceOption = False,
 ) -> None:
     Target(FILE, force).check()

@@ -10,10 +10,11 @@ from dataclasses import MISSING
 from pathlib import Path
 from typing import Annotated, Final, NoReturn
 
-from typer import Argument, Option
+from typer import Argument
 
 from dptext.cli import options
 from dptext.cli.chosen import Settings, check_label_field, fitted_on, kinds, load_encoder
+from dptext.cli.grouped import runs
 from dptext.cli.options import DetailsOption, JsonOption
 from dptext.cli.terminal import advising, say
 from dptext.errors import ConfigError
@@ -159,21 +160,24 @@ def _required(cls: Named) -> list[str]:
     return [field.name for field in setting_fields(cls) if field.default is MISSING]
 
 
-@options.spread
 def fit(
     *,
-    target: Annotated[Path, options.folder_option("--out", metavar="MODEL", help="New folder of the model.")],
+    target: Annotated[Path, options.output_folder_option("--out", metavar="MODEL", help="New folder of the model.")],
     named: Settings,
     public: options.PublicOption = None,
-    private: Annotated[Path | None, options.file_option(help="Private records, where it trains on them.")] = None,
-    pool: Annotated[Path | None, options.file_option(help="Public records to choose among; default: --public.")] = None,
+    private: Annotated[
+        Path | None, options.file_option(help="Private records, for a mechanism that trains on them.")
+    ] = None,
+    pool: Annotated[Path | None, options.file_option(help="Public records to choose among. Default: --public.")] = None,
     stand_in: Annotated[
         Path | None,
-        options.file_option(help="Texts like the private ones that need no protection: do public ones fit them?"),
+        options.file_option(
+            help="Texts like the private ones, but without need of protection. Says how well public texts fit them."
+        ),
     ] = None,
     layout: options.Layout,
     label_field: options.LabelFieldOption = None,
-    seed: Annotated[int | None, Option(help="Seed of the training. It is public, no secret.")] = None,
+    seed: Annotated[int | None, runs(help="Seed of the training. The seed is public.")] = None,
     as_json: options.JsonOption = False,
 ) -> None:
     wanted = named.chosen_spec()

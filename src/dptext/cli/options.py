@@ -1,8 +1,6 @@
 """Options that several commands share, and how their values are read."""
 
-import dataclasses
 import functools
-import inspect
 import re
 import secrets
 import stat
@@ -10,11 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from typer import Argument, BadParameter, Option
+from typer import Argument, BadParameter
 
 from dptext import _validate
+from dptext.cli.grouped import leaves, measures, pays, promises, reads, runs
 from dptext.cli.terminal import say
 from dptext.errors import ConfigError, DataError
 from dptext.text.files import Target
@@ -93,65 +92,104 @@ def ledger_location(text: str) -> str:
     return text
 
 
-#: Options and arguments that name a file that is read, or a file or folder that is written.
-file_option = functools.partial(Option, parser=file_path)
+#: Options and arguments that name a file or a folder that is read.
+file_option = functools.partial(reads, parser=file_path, metavar="FILE")
 file_argument = functools.partial(Argument, parser=file_path)
-output_option = functools.partial(Option, parser=output_path)
-folder_option = functools.partial(Option, parser=folder_path)
+folder_option = functools.partial(reads, parser=folder_path, metavar="FOLDER")
+#: Options that name a file or a folder that is written.
+output_option = functools.partial(leaves, parser=output_path, metavar="FILE")
+output_folder_option = functools.partial(leaves, parser=folder_path, metavar="FOLDER")
 
-MechanismOption = Annotated[str | None, Option("--mechanism", "-m", help="Mechanism; see `dptext mechanisms`.")]
-SetOption = Annotated[list[str] | None, Option("--set", "-s", help="KEY=VALUE, a setting. Repeatable.")]
-SpecOption = Annotated[Path | None, file_option("--spec", help="TOML file with the settings, `kind` among them.")]
-ModelOption = Annotated[Path | None, folder_option("--model", help="Folder of a model that `dptext fit` wrote.")]
+MechanismOption = Annotated[
+    str | None, promises("--mechanism", "-m", metavar="NAME", help="The mechanism; `dptext mechanisms` lists them.")
+]
+SetOption = Annotated[
+    list[str] | None, promises("--set", "-s", metavar="KEY=VALUE", help="A setting of the mechanism. Repeatable.")
+]
+SpecOption = Annotated[
+    Path | None,
+    promises("--spec", parser=file_path, metavar="FILE", help="TOML file with the settings, `kind` among them."),
+]
+ModelOption = Annotated[
+    Path | None,
+    promises("--model", parser=folder_path, metavar="FOLDER", help="Folder of a model that `dptext fit` wrote."),
+]
 PublicOption = Annotated[Path | None, file_option("--public", help="Public records, none of them private.")]
+TextFieldOption = Annotated[str | None, reads("--text-field", metavar="NAME", help="Field of the text.")]
 PublicTextFieldOption = Annotated[
-    str | None, Option("--public-text-field", help="The same in public files; default: --text-field.")
+    str | None,
+    reads("--public-text-field", metavar="NAME", help="Field of the text in public files. Default: --text-field."),
 ]
 PublicRecordOption = Annotated[
-    str | None, Option("--public-record", help="The same in public files; default: --record.")
+    str | None,
+    reads(
+        "--public-record",
+        help="How to split public plain text files: file, line or block. Default: --record.",
+    ),
 ]
 PublicLabelFieldOption = Annotated[
-    str | None, Option("--public-label-field", help="The same in public files; default: --label-field.")
+    str | None,
+    reads("--public-label-field", metavar="NAME", help="Field of the label in public files. Default: --label-field."),
 ]
-LabelFieldOption = Annotated[str | None, Option("--label-field", help="Field of the label.")]
+LabelFieldOption = Annotated[str | None, reads("--label-field", metavar="NAME", help="Field of the label.")]
+AuthorFieldOption = Annotated[str | None, reads("--author-field", metavar="NAME", help="Field of the author.")]
 FormatOption = Annotated[
     str | None,
-    Option("--format", help="jsonl, csv, tsv, parquet, text, json or xlsx; default: by the extension."),
+    reads(
+        "--format",
+        help="Format of the file: jsonl, csv, tsv, parquet, text, json or xlsx. Default: by its extension.",
+    ),
 ]
 DelimiterOption = Annotated[
     str | None,
-    Option(
+    reads(
         "--delimiter",
         parser=lambda text: "\t" if text == r"\t" else text,
         metavar="CHARACTER",
-        help=r"What parts the columns of CSV, as ';' or '\t'; default: a comma.",
+        help=r"Character between the columns of CSV, such as ';' or '\t'. Default: a comma.",
     ),
 ]
-EncodingOption = Annotated[str | None, Option("--encoding", help="Of the file, as cp1252 or utf-16; default: UTF-8.")]
-RecordOption = Annotated[
-    str | None, Option("--record", help="Of plain text, what is one record: file, line or block (of lines).")
+EncodingOption = Annotated[
+    str | None, reads("--encoding", help="Encoding of the file, such as cp1252 or utf-16. Default: UTF-8.")
 ]
-SeedOption = Annotated[int | None, Option("--seed", help="Makes the run repeatable.")]
-ClassifierOption = Annotated[str, Option("--classifier", help="tfidf (linear, quick), or bilstm, as the ADePT paper.")]
-ForceOption = Annotated[bool, Option("--force", help="Overwrite a file that is there; never one that is read.")]
-DetailsOption = Annotated[bool, Option("--details", help="Print all below the answer.")]
-JsonOption = Annotated[bool, Option("--json", help="Print the result as JSON.")]
-WithoutGuaranteeOption = Annotated[bool, Option("--without-guarantee", help="Try a mechanism that guarantees nothing.")]
-DeltaOption = Annotated[float, Option("--delta", help="The delta at which guarantees are stated.")]
+RecordOption = Annotated[
+    str | None, reads("--record", help="How to split a plain text file: file, line or block (of lines).")
+]
+SeedOption = Annotated[int | None, runs("--seed", help="Seed that makes the run repeatable.")]
+VoidingSeedOption = Annotated[int | None, runs("--seed", help="Seed for experiments. It voids the guarantee.")]
+ClassifierOption = Annotated[
+    str, measures("--classifier", help="tfidf (linear, quick) or bilstm (the classifier of the ADePT paper).")
+]
+ForceOption = Annotated[bool, runs("--force", help="Overwrite an existing file. An input is never overwritten.")]
+DetailsOption = Annotated[bool, runs("--details", help="Print the details below the answer.")]
+JsonOption = Annotated[bool, runs("--json", help="Print the result as JSON.")]
+ResumeOption = Annotated[bool, runs("--resume", help="Go on with an unfinished run.")]
+WithoutGuaranteeOption = Annotated[
+    bool, promises("--without-guarantee", help="Allow a mechanism that guarantees nothing.")
+]
+DeltaOption = Annotated[float, promises("--delta", help="The delta at which guarantees are stated.")]
 FirstSetArgument = Annotated[Path, file_argument(metavar="A", help="Texts of one set, such as a sensitive one.")]
 SecondSetArgument = Annotated[Path, file_argument(metavar="B", help="Texts of the other, such as a safe one.")]
-_ledger_option = functools.partial(Option, "--ledger", parser=ledger_location)
+_ledger_option = functools.partial(pays, "--ledger", parser=ledger_location, metavar="PLACE")
 _named_by_environment = functools.partial(_ledger_option, envvar="DPTEXT_LEDGER", show_envvar=True)
-LedgerOption = Annotated[str, _named_by_environment(help="Books: a file, or postgresql+psycopg://USER@HOST/DATABASE.")]
-PayingLedgerOption = Annotated[str | None, _named_by_environment(help="Books with the account; see `dptext budget`.")]
-CheckedLedgerOption = Annotated[str | None, _ledger_option(help="With a certificate: look its charge up there, too.")]
+LedgerOption = Annotated[
+    str, _named_by_environment(help="The ledger: a file, or postgresql+psycopg://USER@HOST/DATABASE.")
+]
+PayingLedgerOption = Annotated[
+    str | None, _named_by_environment(help="The ledger that holds the account; see `dptext budget`.")
+]
+CheckedLedgerOption = Annotated[
+    str | None, _ledger_option(help="Ledger in which the charge of a certificate is looked up, too.")
+]
 SubjectKeyOption = Annotated[
     Path | None,
-    output_option(
+    pays(
         "--subject-key",
+        parser=output_path,
+        metavar="FILE",
         envvar="DPTEXT_SUBJECT_KEY",
         show_envvar=True,
-        help="File of the secret under which names of subjects are hashed; default: LEDGER.key beside a file.",
+        help="File of the secret key that hashes the names of subjects. Default: LEDGER.key beside a ledger file.",
     ),
 ]
 
@@ -170,14 +208,14 @@ class Form:
     What speaks of columns parted by a delimiter, or of lines, is not for files of other formats.
     """
 
-    text_field: Annotated[str, Option(help="Field of the text.")] = "text"
+    text_field: Annotated[str, reads(metavar="NAME", help="Field of the text.")] = TEXT_FIELD
     input_format: FormatOption = None
     delimiter: DelimiterOption = None
     encoding: EncodingOption = None
     record: RecordOption = None
-    empty_nulls: Annotated[bool, Option("--empty-nulls", help="Read null texts as empty ones.")] = False
-    strip_html: Annotated[bool, Option("--strip-html", help="Take HTML tags out first, and decode entities.")] = False
-    on_error: Annotated[str, Option(help="stop, or skip unreadable records.")] = "stop"
+    empty_nulls: Annotated[bool, reads("--empty-nulls", help="Read null texts as empty texts.")] = False
+    strip_html: Annotated[bool, reads("--strip-html", help="Remove HTML tags and decode entities first.")] = False
+    on_error: Annotated[str, reads(help="What to do at an unreadable record: stop, or skip it.")] = "stop"
 
     def typed(self, **more: object) -> list[str]:
         """These options as one types them, and more of them."""
@@ -295,30 +333,3 @@ def opened(location: str) -> "Ledger":
 def default_key(ledger: "Ledger") -> Path | None:
     """Where the subject key of a ledger in a file lies: beside it, and not in it."""
     return None if ledger.path is None else ledger.path.with_name(ledger.path.name + ".key")
-
-
-Code = TypeVar("Code")
-
-
-def spread(command: Callable[..., Code]) -> Callable[..., Code]:
-    """The command with the fields of its dataclasses as keywords, in their order, as typer reads them."""
-    hints: dict[str, Any] = get_type_hints(command, include_extras=True)
-    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if dataclasses.is_dataclass(kind)}
-    keywords: list[inspect.Parameter] = []
-    for own in inspect.signature(command).parameters.values():
-        kind = groups.get(own.name)
-        found = [own] if kind is None else inspect.signature(kind).parameters.values()
-        known = hints if kind is None else get_type_hints(kind, include_extras=True)
-        keywords += (each.replace(kind=each.KEYWORD_ONLY, annotation=known[each.name]) for each in found)
-
-    @functools.wraps(command)
-    def run(**given: Any) -> Code:
-        taken = {
-            name: kind(**{each.name: given.pop(each.name) for each in dataclasses.fields(kind) if each.name in given})
-            for name, kind in groups.items()
-        }
-        return command(**taken, **given)
-
-    run.__annotations__ = {each.name: each.annotation for each in keywords}
-    run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]  # what `inspect` asks for
-    return run

@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from typer import Argument, Option
+from typer import Argument
 
-from dptext.cli import labels, options, privatize_folder
+from dptext.cli import labels, options
 from dptext.cli.chosen import Wanted, check_label_field
-from dptext.cli.privatize_folder import Many, Paying, Run
+from dptext.cli.grouped import leaves, promises, runs
+from dptext.cli.many import Many, Run, is_dataset, refuse_for_a_file
+from dptext.cli.paying import Paying, cost, rehearsal
 from dptext.cli.terminal import Tell, advising, counted
 from dptext.errors import ConfigError, DPTextError
 from dptext.runs.certificate import certificate_path
@@ -83,15 +85,14 @@ _EMPTY: Final = "Each record that was read has a release: an empty text is priva
 _SHORT: Final = " where texts are short, by made-up ones; `dptext check` finds long ones."
 
 
-@options.spread
 def privatize(
     source: Annotated[
         str,
         Argument(
             metavar="IN",
             parser=options.place,
-            help="Records: .jsonl .csv .tsv .txt .json, also .gz .zst; .parquet .xlsx; - for stdin, with --format. Or "
-            "many files: a folder, a glob or a URL.",
+            help="The records: a file (.jsonl, .csv, .tsv, .txt or .json, also as .gz or .zst; .parquet; .xlsx), stdin "
+            "(-, with --format), or many files (a folder, a glob or a URL).",
         ),
     ],
     target: Annotated[
@@ -99,43 +100,55 @@ def privatize(
         Argument(
             metavar="OUT",
             parser=options.place,
-            help="The new file; OUT.guarantee.json is its certificate. - for stdout, with --certificate. Of many files "
-            "a new folder or URL.",
+            help="The new file, with its certificate OUT.guarantee.json beside it, or stdout (-, with --certificate). "
+            "Many files become a new folder or URL.",
         ),
     ],
     *,
-    wanted: Wanted,
     form: options.Form,
-    id_field: Annotated[str | None, Option(help="Field of the ids (released!); default 0, 1, 2, ...")] = None,
     label_field: options.LabelFieldOption = None,
-    author_field: Annotated[str | None, Option(help="Field of the author.")] = None,
-    keep: Annotated[list[str] | None, Option(help="Public field to copy to the output. Repeatable.")] = None,
-    output_format: Annotated[str | None, Option(help="The same for OUT.")] = None,
-    max_per_author: Annotated[int | None, Option(help="Refuse more records of one author than this.")] = None,
-    paying: Paying,
+    author_field: options.AuthorFieldOption = None,
+    wanted: Wanted,
     delta: options.DeltaOption = 0.0,
-    batch_size: Annotated[int, Option(help="Records computed together; a block of OUT holds no more.")] = 256,
-    seed: Annotated[int | None, Option(help="For experiments: voids the guarantee.")] = None,
+    max_per_author: Annotated[
+        int | None, promises(metavar="N", help="Refuse a run in which one author has more than N records.")
+    ] = None,
     without_guarantee: options.WithoutGuaranteeOption = False,
-    force: Annotated[bool, Option("--force", help="Overwrite OUT; throw away an unfinished run.")] = False,
-    resume: Annotated[bool, Option("--resume", help="Go on with an unfinished run.")] = False,
+    id_field: Annotated[
+        str | None,
+        leaves(metavar="NAME", help="Field of the ids, which leave as they are. Default: ids are 0, 1, 2, ..."),
+    ] = None,
+    keep: Annotated[
+        list[str] | None, leaves(metavar="NAME", help="Public field, which leaves as it is. Repeatable.")
+    ] = None,
+    output_format: Annotated[str | None, leaves(help="Format of OUT, as --format. Default: by its extension.")] = None,
     safe_csv: Annotated[
         bool,
-        Option(
+        leaves(
             "--safe-csv",
-            help="In CSV, put an apostrophe before texts that a spreadsheet would compute: = + - @ tab CR come first.",
+            help="In CSV, write an apostrophe before texts that a spreadsheet would take for formulas (they begin with "
+            "= + - @ tab or CR).",
         ),
     ] = False,
-    device: Annotated[str | None, Option(help="With --model: device of its network; default: that of the fit.")] = None,
     certificate: Annotated[
         Path | None,
-        Option(
+        leaves(
             metavar="NAME.guarantee.json",
             parser=options.output_path,
-            help="With OUT -: the certificate. It speaks of a file NAME, which stdout should be saved as.",
+            help="With OUT -: file of the certificate. It speaks of a file NAME, so save stdout under that name.",
         ),
     ] = None,
-    dry_run: Annotated[bool, Option("--dry-run", help="Say what would happen; draw, charge, write nothing.")] = False,
+    paying: Paying,
+    batch_size: Annotated[int, runs(help="Number of records computed together. No block of OUT holds more.")] = 256,
+    device: Annotated[
+        str | None, runs(help="Device of the network of --model. Default: the device of the fit.")
+    ] = None,
+    seed: options.VoidingSeedOption = None,
+    dry_run: Annotated[
+        bool, runs("--dry-run", help="Say what a run would do. Nothing is drawn, charged or written.")
+    ] = False,
+    force: Annotated[bool, runs("--force", help="Overwrite OUT, and throw away an unfinished run.")] = False,
+    resume: options.ResumeOption = False,
     as_json: options.JsonOption = False,
     many: Many,
 ) -> None:
@@ -162,9 +175,9 @@ def privatize(
         **form.settings(),
     )
     payment = paying.payment()
-    dataset = privatize_folder.is_dataset(source)
+    dataset = is_dataset(source)
     if not dataset:
-        privatize_folder.refuse_for_a_file(many)
+        refuse_for_a_file(many)
         options.named(options.file_path, source, "IN")
         options.named(options.output_path, target, "OUT")
         beside = certificate or certificate_path(Path(target))
@@ -176,7 +189,9 @@ def privatize(
     check_label_field(fitted_one.spec, label_field, needed=read, copied=(id_field, *plan.fields.keep))
     run = Run(fitted_one, plan, form, payment, seed, dry_run=dry_run, as_json=as_json)
     if dataset:
-        privatize_folder.privatize_folder(source, target, run, many.plan(), json_progress=many.json_progress)
+        from dptext.cli.privatize_folder import privatize_folder  # a single file needs none of it
+
+        privatize_folder(source, target, run, many.plan(), json_progress=many.json_progress)
     else:
         _privatize_file(Path(source), Path(target), run, certificate)
 
@@ -193,13 +208,13 @@ def _privatize_file(source: Path, target: Path, run: Run, certificate: Path | No
             told = [] if took is None else [f"That takes about {max(1, round(took)):,} s{_SHORT}"]
             last = [f"Leaves as it is: {', '.join(plan.reveals)}."]
             if due is not None:
-                last.append(f"{privatize_folder.cost(due)} {due.payment.left()}")
+                last.append(f"{cost(due)} {due.payment.left()}")
             elif payment is not None:
                 last.append("Cost: nothing more, as the charge is in the books already.")
             told += labels.told(run.mechanism.spec, n_records, n_labelled, plan.fields.label)
             data: dict[str, Json] = {"seconds": took, **labels.data(run.mechanism.spec, n_labelled)}
             shown = data if run.as_json else None
-            print(privatize_folder.rehearsal(n_records, promised, due, shown, told, last), file=out)
+            print(rehearsal(n_records, promised, due, shown, told, last), file=out)
             return
         total = _count(given, plan.input_format) if sys.stderr.isatty() else None  # a bar has an end, lines have none
         with advising(lambda: _left_there(target, plan, paid=payment is not None)), counted("privatizing") as tell:

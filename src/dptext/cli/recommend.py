@@ -10,9 +10,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
-from typer import Option, prompt
+from typer import prompt
 
 from dptext.cli.answers import TAKE_NONE, by_law
+from dptext.cli.grouped import promises, reads
 from dptext.cli.options import DetailsOption, ForceOption, JsonOption, any_path, member, output_option
 from dptext.cli.terminal import say
 from dptext.compare.folder import json_bytes, read_measured
@@ -51,18 +52,27 @@ Of = StrEnum("Of", ["TEXTS", "CORPUS"])  # what is released
 def recommend(
     of: Annotated[
         str | None,
-        Option(help="texts (each of them), or corpus (what all of them say, under one epsilon); default: it is asked."),
+        promises(
+            help="What is released: texts (each of them), or corpus (what all say, under one epsilon). Default: asked."
+        ),
     ] = None,
-    unit: Annotated[str, Option(help="token, sentence, document or author.")] = "document",
-    epsilon: Annotated[float, Option(help="The most that a release may cost.")] = 10.0,
-    task: Annotated[str, Option(help="classification, meaning, or authorship (to stay hidden).")] = "classification",
-    delta: Annotated[float, Option(help="The largest delta; above 1e-3 nothing is protected.")] = 1e-3,
+    unit: Annotated[str, promises(help="What one epsilon protects: token, sentence, document or author.")] = "document",
+    epsilon: Annotated[float, promises(help="Largest epsilon of a release.")] = 10.0,
+    task: Annotated[
+        str, promises(help="Use of the releases: classification, meaning, or authorship (which is to stay hidden).")
+    ] = "classification",
+    delta: Annotated[float, promises(help="Largest delta of a release. A delta above 1e-3 protects nothing.")] = 1e-3,
     table: Annotated[
         Path | None,
-        Option(parser=any_path, help="Folder of `dptext compare`, or a file of --reduce. Default: our own."),
+        reads(
+            parser=any_path,
+            metavar="PLACE",
+            help="Measurements: a folder of `dptext compare` or a file of --reduce. Default: ours.",
+        ),
     ] = None,
     reduce: Annotated[
-        Path | None, output_option(metavar="FILE", help="Also write the rows of --table that recommendations rest on.")
+        Path | None,
+        output_option(help="File for the rows of --table on which recommendations rest."),
     ] = None,
     force: ForceOption = False,
     details: DetailsOption = False,

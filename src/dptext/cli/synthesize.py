@@ -8,12 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option
+from typer import Argument
 
 from dptext.batch.corpora import synthesize_dataset
 from dptext.cli import options
 from dptext.cli.chosen import set_values
-from dptext.cli.privatize_folder import Paying, Who, cost, is_dataset, refuse_for_a_file, said_key
+from dptext.cli.grouped import promises, runs
+from dptext.cli.many import Who, is_dataset, refuse_for_a_file
+from dptext.cli.paying import Paying, cost, said_key
 from dptext.cli.terminal import advising, finishing, say
 from dptext.errors import ConfigError
 from dptext.mechanism import settings
@@ -35,14 +37,13 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.runs.payment import Due, Payment
 
 
-@options.spread
 def synthesize(
     source: Annotated[
         str,
         Argument(
             metavar="PRIVATE",
             parser=options.place,
-            help="The private corpus: file, folder, glob or URL. A record that cannot be read adds nothing.",
+            help="The private corpus: a file, a folder, a glob or a URL. A record that cannot be read adds nothing.",
         ),
     ],
     target: Annotated[
@@ -50,25 +51,30 @@ def synthesize(
         Argument(
             metavar="OUT",
             parser=options.output_path,
-            help="The synthetic corpus; beside it OUT.guarantee.json, OUT.topics.json and OUT.topics.html.",
+            help="The synthetic corpus. OUT.guarantee.json, OUT.topics.json and OUT.topics.html are written beside it.",
         ),
     ],
     *,
-    public: Annotated[Path, options.file_option(help="The pool: public texts, of which some leave.")],
+    public: Annotated[Path, options.file_option(help="The pool: public texts. Some of them leave.")],
     mechanism: Annotated[
-        str | None, Option("--mechanism", "-m", help="prototypes (default), votes, topics, prediction or steering.")
+        str | None,
+        promises(
+            "--mechanism", "-m", metavar="NAME", help="prototypes (default), votes, topics, prediction or steering."
+        ),
     ] = None,
     assignments: options.SetOption = None,
     spec: options.SpecOption = None,
     layout: options.Layout,
     label_field: options.LabelFieldOption = None,
-    author_field: Annotated[str | None, Option(help="Field of the author.")] = None,
+    author_field: options.AuthorFieldOption = None,
     paying: Paying,
     who: Who,
-    seed: Annotated[int | None, Option(help="For experiments: voids the guarantee.")] = None,
+    seed: options.VoidingSeedOption = None,
     force: options.ForceOption = False,
-    resume: Annotated[bool, Option("--resume", help="Go on with an unfinished run.")] = False,
-    dry_run: Annotated[bool, Option("--dry-run", help="Say what would be guaranteed and paid; read nothing.")] = False,
+    resume: options.ResumeOption = False,
+    dry_run: Annotated[
+        bool, runs("--dry-run", help="Say what a run would guarantee and cost. Nothing is read, drawn or charged.")
+    ] = False,
     as_json: options.JsonOption = False,
 ) -> None:
     changes = set_values(assignments, "way")

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from typer import Option
 
 from dptext._wording import markdown_table, plural
 from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval, short
 from dptext.cli.chosen import load_encoder
+from dptext.cli.grouped import promises, reads
 from dptext.cli.terminal import counted, say
 from dptext.compare.cells import RememberingEmbedder
 from dptext.errors import ConfigError, needing
@@ -54,7 +54,7 @@ class Files:
     originals: Annotated[Path, options.file_argument(metavar="ORIGINALS", help="The private records.")]
     released: Annotated[
         Path,
-        options.file_argument(metavar="RELEASED", help="What `privatize` made of them; its certificate is read."),
+        options.file_argument(metavar="RELEASED", help="What `privatize` made of ORIGINALS. Its certificate is read."),
     ]
     public: Annotated[Path, options.file_option(help="Public records, for the baselines.")]
 
@@ -64,9 +64,16 @@ class Named(options.Layout):
     """How these files are read, but RELEASED, and what a certificate says where there is one."""
 
     label_field: options.LabelFieldOption = None
-    id_field: Annotated[str | None, Option(help="Field of the ids, as when ORIGINALS were privatized.")] = None
-    label: Annotated[list[str] | None, Option(help="A public label, where no certificate names it. Repeatable.")] = None
-    epsilon: Annotated[float | None, Option(help="Of label_only and candidates; default: the certificate's.")] = None
+    id_field: Annotated[str | None, reads(metavar="NAME", help="Field of the ids, as in the run of `privatize`.")] = (
+        None
+    )
+    label: Annotated[
+        list[str] | None, reads(metavar="NAME", help="A public label, if no certificate names the labels. Repeatable.")
+    ] = None
+    epsilon: Annotated[
+        float | None,
+        promises(help="Epsilon of the baselines label_only and candidates. Default: that of the certificate."),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,16 +179,14 @@ def read_back(path: Path, originals: Sequence[Record], *, labelled: bool) -> lis
     return [Release(record.id, record.text, record.label or None) for record in found]  # CSV has no null
 
 
-@options.spread
 def fidelity(*, files: Files, named: Named, seed: options.SeedOption = None, printing: Printing) -> None:
     _compare(files, named, seed, printing, test=None, classifier="tfidf")
 
 
-@options.spread
 def classification(
     *,
     files: Files,
-    test: Annotated[Path, options.file_option(help="Real records that neither file holds.")],
+    test: Annotated[Path, options.file_option(help="Real records that are in neither file.")],
     named: Named,
     classifier: options.ClassifierOption = "tfidf",
     seed: options.SeedOption = None,
@@ -266,13 +271,12 @@ _HEADS = ("accuracy", "told_apart", "frechet", "precision", "recall", "topics_tv
 class CorpusFiles:
     private: Annotated[Path, options.file_argument(metavar="PRIVATE", help="The private records.")]
     released: Annotated[Path, options.file_argument(metavar="OUT", help="What `synthesize` wrote, or another corpus.")]
-    public: Annotated[Path, options.file_option(help="The pool; with labels where it has some.")]
+    public: Annotated[Path, options.file_option(help="The pool, with its labels if it has some.")]
     test: Annotated[
-        Path | None, options.file_option(help="Real records that OUT was not made from; default: half of PRIVATE.")
+        Path | None, options.file_option(help="Real records that OUT was not made from. Default: half of PRIVATE.")
     ] = None
 
 
-@options.spread
 def corpus(
     *,
     files: CorpusFiles,
@@ -362,7 +366,6 @@ def _table(rows: Mapping[str, Mapping[str, Estimate | float]], heads: Iterable[s
 _TIMES = 5
 
 
-@options.spread
 def balance(
     *,
     files: Files,
@@ -370,7 +373,9 @@ def balance(
     model: options.ModelOption = None,
     held_out: Annotated[
         Path | None,
-        options.file_option(help="Public records that --model was not fitted on: they correct it. Default: --public."),
+        options.file_option(
+            help="Public records that --model was not fitted on. They correct the balance. Default: --public."
+        ),
     ] = None,
     seed: options.SeedOption = None,
     printing: Printing,

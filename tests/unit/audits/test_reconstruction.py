@@ -20,6 +20,7 @@ from dptext.audits.reconstruction.attack import Reconstruction, TopSuccess, reco
 from dptext.audits.reconstruction.pools import feasible, random_candidates
 from dptext.audits.subjects import claim_of, unclaimed
 from dptext.cli.audit import trials as command
+from dptext.cli.grouped import spread
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy import accounting
@@ -514,10 +515,12 @@ def test_compares_like_with_like() -> None:
 
 # ------------------------------------------------------------------ the command
 
+run = spread(command.reconstruction)
+
 
 def test_the_command_on_vectors(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     laplace = {"noise": "laplace", "epsilon": 20.0, "dim": 8}
-    assert command.reconstruction(**laplace, candidates=30, top=[1, 2], trials=200, seed=1, as_json=True) == 0
+    assert run(**laplace, candidates=30, top=[1, 2], trials=200, seed=1, as_json=True) == 0
     captured = capsys.readouterr()
     data = json.loads(captured.out)
     assert captured.err == ""
@@ -527,7 +530,7 @@ def test_the_command_on_vectors(capsys: pytest.CaptureFixture[str], monkeypatch:
     subject = PassThrough()
     tried = subject, claim_of(subject) or unclaimed()
     monkeypatch.setattr(command, "on_trial", lambda *_: tried)
-    assert command.reconstruction(noise="none", dim=subject.dim, candidates=30, trials=200, seed=1) == 1
+    assert run(noise="none", dim=subject.dim, candidates=30, trials=200, seed=1) == 1
     assert capsys.readouterr().out.startswith("The claim of epsilon 1 per document is refuted: ")
 
 
@@ -537,11 +540,9 @@ def test_the_command_on_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     for stated, code in ((claim(1.0), 1), (claim(2.5), 0), (unclaimed(), 0)):
         tried = WordResponse(2.0), stated
         monkeypatch.setattr(command, "on_trial", lambda *_, tried=tried: tried)
-        assert (
-            command.reconstruction(pool=pool, record="line", top=[1], trials=1000, attack="surrogate", seed=1) == code
-        )
+        assert run(pool=pool, record="line", top=[1], trials=1000, attack="surrogate", seed=1) == code
     with pytest.raises(ConfigError, match="--pool FILE"):
-        command.reconstruction(as_json=True)
+        run(as_json=True)
 
 
 def test_pools_say_what_they_are() -> None:

@@ -18,6 +18,7 @@ from dptext.audits.sensitivity.claims import (
 )
 from dptext.audits.sensitivity.simulation import PUBLISHED_LAWS, Normal, Uniform, replay, simulate, violating_pairs
 from dptext.cli.audit import sensitivity as audit_sensitivity
+from dptext.cli.grouped import spread
 from dptext.errors import ConfigError
 from dptext.privacy.curves import gaussian_delta
 from dptext.sampling import clipping
@@ -472,7 +473,7 @@ def command(**options) -> int:
         "figure": None,
         "as_json": False,
     }
-    return audit_sensitivity.sensitivity(**(defaults | options))
+    return spread(audit_sensitivity.sensitivity)(**(defaults | options))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from dptext.cli.options import spread
+from dptext.cli.grouped import spread
 
 Size = Annotated[int, typer.Option("--size", help="How large.")]
 

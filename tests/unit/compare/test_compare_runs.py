@@ -268,13 +268,14 @@ def test_a_claim_that_an_audit_refutes_ends_the_command_with_1(
     texts: Path, vectors: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from dptext.cli.compare import compare
+    from dptext.cli.grouped import spread
 
     lies = words(vectors, name="lies", set={"epsilon": 0.0625})
     data = experiment(texts, vectors, mechanisms=[lies], audits=["distinguish"])
     data["settings"]["distinguish"] = {"trials": 200}
     toml, out = tmp_path / "e.toml", tmp_path / "out"
     toml.write_text(as_toml(data), "utf-8")
-    assert compare(experiment=toml, out=out, workers=1) == 1
+    assert spread(compare)(experiment=toml, out=out, workers=1) == 1
     assert capsys.readouterr().out.startswith("An audit refutes what is claimed for lies: do not use it.\n")
     found = {row["metric"]: row for row in json.loads((out / "table.json").read_text("utf-8")) if row["kind"]}
     assert found["distinguish.refuted"]["value"] == 1

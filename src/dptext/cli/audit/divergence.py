@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Option
-
 from dptext._wording import markdown_table
 from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval, short
 from dptext.cli.chosen import load_encoder
+from dptext.cli.grouped import measures
 from dptext.cli.terminal import counted, say
 from dptext.cli.utility import NOT_PRIVATE
 from dptext.embeddings.embedder import Embedder
@@ -30,22 +29,31 @@ EMBEDDINGS = ("sentence", "glove", "tfidf")
 _CURVES, _PLANE, _NUMBERS = "divergence.svg", "plane.svg", "divergence.json"
 
 
-@options.spread
 def divergence(
     *,
     first: options.FirstSetArgument,
     second: options.SecondSetArgument,
-    public: Annotated[Path, options.file_option(help="Other originals, redacted as A and B are: they fix the space.")],
+    public: Annotated[
+        Path, options.file_option(help="Other originals, redacted like A and B. The main directions come from them.")
+    ],
     layout: options.Layout,
-    embedding: Annotated[str, Option(help="sentence, glove, tfidf, or the folder of a sentence encoder.")] = "sentence",
+    embedding: Annotated[
+        str, measures(help="The embedding: sentence, glove, tfidf, or the folder of a sentence encoder.")
+    ] = "sentence",
     delta: options.DeltaOption = 8e-5,
-    trim: Annotated[float, Option(help="Share of records of the largest ratios left out; it adds to delta.")] = 0.005,
-    alphas: Annotated[str, Option(help="Orders; published ones are 1.1,10,20,30,50.")] = "1.1,1.5,2,3,5,10,20,30,50",
-    components: Annotated[int, Option(help="Main directions of --public that are kept.")] = 64,
-    permutations: Annotated[int, Option(help="Random relabellings behind each null.")] = 20,
-    attack_accuracy: Annotated[str | None, Option(help="VALUE or VALUE,LOW,HIGH of an attack: `audit trait`.")] = None,
+    trim: Annotated[
+        float, measures(help="Share of the records, those of the largest ratios, to leave out. It adds to delta.")
+    ] = 0.005,
+    alphas: Annotated[
+        str, measures(help="Orders of the divergence. The published ones are 1.1,10,20,30,50.")
+    ] = "1.1,1.5,2,3,5,10,20,30,50",
+    components: Annotated[int, measures(help="Number of main directions of --public to keep.")] = 64,
+    permutations: Annotated[int, measures(help="Number of random relabellings for the null.")] = 20,
+    attack_accuracy: Annotated[
+        str | None, measures(help="Accuracy of an attack (`audit trait`), as VALUE or VALUE,LOW,HIGH.")
+    ] = None,
     seed: options.SeedOption = None,
-    out: Annotated[Path | None, options.folder_option(help="Folder for the figures and the JSON.")] = None,
+    out: Annotated[Path | None, options.output_folder_option(help="Folder for the figures and the JSON.")] = None,
     force: options.ForceOption = False,
     printing: Printing,
 ) -> None:

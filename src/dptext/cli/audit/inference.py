@@ -6,8 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from typer import Option
-
 from dptext import _validate
 from dptext._wording import markdown_table
 from dptext.audits.features import shared_texts
@@ -28,6 +26,7 @@ from dptext.cli import answers, options
 from dptext.cli.answers import Lines, Printing, interval
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.chosen import Choice, Wanted, as_public, check_label_field, fitted_on, load_encoder
+from dptext.cli.grouped import measures, promises, reads
 from dptext.cli.terminal import counted, say
 from dptext.cli.utility import NOT_PRIVATE, read_back
 from dptext.compare.measure import is_about
@@ -40,21 +39,20 @@ from dptext.text.records import Record
 from dptext.types import Json
 
 
-@options.spread
 def authorship(
     *,
-    records: Annotated[Path, options.file_argument(metavar="RECORDS", help="Texts of known authors, several of each.")],
+    records: Annotated[Path, options.file_argument(metavar="RECORDS", help="Texts of known authors, several by each.")],
     wanted: Wanted,
     public: options.PublicOption = None,
     released: Annotated[
         Path | None, options.file_option(help="Releases of all RECORDS in their order, instead of a mechanism.")
     ] = None,
     layout: options.Layout,
-    author_field: Annotated[str | None, Option(help="Field of the author.")] = None,
+    author_field: options.AuthorFieldOption = None,
     label_field: options.LabelFieldOption = None,
-    train_texts: Annotated[int, Option(help="Texts of each author to learn from.")] = 20,
-    attacked_texts: Annotated[int, Option(help="Texts of each author to attack.")] = 10,
-    bundle: Annotated[int, Option(help="Texts of one author that are attributed together.")] = 1,
+    train_texts: Annotated[int, measures(help="Texts of each author to learn from.")] = 20,
+    attacked_texts: Annotated[int, measures(help="Texts of each author to attack.")] = 10,
+    bundle: Annotated[int, measures(help="Texts of one author to attribute together.")] = 1,
     delta: options.DeltaOption = 0.0,
     seed: options.SeedOption = None,
     without_guarantee: options.WithoutGuaranteeOption = False,
@@ -167,7 +165,6 @@ ATTACKERS: Final = {"tfidf": TFIDF, "linear": LINEAR, "mlp": MLP}
 TRANSFORMER: Final = "transformer"
 
 
-@options.spread
 def trait(
     *,
     first: options.FirstSetArgument,
@@ -180,16 +177,25 @@ def trait(
     released_b: Annotated[Path | None, options.file_option(help="Releases of all of B in its order.")] = None,
     layout: options.Layout,
     label_field: options.LabelFieldOption = None,
-    group_field: Annotated[str | None, Option(help="Field of document or author; none is on both sides.")] = None,
-    attacker: Annotated[
-        list[str] | None, Option(help="tfidf, linear, mlp, transformer (slow). Repeatable; the first 3 by default.")
+    group_field: Annotated[
+        str | None,
+        reads(metavar="NAME", help="Field of the document or author. None of them is both learned from and attacked."),
     ] = None,
-    training: Annotated[int, Option(help="Texts of each set to learn from.")] = 1000,
-    attacked: Annotated[int, Option(help="Texts of each set to attack.")] = 500,
-    epochs: Annotated[int, Option(help="Of the transformer.")] = 1,
-    top_layers: Annotated[int, Option(help="Layers of the transformer that learn.")] = 2,
+    attacker: Annotated[
+        list[str] | None,
+        measures(
+            metavar="NAME",
+            help="An attacker: tfidf, linear, mlp or transformer (slow). Repeatable. Default: the first three.",
+        ),
+    ] = None,
+    training: Annotated[int, measures(help="Texts of each set to learn from.")] = 1000,
+    attacked: Annotated[int, measures(help="Texts of each set to attack.")] = 500,
+    epochs: Annotated[int, measures(help="Epochs of the transformer.")] = 1,
+    top_layers: Annotated[int, measures(help="Number of top layers of the transformer that learn.")] = 2,
     delta: options.DeltaOption = 0.0,
-    claim: Annotated[float | None, Option(help="Try this epsilon of the sets at --delta (a divergence: 8e-5).")] = None,
+    claim: Annotated[
+        float | None, promises(help="Epsilon of the sets to try to refute, at --delta (for a divergence: 8e-5).")
+    ] = None,
     seed: options.SeedOption = None,
     without_guarantee: options.WithoutGuaranteeOption = False,
     out: Annotated[Path | None, options.output_option(help="File for the result as JSON.")] = None,

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import numpy as np
-from typer import Option
 
 from dptext._wording import markdown_table
 from dptext.audits.membership import members
@@ -17,6 +16,7 @@ from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval
 from dptext.cli.audit.inference import check_public, made_ready, public_records
 from dptext.cli.chosen import Choice, Wanted, as_public, check_label_field, fitted_on, kinds
+from dptext.cli.grouped import measures
 from dptext.cli.terminal import counted, say
 from dptext.cli.utility import chosen_classifier
 from dptext.errors import ConfigError
@@ -120,24 +120,28 @@ def _scores(model: HasReconstruction, split: MemberSplit) -> tuple[Floats, Float
 ATTACKS: Final = ("shokri", "lira", "loss", "reconstruction")
 
 
-@options.spread
 def membership(
     *,
     records: Annotated[
         Path,
-        options.file_argument(metavar="RECORDS", help="Half become members, half not; with --others all are members."),
+        options.file_argument(
+            metavar="RECORDS", help="Half of the records become members. With --others all are members."
+        ),
     ],
     wanted: Wanted,
     public: options.PublicOption = None,
     others: Annotated[
         Path | None,
-        options.file_option(help="Records that --model was not trained on, for --attack reconstruction of the model."),
+        options.file_option(help="Records that --model was not trained on, for --attack reconstruction."),
     ] = None,
     layout: options.Layout,
     label_field: options.LabelFieldOption = None,
-    attack: Annotated[str, Option(help="shokri, lira, loss; or reconstruction, of the mechanism's model.")] = "shokri",
+    attack: Annotated[
+        str,
+        measures(help="The attack: shokri, lira or loss of a classifier, or reconstruction of the mechanism's model."),
+    ] = "shokri",
     classifier: options.ClassifierOption = "tfidf",
-    shadows: Annotated[int, Option(help="Shadow models of lira.")] = 16,
+    shadows: Annotated[int, measures(help="Number of shadow models of lira.")] = 16,
     seed: options.SeedOption = None,
     figure: Annotated[Path | None, options.output_option(help="SVG of the ROC curves, on log scales.")] = None,
     force: options.ForceOption = False,

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-from typer import Option
 
 from dptext import _validate
 from dptext.audits.sensitivity import simulation
@@ -22,6 +21,7 @@ from dptext.audits.sensitivity.claims import (
 )
 from dptext.cli import options
 from dptext.cli.answers import Printing
+from dptext.cli.grouped import measures, promises
 from dptext.cli.terminal import counted, say
 from dptext.embeddings.npy import read_array
 from dptext.errors import ConfigError
@@ -34,22 +34,30 @@ _LARGEST_DIM = 1 << 16
 _DRAWN = "coordinates of each pair"
 
 
-@options.spread
 def sensitivity(
     *,
-    clip: Annotated[str, Option(help="Norm of the clipping: l1, l2 or none.")] = "l2",
-    norm: Annotated[str, Option(help="Norm of the claimed sensitivity: l1 or l2.")] = "l1",
-    clip_norm: Annotated[float | None, Option(help="C; the published simulation has 10.")] = None,
-    claimed: Annotated[float, Option(help="The claim as a multiple of C; ADePT's is 2.")] = 2.0,
-    dims: Annotated[str | None, Option(help="1:255, or 8,16,32; default 1:255.")] = None,
-    pairs: Annotated[int | None, Option(help="Fresh simulation with so many pairs.")] = None,
-    law_sd: Annotated[float | None, Option(help="Standard deviation of normal coordinates, in units of C.")] = None,
+    clip: Annotated[str, promises(help="Norm of the clipping: l1, l2 or none.")] = "l2",
+    norm: Annotated[str, promises(help="Norm of the claimed sensitivity: l1 or l2.")] = "l1",
+    clip_norm: Annotated[
+        float | None, promises(help="C, the length to which vectors are clipped. The published simulation has 10.")
+    ] = None,
+    claimed: Annotated[float, promises(help="The claimed sensitivity as a multiple of C. That of ADePT is 2.")] = 2.0,
+    dims: Annotated[str | None, measures(help="Dimensions n, as 1:255 or 8,16,32. Default: 1:255.")] = None,
+    pairs: Annotated[int | None, measures(help="Number of pairs of a fresh simulation.")] = None,
+    law_sd: Annotated[float | None, measures(help="Standard deviation of normal coordinates, in units of C.")] = None,
     seed: options.SeedOption = None,
-    epsilon: Annotated[float | None, Option(help="Show the true epsilon of a run meant for it.")] = None,
-    delta: Annotated[float, Option(help="Of Gaussian noise.")] = 1e-5,
-    latents: Annotated[Path | None, options.file_option(help="FILE.npy of an encoder's vectors.")] = None,
-    variances: Annotated[bool, Option("--variances", help="What ADePT's noise variances mean, by dimension.")] = False,
-    figure: Annotated[Path | None, options.output_option(help="SVG of violations against dimension.")] = None,
+    epsilon: Annotated[
+        float | None, promises(help="Epsilon that a run is meant for. Its true epsilon is shown.")
+    ] = None,
+    delta: Annotated[float, promises(help="Delta of Gaussian noise.")] = 1e-5,
+    latents: Annotated[
+        Path | None,
+        options.file_option(metavar="FILE.npy", help="Vectors of an encoder, to compare in place of simulated ones."),
+    ] = None,
+    variances: Annotated[
+        bool, measures("--variances", help="Show what the noise variances of ADePT mean in each dimension.")
+    ] = False,
+    figure: Annotated[Path | None, options.output_option(help="SVG of the violations by dimension.")] = None,
     force: options.ForceOption = False,
     printing: Printing,
 ) -> int:

@@ -5,8 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Option
-
 from dptext._wording import markdown_table
 from dptext.audits.reconstruction.attack import reconstruct
 from dptext.audits.reconstruction.pools import CandidateInputs, random_candidates
@@ -17,6 +15,7 @@ from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval, short
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.chosen import Wanted
+from dptext.cli.grouped import measures, promises, reads
 from dptext.cli.terminal import counted, say
 from dptext.errors import ConfigError
 from dptext.mechanism import VectorNoise
@@ -27,7 +26,7 @@ from dptext.sampling.randomness import secure, seeded
 from dptext.text.reading import read_records
 from dptext.types import Json
 
-ConfidenceOption = Annotated[float, Option("--confidence", help="Of the bound.")]
+ConfidenceOption = Annotated[float, measures("--confidence", help="Confidence of the bound.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,24 +35,26 @@ class Claimed(Wanted):
 
     noise: Annotated[
         str | None,
-        Option(
+        promises(
             help="Vector noise instead of a mechanism: published_laplace (as ADePT claims it), classical_gaussian, "
             "laplace, laplace_l1, gaussian, l2_laplace, privunit or privunit_sphere."
         ),
     ] = None
-    epsilon: Annotated[float, Option(help="Claimed epsilon of the vector noise.")] = 1.0
-    dim: Annotated[int, Option(help="Coordinates of its vectors.")] = 64
-    clip_norm: Annotated[float, Option(help="C, the norm to which they are clipped.")] = 1.0
-    delta: Annotated[float, Option(help="Delta of Gaussian noises, of --claim, and of a mechanism's claim.")] = 0.0
-    unit: Annotated[str | None, Option(help="Whose guarantee: token, sentence or document.")] = None
-    claim: Annotated[float | None, Option(help="Try this epsilon instead of the guarantee that is stated.")] = None
+    epsilon: Annotated[float, promises(help="Claimed epsilon of the vector noise.")] = 1.0
+    dim: Annotated[int, promises(help="Dimension of the vectors of --noise.")] = 64
+    clip_norm: Annotated[float, promises(help="C, the length to which the vectors of --noise are clipped.")] = 1.0
+    delta: Annotated[float, promises(help="Delta of Gaussian noises, of --claim, and of the claim of a mechanism.")] = (
+        0.0
+    )
+    unit: Annotated[str | None, promises(help="Unit of the guarantee on trial: token, sentence or document.")] = None
+    claim: Annotated[float | None, promises(help="Epsilon to try to refute, instead of the stated guarantee.")] = None
     seed: options.SeedOption = None
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbours(Claimed):
-    first: Annotated[str | None, Option(help="A text; without it known bad pairs are tried.")] = None
-    second: Annotated[str | None, Option(help="Its neighbour.")] = None
+    first: Annotated[str | None, reads(metavar="TEXT", help="First text of the pair. Default: known bad pairs.")] = None
+    second: Annotated[str | None, reads(metavar="TEXT", help="Second text of the pair, a neighbour of --first.")] = None
 
 
 def _noises() -> dict[str, Callable[[Claimed], VectorNoise]]:
@@ -131,13 +132,14 @@ def _try(audit: Callable[..., Report], title: str, given: Neighbours, printing: 
 _SMALLEST_CURVE = 250
 
 
-@options.spread
 def distinguish(
     *,
     given: Neighbours,
-    trials: Annotated[int, Option(help="Runs on each input of a pair.")] = 20000,
+    trials: Annotated[int, measures(help="Runs on each input of a pair.")] = 20000,
     confidence: ConfidenceOption = 0.95,
-    figure: Annotated[Path | None, options.output_option(help="SVG of the bound by runs, up to --trials.")] = None,
+    figure: Annotated[
+        Path | None, options.output_option(help="SVG of the bound by the number of runs, up to --trials.")
+    ] = None,
     force: options.ForceOption = False,
     printing: Printing,
 ) -> int:
@@ -163,38 +165,39 @@ def distinguish(
     return _show(reports[-1], claim, printing)
 
 
-@options.spread
 def whitebox(
     *,
     given: Neighbours,
-    trials: Annotated[int, Option(help="Releases from each input of a pair.")] = 100000,
+    trials: Annotated[int, measures(help="Releases from each input of a pair.")] = 100000,
     confidence: ConfidenceOption = 0.95,
     printing: Printing,
 ) -> int:
     return _try(density.whitebox, "whitebox", given, printing, trials=trials, confidence=confidence)
 
 
-@options.spread
 def exact(
     *,
     given: Neighbours,
-    trials: Annotated[int, Option(help="Runs for the test of the sampler; the bound needs none.")] = 20000,
+    trials: Annotated[int, measures(help="Runs for the test of the sampler. The bound needs none.")] = 20000,
     printing: Printing,
 ) -> int:
     return _try(enumeration.exact, "exact", given, printing, trials=trials)
 
 
-@options.spread
 def reconstruction(
     *,
     given: Claimed,
     pool: Annotated[Path | None, options.file_option(help="Candidate texts: .jsonl .csv .parquet .txt.")] = None,
     record: options.RecordOption = None,
-    candidates: Annotated[int, Option(help="Random vectors in the pool of --noise.")] = 1000,
-    top: Annotated[list[int] | None, Option(help="Guesses; repeatable. Default 1, 5, 10.")] = None,
-    trials: Annotated[int, Option(help="Releases to attack.")] = 2000,
-    attack: Annotated[str, Option(help="likelihood (white box), or surrogate (of simulated releases).")] = "likelihood",
-    simulations: Annotated[int, Option(help="Releases of each candidate to learn from.")] = 100,
+    candidates: Annotated[int, measures(help="Random vectors in the pool of --noise.")] = 1000,
+    top: Annotated[
+        list[int] | None, measures(metavar="N", help="Number of guesses. Repeatable. Default: 1, 5 and 10.")
+    ] = None,
+    trials: Annotated[int, measures(help="Releases to attack.")] = 2000,
+    attack: Annotated[
+        str, measures(help="The attack: likelihood (white box) or surrogate (of simulated releases).")
+    ] = "likelihood",
+    simulations: Annotated[int, measures(help="Releases of each candidate to learn from.")] = 100,
     confidence: ConfidenceOption = 0.95,
     printing: Printing,
 ) -> int:

@@ -1,0 +1,59 @@
+"""Groups of options: the headings under which `--help` lists them, and dataclasses whose fields are options.
+
+An option names its heading where it is declared, by the function that declares it::
+
+    keep: Annotated[list[str] | None, leaves(help="Public field to copy to OUT.")] = None
+"""
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, Final, TypeVar, get_type_hints
+
+from typer import Option
+
+#: In the order of the help.
+HEADINGS: Final = (
+    *("What is read", "What is promised", "What leaves", "Who pays"),
+    *("How it is measured", "What a key may ask", "How it runs"),
+)
+#: `typer.Option` under each heading.
+reads, promises, leaves, pays, measures, limits, runs = (
+    functools.partial(Option, rich_help_panel=heading) for heading in HEADINGS
+)
+_FEW: Final = 9  # so many options, --help among them, need no headings
+
+
+def in_sections(options: list[tuple[str | None, tuple[str, str]]]) -> dict[str, list[tuple[str, str]]]:
+    """The lines of the help by their headings, from the heading and the line of each option; few stand together."""
+    if len(options) <= _FEW:
+        return {"Options": [line for _, line in options]}
+    return {title: [line for heading, line in options if (heading or HEADINGS[-1]) == title] for title in HEADINGS}
+
+
+Code = TypeVar("Code")
+
+
+def spread(command: Callable[..., Code]) -> Callable[..., Code]:
+    """The command with the fields of its dataclasses as keywords, in their order, as typer reads them."""
+    hints: dict[str, Any] = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if dataclasses.is_dataclass(kind)}
+    keywords: list[inspect.Parameter] = []
+    for own in inspect.signature(command).parameters.values():
+        kind = groups.get(own.name)
+        found = [own] if kind is None else inspect.signature(kind).parameters.values()
+        known = hints if kind is None else get_type_hints(kind, include_extras=True)
+        keywords += (each.replace(kind=each.KEYWORD_ONLY, annotation=known[each.name]) for each in found)
+
+    @functools.wraps(command)
+    def run(**given: Any) -> Code:
+        taken = {
+            name: kind(**{each.name: given.pop(each.name) for each in dataclasses.fields(kind) if each.name in given})
+            for name, kind in groups.items()
+        }
+        return command(**taken, **given)
+
+    run.__annotations__ = {each.name: each.annotation for each in keywords}
+    run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]  # what `inspect` asks for
+    return run

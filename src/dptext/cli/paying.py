@@ -1,0 +1,107 @@
+"""Who pays for a run, and what a run would do and cost."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from dptext._wording import plural
+from dptext.cli.grouped import pays
+from dptext.cli.options import PayingLedgerOption, SubjectKeyOption, default_key, opened
+from dptext.cli.terminal import say
+from dptext.errors import ConfigError
+from dptext.privacy.guarantee import Guarantee, format_epsilon
+from dptext.text.files import refuse_inputs
+from dptext.types import Json
+
+if TYPE_CHECKING:  # loaded by those who name a ledger
+    from dptext.runs.payment import Due, Payment
+
+
+@dataclass(frozen=True, slots=True)
+class Paying:
+    ledger: PayingLedgerOption = None
+    account: Annotated[
+        str | None, pays(metavar="NAME", help="The account that is charged, before anything is drawn.")
+    ] = None
+    subject_field: Annotated[
+        str | None,
+        pays(
+            metavar="NAME",
+            help="Field of the subjects to charge, each by name. The account was opened with --by-subject.",
+        ),
+    ] = None
+    everyone: Annotated[
+        bool,
+        pays(
+            "--everyone",
+            help="Charge everyone in an account opened with --by-subject, even those whom the run does not name.",
+        ),
+    ] = False
+    subject_key: SubjectKeyOption = None
+    charge_key: Annotated[
+        str | None, pays(metavar="KEY", help="Name of the charge. Another run under this name is not charged again.")
+    ] = None
+
+    def payment(self) -> Payment | None:
+        """Who pays, or None. The subject key is read only where subjects are charged by name."""
+        if self.account is None:
+            if self.ledger is not None or self.charge_key is not None or self.everyone:
+                raise ConfigError(
+                    "Expected --account NAME with --ledger or DPTEXT_LEDGER, with --charge-key and --everyone: who "
+                    "pays for the run."
+                )
+            return None
+        if self.ledger is None:
+            raise ConfigError("Expected --ledger with --account: the books that the account is in.")
+        from dptext.runs.payment import Payment
+
+        books = opened(self.ledger)
+        key = self.subject_key or default_key(books)
+        if self.subject_field is not None and key is not None:
+            from dptext.ledger.subjects import read_subject_key
+
+            books = type(books).at(self.ledger, key=read_subject_key(key))
+        return Payment(books, self.account, self.charge_key, self.everyone)
+
+    def refuse_inputs(self, written: Sequence[Path], inputs: Sequence[Path | None], payment: Payment | None) -> None:
+        """Refuse to write what is read: the inputs, the books and their key."""
+        read = [path for path in (*inputs, self.subject_key) if path is not None]
+        if payment is not None and payment.ledger.path is not None:
+            read += [payment.ledger.path, default_key(payment.ledger) or payment.ledger.path]
+        for path in written:
+            refuse_inputs(path, read)
+
+
+def said_key(payment: Payment | None) -> Payment | None:
+    """The payment under a key that was said: whoever is stopped goes on under it."""
+    if payment is None:
+        return None
+    payment = replace(payment, key=payment.key or secrets.token_hex(16))
+    say(f"Where the corpus is not read to its end, go on with --charge-key {payment.key}: it is charged once.")
+    return payment
+
+
+def cost(due: Due) -> str:
+    return f"Cost: epsilon {format_epsilon(due.epsilon())} alone, added to what was spent."
+
+
+def rehearsal(
+    n_records: int,
+    promised: Sequence[Guarantee],
+    due: Due | None,
+    data: Mapping[str, Json] | None,
+    told: Sequence[str] = (),
+    last: Sequence[str] = (),
+) -> str:
+    """What a run would do: as JSON where there is other data, else in lines, with others among them and behind."""
+    if data is not None:
+        charge = due and {"account": due.account.name, "epsilon": due.epsilon()}
+        guarantees = [guarantee.to_dict() for guarantee in promised]
+        return json.dumps({"records": n_records, **data, "guarantees": guarantees, "charge": charge}, indent=2)
+    lead = f"A run would release {plural(n_records, 'record')}. Nothing was drawn, charged or written."
+    return "\n".join([lead, *told, promised[-1].sentence(), *last])
