@@ -666,7 +666,6 @@ def test_help_imports_no_command_but_the_one_that_it_describes(arguments: list[s
     assert imported - {"app", "grouped", "terminal", "options"} == shown
 
 
-@pytest.mark.xfail(raises=AssertionError, reason="runs/specs imports all syntheses to know their names", strict=True)
 def test_privatize_of_one_file_loads_nothing_for_folders_and_corpora(tmp_path: Path, spec: Path) -> None:
     write_input(tmp_path / "in.jsonl", 3)
     rooms = ("dptext.batch", "dptext.synthesis", "dptext.language")
