@@ -71,7 +71,8 @@ def privatize(
     """
     name, asked = idempotency_key or str(uuid.uuid4()), f"{url.rstrip('/')}/v1/models/{quote(model, safe='')}/privatize"
     headers = {"Authorization": f"Bearer {key.strip()}", "Idempotency-Key": name, "Content-Type": "application/json"}
-    body = json.dumps({"records": list(map(dict, records)), **settings})  # in ASCII, so that no error of an encoding quotes it
+    asking = {"records": [*map(dict, records)], **settings}
+    body = json.dumps(asking)  # in ASCII, so that no error of an encoding quotes it
     end, pause = time.monotonic() + patience, 1.0
     while True:
         status, found, wait, hopeless = None, None, pause, False

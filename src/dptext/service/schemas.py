@@ -34,7 +34,7 @@ class _Body(BaseModel):
 def _plain(value: Any) -> Scalar:
     if isinstance(value, str | int | float | bool | None):
         return value
-    raise PydanticCustomError(PLAIN, "It is a list or an object.")  # noqa: EM101  # pydantic's own constructor
+    raise PydanticCustomError(PLAIN, "It is a list or an object.")
 
 
 #: What an id, a label or an author may be: whoever reads the records of files and jobs says the rest.
