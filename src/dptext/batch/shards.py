@@ -91,9 +91,12 @@ def shards_of(source: str | Path, *, format: Format | None = None, options: Mapp
 def as_read(source: str | Path, shards: Sequence[Shard], plan: Plan) -> Plan:
     """The plan, which says what one record of plain text is: of several files each is one unless the plan says else.
 
-    ConfigError: the input is one such file and the plan does not say it, or it says it and there is no such file.
+    ConfigError: the input is one such file and the plan does not say it, or it says it and there is no such file; or it
+    names a sheet and there is no workbook.
     """
     texts = [each for each in shards if not each.arrow and _format(each, plan) is Format.TEXT]
+    if plan.sheet is not None and all(each.arrow or _format(each, plan) is not Format.XLSX for each in shards):
+        raise ConfigError(f"Expected no --sheet: no file at {str(source)!r} is a workbook.")
     if not texts and plan.record is not None:
         raise ConfigError(f"Expected no --record: no file at {str(source)!r} is plain text.")
     if not texts or plan.record is not None:
@@ -233,6 +236,7 @@ def read(
     kind = _format(shard, plan)
     settings.update(plan.reading, format=kind, allow_empty=allow_empty, first_fields=first_fields)
     settings["record"] = plan.record if kind is Format.TEXT else None
+    settings["sheet"] = plan.sheet if kind is Format.XLSX else None
     yield from read_batches(source, plan.fields, **settings)
 
 

@@ -48,7 +48,8 @@ FILE: Final = Path("dptext.toml")
 _FIELDS: Final = (
     *("text-field", "public-text-field", "label-field", "public-label-field", "id-field", "author-field"),
     *("subject-field", "keep"),
-    *("format", "delimiter", "encoding", "record", "public-record", "empty-nulls", "strip-html", "public", "pool"),
+    *("format", "delimiter", "encoding", "record", "public-record", "sheet", "public-sheet"),
+    *("empty-nulls", "strip-html", "public", "pool"),
 )
 _named: list[Path] = []  # by --config
 

@@ -4,6 +4,7 @@ import itertools
 import json
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Final
@@ -48,6 +49,7 @@ def check(
     delimiter: options.DelimiterOption = None,
     encoding: options.EncodingOption = None,
     record: options.RecordOption = None,
+    sheet: options.SheetOption = None,
     label_field: options.LabelFieldOption = None,
     label: Annotated[
         list[str] | None, reads(metavar="NAME", help="A public label. Repeatable. Default: the labels of dptext.toml.")
@@ -58,9 +60,9 @@ def check(
     if label and label_field is None:
         raise ConfigError("Expected --label-field NAME with --label: the field whose labels are looked at.")
     labels = tuple(label or _written_labels())
-    how: dict[str, Any] = {"delimiter": delimiter, "encoding": encoding, "record": record}
+    how: dict[str, Any] = {"delimiter": delimiter, "encoding": encoding, "record": record, "sheet": sheet}
     found = survey(path, format=kind, text=text_field, label=label_field, labels=labels, **how)
-    typed = _options(found, kind)
+    typed = [*_options(found, kind), *options.as_typed(sheet=sheet)]
     if as_json:
         print(json.dumps(_data(found, typed), indent=2))
         return
@@ -125,6 +127,7 @@ def _facts(found: Survey, named: str | None) -> list[str]:
     kept = ", ".join(unique[:_MOST_COLUMNS])
     return [
         f"File   {found.format}{parted}{encoding}{guessed}",
+        *_hidden(found),
         f"Texts  {column.nulls:,} null, {column.empties:,} empty, {found.duplicates:,} repeated",
         f"       {_share(column)} with HTML tags; median {column.median:,} characters, largest {column.largest:,}",
         *([_EMPTY] if column.empties else []),
@@ -132,6 +135,23 @@ def _facts(found: Survey, named: str | None) -> list[str]:
         *([_TOO_LONG] if column.largest > MAX_CHARACTERS else []),
         *([f"Keep   not {kept}: unique in each row"] if kept else []),
     ]
+
+
+def _hidden(found: Survey) -> list[str]:
+    """What of the sheet is hidden or filtered out: it is read like the rest."""
+    sheet = found.sheet
+    if sheet is None:
+        return []
+    parts = (
+        "the sheet" if sheet.hidden else "",
+        plural(sheet.hidden_rows, "row") if sheet.hidden_rows else "",
+        plural(sheet.hidden_columns, "column") if sheet.hidden_columns else "",
+    )
+    said = ", ".join(filter(None, parts))
+    shown = f"Sheet  {sheet.name!r}"
+    if not said:
+        return [shown]
+    return [f"{shown}; hidden or filtered out, and read like the rest: {said}. Delete what is not to be read"]
 
 
 def _columns(found: Survey) -> dict[str, tuple[str | int | None, ...]]:
@@ -203,6 +223,7 @@ def _data(found: Survey, typed: list[str]) -> dict[str, object]:
         "not_protected": NOT_PROTECTED,
         "format": str(found.format),
         **{name: getattr(found, name) for name in ("delimiter", "encoding", "rows", "bad")},
+        "sheet": None if found.sheet is None else asdict(found.sheet),
         "repeated": found.duplicates,
         "with_tags": found.texts.tags,
         "long": found.texts.long,

@@ -39,6 +39,7 @@ def init(
     source: Annotated[Path, options.file_argument(metavar="FILE", help="The private texts. None of them is shown.")],
     text_field: options.TextFieldOption = None,
     record: options.RecordOption = None,
+    sheet: options.SheetOption = None,
     label_field: options.LabelFieldOption = None,
     public: options.PublicOption = None,
     public_text_field: options.PublicTextFieldOption = None,
@@ -50,7 +51,7 @@ def init(
     force: options.ForceOption = False,
 ) -> None:
     Target(FILE, force).check()
-    found = survey(source, text=text_field, record=_record(record, source))
+    found = survey(source, text=text_field, record=_record(record, source), sheet=sheet)
     text_field = text_field or text_field_of(found)
     label_field = _given(
         label_field,
@@ -70,11 +71,11 @@ def init(
     known: list[Record] = []
     form: list[str] = []
     fields: dict[str, Json] = {"text-field": text_field}
-    fields |= {"record": found.record} if found.record else {}
+    fields |= {name: each for name, each in (("record", found.record), ("sheet", sheet)) if each}
     if public is not None:
         names = public_text_field or text_field, public_label_field or label_field
         public_record = _record(public_record or record, public)
-        known, like = _public(public, *names, public_record)
+        known, like = _public(public, *names, public_record, sheet)
         fields |= form_of(like, found.format, names[0])
         form = form_options(like, {"record": public_record, **fields})
         form += options.as_typed(on_error="skip" if like.bad else None)
@@ -194,14 +195,18 @@ def _record(named: str | None, path: Path) -> str | None:
     return None if not named else options.member(Portion, "--record", named)
 
 
-def _public(public: Path, text_field: str, label_field: str, record: str | None) -> tuple[list[Record], Survey]:
-    found = survey(public, text=text_field, record=record)
+def _public(
+    public: Path, text_field: str, label_field: str, record: str | None, sheet: str | None
+) -> tuple[list[Record], Survey]:
+    sheet = sheet if file_format(public, None) is Format.XLSX else None
+    found = survey(public, text=text_field, record=record, sheet=sheet)
     on_error = "skip" if found.bad else "stop"
     layout = options.Layout(
         text_field,
         delimiter=found.delimiter,
         encoding=found.encoding,
         record=found.record,
+        sheet=sheet,
         empty_nulls=True,
         on_error=on_error,
     )

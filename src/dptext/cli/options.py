@@ -120,6 +120,9 @@ PublicTextFieldOption = Annotated[
     str | None,
     reads("--public-text-field", metavar="NAME", help="Field of the text in public files. Default: --text-field."),
 ]
+PublicSheetOption = Annotated[
+    str | None, reads("--public-sheet", help="The sheet of public workbooks; default: --sheet.")
+]
 PublicRecordOption = Annotated[
     str | None,
     reads(
@@ -155,6 +158,7 @@ EncodingOption = Annotated[
 RecordOption = Annotated[
     str | None, reads("--record", help="How to split a plain text file: file, line or block (of lines).")
 ]
+SheetOption = Annotated[str | None, reads("--sheet", help="The sheet of an XLSX workbook; default: the only one.")]
 SeedOption = Annotated[int | None, runs("--seed", help="Seed that makes the run repeatable.")]
 VoidingSeedOption = Annotated[int | None, runs("--seed", help="Seed for experiments. It voids the guarantee.")]
 ClassifierOption = Annotated[
@@ -213,6 +217,7 @@ class Form:
     delimiter: DelimiterOption = None
     encoding: EncodingOption = None
     record: RecordOption = None
+    sheet: SheetOption = None
     empty_nulls: Annotated[bool, reads("--empty-nulls", help="Read null texts as empty texts.")] = False
     strip_html: Annotated[bool, reads("--strip-html", help="Remove HTML tags and decode entities first.")] = False
     on_error: Annotated[str, reads(help="What to do at an unreadable record: stop, or skip it.")] = "stop"
@@ -226,6 +231,7 @@ class Form:
             delimiter=self.delimiter,
             encoding=self.encoding,
             record=self.record,
+            sheet=self.sheet,
             empty_nulls=self.empty_nulls,
             strip_html=self.strip_html,
             on_error=None if self.on_error == "stop" else self.on_error,
@@ -236,7 +242,7 @@ class Form:
             "input_format": None if self.input_format is None else member(Format, "--format", self.input_format),
             "on_error": member(OnError, "--on-error", self.on_error),
             "record": None if self.record is None else member(Portion, "--record", self.record),
-            **{name: getattr(self, name) for name in ("delimiter", "encoding", "empty_nulls", "strip_html")},
+            **{name: getattr(self, name) for name in ("delimiter", "encoding", "sheet", "empty_nulls", "strip_html")},
         }
 
 
@@ -247,11 +253,12 @@ class Layout(Form):
     public_text_field: PublicTextFieldOption = None
     public_label_field: PublicLabelFieldOption = None
     public_record: PublicRecordOption = None
+    public_sheet: PublicSheetOption = None
 
     def read(
         self, path: Path, *, label: str | None = None, author: str | None = None, id: str | None = None
     ) -> list[Record]:
-        return self._records(path, Fields(self.text_field, label=label, author=author, id=id), self.record)
+        return self._records(path, Fields(self.text_field, label=label, author=author, id=id), self.record, self.sheet)
 
     def read_public(self, path: Path | None, *, label: str | None = None) -> list[Record]:
         """The records of a public file, none where there is no file; errors name the options of public files."""
@@ -262,9 +269,10 @@ class Layout(Form):
                 path,
                 Fields(self.public_text_field or self.text_field, label=label and (self.public_label_field or label)),
                 self.public_record or self.record,
+                self.public_sheet or self.sheet,
             )
         except (ConfigError, DataError) as error:
-            error.args = (re.sub("--(text-field|label-field|record)", r"--public-\1", str(error)),)
+            error.args = (re.sub("--(text-field|label-field|record|sheet)", r"--public-\1", str(error)),)
             raise
 
     def public_label(self, path: Path, label: str | None) -> str | None:
@@ -282,15 +290,17 @@ class Layout(Form):
             delimiter=self.delimiter if kind in DELIMITED else None,
             encoding=None if kind in PACKED else self.encoding,
             text=self.public_text_field or self.text_field,
+            sheet=self.public_sheet or self.sheet if kind is Format.XLSX else None,
         )
         return label if label in found.columns else None
 
-    def _records(self, path: Path, fields: Fields, record: str | None) -> list[Record]:
+    def _records(self, path: Path, fields: Fields, record: str | None, sheet: str | None) -> list[Record]:
         reading = self.settings()
         kind = file_format(path, reading.pop("input_format"))
         reading["delimiter"] = self.delimiter if kind in DELIMITED else None
         reading["encoding"] = None if kind in PACKED else self.encoding
         reading["record"] = record if kind is Format.TEXT else None
+        reading["sheet"] = sheet if kind is Format.XLSX else None
         return list(read_records(path, fields, format=kind, **reading, on_skip=skipped))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -24,7 +25,18 @@ from dptext.types import Floats, Integers, Singles
 _ROWS_AT_ONCE: Final = 256  # so that the numbers between two layers stay in the cache
 _LONGEST: Final = 8192
 _KV_HEADS: Final = "num_key_value_heads"
-_THETA: Final = 10_000.0  # where a config has none, as those of Llama 2
+#: What transformers takes where a config has none: `rope_theta` is absent from those of Llama 2.
+_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "vocab_size": 32_000, "hidden_size": 4_096, "intermediate_size": 11_008, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "max_position_embeddings": 2_048, "hidden_act": "silu", "rms_norm_eps": 1e-6,
+        "rope_theta": 10_000.0,
+    }
+)  # fmt: skip
+_SIZES: Final = (
+    "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+    "max_position_embeddings", _KV_HEADS, "head_dim",
+)  # fmt: skip
 _ANOTHER: Final = "Save the language model again, or take another."
 
 
@@ -169,47 +181,60 @@ def _room(n: int, width: int) -> Singles:
     return room(-(-n // tiles.ROWS) * tiles.ROWS, width)
 
 
+def completed(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a model with those of transformers where `config` lacks one, or has null.
+
+    ConfigError: a size is no whole number above 0.
+    """
+    found = {**_DEFAULTS, **{name: value for name, value in config.items() if value is not None}}
+    for name in _SIZES:
+        if name == _KV_HEADS:
+            found.setdefault(name, found["num_attention_heads"])
+        if name == "head_dim":
+            found.setdefault(name, found["hidden_size"] // found["num_attention_heads"])
+        if not isinstance(found[name], int) or isinstance(found[name], bool) or found[name] < 1:
+            given = f"{found[name]!r:.60}"
+            raise ConfigError(f"Expected {name} of a language model to be a whole number above 0, found {given}.")
+    return found
+
+
 def unsupported(config: Mapping[str, Any]) -> str:
     """What `Llama` does not compute of a model with this `config`, in words; empty where it computes all of it.
 
-    A setting that is absent is the one of transformers.
+    ConfigError as of `completed`.
     """
-    dim, heads, kv_heads = (int(config.get(name) or 0) for name in ("hidden_size", "num_attention_heads", _KV_HEADS))
-    kv_heads = kv_heads or heads
+    config = completed(config)
+    heads, kv_heads = config["num_attention_heads"], config[_KV_HEADS]
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     rotation = rope.get("rope_type") or rope.get("type") or "default"
     found = {
         f"model_type={config.get('model_type')!r}": config.get("model_type") != "llama",
-        f"hidden_act={config.get('hidden_act', 'silu')!r}": config.get("hidden_act", "silu") != "silu",
+        f"hidden_act={config['hidden_act']!r}": config["hidden_act"] != "silu",
         "attention_bias=true": config.get("attention_bias"),
         "mlp_bias=true": config.get("mlp_bias"),
         "quantization_config": config.get("quantization_config"),
         f"rope_type={rotation!r}": rotation != "default",
-        f"num_attention_heads={heads} with {_KV_HEADS}={kv_heads}": heads < 1 or kv_heads < 1 or heads % kv_heads,
-        f"head_dim={head_dim_of(config)}": head_dim_of(config) < 1 or head_dim_of(config) % 2,
-        f"hidden_size={dim}": dim < 1,
+        f"num_attention_heads={heads} with {_KV_HEADS}={kv_heads}": heads % kv_heads,
+        f"head_dim={config['head_dim']}": config["head_dim"] % 2,
     }
     return ", ".join(name for name, so in found.items() if so)
-
-
-def head_dim_of(config: Mapping[str, Any]) -> int:
-    """Coordinates of a head."""
-    return int(config.get("head_dim") or config["hidden_size"] // max(1, int(config["num_attention_heads"])))
 
 
 def read_llama(part: Callable[[str], Singles], config: Mapping[str, Any]) -> Llama:
     """The network in float32 from its weights by name.
 
-    KeyError: a setting or weight is missing. ConfigError: weights have another shape than the settings say, or a number
-    is not finite.
+    ConfigError: weights have another shape than the settings say, or a number is not finite, or no number.
     """
-    heads, dim = int(config["num_attention_heads"]), int(config["hidden_size"])
-    kv_heads, wide, size = int(config.get(_KV_HEADS) or heads), int(config["intermediate_size"]), config["vocab_size"]
-    head_dim = head_dim_of(config)
-    rope = {"rope_theta": config.get("rope_theta", _THETA), **(config.get("rope_parameters") or {})}
-    theta, epsilon, root = float(rope["rope_theta"]), np.float32(config["rms_norm_eps"]), 1 / math.sqrt(head_dim)
-    if not (math.isfinite(theta) and theta > 0 and np.isfinite(epsilon) and epsilon > 0):
-        raise ConfigError(f"Expected rope_theta={theta} and rms_norm_eps={epsilon} above 0 and finite. {_ANOTHER}")
+    config = completed(config)
+    heads, kv_heads, head_dim = config["num_attention_heads"], config[_KV_HEADS], config["head_dim"]
+    dim, wide, size = config["hidden_size"], config["intermediate_size"], config["vocab_size"]
+    rope = {name: value for name, value in (config.get("rope_parameters") or {}).items() if value is not None}
+    numbers = {name: {**config, **rope}[name] for name in ("rope_theta", "rms_norm_eps")}
+    if not all(isinstance(each, int | float) and 0 < np.float32(each) < math.inf for each in numbers.values()):
+        given = " and ".join(f"{name}={value!r:.60}" for name, value in numbers.items())
+        raise ConfigError(f"Expected {given} above 0 and finite. {_ANOTHER}")
+    theta, epsilon = float(numbers["rope_theta"]), np.float32(numbers["rms_norm_eps"])
+    root = 1 / math.sqrt(head_dim)
     shapes = {
         "embed_tokens": (size, dim), "lm_head": (size, dim), "q_proj": (heads * head_dim, dim),
         "k_proj": (kv_heads * head_dim, dim), "v_proj": (kv_heads * head_dim, dim), "o_proj": (dim, heads * head_dim),
@@ -242,7 +267,7 @@ def read_llama(part: Callable[[str], Singles], config: Mapping[str, Any]) -> Lla
 
     return Llama(
         known("model.embed_tokens.weight"),
-        tuple(layer(i) for i in range(int(config["num_hidden_layers"]))),
+        tuple(layer(i) for i in range(config["num_hidden_layers"])),
         known("model.norm.weight"),
         linear("model.embed_tokens" if config.get("tie_word_embeddings") else "lm_head"),
         heads,
@@ -250,5 +275,5 @@ def read_llama(part: Callable[[str], Singles], config: Mapping[str, Any]) -> Lla
         head_dim,
         theta,
         epsilon,
-        min(int(config["max_position_embeddings"]), _LONGEST),
+        min(config["max_position_embeddings"], _LONGEST),
     )

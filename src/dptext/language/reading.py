@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,9 @@ _WHAT: Final = "A language model"
 #: How files name floating-point numbers; those of bfloat16 are read as whole numbers.
 _FLOATS: Final = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 _AS_FLOATS: Final = "Save the model again without quantization, or take another."
+_AGAIN: Final = "Save the model again, or take another."
+_END: Final = 2  #: The token that ends a text where a config names none, as in transformers
+T = TypeVar("T")
 Tokens = Sequence[int]
 MODEL_IS_PUBLIC: Final = "the language model is public and was trained on none of the private texts"
 
@@ -135,34 +138,44 @@ def _read_gguf(path: Path, expected: str | None) -> LanguageModel:
     file = GGUFReader(path)
 
     def value(key: str) -> Any:
+        if key not in file.fields:
+            raise ConfigError(f"Expected {key} in {path}, which is not there. {_AGAIN}")
         return file.fields[key].contents()
 
-    tensors, scaling = {tensor.name: tensor for tensor in file.tensors}, "llama.rope.scaling.type"
+    def if_there(key: str) -> Any:
+        return value(key) if key in file.fields else None
+
+    tensors, scaling = {tensor.name: tensor for tensor in file.tensors}, if_there("llama.rope.scaling.type")
     if value("general.architecture") != "llama":  # another has its settings under other names
-        _require_supported({"model_type": value("general.architecture")}, path)
+        _supported({"model_type": value("general.architecture")}, path)
     config = {
         "model_type": "llama",
         "hidden_act": "silu",
         "hidden_size": value("llama.embedding_length"),
         "intermediate_size": value("llama.feed_forward_length"),
         "num_attention_heads": value("llama.attention.head_count"),
-        "num_key_value_heads": value("llama.attention.head_count_kv"),
+        "num_key_value_heads": if_there("llama.attention.head_count_kv"),
+        "head_dim": if_there("llama.attention.key_length"),
         "num_hidden_layers": value("llama.block_count"),
         "vocab_size": value("llama.vocab_size"),
-        "rope_theta": value("llama.rope.freq_base"),
+        "rope_theta": if_there("llama.rope.freq_base"),
         "rms_norm_eps": value("llama.attention.layer_norm_rms_epsilon"),
         "max_position_embeddings": value("llama.context_length"),
         "tie_word_embeddings": "output.weight" not in tensors,
-        "rope_scaling": {"rope_type": value(scaling)} if scaling in file.fields and value(scaling) != "none" else None,
+        "rope_scaling": None if scaling in (None, "none") else {"rope_type": scaling},
     }
-    _require_supported(config, path)
+    config = _supported(config, path)
+    if (turned := if_there("llama.rope.dimension_count")) not in (None, config["head_dim"]):
+        raise _other(path, f"llama.rope.dimension_count={turned}")
     if value("tokenizer.ggml.pre") != "smollm":
         raise ConfigError(
             f"Expected the tokenizer of SmolLM in {path}: give the model as a folder with tokenizer.json."
         )
 
+    read = set[str]()
+
     def part(name: str) -> Singles:
-        known = tensors[_gguf_name(name)]
+        known = _weights_of(tensors, _gguf_name(name), read, path)
         weights = np.asarray(dequantize(known.data, known.tensor_type), np.float32)
         heads = {"q_proj": "num_attention_heads", "k_proj": "num_key_value_heads"}.get(name.split(".")[-2])
         if heads is None:
@@ -173,7 +186,9 @@ def _read_gguf(path: Path, expected: str | None) -> LanguageModel:
 
     with _tokenizing(path):
         tokenizer = _byte_pairs(value("tokenizer.ggml.tokens"), value("tokenizer.ggml.merges"))
-    return LanguageModel(read_llama(part, config), tokenizer, int(value("tokenizer.ggml.eos_token_id")), digest)
+    network = read_llama(part, config)
+    _require_all_read(path, tensors.keys() - read)
+    return LanguageModel(network, tokenizer, int(value("tokenizer.ggml.eos_token_id")), digest)
 
 
 _GGUF_PARTS: Final = {
@@ -209,8 +224,10 @@ def _read_folder(path: Path) -> LanguageModel:
 
         from dptext.language.llama import read_llama  # noqa: PLC0415 (needs an extra)
 
-    config = json.loads((path / "config.json").read_bytes())
-    _require_supported(config, path)
+    given = json.loads((path / "config.json").read_bytes())
+    if not isinstance(given, dict):
+        raise ConfigError(f"Expected {path / 'config.json'} to hold an object of JSON. {_AGAIN}")
+    config = _supported(given, path)
     files = sorted(path.glob("*.safetensors"))
     if not files or not (path / "tokenizer.json").is_file():
         raise ConfigError(f"Expected {path} to hold *.safetensors and tokenizer.json. Save the model again.")
@@ -224,9 +241,37 @@ def _read_folder(path: Path) -> LanguageModel:
     with _tokenizing(path):
         tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
     tokenizer.encode_special_tokens = True  # what looks like one in a private text is text
-    end = config["eos_token_id"]
-    network = read_llama(lambda name: _singles(name, weights[name]), config)
-    return LanguageModel(network, tokenizer, int(end[0] if isinstance(end, list) else end), digest)
+    end = given.get("eos_token_id", _END)
+    end = end[0] if isinstance(end, list) and end else end
+    if not isinstance(end, int) or isinstance(end, bool) or not 0 <= end < config["vocab_size"]:
+        known = f"a token from 0 to {config['vocab_size'] - 1}"
+        raise ConfigError(f"Expected eos_token_id in {path / 'config.json'} to be {known}, found {end!r:.60}. {_AGAIN}")
+    read = set[str]()
+    network = read_llama(lambda name: _singles(name, _weights_of(weights, name, read, path)), config)
+    _require_all_read(path, {name for name in weights.keys() - read if not _is_no_part(name, weights)})
+    return LanguageModel(network, tokenizer, end, digest)
+
+
+def _weights_of(there: Mapping[str, T], name: str, read: set[str], path: Path) -> T:
+    """The weights of this name, which are then among those that were `read`."""
+    if name not in there:
+        raise ConfigError(f"Expected the weights {name} in {path}, which are not there. {_AGAIN}")
+    read.add(name)
+    return there[name]
+
+
+def _is_no_part(name: str, weights: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether weights are a copy of others, or of numbers that follow from the settings, as old folders have them."""
+    if name.endswith(".rotary_emb.inv_freq"):
+        return True
+    return name == "lm_head.weight" and weights[name]["data"] == weights["model.embed_tokens.weight"]["data"]
+
+
+def _require_all_read(path: Path, left: Collection[str]) -> None:
+    """Refuse weights that the network does not compute with: without them it is another model."""
+    if left:
+        first = ", ".join(sorted(left)[:3]) + (f" and {len(left) - 3} more" if len(left) > 3 else "")
+        raise _other(path, f"the weights {first}")
 
 
 def _singles(name: str, stored: Mapping[str, Any]) -> Singles:
@@ -240,11 +285,17 @@ def _singles(name: str, stored: Mapping[str, Any]) -> Singles:
     return np.ascontiguousarray(values, np.float32)
 
 
-def _require_supported(config: Mapping[str, Any], path: Path) -> None:
-    from dptext.language.llama import unsupported  # noqa: PLC0415 (needs an extra)
+def _supported(config: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """The settings, with those of transformers where one is absent; ConfigError where one is not supported."""
+    from dptext.language.llama import completed, unsupported  # noqa: PLC0415 (needs an extra)
 
     if found := unsupported(config):
-        raise ConfigError(
-            f"Expected {path} to hold a plain model of the Llama family, found {found}, which is not supported: take "
-            "another model."
-        )
+        raise _other(path, found)
+    return completed(config)
+
+
+def _other(path: Path, found: str) -> ConfigError:
+    return ConfigError(
+        f"Expected {path} to hold a plain model of the Llama family, found {found}, which is not supported: take "
+        "another model."
+    )

@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.runs.payment import Payment
 
 
-_READING: Final = ("delimiter", "encoding", "record", "empty_nulls", "strip_html")
+_READING: Final = ("delimiter", "encoding", "record", "sheet", "empty_nulls", "strip_html")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Plan:
         force: overwrite an output that is there, throw away an unfinished run.
         resume: go on with an unfinished run.
         safe_csv: put an apostrophe before every text of a CSV output that a spreadsheet would take for a formula.
-        delimiter, encoding, record, empty_nulls, strip_html: how the input is read; see `read_records`.
+        delimiter, encoding, record, sheet, empty_nulls, strip_html: how the input is read; see `read_records`.
     """
 
     fields: Fields = field(default_factory=Fields)
@@ -64,6 +64,7 @@ class Plan:
     delimiter: str | None = None
     encoding: str | None = None
     record: str | None = None
+    sheet: str | None = None
     empty_nulls: bool = False
     strip_html: bool = False
 

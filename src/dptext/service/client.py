@@ -6,7 +6,7 @@ import json
 import ssl
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 from urllib.parse import quote
@@ -14,6 +14,7 @@ from urllib.parse import quote
 import httpx
 
 from dptext.errors import DPTextError
+from dptext.text.formats import Scalar
 
 _AGAIN: Final = (408, 409, 429, 502, 503, 504)  # in flight, too much, or a gateway that comes back; some are a proxy's
 _LONGEST: Final = 30.0  # seconds between two tries where the gateway names none
@@ -45,7 +46,7 @@ def privatize(
     url: str,
     key: str,
     model: str,
-    records: Sequence[dict[str, str]],
+    records: Sequence[Mapping[str, Scalar]],
     *,
     idempotency_key: str | None = None,
     patience: float = 600.0,
@@ -70,7 +71,8 @@ def privatize(
     """
     name, asked = idempotency_key or str(uuid.uuid4()), f"{url.rstrip('/')}/v1/models/{quote(model, safe='')}/privatize"
     headers = {"Authorization": f"Bearer {key.strip()}", "Idempotency-Key": name, "Content-Type": "application/json"}
-    body = json.dumps({"records": list(records), **settings})  # in ASCII, so that no error of an encoding quotes it
+    asking = {"records": [*map(dict, records)], **settings}
+    body = json.dumps(asking)  # in ASCII, so that no error of an encoding quotes it
     end, pause = time.monotonic() + patience, 1.0
     while True:
         status, found, wait, hopeless = None, None, pause, False

@@ -18,7 +18,7 @@ from dptext.service.jobs import Jobs
 from dptext.service.keys import Key, Keys, require_everyone
 from dptext.service.limits import Rates, Space
 from dptext.service.metrics import Counts, Turns
-from dptext.service.problems import NO_MODEL, Problem, parameters
+from dptext.service.problems import NO_MODEL, NOT_UTF8, Problem, parameters
 from dptext.service.settings import Secret, Settings, require_ledger
 from dptext.service.store import Store
 from dptext.service.work import Models
@@ -102,14 +102,16 @@ async def known(request: Request) -> None:
 
 
 async def once(request: Request) -> None:
-    """Refuse a body that has a key twice, of which another reader may take the other: no file may have one either."""
+    """Refuse a body of JSON that no file may hold: a key twice, of which readers take another; NaN; not UTF-8."""
     if request.method == "POST" and request.url.path not in UPLOADS and (body := await request.body()):
         await run_in_threadpool(_require_once, body)
 
 
 def _require_once(body: bytes) -> None:
+    if not json.detect_encoding(body).startswith("utf-8"):
+        raise Problem(400, "invalid", NOT_UTF8)
     with suppress(ValueError, RecursionError):  # it is no JSON, which is said where it is read
-        json.loads(body, object_pairs_hook=_unique)
+        json.loads(body, object_pairs_hook=_unique, parse_constant=_no_constant)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -117,6 +119,10 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         raise Problem(422, "invalid", "Expected each key of an object once: one is there twice.")
     return found
+
+
+def _no_constant(_: str) -> None:
+    raise Problem(422, "invalid", "Expected no NaN and no Infinity, which are no JSON.")
 
 
 def asking(*scopes: str) -> Any:

@@ -61,6 +61,14 @@ _WORDS: Final = (
 
 
 NO_MODEL: Final = "no-model"  # the kind of a problem
+NOT_UTF8: Final = "Expected a body in UTF-8, found another encoding."
+PLAIN: Final = "plain_type"  # the kind of an error of a field
+_FORM: Final = "is missing, or has not the form that /openapi.json says."
+_FAULTS: Final = {
+    "missing": "is missing.",
+    "string_type": "is no text in quotes.",
+    PLAIN: "is a list or an object: expected a text, a number, true, false or null.",
+}
 
 
 class BrokenModelError(ConfigError):
@@ -137,6 +145,19 @@ def failed() -> JSONResponse:
     return response_of(503, "failed", "It failed. Nothing of it is released.", headers={"Retry-After": "5"})
 
 
+def _unread(cause: BaseException | None) -> str | None:
+    """Why the framework could not read a body of JSON, whose error quotes it."""
+    match cause:
+        case UnicodeError():
+            return NOT_UTF8
+        case RecursionError():
+            return "Expected a body whose lists and objects are nested less deeply."
+        case ValueError():  # Python reads no number of so many digits
+            return "Expected a body whose numbers have fewer digits."
+        case _:
+            return None
+
+
 def parameters(request: Request) -> set[str]:
     """The names of the parameters of a route, without those of its path."""
     return {str(each.alias) for each in request.scope["route"].dependant.query_params}
@@ -152,6 +173,9 @@ def install(app: FastAPI, fields: Collection[str]) -> None:
         return response_to(problem_of(error))
 
     async def http(_: Request, error: Any) -> JSONResponse:
+        said = _unread(error.__cause__) if error.status_code == 400 else None
+        if said is not None:
+            return response_of(400, "invalid", said)
         return response_of(error.status_code, "http", TITLES.get(error.status_code, "Refused."), headers=error.headers)
 
     async def invalid(request: Request, error: Any) -> JSONResponse:
@@ -168,7 +192,7 @@ def install(app: FastAPI, fields: Collection[str]) -> None:
                 said = "Expected a body of JSON, and the header Content-Type: application/json."
             elif named or place:
                 missing = " of ".join(filter(None, (named, place)))
-                said = f"{missing} is missing, or has not the form that /openapi.json says."
+                said = f"{missing} {_FAULTS.get(kind, _FORM)}"
         return response_of(422, "invalid", said, {"errors": found})
 
     async def unexpected(_: Request, __: Any) -> JSONResponse:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Annotated, Any, Final
 
 from fastapi import Header
-from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
 
 from dptext.service.answers import FORM
-from dptext.service.problems import TITLES
+from dptext.service.problems import PLAIN, TITLES
 from dptext.service.settings import MOST_RECORDS
 from dptext.service.work import Wanted
+from dptext.text.formats import Scalar
 
 _LONGEST: Final = 200
 
@@ -29,13 +31,27 @@ class _Body(BaseModel):
         return given
 
 
+def _plain(value: Any) -> Scalar:
+    if isinstance(value, str | int | float | bool | None):
+        return value
+    raise PydanticCustomError(PLAIN, "It is a list or an object.")
+
+
+#: What an id, a label or an author may be: whoever reads the records of files and jobs says the rest.
+Plain = Annotated[
+    Any,
+    AfterValidator(_plain),
+    WithJsonSchema({"anyOf": [{"type": each} for each in ("string", "number", "boolean", "null")]}),
+]
+
+
 class Row(_Body):
     """A private record."""
 
     text: str
-    id: str | None = None
-    label: str | None = None
-    author: str | None = None
+    id: Plain = None
+    label: Plain = None
+    author: Plain = None
 
 
 class Records(_Body):
@@ -47,7 +63,7 @@ class Records(_Body):
 
     def wanted(self) -> Wanted:
         """The same without what was left out."""
-        rows = [each.model_dump(exclude_none=True) for each in self.records]
+        rows = [each.model_dump(exclude_unset=True) for each in self.records]
         return Wanted(rows, self.max_per_author, self.delta)
 
 

@@ -39,6 +39,7 @@ from dptext.service.store import Event
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.batches import Batch
 from dptext.text.files import sha256_of
+from dptext.text.formats import Scalar
 from dptext.text.reading import read_records
 from dptext.text.records import TEXT_FIELD, Fields, Record
 from dptext.types import Json
@@ -205,7 +206,7 @@ class Wanted:
         delta: at which guarantees are stated.
     """
 
-    rows: Sequence[Mapping[str, str]]
+    rows: Sequence[Mapping[str, Scalar]]
     max_per_author: int | None = None
     delta: float = 0.0
 
@@ -214,8 +215,8 @@ class Wanted:
         """Which of them the records have; all, or none."""
         named: dict[str, str | None] = {}
         for name in ("id", "label", "author"):
-            having = sum(name in row for row in self.rows)
-            if having not in (0, len(self.rows)):
+            having = any(row.get(name) is not None for row in self.rows)  # null in all of them is none
+            if having and not all(name in row for row in self.rows):
                 raise ConfigError(f"Expected {name} in every record or in none.")
             named[name] = name if having else None
         return Fields(text=TEXT_FIELD, **named)  # type: ignore[arg-type]  # names

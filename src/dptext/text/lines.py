@@ -36,6 +36,11 @@ class Broken:
 
 
 @dataclass(frozen=True, slots=True)
+class BadFile(Broken):
+    """No record can be read, as the file is not one table."""
+
+
+@dataclass(frozen=True, slots=True)
 class BadHeader(Broken):
     """No record can be read, as the header has not the columns that were named."""
 

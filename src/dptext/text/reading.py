@@ -26,7 +26,7 @@ from dptext.text.batches import Batch
 from dptext.text.formats import DELIMITED, PACKED, Format, detect_format, file_format
 from dptext.text.inputs import advice as advice_on_encoding
 from dptext.text.inputs import file_error, is_utf8, open_input
-from dptext.text.lines import Bad, BadHeader, Broken, Chunk, missing_field, rows_of
+from dptext.text.lines import Bad, BadFile, BadHeader, Broken, Chunk, missing_field, rows_of
 from dptext.text.markup import without_tags
 from dptext.text.packed_rows import load_pyarrow
 from dptext.text.plain_text import Portion
@@ -67,6 +67,7 @@ def read_records(
     delimiter: str | None = None,
     encoding: str | None = None,
     record: str | None = None,
+    sheet: str | None = None,
     strip_html: bool = False,
     advice: str = "Repair it or take it out.",
     first_fields: bool = False,
@@ -81,8 +82,9 @@ def read_records(
     - JSON: one array of objects, read whole (256 MiB at most).
     - CSV: comma (tab in TSV) or `delimiter`, double quotes, a header; every row has the columns of the header. Empty
       lines as in JSON Lines. There is no null: an empty field is the empty string (which names no id or author).
-    - XLSX: one sheet with cells, with a header; formulas as their last values (one without is an error), empty cells
-      as in CSV, no merged cells. Needs ``dptext[files]``.
+    - XLSX: the `sheet`, or the only one with cells, with a header; formulas as their last values (one without is an
+      error), empty cells as in CSV, no merged cells. What is hidden or filtered out, rows, columns or the sheet, is
+      read as the rest (`dptext check` counts it). Needs ``dptext[files]``.
     - Parquet: pages of at most 128 MiB, dictionaries of 32 MiB, texts in plain or dictionary encoding; all of it
       unpacks to at most 1 GiB or 1,000 times the file. Needs the extra ``dptext[parquet]``.
     - Plain text: `record` says whether a record is the file or a line (an empty one is an empty text), or a block of
@@ -106,6 +108,7 @@ def read_records(
         delimiter: What parts the columns of CSV, one character.
         encoding: Of a file of lines, by a name that Python knows.
         record: What is one record of plain text: "file", "line" or "block". Such a file needs it, others have none.
+        sheet: Name of the sheet of XLSX that holds the records, where several hold cells.
         strip_html: Whether to take tags out of the texts, and decode entities (`without_tags`).
         advice: What to do about a record that ends the reading, as the message says it: only the caller knows what
             its users can set.
@@ -165,6 +168,7 @@ def read_batches(
     delimiter: str | None = None,
     encoding: str | None = None,
     record: str | None = None,
+    sheet: str | None = None,
     strip_html: bool = False,
     advice: str = "Repair it or take it out.",
     first_fields: bool = False,
@@ -190,7 +194,7 @@ def read_batches(
         raise ConfigError(
             f"Expected no ids, labels, authors, subjects or kept fields for {str(path)!r}: plain text has no fields."
         )
-    require_layout(path, kind, delimiter, encoding, record)
+    require_layout(path, kind, delimiter, encoding, record, sheet)
     if kind is Format.PARQUET:
         load_pyarrow()
     if kind is Format.XLSX:
@@ -201,7 +205,7 @@ def read_batches(
     reading = _RecordReader(str(path), checks, on_error, on_skip, advice, first_fields=first_fields)
     if encoding is None and kind not in PACKED and opener is None and path.is_file():  # a pipe is read once
         reading.unnamed = path
-    how: dict[str, Any] = {"delimiter": delimiter, "encoding": encoding, "record": record}
+    how: dict[str, Any] = {"delimiter": delimiter, "encoding": encoding, "record": record, "sheet": sheet}
     how |= {"max_line": reading.check.max_line, "opener": opener or open_input}
     chunks = file_chunks(path, kind, needed(fields), **how)
     found = _file_batches(chunks, reading, allow_empty)
@@ -214,8 +218,15 @@ def require_records(n: int, source: str | os.PathLike[str]) -> None:
         raise BrokenFileError(f"{source}: no record can be read, so nothing is released.")
 
 
-def require_layout(path: Path, kind: Format, delimiter: str | None, encoding: str | None, record: str | None) -> None:
-    """Raise ConfigError for a delimiter or an encoding that a file cannot have, or plain text without a `record`."""
+def require_layout(
+    path: Path,
+    kind: Format,
+    delimiter: str | None,
+    encoding: str | None,
+    record: str | None,
+    sheet: str | None = None,
+) -> None:
+    """ConfigError for a delimiter, encoding or sheet that a file cannot have, or plain text without a `record`."""
     if record is not None:
         one_of(Portion, record=record)
     if kind is Format.TEXT and record is None:
@@ -229,6 +240,8 @@ def require_layout(path: Path, kind: Format, delimiter: str | None, encoding: st
         raise ConfigError(f"Expected no --delimiter for {str(path)!r}: it is read as {kind}, not csv (see --format).")
     if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0'):
         raise ConfigError(f"Expected --delimiter {delimiter!r} to be one character, as ';' or '\\t'.")
+    if sheet is not None and kind is not Format.XLSX:
+        raise ConfigError(f"Expected no --sheet for {str(path)!r}: it is read as {kind}, which has no sheets.")
     if not is_utf8(encoding) and kind in PACKED:
         raise ConfigError(f"Expected no --encoding for {str(path)!r}: {kind} says its own.")
 
@@ -331,7 +344,8 @@ class _RecordReader:
         return batch
 
     def _refuse(self, fault: Bad | Broken) -> None:
-        where = f"{self.name}, record {self.read}: {fault.reason}."
+        place = self.name if isinstance(fault, BadFile) else f"{self.name}, record {self.read}"
+        where = f"{place}: {fault.reason}."
         # UTF-16 read as UTF-8 has NULs, and quotes that do not close.
         odd = isinstance(fault, Broken) or "UTF-8" in fault.reason or "NUL" in fault.reason
         if self.unnamed is not None and odd and (isinstance(fault, Broken) or self.on_error is OnError.STOP):

@@ -38,20 +38,21 @@ def file_chunks(
     delimiter: str | None = None,
     encoding: str | None = None,
     record: str | None = None,
+    sheet: str | None = None,
     opener: Opener = open_input,
 ) -> Generator[Chunk, None, None]:
     """The rows of a file, or their faults, in chunks of at least one; nothing follows a `Broken`.
 
     The fields that are needed are `names`, the text first; none for all. A line, or row of CSV, above `max_line` bytes
     is not read whole. Columns are parted by a comma in CSV, a tab in TSV, unless a delimiter is named. Of plain text
-    `record` says what one is; see `require_layout`.
+    `record` says what one is; see `require_layout`. The `sheet` of XLSX is named where several hold cells.
     """
     with opener(path) as raw:
         if kind is Format.PARQUET:
             yield from parquet_chunks(raw, names)
             return
         if kind is Format.XLSX:
-            yield from xlsx_chunks(raw, names)
+            yield from xlsx_chunks(raw, names, sheet)
             return
         unzipped: io.BufferedIOBase = unzip(path, raw)
         if not is_utf8(encoding):

@@ -1,14 +1,17 @@
 """Rows of the sheet of an XLSX file that holds the records, or their faults.
 
 Nothing that a workbook declares is believed: not the extent of a sheet, nor the order of its rows. What a reader of one
-table cannot show is refused: cells of other sheets, hidden ones among them, merged cells, formulas without a value.
+table cannot show is refused: cells of several sheets of which none is named, merged cells, formulas without a value.
+What is hidden or filtered out is read as it would be otherwise: `overview` tells the owner of it.
 """
 
 import io
 import itertools
+import re
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, time
 from typing import Any, Final
 from xml.parsers import expat
@@ -16,7 +19,7 @@ from xml.parsers import expat
 from dptext._wording import plural
 from dptext.errors import needing
 from dptext.text.formats import as_scalar, as_string
-from dptext.text.lines import Bad, BadHeader, Broken, Chunk, Row, no_column
+from dptext.text.lines import Bad, BadFile, BadHeader, Broken, Chunk, Row, no_column
 
 _CHUNK: Final = 1024
 _FAILED: Final[Any] = object()
@@ -27,6 +30,9 @@ UNPACKED_BYTES: Final = 2**27  # bytes that any workbook may unpack to,
 UNPACKED_TIMES: Final = 100  # or as many times its size, where that is more
 MOST_ROW_BYTES: Final = 2**27  # bytes of a row
 _BLOCK: Final = 2**16
+_TRUE: Final = ("1", "true")
+_ESCAPE: Final = re.compile("_x([0-9A-Fa-f]{4})_")
+_SHOWN: Final = "`dptext check` shows their names"
 _DAMAGED: Final = Broken("the XLSX data is truncated or damaged")
 _LARGE: Final = Broken("the XLSX data unpacks to more than is read: write CSV")
 _NO_VALUE: Final = Bad("a formula has no value: open the workbook in a spreadsheet program and save it there")
@@ -36,12 +42,43 @@ _ERROR: Final = Bad("a cell holds an error of the spreadsheet")
 def load_openpyxl() -> Any:
     """The module openpyxl, loaded when first needed."""
     with needing("XLSX", "files"):
-        import openpyxl  # noqa: PLC0415
+        import openpyxl.reader.excel  # noqa: PLC0415
     return openpyxl
 
 
-def xlsx_chunks(raw: io.BufferedReader, names: Sequence[str]) -> Iterator[Chunk]:
-    """The rows of the only sheet with cells, streamed; nothing follows a `Broken`.
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A sheet of a workbook: its name, which may be private, whether it is hidden and holds cells.
+
+    Of rows and columns with cells, `hidden_rows` and `hidden_columns` are the numbers of those that are hidden.
+    """
+
+    name: str
+    hidden: bool
+    filled: bool
+    hidden_rows: int
+    hidden_columns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Workbook:
+    """The sheets of a workbook, without those of charts."""
+
+    sheets: tuple[Sheet, ...]
+
+    @property
+    def filled(self) -> list[Sheet]:
+        """Those that hold cells."""
+        return [each for each in self.sheets if each.filled]
+
+    def read(self, named: str | None) -> Sheet | None:
+        """The sheet that is read; None where it is none, or one of several."""
+        found = self.filled if named is None else [each for each in self.sheets if each.name == named]
+        return found[0] if len(found) == 1 else None
+
+
+def xlsx_chunks(raw: io.BufferedReader, names: Sequence[str], sheet: str | None = None) -> Iterator[Chunk]:
+    """The rows of the `sheet` of this name, or of the only one with cells, streamed; nothing follows a `Broken`.
 
     A formula is its last value, and an empty cell the empty text, as in CSV. A text that the spreadsheet took for a
     number is read as that number is written.
@@ -49,12 +86,11 @@ def xlsx_chunks(raw: io.BufferedReader, names: Sequence[str]) -> Iterator[Chunk]
     openpyxl = load_openpyxl()
     if not raw.peek(1):
         return
-    found = _quiet(lambda: _sheet(openpyxl, raw))
+    found = _quiet(lambda: _sheet(openpyxl, raw, sheet))
     if isinstance(found, Broken) or found is _FAILED:
         yield [found if isinstance(found, Broken) else Broken("the file is not XLSX, or it is damaged")]
         return
-    sheet, n_rows = found
-    rows = _rows(sheet, n_rows)
+    rows = _rows(*found)
     first = next(rows, {})
     if isinstance(first, Broken):
         yield [first]
@@ -79,8 +115,27 @@ def _quiet(call: Callable[[], Any]) -> Any:
             return _FAILED
 
 
-def _sheet(openpyxl: Any, raw: io.BufferedReader) -> tuple[Any, int] | Broken:
-    """The only sheet with cells, the first where none has any, and how many rows it has; or why there is none."""
+def overview(raw: io.BufferedReader) -> Workbook | None:
+    """What sheets there are, for their owner; None where the workbook cannot be read."""
+    openpyxl = load_openpyxl()
+
+    def look() -> Workbook | None:
+        book = _book(openpyxl, raw)
+        if isinstance(book, Broken):
+            return None
+        looks = [(each, _look(each, whole=True)) for each in book.worksheets]
+        sheets = [
+            Sheet(str(each.title), each.sheet_state != "visible", found.cells, found.hidden, len(found.hidden_columns))
+            for each, found in looks
+        ]
+        return Workbook(tuple(sheets))
+
+    found = _quiet(look) if raw.peek(1) else None
+    return found if isinstance(found, Workbook) else None
+
+
+def _book(openpyxl: Any, raw: io.BufferedReader) -> Any:
+    """The workbook, of which nothing is read but its sheets, styles and shared texts; or why it is not read."""
     size = raw.seek(0, io.SEEK_END)
     with zipfile.ZipFile(raw) as archive:
         # Python reads no more of a member than this, whatever it unpacks to.
@@ -89,15 +144,38 @@ def _sheet(openpyxl: Any, raw: io.BufferedReader) -> tuple[Any, int] | Broken:
     whole = sum(size for _, size in parts) - sheets
     if sheets > max(UNPACKED_BYTES, UNPACKED_TIMES * size) or whole > SHARED_BYTES:
         return _LARGE
-    book = openpyxl.load_workbook(raw, read_only=True, data_only=True)
-    full = [sheet for sheet in book.worksheets if _look(sheet, whole=False).cells]
+    reader = openpyxl.reader.excel.ExcelReader(raw, read_only=True, data_only=True, keep_links=False)
+    reader.read_chartsheet = lambda *_: None  # it holds no cells, and openpyxl fails at one without a chart
+    plain = reader.read_workbook
+
+    def read_workbook() -> None:
+        plain()
+        reader.parser.assign_names = lambda: None  # of ranges, by the places of sheets, those of charts among them
+
+    reader.read_workbook = read_workbook
+    reader.read()
+    return reader.wb
+
+
+def _sheet(openpyxl: Any, raw: io.BufferedReader, named: str | None) -> tuple[Any, int] | Broken:
+    """The sheet of this name, or the only one with cells, and how many rows it has; or why there is none.
+
+    Without a name and cells it is the first.
+    """
+    book = _book(openpyxl, raw)
+    if isinstance(book, Broken):
+        return book
+    if named is not None:
+        full = [sheet for sheet in book.worksheets if sheet.title == named]
+        if not full:
+            return BadFile(f"the workbook has no sheet of the name that was given ({_SHOWN})")
+    else:
+        full = [sheet for sheet in book.worksheets if _look(sheet, whole=False).cells]
     if len(full) > 1:
         hidden = sum(sheet.sheet_state != "visible" for sheet in full)
-        also = f", {hidden} of them hidden" if hidden else ""
-        return Broken(
-            f"{len(full)} sheets of the workbook hold cells{also}, and the records are rows of one: delete the others, "
-            "or save the one as CSV"
-        )
+        return BadFile(f"{several_sheets(len(full), hidden)} ({_SHOWN})")
+    if not book.worksheets:
+        return BadFile("the workbook has no sheet with rows")
     sheet = full[0] if full else book.worksheets[0]
     look = _look(sheet, whole=True)
     if look.merged:
@@ -105,21 +183,49 @@ def _sheet(openpyxl: Any, raw: io.BufferedReader) -> tuple[Any, int] | Broken:
     return sheet, look.rows
 
 
+def several_sheets(n: int, n_hidden: int) -> str:
+    """That the records could be in any of these sheets, and what to do about it."""
+    also = f", {n_hidden} of them hidden" if n_hidden else ""
+    return (
+        f"{n} sheets of the workbook hold cells{also}, and the records are rows of one: name it with --sheet NAME on "
+        "the command line, sheet= in Python, or delete the others"
+    )
+
+
 class _Look:
-    """What a sheet holds, by its XML alone: rows, merged cells, and whether any cell is filled."""
+    """What a sheet holds, by its XML alone: rows, merged cells, and filled cells, those that are hidden among them."""
 
     def __init__(self) -> None:
-        self.rows = 0
-        self.merged = self.cells = False
+        self.rows = self.hidden = self._place = 0
+        self.merged = self.cells = self._in_hidden = False
+        self.hidden_columns = set[int]()
+        self._ranges: list[range] = []  # of hidden columns, which the XML has before its rows
 
-    def start(self, name: str, _: object) -> None:
+    def start(self, name: str, values: Mapping[str, str]) -> None:
         match name.rpartition(" ")[2]:
             case "row":
                 self.rows += 1
+                self._place, self._in_hidden = 0, values.get("hidden") in _TRUE
+            case "c" if self._ranges:
+                self._place = _column(values["r"]) if "r" in values else self._place + 1
+            case "col" if values.get("hidden") in _TRUE:
+                self._ranges.append(range(int(values["min"]), int(values["max"]) + 1))
             case "mergeCell":
                 self.merged = True
             case "v" | "is" | "f":
                 self.cells = True
+                self.hidden += self._in_hidden
+                self._in_hidden = False  # each row is counted once
+                if any(self._place in each for each in self._ranges):
+                    self.hidden_columns.add(self._place)
+
+
+def _column(place: str) -> int:
+    """The number of the column of a cell such as AB7, from 1."""
+    number = 0
+    for letter in place.rstrip("0123456789"):
+        number = 26 * number + ord(letter) - ord("A") + 1
+    return number
 
 
 def _look(sheet: Any, *, whole: bool) -> _Look:
@@ -226,4 +332,14 @@ def _records(rows: Iterator[_Cells | Broken], header: list[str], names: Sequence
 
 def _value(cell: Any) -> Any:
     value = "" if cell is None or cell["value"] is None else cell["value"]
-    return value if isinstance(value, str | int | float | date | time) else str(value)  # a duration
+    if isinstance(value, str):
+        return _unescaped(value)
+    return value if isinstance(value, int | float | date | time) else str(value)  # a duration
+
+
+def _unescaped(text: str) -> str:
+    """The text in which Excel writes a character that XML cannot hold, or that would look so, as _x000D_."""
+    if "_x" not in text:
+        return text
+    found = _ESCAPE.sub(lambda code: chr(int(code[1], 16)), text)
+    return found.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")  # a pair is one character

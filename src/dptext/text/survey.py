@@ -16,14 +16,15 @@ from typing import Any, Final
 from dptext.errors import BrokenFileError, HeaderError
 from dptext.text.csv_rows import DELIMITERS
 from dptext.text.formats import PACKED, Format, as_scalar, as_string, file_format, is_scalar, spelled, string_fault
-from dptext.text.inputs import beginning, detected
+from dptext.text.inputs import beginning, detected, open_input
 from dptext.text.labels import n_known
-from dptext.text.lines import Bad, BadHeader, Broken, are_names, missing_field, rows_of
+from dptext.text.lines import Bad, BadFile, BadHeader, Broken, are_names, missing_field, rows_of
 from dptext.text.markup import has_tags
 from dptext.text.reading import EMPTY, MAX_CHARACTERS, require_layout
 from dptext.text.records import Fields, Record
 from dptext.text.row_checks import Checks
 from dptext.text.rows import file_chunks
+from dptext.text.sheets import Sheet, overview, several_sheets
 
 _BEGINNING: Final = 2**16  # bytes
 _MOST_LABELS: Final = 50
@@ -134,6 +135,7 @@ class Survey:
     bad: int = 0
     fault: str = ""  #: why the first of these cannot
     text: str | None = None  #: the column that seems to hold the texts
+    sheet: Sheet | None = None  #: of a workbook, the one that is read
     labelled: int | None = None  #: how many rows have a label of the public set; None where no field is looked at
     _first: tuple[int, tuple[str, ...]] | None = None  # number and names of the first row
 
@@ -203,6 +205,7 @@ def survey(
     record: str | None = None,
     label: str | None = None,
     labels: Sequence[str] = (),
+    sheet: str | None = None,
 ) -> Survey:
     """Read a file once, and count what it holds; what is not named is guessed. Labels are counted in a named field.
 
@@ -210,22 +213,26 @@ def survey(
     it cannot be read to its end, or holds no record.
     """
     kind = file_format(path, format)
-    require_layout(path, kind, delimiter, encoding, record)
+    require_layout(path, kind, delimiter, encoding, record, sheet)
     encoding = encoding if kind in PACKED else encoding or detected(path)
     delimiter = delimiter or ("\t" if kind is Format.TSV else None)
     if kind is Format.CSV and delimiter is None:
         first = beginning(path, encoding, _BEGINNING)
         delimiter = max(DELIMITERS, key=lambda each: _columns(first, each))  # a comma, where none gives columns
     found = Survey(path, kind, delimiter, encoding, record)
+    if kind is Format.XLSX:
+        found.sheet = _sheet(path, sheet)
     limit = Checks(Fields(), MAX_CHARACTERS).max_line
     how: dict[str, Any] = {"max_line": limit, "delimiter": delimiter, "encoding": encoding, "record": record}
+    how["sheet"] = sheet
     if text is not None:
         _require_column(found, text, how)
     unread: _Fault | None = None
     with closing(file_chunks(path, kind, [], **how)) as chunks:
         for number, row in enumerate(itertools.chain.from_iterable(map(rows_of, chunks)), start=1):
             if isinstance(row, Broken):
-                raise BrokenFileError(f"{path}, record {number}: {row.reason}.")
+                place = path if isinstance(row, BadFile) else f"{path}, record {number}"
+                raise BrokenFileError(f"{place}: {row.reason}.")
             if isinstance(row, Bad):
                 found.bad += 1
                 unread = unread or (number, row.reason)
@@ -244,6 +251,24 @@ def survey(
     if not found.columns or (text is not None and text not in found.columns):
         raise BrokenFileError(f"{path}: no record can be read ({found.fault}).")
     return found
+
+
+def _sheet(path: Path, named: str | None) -> Sheet | None:
+    """The sheet that is read; BrokenFileError names those that hold cells, where it is not one of them.
+
+    Only the owner of the file is shown the names. None where the workbook cannot be read: its reader says why.
+    """
+    with open_input(path) as raw:
+        book = overview(raw)
+    if book is None or (found := book.read(named)) is not None:
+        return found if book is not None else None
+    shown = ", ".join(f"{each.name!r}{' (hidden)' * each.hidden}" for each in book.filled)
+    if named is not None:
+        raise BrokenFileError(f"{path}: the workbook has no sheet {named!r}. These hold cells: {shown or 'none'}.")
+    if not shown:
+        return None
+    hidden = sum(each.hidden for each in book.filled)
+    raise BrokenFileError(f"{path}: {several_sheets(len(book.filled), hidden)}. These hold cells: {shown}.")
 
 
 def _require_column(found: Survey, name: str, how: dict[str, Any]) -> None:

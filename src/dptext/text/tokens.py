@@ -5,8 +5,8 @@ The rule suits the vocabulary of GloVe 6B, but keeps capitals (looking words up 
     >>> tokenize("It didn't cost $1,000.50 in the U.S.!")
     [['It', 'did', "n't", 'cost', '$', '1,000.50', 'in', 'the', 'U.S.', '!']]
 
-Nothing but whitespace is dropped: the tokens, joined without a space, are the text without its whitespace. The same
-holds for sentences.
+Nothing but whitespace is dropped: the tokens, joined without a space, are the text without its whitespace, of which a
+space of zero width (U+200B) is one. The same holds for sentences, where it is none.
 """
 
 import bisect
@@ -30,9 +30,19 @@ LINE_STRUCTURE: Final = "the line structure"
 SENTENCE_COUNT: Final = "the number of sentences"
 # A word character is a letter or a digit of any script. The underscore is punctuation: "_great_" is stress, not a name.
 _WORD = r"[^\W_]"
-_APOSTROPHE = "['\N{RIGHT SINGLE QUOTATION MARK}]"
-# What a character takes along besides its marks: soft hyphens and joiners, skin tones, and the letters of flags.
-_JOINED = "\u00ad\u200c\u200d\u2060\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"
+_APOSTROPHE = "['\N{RIGHT SINGLE QUOTATION MARK}\N{FULLWIDTH APOSTROPHE}]"
+# Soft hyphens, joiners, byte order marks, what directs a script from right to left: they part no word (UAX 29).
+_INVISIBLE = (
+    "\u00ad\u061c\u180e\u200c-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001"
+)
+# What a character takes along besides its marks: what is invisible, the Hebrew geresh, skin tones, letters of flags.
+_JOINED = _INVISIBLE + "\u05f3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"
+_SPACE_OF_ZERO_WIDTH = "\u200b"  # parts words in Thai and Khmer
+# Between two letters these part no word, as in Catalan, Greek, Armenian and Hebrew (MidLetter of UAX 29). Colons do.
+_MIDDLE = "[\u00b7\u0387\u055f\u05f4\u2027]"
+_HEBREW = "[\u05d0-\u05ea\u05ef-\u05f2]"
+_POINT = "[.,:\u060c\u066b\u066c\ufe50\ufe52\uff0c\uff0e\uff1a]"  # within a number
 _LAST_MARK = 0xE01EF  # of Unicode 17; between 0x1F000 and 0xE0100 there is none
 
 
@@ -40,7 +50,8 @@ _LAST_MARK = 0xE01EF  # of Unicode 17; between 0x1F000 and 0xE0100 there is none
 def mark_class() -> str:
     """The characters that go with the one before, for a set in square brackets of a pattern.
 
-    They are the combining marks (Unicode's categories Mn, Mc, Me), joiners, soft hyphens and what changes an emoji.
+    They are the combining marks (Unicode's categories Mn, Mc, Me), what is invisible, as joiners and soft hyphens, the
+    Hebrew geresh, and what changes an emoji.
     """
     codes = itertools.chain(range(0x300, 0x1F000), range(0xE0100, _LAST_MARK + 1))  # 20 ms: all codes take 140
     marks = (code for code in codes if unicodedata.category(chr(code))[0] == "M")
@@ -67,13 +78,14 @@ def _compiled(marks: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     # split: on film reviews a fifth fewer tokens are then outside the first 50,000 words of GloVe 6B.
     token = (
         rf"{letter}{mark}*\.(?:{letter}{mark}*\.)+{mark}*"  # U.S., e.g.
-        # word, O'Brien, 1990s, 1,000.50, 10:30, and the same in Arabic
-        rf"|{run}(?:{_APOSTROPHE}{run}|(?<=\d)[.,:\u066b\u066c](?=\d){run})*"
+        # word, O'Brien, 1990s, 1,000.50, 10:30, the same in Arabic, col·lecció, and a Hebrew word with an inner quote
+        rf"|{run}(?:(?:{_APOSTROPHE}|(?<=\d){_POINT}(?=\d)|(?<=[^\W\d_]|{mark}){_MIDDLE}(?={letter})"
+        rf"|(?<={_HEBREW})\"(?={_HEBREW})){run})*"
         rf"|{_APOSTROPHE}(?:[sSmMdD]|[lL][lL]|[rR][eE]|[vV][eE]){end}"  # 's, 'll
         # a mark of punctuation; or a flag or another emoji, with those joined to it
         rf"|(?:[\U0001f1e6-\U0001f1ff]{{2}}|\S){mark}*(?:(?<=\u200d)[^\w\s]{mark}*)*"
     )
-    return re.compile(clitic), re.compile(token)
+    return re.compile(clitic), re.compile(rf"[{_INVISIBLE}]*+(?:{token})|[{_INVISIBLE}]+")
 
 
 _ASCII: Final = _compiled("\u0300")  # any mark does: the text holds none
@@ -84,6 +96,7 @@ _many_marks = functools.cache(lambda: re.compile(f"([{mark_class()}]{{31,}})"))
 def _split(text: str) -> tuple[str, re.Pattern[str]]:
     """The text with a space before each clitic, and what finds its tokens."""
     clitic, token = _ASCII if text.isascii() else _marked()
+    text = text.replace(_SPACE_OF_ZERO_WIDTH, " ")
     return clitic.sub(r" \g<0>", text), token
 
 
@@ -183,7 +196,9 @@ def tokenize(text: str) -> list[list[str]]:
 
     - Lines end at ``\n``, ``\r\n`` or ``\r``; a text with n line ends has n + 1 lines, any of which may be empty.
     - Words are runs of letters and digits. A character takes its combining marks and joiners along (Unicode's UAX 29):
-      no token ends within what is read as one character. A run of a script without spaces is one word.
+      no token ends within what is read as one character. A run of a script without spaces is one word. The marks that
+      Catalan, Greek, Armenian and Hebrew write within a word stay in it (``col·lecció``); a space of zero width is
+      whitespace.
     - English clitics split off as in the Penn Treebank, whose tokens GloVe was trained on (``did n't``, ``it 's``,
       ``they 'll``); another inner apostrophe stays (``O'Brien``).
     - Numbers keep inner ``.``, ``,`` and ``:`` (``1,000.50``, ``10:30``); abbreviations of single letters keep their

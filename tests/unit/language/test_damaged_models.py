@@ -73,10 +73,11 @@ def gguf_file(path: Path, own: Weights) -> str:
     file.add_token_merges(["a b"])
     file.add_eos_token_id(1)
     for name, values in own.items():
-        _, _, rest = name.removesuffix(".weight").partition("model.")
+        stem, _, kind = name.rpartition(".")
+        _, _, rest = stem.partition("model.")
         layer, _, last = rest.removeprefix("layers.").partition(".")
         short = {"embed_tokens": "token_embd", "norm": "output_norm"}.get(rest) or f"blk.{layer}.{IN_GGUF[last]}"
-        file.add_tensor(f"{short}.weight", values)
+        file.add_tensor(f"{short}.{kind}", values)
     file.write_header_to_file()
     file.write_kv_data_to_file()
     file.write_tensors_to_file()
@@ -136,6 +137,62 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
         file.write_bytes(damaged)
         with pytest.raises(ConfigError):
             load_language_model(str(file))
+
+
+@pytest.mark.parametrize("save", [folder, gguf_file])
+@pytest.mark.parametrize("bias", ["self_attn.q_proj", "mlp.down_proj", "post_attention_layernorm"])
+def test_weights_that_are_not_computed_are_refused_by_name(
+    save: Callable[[Path, Weights], str], bias: str, tmp_path: Path
+) -> None:
+    """A bias is another model, whatever `attention_bias` says; so is a layer more than the settings have."""
+    for name, known in ((f"model.layers.1.{bias}.bias", "bias"), (f"model.layers.{LAYERS}.{bias}.weight", "weight")):
+        shape = OF_A_LAYER[bias] if known == "weight" else OF_A_LAYER[bias][:1]
+        own = {**weights(), name: np.zeros(shape, np.float32)}
+        with pytest.raises(ConfigError, match=rf"the weights [\w.]+\.{known}, which is not supported"):
+            load_language_model(save(tmp_path / known, own))
+
+
+def test_copies_of_weights_and_of_rotations_are_no_parts_of_a_model(tmp_path: Path) -> None:
+    own = weights()
+    more = {"model.layers.0.self_attn.rotary_emb.inv_freq": np.ones(8, np.float32)}
+    whole = load_language_model(folder(tmp_path / "plain", own))
+    copied = {**own, **more, "lm_head.weight": own["model.embed_tokens.weight"].copy()}
+    found = load_language_model(folder(tmp_path / "copied", copied))
+    logits = [each.contexts([[3, 5]], more=0).logits for each in (whole, found)]
+    assert np.array_equal(*logits)
+    another = {**copied, "lm_head.weight": own["model.embed_tokens.weight"] + 1}
+    with pytest.raises(ConfigError, match=r"the weights lm_head\.weight, which is not supported"):
+        load_language_model(folder(tmp_path / "another", another))
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"eos_token_id": None}, "eos_token_id in .*config.json to be a token from 0 to 95, found None"),
+        ({"eos_token_id": []}, r"eos_token_id in .* found \[\]"),
+        ({"eos_token_id": 96}, "eos_token_id in .* found 96"),
+        ({"eos_token_id": "1"}, "eos_token_id in .* found '1'"),
+        ({"hidden_size": "96"}, "hidden_size of a language model to be a whole number above 0, found '96'"),
+        ({"num_hidden_layers": 2.0}, "num_hidden_layers of .* found 2.0"),
+        ({"vocab_size": 0}, "vocab_size of .* found 0"),
+        ({"num_key_value_heads": True}, "num_key_value_heads of .* found True"),
+        ({"max_position_embeddings": [200]}, r"max_position_embeddings of .* found \[200\]"),
+        ({"rms_norm_eps": "1e-5"}, "rms_norm_eps='1e-5' above 0 and finite"),
+        ({"hidden_size": None}, r"to have shape \(96, 4096\)"),  # as transformers says of its own default
+    ],
+)
+def test_a_setting_that_cannot_be_is_named(changed: dict[str, Any], said: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=said) as found:
+        load_language_model(folder(tmp_path / "m", weights(), **changed))
+    assert "Error(" not in str(found.value)
+
+
+@pytest.mark.parametrize("key", ["embedding_length", "context_length", "attention.layer_norm_rms_epsilon"])
+def test_a_setting_that_a_file_lacks_is_named(key: str, tmp_path: Path) -> None:
+    file = Path(gguf_file(tmp_path / "m", weights()))
+    file.write_bytes(file.read_bytes().replace(f"llama.{key}".encode(), f"llamb.{key}".encode()))
+    with pytest.raises(ConfigError, match=rf"Expected llama\.{key} in .*, which is not there"):
+        load_language_model(str(file))
 
 
 def test_a_synthesis_refuses_it_when_it_is_fitted(tmp_path: Path) -> None:

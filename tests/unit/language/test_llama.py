@@ -156,13 +156,26 @@ def test_a_folder_of_whole_numbers_is_refused_by_name(tmp_path: Path) -> None:
         load_language_model(str(folder))
 
 
-def test_settings_that_a_config_lacks_are_those_of_transformers(tmp_path: Path) -> None:
-    theirs = made(num_key_value_heads=6)
+LACKING = (
+    "num_key_value_heads", "rope_parameters", "hidden_act", "attention_bias", "mlp_bias", "head_dim", "rms_norm_eps",
+    "max_position_embeddings", "tie_word_embeddings", "eos_token_id",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("null", [False, True])
+def test_settings_that_a_config_lacks_are_those_of_transformers(null: bool, tmp_path: Path) -> None:
+    theirs = made(
+        num_key_value_heads=6, rms_norm_eps=1e-6, max_position_embeddings=2048, tie_word_embeddings=False
+    )  # their own
     folder = saved(tmp_path / "model", theirs, num_key_value_heads=6)
     config = json.loads((folder / "config.json").read_text("utf-8"))
-    for name in ("num_key_value_heads", "rope_parameters", "hidden_act", "attention_bias", "mlp_bias", "head_dim"):
+    for name in LACKING:
         del config[name]
+        if null and name != "eos_token_id":
+            config[name] = None
     (folder / "config.json").write_text(json.dumps(config), "utf-8")
+    assert load_language_model(str(folder)).end == 2
+    assert load_language_model(str(folder)).network.longest == 2048
     prompt = [5, 7, 30]
     found = load_language_model(str(folder)).contexts([prompt], more=0).logits[0]
     with torch.no_grad():

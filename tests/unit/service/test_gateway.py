@@ -497,7 +497,7 @@ def test_what_is_wrong_is_named(gateway: Served) -> None:
     assert missing["detail"].startswith("model is missing")
     few = [*FEW[:2], {"text": 5}]
     form = told(gateway.client.post("/v1/models/labels/privatize", json={"records": few}, headers=headers))
-    assert form["detail"].startswith("text of records[2] is missing, or has not the form")
+    assert form["detail"].startswith("text of records[2] is no text in quotes.")
     assert form["errors"] == [{"in": "body", "kind": "string_type", "name": "text", "record": 2}]
     odd = {"records": [FEW[0], {**FEW[1], "secret": 1}]}
     form = told(gateway.client.post("/v1/models/labels/privatize", json=odd, headers=headers))

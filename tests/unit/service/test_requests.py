@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import io
+import json
 import lzma
 import zipfile
 from collections.abc import Iterator
@@ -116,3 +117,77 @@ def test_an_account_of_named_subjects_is_refused_at_once(gateway: Served) -> Non
         assert "everyone=" not in said
     assert gateway.client.get("/v1/jobs", headers=asked).json() == []
     assert list(books.log("people")) == []
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A gateway whose model knows two labels that are a number and a boolean."""
+    public = [dp.Record(str(i), f"a public text {i}", ("7", "true")[i % 2]) for i in range(20)]
+    folder = tmp_path_factory.mktemp("numbers")
+    with served(folder, epsilon=1e4) as found:
+        dp.save_model(dp.fit(dp.LabelOnly(epsilon=30.0, labels=("7", "true")), public), folder / "models" / "numbers")
+        yield found
+
+
+@pytest.mark.parametrize(("label", "meant"), [("7", "7"), ("7.0", "7"), ("true", "true"), ('"True"', "true")])
+@pytest.mark.parametrize("name", ["3", "3.0", '"3"'])
+def test_a_body_takes_the_values_that_a_job_takes(numbers: Served, label: str, meant: str, name: str) -> None:
+    """Ids and labels of all types; at epsilon 30 the label leaves as it is, spelled as the public set spells it."""
+    row, call = f'{{"text": "secret", "label": {label}, "id": {name}}}'.encode(), f"{label}-of-{name}"
+    headers = {**numbers.headers(None, f"body-{call}"), "Content-Type": "application/json"}
+    found = numbers.client.post("/v1/models/numbers/privatize", content=b'{"records": [%s]}' % row, headers=headers)
+    assert found.status_code == 200, found.text
+    job = numbers.job(row, f"file-{call}", model="numbers", id_field="id").json()["id"]
+    assert numbers.ended(job)["state"] == "done"
+    result = numbers.client.get(f"/v1/jobs/{job}/result", headers=numbers.headers()).text
+    for released in (json.loads(found.json()["releases"]), json.loads(result)):
+        assert (str(released["id"]), json.dumps(released["label"]).strip('"')) == ("3", meant)
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ('"text": 5', "text of records[0] is no text in quotes."),
+        ('"label": "travel"', "text of records[0] is missing."),
+        ('"text": "a", "label": ["secret"]', "label of records[0] is a list or an object: expected a text, a number"),
+        ('"text": "a", "label": "travel", "id": true', "the rows, record 1: the field 'id' is not a string or integer"),
+        ('"text": "a", "label": "travel", "id": 0.5', "the rows, record 1: the field 'id' is not a string or integer"),
+        ('"text": "a", "label": 1e999', "the rows, record 1: the field 'label' is not a string, a finite number"),
+        ('"text": "a", "label": NaN', "Expected no NaN and no Infinity"),
+    ],
+)
+def test_what_is_wrong_with_a_value_is_said(gateway: Served, row: str, said: str) -> None:
+    headers = {**gateway.headers(), "Content-Type": "application/json"}
+    found = gateway.client.post(RELEASE, content=f'{{"records": [{{{row}}}]}}', headers=headers)
+    assert found.status_code == 422
+    assert found.json()["detail"].startswith(said)
+    assert "secret" not in found.text
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{"records": [{"text": "secret \xff"}]}', "in UTF-8"),
+        ('{"records": [{"text": "secret"}]}'.encode("utf-16"), "in UTF-8"),
+        ('{"records": [{"text": "secret"}]}'.encode("utf-16-le"), "in UTF-8"),
+        ('{"records": [{"text": "secret"}]}'.encode("utf-32"), "in UTF-8"),
+        (b'{"records": ' + b"[" * 200_000, "nested less deeply"),
+        (b'{"records": [{"text": "secret", "label": ' + b"9" * 6000 + b"}]}", "fewer digits"),
+    ],
+    ids=["broken", "utf-16", "utf-16-le", "utf-32", "deep", "digits"],
+)
+def test_why_a_body_cannot_be_read_is_said(gateway: Served, body: bytes, said: str) -> None:
+    """The same files are refused as jobs."""
+    headers = {**gateway.headers(), "Content-Type": "application/json"}
+    found = gateway.client.post(RELEASE, content=body, headers=headers)
+    assert (found.status_code, found.json()["type"]) == (400, "urn:dptext:invalid")
+    assert said in found.json()["detail"]
+    assert "secret" not in found.text
+    assert "999" not in found.text
+
+
+def test_null_in_every_record_is_no_name(gateway: Served) -> None:
+    rows = [{"text": "a", "label": "travel", "id": None}, {"text": "b", "label": "money", "author": None}]
+    found = gateway.privatize(rows, "nulls-are-none")
+    assert found.status_code == 200, found.text
+    assert '\\"id\\": \\"1\\"' in found.text

@@ -60,7 +60,22 @@ def texts(found: Any) -> list[str]:
         ("<head><title>No <b></title></head><body>x</body>", "x"),
         ("<template><p>no<template>no</template>no</template>yes", "yes"),
         ("<![CDATA[<p>Hello</p> a<b]]> ]]>", "Hello\na<b ]]>"),
+        ("<xmp><b>&lt;</b></xmp><b>&lt;</b>", "<b>&lt;</b>\n<"),
+        ("<p>a &amp; b<plaintext>c &amp; <b>d</b></plaintext>", "a & b\nc &amp; <b>d</b></plaintext>"),
+        ("a<iframe src=x>no <b></iframe> b<noframes>no</noframes> c<noembed>no</noembed>", "a b c"),
+        ("<iframe src=x>shown <b>too</b>", "shown too"),
+        ("the <xmp> of <i>it</i>", "the <xmp> of it"),
+        # A script in a comment of a script ends neither.
+        ("a<script><!-- <script> </script> --></script>b", "ab"),
+        ("a<script><!-- <script> --> </script>b", "ab"),
+        ("a<script><!--> <script> </script>b", "ab"),
+        ("a<script><!-- </script>b", "ab"),
+        ("a<script><!-- <script> </script>b <i>c</i>", "ab c"),  # never closed: the first end will do
         # Attributes.
+        ("if a<b and c>d then <i>stop</i>, or a<i or x=3 or c>d", "if a<b and c>d then stop, or a<i or x=3 or c>d"),
+        ("a<b and c>d, <b>not</b> <i nonsense>this</i>", "a<b and c>d, not this"),
+        ("<input DISABLED value = 3 v-cloak/>a<td nowrap #x>b<br clear = all>c", "a\nb\nc"),
+        (f"<p {' '.join(f'a{i}=*<{i}>*' for i in range(40))}>a</p>".replace("*", '"'), "a"),
         ('<a title="a > b" alt=\'<c>\'>x</a><p class=x">y</p\n>z', "x\ny\nz"),
         ('<a href=x>y</a> <a href="x>y', 'y <a href="x>y'),
         ("<div\n  class = 'a'\n>x</DIV>", "x"),
@@ -116,6 +131,16 @@ def test_of_any_page_the_text_is_seen(first: tuple[str, str], second: tuple[str,
 
 UNITS = ["<p>", "<!--", "</p", "<b>x", "&lt;", "<script>", "<textarea>", "<template>", "<a ", '<a ="', "<a ='<a =\""]
 UNITS += ['<a b="<a" ', '<a ="<a"', "<![CDATA[", "]]>", "<x>", '<x a="<"', "</x><x>", "<b = = '", "<?a", "<!a", "<"]
+UNITS += [
+    "<script><!--<script>",
+    "<script><!--",
+    "<!--<script>-->",
+    "<b x>",
+    "<b x ",
+    "</b><b x>",
+    '<a b="<" ',
+    "<b  = ",
+]
 
 
 @pytest.mark.parametrize("end", ["<i>", "'\">"])
@@ -128,12 +153,13 @@ def test_much_html_takes_time_in_proportion(end: str) -> None:
 
 def test_a_command_reads_the_text_of_a_page(tmp_path: Path) -> None:
     pages = ["<p>hi</p><!-- <p>internal note</p> -->", "Use the <script> tag", "<b>R&amp;D</b><script>no</script>"]
+    pages += ["if a<b and c>d <i>stop</i>"]
     (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": page}) + "\n" for page in pages))
     how = ("--mechanism", "random_redaction", "--set", "level=0", "--without-guarantee", "--strip-html")
     done = dptext("privatize", "in.jsonl", "out.jsonl", *how, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     written = [json.loads(line)["text"] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-    assert written == ["hi", "Use the < script > tag", "R & D"]
+    assert written == ["hi", "Use the < script > tag", "R & D", "if a < b and c > d stop"]
 
 
 def test_html_is_taken_out_of_records_batches_and_frames(tmp_path: Path) -> None:

@@ -39,9 +39,37 @@ WORDS = [
     "Wort\u00adteil",
     "i̇stanbul",
     "ɔ̃ɛ̀",
+    "ג׳ורג׳",
+    "word\ufeffword",
+    "ab\u2060cd",
+    "שלום\u200fעולם",
 ]
+#: With a mark between their letters, where the words of tf-idf end, as they do at an apostrophe.
+INNER = ["col·lecció", "il\u2027lusió", "צה״ל", 'צה"ל', "ג'ורג", "λόγος\u0387λόγος"]
 EMOJI = ["❤\ufe0f", "👍🏽", "👩\u200d👩\u200d👧", "🇩🇪", "1\ufe0f\u20e3", "🏴\U000e0067\U000e0062\U000e007f"]
-PIECES = [*WORDS, *EMOJI, "\u0301", "\u094d", "'", "\u2019s", "n't", "U.S.", ".", "_", " ", "\n", "a", "1", ",", "<"]
+PIECES = [
+    *WORDS,
+    *INNER,
+    *EMOJI,
+    "\u0301",
+    "\u094d",
+    "'",
+    "\u2019s",
+    "n't",
+    "U.S.",
+    ".",
+    "_",
+    " ",
+    "\n",
+    "a",
+    "1",
+    ",",
+    "<",
+    "·",
+    '"',
+    "\ufeff",
+    "\u200f",
+]
 TEXTS = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
 
 
@@ -50,7 +78,7 @@ def nfd(text: str) -> str:
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
-@pytest.mark.parametrize("word", [*WORDS, *EMOJI])
+@pytest.mark.parametrize("word", [*WORDS, *INNER, *EMOJI])
 def test_a_word_is_one_token(word: str, form: str) -> None:
     spelled = unicodedata.normalize(form, word)
     assert tokenize(f"{spelled} {spelled}!") == [[spelled, spelled, "!"]]
@@ -64,7 +92,13 @@ def test_a_word_is_one_token(word: str, form: str) -> None:
         (nfd("it'ś"), [nfd("it'ś")]),  # no clitic: an s with a mark is another letter
         ("١٬٠٠٠٫٥٠ १,०००.५०", ["١٬٠٠٠٫٥٠", "१,०००.५०"]),
         ("क्या? हाँ।", ["क्या", "?", "हाँ", "।"]),
-        ("zero\u200bwidth", ["zero", "\u200b", "width"]),  # it parts words, in Khmer and Thai
+        ("zero\u200bwidth", ["zero", "width"]),  # it parts words, in Khmer and Thai
+        ("\ufeffword and \u200fword\u200f \u200f", ["\ufeffword", "and", "\u200fword\u200f", "\u200f"]),
+        ("don\uff07t, it\uff07s", ["do", "n\uff07t", ",", "it", "\uff07s"]),
+        ("2·3 a· ·b", ["2", "·", "3", "a", "·", "·", "b"]),
+        ('"צה" "צה"', ['"', "צה", '"', '"', "צה", '"']),
+        ("１，０００．５０ 12：30 ١،٢", ["１，０００．５０", "12：30", "١،٢"]),
+        ("时间：下午", ["时间", "：", "下午"]),
         ("\u0301a", ["\u0301", "a"]),
         ("🇩🇪🇫🇷", ["🇩🇪", "🇫🇷"]),
         ("漢字", ["漢字"]),  # a script without spaces: one word
@@ -106,7 +140,21 @@ def test_sentences_of_other_scripts(text: str, n: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "unit", ["\u0301\u0323", "a\u0301", "क्षि", "👩\u200d", "🇩", "'\u0301", "1\u066b", "a\u0301.", "n't\u0301", "ü. "]
+    "unit",
+    [
+        "\u0301\u0323",
+        "a\u0301",
+        "क्षि",
+        "👩\u200d",
+        "🇩",
+        "'\u0301",
+        "1\u066b",
+        "a\u0301.",
+        "n't\u0301",
+        "ü. ",
+        "\u200f",
+        "ä·",
+    ],
 )
 def test_many_marks_take_linear_time(unit: str) -> None:
     text = unit * (200_000 // len(unit))
@@ -162,10 +210,10 @@ def test_columns_named_in_any_script_are_names() -> None:
 
 
 def test_a_command_masks_words_of_every_script(tmp_path: Path) -> None:
-    rows = [{"text": " ".join(map(nfd, WORDS))}, {"text": "one two"}]
+    rows = [{"text": " ".join([*map(nfd, WORDS), *INNER])}, {"text": "one\u200btwo"}]
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     how = ("--mechanism", "random_redaction", "--set", "level=1", "--without-guarantee")
     done = dptext("privatize", "in.jsonl", "out.jsonl", *how, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     written = [json.loads(line)["text"] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-    assert written == [" ".join(["[MASK]"] * n) for n in (len(WORDS), 2)]
+    assert written == [" ".join(["[MASK]"] * n) for n in (len(WORDS) + len(INNER), 2)]

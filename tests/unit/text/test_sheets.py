@@ -1,5 +1,6 @@
 """Workbooks of XLSX that declare what is not so, or hold what a table has no place for: refused, or read whole."""
 
+import json
 import re
 import time
 import zipfile
@@ -11,7 +12,7 @@ import pytest
 
 import dptext as dp
 from commands import dptext
-from dptext.errors import BrokenFileError, DataError, HeaderError
+from dptext.errors import BrokenFileError, ConfigError, DataError, HeaderError
 from dptext.text import sheets
 
 openpyxl = pytest.importorskip("openpyxl")
@@ -78,7 +79,7 @@ def test_one_sheet_with_cells_is_read_wherever_it_is(tmp_path: Path) -> None:
 
 def _another(state: str) -> Callable[[Any], None]:
     def change(made: Any) -> None:
-        sheet = made.create_sheet(CANARY, 0)
+        sheet = made.create_sheet("Notes", 0)
         sheet.append(["text", CANARY])
         sheet.sheet_state = state
         made.active = 1
@@ -108,6 +109,129 @@ def test_content_is_not_lost_without_a_word(tmp_path: Path, case: str) -> None:
         done = dptext(*command)
         assert done.returncode == 4
         assert CANARY not in done.stdout + done.stderr
+        assert ("Notes" in done.stderr) == (command[0] == "check" and "sheet" in case)  # told to the owner alone
+        assert ("record 1" in done.stderr) == ("sheet" not in case)
+
+
+@pytest.mark.parametrize("state", ["visible", "hidden", "veryHidden"])
+def test_a_sheet_is_read_by_its_name(tmp_path: Path, state: str) -> None:
+    path = book(tmp_path / "a.xlsx", _another(state))
+    assert texts(path, sheet="Sheet") == [f"text {i}" for i in range(6)]
+    with pytest.raises(BrokenFileError, match="holds no records"):
+        texts(path, sheet="Notes")
+    with pytest.raises(BrokenFileError, match="no sheet of the name that was given"):
+        texts(path, sheet=CANARY)
+    with pytest.raises(ConfigError, match=r"no --sheet for .*a\.csv.*read as csv"):
+        texts(tmp_path / "a.csv", sheet="Sheet")
+    done = dptext("check", path)
+    shown = f"These hold cells: 'Notes'{' (hidden)' * (state != 'visible')}, 'Sheet'."
+    assert (done.returncode, shown in done.stderr) == (4, True)
+    assert "no sheet 'None'. These hold cells" in dptext("check", path, "--sheet", "None").stderr
+    assert (
+        "privatize {} {} --sheet Sheet ".format(path, path.with_name("a.private.jsonl"))
+        in dptext("check", path, "--sheet", "Sheet").stdout
+    )
+    (tmp_path / "many").mkdir()
+    (tmp_path / "many" / "a.xlsx").write_bytes(path.read_bytes())
+    (tmp_path / "dptext.toml").write_text('sheet = "Sheet"\n')
+    how = ("-m", "random_redaction", "-s", "level=0", "--without-guarantee")
+    for source, out, named in (("a.xlsx", "b.csv", ()), ("many", "out", ("--output-format", "csv"))):
+        for options in (("--sheet", "Sheet"), ()):
+            done = dptext("privatize", source, out, *how, *named, *options, "--force", cwd=tmp_path)
+            assert done.returncode == 0, done.stderr
+        found = tmp_path / out
+        (part,) = [found] if found.is_file() else found.glob("*.csv")
+        assert part.read_text().splitlines()[1:] == [f"{i},text {i}" for i in range(6)]
+
+
+def test_public_texts_have_a_sheet_of_their_own_and_a_folder_without_workbooks_has_none(tmp_path: Path) -> None:
+    path = book(tmp_path / "a.xlsx", _another("visible"), [["text"], *([f"a public text {i}"] for i in range(6))])
+    fit = ("fit", "-m", "candidates", "-s", "epsilon=4", "-s", "ranker=tfidf", "--public", path, "--out")
+    assert dptext(*fit, tmp_path / "m", "--sheet", "Data", "--public-sheet", "Sheet").returncode == 0
+    assert dptext(*fit, tmp_path / "n", "--sheet", "Sheet").returncode == 0
+    assert "--public-sheet NAME" in dptext(*fit, tmp_path / "o").stderr
+    (tmp_path / "many").mkdir()
+    (tmp_path / "many" / "a.csv").write_text("text\na\n")
+    how = ("--model", tmp_path / "m", "--sheet", "Sheet")
+    assert "no file at 'many' is a workbook" in dptext("privatize", "many", "out", *how, cwd=tmp_path).stderr
+
+
+def _hidden(made: Any) -> None:
+    made.active.sheet_state = "hidden"
+    made.create_sheet("Cover")
+    made.active = 1
+    sheet = made.worksheets[0]
+    sheet.row_dimensions[3].hidden = sheet.row_dimensions[5].hidden = sheet.row_dimensions[90].hidden = True
+    sheet.column_dimensions.group("B", "D", hidden=True)
+
+
+def _filtered(made: Any) -> None:
+    made.active.auto_filter.ref = "A1:B7"
+    made.active.auto_filter.add_filter_column(0, ["text 0"])
+    for row_number in range(3, 8):
+        made.active.row_dimensions[row_number].hidden = True
+
+
+@pytest.mark.parametrize(
+    ("change", "said", "counts"),
+    [
+        (_hidden, "the sheet, 2 rows, 1 column", (True, 2, 1)),
+        (_filtered, "5 rows", (False, 5, 0)),
+        (lambda _: None, "", (False, 0, 0)),
+    ],
+)
+def test_what_is_hidden_is_read_and_counted_for_the_owner(
+    tmp_path: Path, change: Callable[[Any], None], said: str, counts: tuple[bool, int, int]
+) -> None:
+    path = book(tmp_path / "a.xlsx", change)
+    assert texts(path) == [f"text {i}" for i in range(6)]
+    done = dptext("check", path)
+    assert ("hidden or filtered out" in done.stdout) == bool(said)
+    assert f"and read like the rest: {said}." in done.stdout or not said
+    found = json.loads(dptext("check", path, "--json").stdout)["sheet"]
+    assert found == {
+        "name": "Sheet", "hidden": counts[0], "filled": True, "hidden_rows": counts[1], "hidden_columns": counts[2]
+    }  # fmt: skip
+
+
+def test_a_sheet_of_a_chart_holds_no_records(tmp_path: Path) -> None:
+    def charted(made: Any) -> None:
+        made.create_chartsheet("C", 0)
+        made.active.print_title_rows = "1:1"
+        made.worksheets[0].defined_names["far"] = openpyxl.workbook.defined_name.DefinedName(
+            "far", attr_text="Sheet!A1"
+        )
+
+    assert texts(book(tmp_path / "a.xlsx", charted)) == [f"text {i}" for i in range(6)]
+    made = openpyxl.Workbook()
+    made.create_chartsheet("C")
+    made.remove(made.worksheets[0])
+    made.save(tmp_path / "b.xlsx")
+    with pytest.raises(BrokenFileError, match="the workbook has no sheet with rows"):
+        texts(tmp_path / "b.xlsx")
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("a_x000D__x000A_b", "a\r\nb"),
+        ("_x0041__x0062_c_x00e9_", "Abcé"),
+        ("_x005F_x000D_", "_x000D_"),
+        ("_xD83D__xDE00_!", "😀!"),
+        ("a_x_b _x12_ _x00G0_ _X000D_ snake_x000", "a_x_b _x12_ _x00G0_ _X000D_ snake_x000"),
+    ],
+)
+def test_what_excel_escapes_is_the_character(tmp_path: Path, written: str, meant: str) -> None:
+    path = book(tmp_path / "a.xlsx", rows=[["text", "la_x0062_el"], [written, written]])
+    (found,) = dp.read_records(path, dp.Fields(label="label"))
+    assert (found.text, found.label) == (meant, meant)
+    inline = edited(tmp_path / "b.xlsx", lambda sheet: sheet.replace(b"</sheetData>", row(8, cell("A8", written))))
+    assert texts(inline)[-1] == meant
+
+
+def test_what_no_text_may_hold_is_a_bad_row_however_it_is_written(tmp_path: Path) -> None:
+    path = book(tmp_path / "a.xlsx", rows=[["text"], ["_x0000_"], ["_xD83D_"], ["b"]])
+    assert texts(path, on_error="skip") == ["b"]
 
 
 def test_a_formula_without_a_value_and_an_error_are_bad_rows(tmp_path: Path) -> None:
