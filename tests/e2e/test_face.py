@@ -461,3 +461,30 @@ def test_init_reads_files_of_two_forms(reviews: Path) -> None:
         if line.startswith("  dptext "):
             ran = dptext(*shlex.split(line)[1:], cwd=reviews)
             assert ran.returncode == 0, (line, ran.stderr)
+
+
+def test_a_recommendation_says_the_same_in_json() -> None:
+    """Also that public text does as well, the margin, and what the legal page would say."""
+    for options in (
+        ("--epsilon", "10"),
+        ("--epsilon", "10", "--task", "authorship"),
+        ("--epsilon", "10", "--unit", "token"),
+    ):
+        shown = dptext("recommend", "--of", "texts", *options).stdout
+        found = json.loads(dptext("recommend", "--of", "texts", *options, "--json").stdout)
+        assert "\n".join(found["answer"]) in shown
+        for corpus in found["corpora"].values():
+            assert (corpus["answer"] == "none") == (corpus["public_text_does_as_well"] or not corpus["qualified"])
+    corpus = json.loads(dptext("recommend", "--of", "corpus", "--epsilon", "1", "--json").stdout)
+    said = dptext("recommend", "--of", "corpus", "--epsilon", "1").stdout
+    assert said.startswith(f"Take {corpus['answer']}: ")
+    assert corpus["by_law"] in said
+    beaten = [row["split"] for row in corpus["rows"] if not row["beats_public_text"]]
+    assert all(f"{split}: no more than {corpus['margin']:g} above public text" in said for split in beaten)
+
+
+def test_public_text_hides_authors_as_well() -> None:
+    """An attack that finds fewer authors is better: public text, with .130, beats a mechanism with .270."""
+    said = dptext("recommend", "--of", "texts", "--task", "authorship", "--epsilon", "10").stdout
+    assert said.startswith("Take none: use the public texts.")
+    assert "hides authors better than they do" in said

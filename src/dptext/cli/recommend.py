@@ -46,6 +46,13 @@ _DELTA: Final = 1e-5  # of the measured splits
 _LEAST: Final = 0.5  # epsilon of them
 
 
+#: What a mechanism has to do for a task better than public text does.
+_BEATS: Final = {
+    "classification": "teaches a classifier more than they do",
+    "meaning": "keeps more meaning than they do",
+    "authorship": "hides authors better than they do",
+}
+
 Of = StrEnum("Of", ["TEXTS", "CORPUS"])  # what is released
 
 
@@ -125,8 +132,13 @@ def _corpus(unit: Unit, epsilon: float, delta: float, as_json: bool) -> None:
     found = [row for row in rows if allowed and row["epsilon"] == max(allowed)]
     best = [max((row for row in found if row["split"] == name), key=lambda row: row["accuracy"]) for name in
             dict.fromkeys(row["split"] for row in found)]  # fmt: skip
+    worth = [row for row in best if row["accuracy"] > row["public_only"] + _BETTER]
+    law = by_law(Guarantee(max(allowed), _DELTA, unit, Relation.ADD_OR_REMOVE_ONE)) if found else ""
+    kind, n = Counter(row["way"] for row in worth).most_common(1)[0] if worth else ("none", 0)
     if as_json:
-        print(json.dumps({"of": "corpus", "rows": best}, indent=2))
+        rows_told = [{**row, "beats_public_text": row in worth} for row in best]
+        told = {"of": "corpus", "answer": kind if found else "not measured", "margin": _BETTER, "by_law": law}
+        print(json.dumps({**told, "rows": rows_told}, indent=2))
         return
     if not found:
         print(
@@ -134,25 +146,23 @@ def _corpus(unit: Unit, epsilon: float, delta: float, as_json: bool) -> None:
             f"measurements begin at {_LEAST:g} and {_DELTA:g}."
         )
         return
-    worth = [row for row in best if row["accuracy"] > row["public_only"] + _BETTER]
     if not worth:
         price = f"epsilon {max(allowed):g} and delta {_DELTA:g} per {unit.value}"
-        print(f"{TAKE_NONE} At {price} for the whole corpus nothing that was measured beats them.")
+        print(f"{TAKE_NONE} At {price} for the whole corpus nothing that was measured beats them by {_BETTER:g}.")
         return
-    kind, n = Counter(row["way"] for row in worth).most_common(1)[0]
     price = f"epsilon {max(allowed):g}"
     print(
-        f"Take {kind}: at {price} and delta {_DELTA:g} per {unit.value} for the whole corpus it beats public text on "
-        f"{n} of {len(best)} {'split' if len(best) == 1 else 'splits'}."
+        f"Take {kind}: at {price} and delta {_DELTA:g} per {unit.value} for the whole corpus it beats public text by "
+        f"more than {_BETTER:g} of accuracy on {n} of {len(best)} {'split' if len(best) == 1 else 'splits'}."
     )
     print("Without labels take votes, and where numbers are all that is asked for, topics.\n")
     for row in best:
         beside = f"public text {row['public_only']:.3f}, originals {row['original']:.3f}"
-        none = "" if row in worth else " take none: use the public texts;"
+        none = "" if row in worth else f" no more than {_BETTER:g} above public text;"
         print(f"  {row['split']}:{none} accuracy of a classifier {row['accuracy']:.3f} ({beside})")
     settings = f'--set {price.replace(" ", "=")} --set \'labels=["a", "b"]\' --label-field LABEL'
     settings += " --set unit=author --author-field AUTHOR" if by_author else ""
-    print(f"\n{by_law(Guarantee(max(allowed), _DELTA, unit, Relation.ADD_OR_REMOVE_ONE))}")
+    print(f"\n{law}")
     print(f"Next: dptext synthesize PRIVATE OUT --public POOL --mechanism {kind} {settings}")
     print("Its epsilon is of all texts together, and one party sees them: it is no epsilon of each text.")
 
@@ -168,7 +178,7 @@ def _answer(answers: Sequence[Recommendation], asked: Asked) -> list[str]:
     free = [answer.corpus for answer in answers if answer.is_free]
     if len(free) == len(chosen):
         return [
-            f"{TAKE_NONE} At {price} nothing that was measured teaches more than they do for {asked.task}.",
+            f"{TAKE_NONE} At {price} nothing that was measured {_BEATS[asked.task]}, beyond the intervals (95%).",
             "",
             *map(_line, answers),
             "",
@@ -255,7 +265,8 @@ def _data(measured: MeasuredTable, asked: Asked, answers: Sequence[Recommendatio
     for answer in answers:
         best, public = answer.qualified[:1], answer.public
         found[answer.corpus] = {
-            "answer": best[0].row.row if best else "none",
+            "answer": best[0].row.row if best and not answer.is_free else "none",
+            "public_text_does_as_well": answer.is_free,
             "metric": answer.metric,
             "public_only": None if public is None else [public.value, public.low, public.high],
             "qualified": [verdict.row.to_dict() for verdict in answer.qualified],
@@ -263,6 +274,7 @@ def _data(measured: MeasuredTable, asked: Asked, answers: Sequence[Recommendatio
             "rejected": [{**verdict.row.to_dict(), "reasons": list(verdict.reasons)} for verdict in answer.rejected],
         }
     return {
+        "answer": _answer(answers, asked),
         "asked": {"unit": str(asked.unit), "epsilon": asked.epsilon, "delta": asked.largest_delta, "task": asked.task},
         "table": measured.model_dump(include={"about"})["about"],
         "unfinished_cells": measured.about.cells.left,

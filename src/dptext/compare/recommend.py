@@ -100,10 +100,14 @@ class Recommendation:
 
     @property
     def is_free(self) -> bool:
-        """Whether public text, which costs nothing, teaches a classifier no worse than the best of these rows."""
-        if self.public is None or not self.qualified or self.metric not in TASKS["classification"][0]:
+        """Whether public text, which costs nothing, serves the task no worse than the best of these rows.
+
+        Where the task is meaning it never does: its outputs read no text.
+        """
+        if self.public is None or not self.qualified or self.metric == FIDELITY:
             return False
-        return self.qualified[0].row.numbers[self.metric].low <= self.public.high
+        best, more = self.qualified[0].row.numbers[self.metric], self.metric in TASKS["classification"][0]
+        return best.low <= self.public.high if more else best.high >= self.public.low
 
 
 def recommend(rows: Iterable[KeptRow], asked: Asked) -> list[Recommendation]:
