@@ -22,7 +22,7 @@ from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.runs import files as file_runs
 from dptext.runs import streaming
 from dptext.runs.certificate import Certificate
-from dptext.runs.plan import State
+from dptext.runs.states import FileState
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.testing import CHECKS, ContractError, check_mechanism, silence_checks
 from dptext.testing.release_checks import joined
@@ -567,19 +567,19 @@ def _old_batching(patch: pytest.MonkeyPatch) -> None:
 
 def _telling_state(patch: pytest.MonkeyPatch) -> None:
     """The state of resuming is as long as the number of digits of the input's size."""
-    whole, sizes, save = file_runs.fingerprint, [], State.save
+    whole, sizes, save = file_runs.fingerprint, [], FileState.save
 
     def seen(path: Path, key: str) -> str:
         sizes.append(path.stat().st_size)
         return whole(path, key)
 
-    def longer(state: State, path: Path) -> None:
-        save(state, path)
+    def longer(state: FileState, path: Path, **how: bool) -> None:
+        save(state, path, **how)
         with path.open("a", encoding="utf-8") as file:
             file.write(" " * len(str(sizes[-1])))
 
     patch.setattr(file_runs, "fingerprint", seen)
-    patch.setattr(State, "save", longer)
+    patch.setattr(FileState, "save", longer)
 
 
 def _telling_certificate(patch: pytest.MonkeyPatch) -> None:

@@ -17,12 +17,14 @@ from dptext.runs.certificate import certificate_path
 from dptext.runs.plan import Plan
 from dptext.runs.private import Private
 from dptext.runs.specs import synthesis_from_settings
+from dptext.runs.states import CorpusState, settings_digest
 from dptext.runs.synthesized import paths_of
 from dptext.runs.synthesizing import run
-from dptext.runs.unpublished import State, Unpublished
+from dptext.runs.unpublished import Unpublished
 from dptext.sampling.randomness import secure
 from dptext.synthesis.spec import Fitted
 from dptext.text.files import sha256_of
+from dptext.text.records import records_digest
 
 TEXTS = [record.text for record in dp.sample_records(60, seed=1)]
 POOL = dp.sample_records(120, seed=2)
@@ -61,7 +63,9 @@ def synthesized(
     """What the command does, but for the words."""
     place, ledger = Unpublished(folder / "out.json", force), dp.Ledger.at(str(folder / "books.db"))
     place.check(resume=place.goes_on(key, resume=resume))
-    digest = unpublished.settings_digest(fitted.spec, Plan(), "in", POOL, secure(), dp.Payment(ledger, "all"))
+    digest = settings_digest(
+        fitted.spec, {"public": records_digest(POOL)}, Plan(), secure(), dp.Payment(ledger, "all"), source="in"
+    )
     with place.held():
         state = place.begun(digest, key, pays=True, resume=resume)
         payment = dp.Payment(ledger, "all", state.charge_key)
@@ -109,7 +113,7 @@ def test_a_killed_synthesis_is_drawn_and_paid_once(step: str, topics: Fitted, tm
 
     assert in_a_child(die) == -signal.SIGKILL
     folder = tmp_path / ".out.json.run"
-    state = State(**json.loads((folder / "state.json").read_text())) if (folder / "state.json").exists() else None
+    state = CorpusState(**json.loads((folder / "state.json").read_text())) if (folder / "state.json").exists() else None
     drawn = dict(state.files) if state else {}
     for path in [folder, *folder.rglob("*")]:
         assert not path.stat().st_mode & 0o077
@@ -134,7 +138,7 @@ def test_a_target_that_appears_meanwhile_stays_alone_and_what_was_drawn_is_kept(
     keep = Unpublished.keep
     for number, path in enumerate(paths_of(tmp_path / "out.json"), 1):
 
-        def appear(place: Unpublished, *given: Any, path: Path = path) -> State:
+        def appear(place: Unpublished, *given: Any, path: Path = path) -> CorpusState:
             state = keep(place, *given)
             path.write_text("somebody else's")
             return state
@@ -144,7 +148,7 @@ def test_a_target_that_appears_meanwhile_stays_alone_and_what_was_drawn_is_kept(
             with pytest.raises(ConfigError, match=r"The run is paid and whole: move that away.*--resume"):
                 synthesized(tmp_path, topics)
         assert contents(tmp_path) == {path.name: b"somebody else's"}
-        drawn = State(**json.loads((tmp_path / ".out.json.run" / "state.json").read_text())).files
+        drawn = CorpusState(**json.loads((tmp_path / ".out.json.run" / "state.json").read_text())).files
         assert [charge.release is None for charge in ledger.log("all")] == [False] * (number - 1) + [True]
         with pytest.raises(ConfigError, match="Expected no file at"):
             synthesized(tmp_path, topics, resume=True)

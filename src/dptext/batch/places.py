@@ -15,7 +15,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -23,25 +23,12 @@ from dptext.batch.shards import Shard, as_path, file_system, is_remote
 from dptext.batch.targets import Folder, Objects, Target, filled
 from dptext.errors import ConfigError
 from dptext.runs.certificate import MANIFEST, Manifest, certificate_path
-from dptext.text import files
+from dptext.runs.states import FolderState
 from dptext.text.files import held, is_fixed, refuse_existing, share, try_moving, writing
 
 _HEX: Final = re.compile("[0-9a-f]{64}")
 _LOCK: Final = "lock"
 _STATE: Final = "state.json"
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """What is needed to go on."""
-
-    key: str  #: of the hashes, hexadecimal
-    token: str  #: of the run: where its parts lie
-    settings: str  #: sha256 of the run's settings and of the names of its input
-    charge_key: str = ""  #: idempotency key of the charge, where a ledger pays
-    force: bool = False  #: whether a data set that is there may be replaced
-    certificate: str = ""  #: as text, once all parts are there, and so is the manifest
-    manifest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,22 +50,13 @@ class StateFolder:
         """Whether there is a run to go on with."""
         return (self.path / _STATE).exists()
 
-    def save(self, state: State) -> None:
+    def save(self, state: FolderState) -> None:
         """Write the state; a kill leaves the old one or the new one."""
-        files.Target(self.path / _STATE, force=True).write(json.dumps(asdict(state)).encode())
+        state.save(self.path / _STATE)
 
-    def load(self) -> State | None:
+    def load(self) -> FolderState | None:
         """The state that was saved, or None; ConfigError where it is something else."""
-        path = self.path / _STATE
-        if not self.begun:
-            return None
-        try:
-            state = State(**json.loads(path.read_text("utf-8")))
-            if not all(map(_HEX.fullmatch, (state.key, state.settings))) or not state.token.isalnum():
-                raise ValueError
-        except (OSError, ValueError, TypeError, RecursionError):
-            raise ConfigError(f"{path} cannot be read as the state of a run. Begin anew with --force.") from None
-        return state
+        return FolderState.load(self.path / _STATE) if self.begun else None
 
     def clear(self) -> None:
         """Delete all but the lock, last the state: what a kill leaves can be gone on with."""
@@ -182,7 +160,7 @@ class Disk:
             beside = self.path.parent / f".{self.path.name}.trial"
             try_moving(trial, self.path / f"{_WITHIN}.trial" if is_fixed(self.path) else beside)
 
-    def publish(self, state: State, folder: Path) -> None:
+    def publish(self, state: FolderState, folder: Path) -> None:
         """Make the data set visible; a kill between any two steps is mended by doing it again."""
         made, whole = folder / state.token, folder / _WHOLE
         if whole.is_dir():
@@ -295,7 +273,7 @@ class ObjectStore:
             target.delete(name)
         self._whole.delete(_CLAIM)
 
-    def publish(self, state: State, folder: Path) -> None:
+    def publish(self, state: FolderState, folder: Path) -> None:
         """See `Disk`."""
         whole = self._whole
         if state.force and whole.sha256(MANIFEST) not in (None, hashlib.sha256(state.manifest.encode()).hexdigest()):

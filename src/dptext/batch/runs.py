@@ -12,7 +12,6 @@ import bisect
 import contextlib
 import hashlib
 import itertools
-import json
 import math
 import os
 import secrets
@@ -25,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dptext.batch.engines import DatasetPlan, Engine, Here, Progress, Skip
 from dptext.batch.parts import OutputPart, names_of, numbered
-from dptext.batch.places import ObjectStore, Place, State, StateFolder, place_at
+from dptext.batch.places import ObjectStore, Place, StateFolder, place_at
 from dptext.batch.shards import Shard, as_path, as_read, is_remote, shards_of, types_of
 from dptext.batch.surveys import Surveys
 from dptext.batch.targets import Objects, Target, probe
@@ -34,10 +33,12 @@ from dptext.errors import ConfigError, DataError, DPTextError, LedgerError
 from dptext.mechanism import Mechanism
 from dptext.runs.certificate import MANIFEST, Certificate, Manifest, Part
 from dptext.runs.files import Agreed, agreed
-from dptext.runs.plan import Plan, run_digest
+from dptext.runs.plan import Plan
+from dptext.runs.states import FolderState, settings_digest
 from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.text.formats import READ_ONLY, Format, detect_format, is_compressed, output_format
 from dptext.text.reading import require_records
+from dptext.types import Json
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.ledger.entries import Charge
@@ -200,17 +201,23 @@ class _Run:
                 self._throw_away(state)
                 raise
 
-    def _throw_away(self, state: State) -> None:
+    def _throw_away(self, state: FolderState) -> None:
         self.place.forget(state.token, self._state.path)
         self._state.delete()
 
     def _digest(self) -> str:
-        base = run_digest(self.mechanism, self.plan, _randomness(self.seed), self.kind, self.payment)
-        many, where = self.dataset, [shard.where for shard in self.shards]
-        own = [base, self.compressed, many.part_size, many.keep_shards, where, getattr(self.place, "url", "")]
-        return hashlib.sha256(json.dumps(own).encode()).hexdigest()
+        of, many = self.mechanism, self.dataset
+        own: dict[str, Json] = {
+            "kind": str(self.kind),
+            "compressed": self.compressed,
+            "part_size": many.part_size,
+            "keep_shards": many.keep_shards,
+            "source": [shard.where for shard in self.shards],
+            "target": getattr(self.place, "url", ""),
+        }
+        return settings_digest(of.spec, of.digests, self.plan, _randomness(self.seed), self.payment, **own)
 
-    def _begun(self) -> State:
+    def _begun(self) -> FolderState:
         earlier = None
         with contextlib.suppress(ConfigError):  # what cannot be read cannot be gone on with either
             earlier = self._state.load()
@@ -223,22 +230,25 @@ class _Run:
             self.place.forget(earlier.token, self._state.path)
         self._state.clear()
         charge_key = "" if self.payment is None else self.payment.key or secrets.token_hex(16)
-        state = State(secrets.token_hex(32), secrets.token_hex(8), self._digest(), charge_key, force=self.plan.force)
+        state = FolderState(
+            settings=self._digest(),
+            charge_key=charge_key,
+            force=self.plan.force,
+            key=secrets.token_hex(32),
+            token=secrets.token_hex(8),
+        )
         self.place.claim(state.token, force=self.plan.force)
         self._state.save(state)
         return state
 
-    def _resumed(self) -> State:
+    def _resumed(self) -> FolderState:
         state = self._state.load()
         if state is None:
             raise ConfigError(f"Nothing of the run at {self._state.path} is done: begin anew with --force.")
-        if state.settings != self._digest():
-            raise ConfigError("Expected the settings and files of the run to resume: these differ. Use --force.")
-        if self.payment is not None and self.payment.key not in (None, state.charge_key):
-            raise ConfigError(f"Expected the charge key of the run to resume, found {self.payment.key!r}.")
+        state.require_same(self._digest(), None if self.payment is None else self.payment.key)
         return state
 
-    def _work(self, state: State, on_progress: Progress, on_skip: Skip) -> State:
+    def _work(self, state: FolderState, on_progress: Progress, on_skip: Skip) -> FolderState:
         job = self.job(bytes.fromhex(state.key), state.token)
         try:
             self._try_publishing(job.target)
@@ -279,7 +289,7 @@ class _Run:
         if self.dataset.keep_shards:
             target.try_names(names_of(self.shards, self.kind, compressed=self.compressed))
 
-    def _charge(self, job: Job, terms: Agreed, state: State, surveys: Surveys) -> Charge | None:
+    def _charge(self, job: Job, terms: Agreed, state: FolderState, surveys: Surveys) -> Charge | None:
         """Pay before the first draw; a run that goes on finds its charge again by the key in its state."""
         due = terms.due
         if due is None:
@@ -332,7 +342,7 @@ class _Run:
             found: dict[int, tuple[str, ...]] = dict(self.engine.answers(job, tasks))
         return [digest for place in range(len(runs)) for digest in found[place]]
 
-    def _publish(self, state: State) -> Certificate:
+    def _publish(self, state: FolderState) -> Certificate:
         """Make the data set visible; a kill between any two steps is mended by --resume."""
         certificate = Certificate.from_json(state.certificate)
         self._refuse_what_came(state, certificate.sha256)
@@ -342,7 +352,7 @@ class _Run:
         self._state.delete()
         return certificate
 
-    def _refuse_what_came(self, state: State, manifest: str) -> None:
+    def _refuse_what_came(self, state: FolderState, manifest: str) -> None:
         """Refuse (ConfigError) what appeared during the run where its data set is to; `manifest` is its own sha256."""
         if state.force:
             return

@@ -23,7 +23,8 @@ from dptext.cli.terminal import Tell, advising, counted
 from dptext.errors import ConfigError, DPTextError
 from dptext.runs.certificate import certificate_path
 from dptext.runs.files import privatize_file, rehearse, seconds
-from dptext.runs.plan import Plan, state_path
+from dptext.runs.plan import Plan
+from dptext.runs.states import state_path
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.files import Target, create_private, refuse_inputs, writing
 from dptext.text.formats import Format, detect_format, file_format, is_compressed

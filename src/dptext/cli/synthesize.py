@@ -25,13 +25,14 @@ from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.plan import Plan
 from dptext.runs.private import Private
 from dptext.runs.specs import read_toml, synthesis_from_settings
+from dptext.runs.states import CorpusState, settings_digest
 from dptext.runs.streaming import guarantees
 from dptext.runs.synthesized import REPORT_SUFFIXES, file_columns, paths_of
 from dptext.runs.synthesizing import run
-from dptext.runs.unpublished import State, Unpublished, settings_digest
+from dptext.runs.unpublished import Unpublished
 from dptext.sampling.randomness import secure, seeded
 from dptext.synthesis.spec import SynthesisSpec
-from dptext.text.records import Fields, Record
+from dptext.text.records import Fields, Record, records_digest
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.runs.payment import Due, Payment
@@ -108,7 +109,7 @@ def synthesize(
         _check_first(None if dataset else private, None if begun or fields.subject is not None else due)
         pool = layout.read_public(public)
         _say_of_the_pool(wanted, len(pool))
-        digest = settings_digest(wanted, plan, source, pool, randomness, payment)
+        digest = settings_digest(wanted, {"public": records_digest(pool)}, plan, randomness, payment, source=source)
     with place.held(), advising(lambda: _left_there(place)):
         state = place.begun(digest, paying.charge_key, pays=payment is not None, resume=resume)
         payment = said_key(payment and replace(payment, key=state.charge_key))
@@ -165,7 +166,7 @@ def _check_fields(wanted: SynthesisSpec, label_field: str | None, author_field: 
 
 def _say_what_was_made(
     target: Path,
-    state: State,
+    state: CorpusState,
     certificate: Certificate,
     promised: Guarantee,
     payment: Payment | None,

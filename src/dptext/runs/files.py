@@ -20,8 +20,9 @@ from dptext.errors import ConfigError, DataError, DPTextError, LedgerError
 from dptext.mechanism import Mechanism
 from dptext.privacy.guarantee import Guarantee
 from dptext.runs.certificate import Certificate, certificate_path, check_name
-from dptext.runs.plan import Plan, State, draft_path, fingerprint, run_digest
+from dptext.runs.plan import Plan
 from dptext.runs.statements import Statement, stated
+from dptext.runs.states import FileState, draft_path, fingerprint, settings_digest
 from dptext.runs.streaming import layout, limited, release, released, require_guarantee
 from dptext.runs.unfinished import Unfinished
 from dptext.sampling.randomness import Randomness, secure, seeded
@@ -238,7 +239,8 @@ class _Run:
 
     def _digest(self) -> str:
         payment = None if self.due is None else self.due.payment
-        return run_digest(self.mechanism, self.plan, self.randomness, self.kind, payment)
+        of = self.mechanism
+        return settings_digest(of.spec, of.digests, self.plan, self.randomness, payment, kind=str(self.kind))
 
     def still_due(self) -> Due | None:
         self._check_paths()
@@ -277,7 +279,7 @@ class _Run:
             return None
         return (subject or "" for batch in self._batches(None) for subject in batch.subjects)
 
-    def _charge(self, state: State) -> Charge | None:
+    def _charge(self, state: FileState) -> Charge | None:
         """Pay before the first draw; a run that goes on finds its charge again by the key in its state."""
         if self.due is None:
             return None
@@ -310,7 +312,7 @@ class _Run:
                 refuse_existing(path, force=self.plan.force)
                 try_replacing(path)
 
-    def _begin(self, digest: str) -> State:
+    def _begin(self, digest: str) -> FileState:
         self.beside.refuse(force=self.plan.force)
         if self.beside.part.exists() or self.beside.state.exists():
             if self.beside.part.exists():
@@ -319,7 +321,13 @@ class _Run:
             self.beside.clean()
         key = secrets.token_hex(32)
         charge_key = "" if self.due is None else self.due.payment.key or secrets.token_hex(16)
-        state = State(key, fingerprint(self.source, key), digest, force=self.plan.force, charge_key=charge_key)
+        state = FileState(
+            settings=digest,
+            charge_key=charge_key,
+            force=self.plan.force,
+            key=key,
+            input=fingerprint(self.source, key),
+        )
         create_private(self.beside.part).close()  # refused where another run has just begun: what lies here is not ours
         try:
             state.save(self.beside.state)
@@ -328,22 +336,16 @@ class _Run:
             raise
         return state
 
-    def _unfinished(self) -> State:
-        state = (
-            None if self.kind not in APPENDABLE and not self.beside.state.exists() else State.load(self.beside.state)
-        )
+    def _unfinished(self) -> FileState:
+        there = self.kind in APPENDABLE or self.beside.state.exists()
+        state = FileState.load(self.beside.state) if there else None
         # What is paid for begins anew under its charge, as nobody saw the draws.
         if state is None or not (self.kind in APPENDABLE or state.certificate or state.charge_key):
             raise ConfigError(
                 f"Expected a format that can be resumed ({', '.join(sorted(APPENDABLE))}), not {self.kind}: begin anew "
                 "with --force."
             )
-        if self.due is not None and self.due.payment.key not in (None, state.charge_key):
-            raise ConfigError(
-                f"Expected the charge key of the run to resume, {state.charge_key!r}, found {self.due.payment.key!r}."
-            )
-        if state.settings != self._digest():
-            raise ConfigError("Expected the settings of the run to resume: these differ. Begin anew with --force.")
+        state.require_same(self._digest(), None if self.due is None else self.due.payment.key)
         if not hmac.compare_digest(state.input, fingerprint(self.source, state.key)):
             raise ConfigError(f"Expected the input of the run to resume: {self.source} has changed. Use --force.")
         if not state.certificate and (not self.beside.part.exists() or self.beside.part.stat().st_size < state.bytes):
@@ -351,8 +353,8 @@ class _Run:
         return state
 
     def _write(
-        self, file: BinaryIO, batches: Iterator[Batch], state: State, charge: Charge | None, on_progress: OnDone
-    ) -> State:
+        self, file: BinaryIO, batches: Iterator[Batch], state: FileState, charge: Charge | None, on_progress: OnDone
+    ) -> FileState:
         done = state.records
         file.truncate(state.bytes)  # to nothing where the format cannot be appended to
         file.seek(0, os.SEEK_END)
@@ -372,7 +374,7 @@ class _Run:
                     writer.write(block)
                 state = replace(state, records=done, bytes=file.tell(), dim=len(block[0].vector or ()))
                 if self.kind in APPENDABLE:
-                    state.save(self.beside.state)
+                    state.save(self.beside.state, durable=False)
                 on_progress(done)
         with writing(self.beside.part):
             file.flush()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from dptext.errors import ConfigError
 from dptext.runs.certificate import Certificate, certificate_path
-from dptext.runs.plan import State, draft_path, state_path
+from dptext.runs.states import FileState, draft_path, state_path
 from dptext.text.files import create_private, open_private, publish, refuse_existing, sha256_of, share, writing
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
@@ -58,7 +58,7 @@ class Unfinished:
             with contextlib.suppress(OSError):  # on a full disk closing fails as the writing did, which was reported
                 file.close()
 
-    def publish(self, state: State) -> Certificate:
+    def publish(self, state: FileState) -> Certificate:
         """Put output and certificate in place; a kill between any two steps is mended by --resume."""
         certificate, path = Certificate.from_json(state.certificate), certificate_path(self.target)
         with writing(self.part):
@@ -82,7 +82,7 @@ class Unfinished:
         self.state.unlink(missing_ok=True)
         return certificate
 
-    def _refuse_what_came(self, state: State) -> None:
+    def _refuse_what_came(self, state: FileState) -> None:
         """Refuse (ConfigError) what appeared during the run where its output is to."""
         for there in (self.target, certificate_path(self.target)) if self.part.exists() else ():
             try:
@@ -107,7 +107,7 @@ class Unfinished:
         if self.due is None or self.due.payment.key is None or not self.state.exists():
             return
         try:
-            state = State.load(self.state)
+            state = FileState.load(self.state)
         except ConfigError:  # what cannot be read cannot be resumed either
             return
         if state.certificate and state.charge_key == self.due.payment.key:

@@ -7,22 +7,20 @@ files once they are whole, before the charge is settled. Then they are published
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from dptext.errors import ConfigError, LedgerError
 from dptext.mechanism import settings
 from dptext.runs.certificate import Certificate, certificate_path, stream_mark
-from dptext.runs.plan import Plan
+from dptext.runs.states import CorpusState
 from dptext.runs.synthesized import Synthesized, paths_of
-from dptext.sampling.randomness import Randomness
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.files import (
     Target,
@@ -34,8 +32,6 @@ from dptext.text.files import (
     sync_folder,
     writing,
 )
-from dptext.text.records import Record, records_digest
-from dptext.types import Json
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.runs.payment import Payment
@@ -44,38 +40,6 @@ _HEX: Final = re.compile("[0-9a-f]{64}")
 _STATE: Final = "state.json"
 _LOCK: Final = "lock"
 _PARTS: Final = "whole"  # the folder of the files
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """Where a run stands."""
-
-    settings: str  #: sha256 of what the command that goes on must have in common with the one that began
-    charge_key: str = ""  #: where an account pays
-    force: bool = False  #: whether files that are there may be replaced
-    files: dict[str, str] = field(default_factory=dict)  #: name and sha256 of each, once all are whole
-    sentences: list[str] = field(default_factory=list)  #: what they say in plain words
-
-
-def settings_digest(
-    spec: SynthesisSpec,
-    plan: Plan,
-    source: str,
-    pool: Iterable[Record],
-    randomness: Randomness,
-    payment: Payment | None,
-) -> str:
-    """sha256 of all that a run must have in common with the one that goes on with it."""
-    fixed: dict[str, Json] = {
-        "spec": settings(spec),
-        "public": records_digest(pool),
-        "source": source,
-        "fields": json.dumps(asdict(plan.fields)),
-        "reading": json.dumps([plan.input_format, plan.reading], sort_keys=True),
-        "randomness": randomness.fingerprint,
-        "account": None if payment is None else payment.account,
-    }
-    return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,21 +82,17 @@ class Unpublished:
                 if not (self.folder / _STATE).exists():
                     shutil.rmtree(self.folder)
 
-    def load(self) -> State | None:
+    def load(self) -> CorpusState | None:
         """Where the run that lies here stands, if one does; ConfigError where nobody can tell."""
         path = self.folder / _STATE
         if not path.exists():
             return None
         try:
-            found = State(**json.loads(path.read_text("utf-8")))
-            texts = [found.charge_key, *found.files, *found.files.values(), *found.sentences]
-            if not _HEX.fullmatch(found.settings) or not all(isinstance(each, str) for each in texts):
-                raise ValueError
-        except (OSError, ValueError, TypeError, RecursionError, AttributeError):
+            return CorpusState.load(path)
+        except ConfigError:
             if self.force:
                 return None
-            raise ConfigError(f"{path} cannot be read as the state of a run. Begin anew with --force.") from None
-        return found
+            raise
 
     def goes_on(self, charge_key: str | None, *, resume: bool) -> bool:
         """Whether to go on with the run that lies here: where that is asked for, or its charge key is named."""
@@ -158,27 +118,24 @@ class Unpublished:
             )
         return there.settings
 
-    def begun(self, settings: str, charge_key: str | None, *, pays: bool, resume: bool) -> State:
+    def begun(self, settings: str, charge_key: str | None, *, pays: bool, resume: bool) -> CorpusState:
         """The state of the run to go on with, else of a new one, where publishing is tried."""
         there = self.load()
         if self.goes_on(charge_key, resume=resume):
             if there is None:
                 raise ConfigError(f"There is no unfinished run to resume beside {self.target}: leave --resume out.")
-            if charge_key not in (None, there.charge_key):
-                raise ConfigError(
-                    f"Expected the charge key of the run to resume, {there.charge_key!r}, found {charge_key!r}."
-                )
-            if settings != there.settings:
-                raise ConfigError("Expected the settings of the run to resume: these differ. Begin anew with --force.")
+            there.require_same(settings, charge_key)
             return replace(there, force=there.force or self.force)
-        state = State(settings, (charge_key or secrets.token_hex(16)) if pays else "", self.force)
+        state = CorpusState(
+            settings=settings, charge_key=(charge_key or secrets.token_hex(16)) if pays else "", force=self.force
+        )
         self._forget_parts()
         self._save(state)
         self._try_publishing()
         return state
 
     @contextlib.contextmanager
-    def unpaid(self, payment: Payment | None, state: State) -> Iterator[None]:
+    def unpaid(self, payment: Payment | None, state: CorpusState) -> Iterator[None]:
         """Leave nothing behind where the block fails and nothing was charged."""
         try:
             yield
@@ -192,7 +149,7 @@ class Unpublished:
         self._forget_parts()
         (self.folder / _STATE).unlink(missing_ok=True)
 
-    def keep(self, found: Synthesized, state: State) -> State:
+    def keep(self, found: Synthesized, state: CorpusState) -> CorpusState:
         """Write all files, whole, for their owner alone."""
         self._forget_parts()  # of an attempt that was killed before they were whole, and that nobody saw
         parts = self.folder / _PARTS
@@ -205,7 +162,7 @@ class Unpublished:
         self._save(whole)
         return whole
 
-    def publish(self, state: State, payment: Payment | None) -> Certificate:
+    def publish(self, state: CorpusState, payment: Payment | None) -> Certificate:
         """Settle the charge, and give the files their names; a kill between any two steps is mended by doing it again.
 
         ConfigError: something lies where a file is to appear. The run can be gone on with.
@@ -233,7 +190,7 @@ class Unpublished:
         with writing(self.target):
             return Certificate.from_json((part if part.exists() else beside).read_text("utf-8"))
 
-    def _published(self, path: Path, state: State) -> bool:
+    def _published(self, path: Path, state: CorpusState) -> bool:
         """Whether a file has its name; ConfigError where it is not what the run wrote."""
         part = self.folder / _PARTS / path.name
         with writing(path):
@@ -242,8 +199,8 @@ class Unpublished:
                 raise ConfigError(f"{whole} is not what the run wrote: nothing is released. Begin anew with --force.")
         return whole == path
 
-    def _save(self, state: State) -> None:
-        Target(self.folder / _STATE, force=True).write(json.dumps(asdict(state)).encode())
+    def _save(self, state: CorpusState) -> None:
+        state.save(self.folder / _STATE)
 
     def _forget_parts(self) -> None:
         if (self.folder / _PARTS).exists():
@@ -264,7 +221,7 @@ class Unpublished:
             raise
 
 
-def _refuse_what_came(path: Path, state: State) -> None:
+def _refuse_what_came(path: Path, state: CorpusState) -> None:
     """Refuse (ConfigError) what appeared during the run where a file of it is to."""
     try:
         refuse_existing(path, force=state.force)
@@ -276,7 +233,7 @@ def _refuse_what_came(path: Path, state: State) -> None:
         ) from None
 
 
-def _charged(payment: Payment | None, state: State) -> bool:
+def _charged(payment: Payment | None, state: CorpusState) -> bool:
     """Whether the run has a charge; where the ledger cannot be read, it may have one."""
     if payment is None:
         return False

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from dptext.errors import DPTextError
-from dptext.runs.plan import State, state_path
+from dptext.runs.states import FileState, state_path
 from dptext.service.jobs import Wish
 from dptext.text.formats import Format
 from dptext.text.packed_rows import load_pyarrow
@@ -55,6 +55,6 @@ def rows_of(parquet: Path) -> int:
 def can_go_on(out: Path, kind: Format) -> bool:
     """Whether an unfinished run lies there that can be gone on with; else it begins anew, under the same charge."""
     with contextlib.suppress(DPTextError):
-        state = State.load(state_path(out))
+        state = FileState.load(state_path(out))
         return kind in APPENDABLE or bool(state.certificate)
     return False

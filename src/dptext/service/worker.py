@@ -24,8 +24,9 @@ from dptext.errors import DataError, DPTextError, LedgerError, PrivacyError
 from dptext.runs.certificate import Certificate, certificate_path, stream_mark
 from dptext.runs.files import privatize_file
 from dptext.runs.payment import Payment
-from dptext.runs.plan import Plan, state_path
+from dptext.runs.plan import Plan
 from dptext.runs.private import Private
+from dptext.runs.states import state_path
 from dptext.runs.synthesizing import run
 from dptext.runs.verification import read_certificate
 from dptext.service.answers import Answers

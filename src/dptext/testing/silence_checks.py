@@ -24,7 +24,8 @@ from dptext.mechanism import Mechanism, Spec
 from dptext.privacy.guarantee import Basis
 from dptext.runs.certificate import certificate_path
 from dptext.runs.files import privatize_file
-from dptext.runs.plan import Plan, State, state_path
+from dptext.runs.plan import Plan
+from dptext.runs.states import FileState, state_path
 from dptext.sampling.randomness import secure
 from dptext.testing.case import Case, require
 from dptext.text.columns import TEXTS_ONLY, WITHOUT_VECTORS
@@ -229,7 +230,7 @@ def _run(source: Path, output: str, mechanism: Mechanism[str]) -> tuple[dict[str
         target = folder / output
 
         def mark(done: int) -> None:
-            state = State.load(state_path(target))
+            state = FileState.load(state_path(target))
             sizes = [(path.name, path.stat().st_size) for path in sorted(folder.iterdir())]
             marks.append((done, state.records, state.bytes, sizes))
 

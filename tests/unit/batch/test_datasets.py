@@ -315,7 +315,7 @@ def test_the_same_part_twice_at_once_is_published_once(tmp_path: Path) -> None:
     job = run.job(bytes(32), "token")
     job = type(job)(**{**{n: getattr(job, n) for n in job.__dataclass_fields__}, "target": target})
     hashes = job.survey(0).hashes
-    part = work.Part("part-0.jsonl", 0, 300)
+    part = work.OutputPart("part-0.jsonl", 0, 300)
     tasks = [("privatize", ((part,), ((0, 0, hashes),)))] * 8
     answers = dict(Processes(2).answers(job, tasks))
     assert len(set(answers.values())) == 1

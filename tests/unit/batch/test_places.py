@@ -16,6 +16,7 @@ from dptext.errors import ConfigError
 from dptext.ledger.books import Ledger
 from dptext.runs.certificate import MANIFEST
 from dptext.runs.payment import Payment
+from dptext.runs.states import FolderState
 from dptext.runs.verification import verify
 from dptext.text import files
 from dptext.text.files import is_fixed
@@ -176,7 +177,7 @@ def test_what_appears_during_a_paid_run_is_named_before_it_is_settled(
     keep = places.StateFolder.save
     there = Objects(target, {})
 
-    def appear(folder: places.StateFolder, state: places.State) -> None:
+    def appear(folder: places.StateFolder, state: FolderState) -> None:
         keep(folder, state)
         if state.certificate and where:
             there.publish(MANIFEST, filled(b"somebody else's"))

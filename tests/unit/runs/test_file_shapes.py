@@ -19,8 +19,9 @@ from dptext.runs import files as file_runs
 from dptext.runs import streaming
 from dptext.runs.certificate import certificate_path
 from dptext.runs.files import privatize_file
-from dptext.runs.plan import Plan, State, draft_path, state_path
+from dptext.runs.plan import Plan
 from dptext.runs.results import privatize
+from dptext.runs.states import FileState, draft_path, state_path
 from dptext.sampling.randomness import seeded
 from dptext.text import writers
 from dptext.text.records import Record, Release
@@ -149,7 +150,7 @@ def test_a_killed_run_gives_the_same_blocks(tmp_path: Path, mechanism, name: str
             privatize_file(
                 source, folder / name, Dying(mechanism, dies), plan=plan, randomness=seeded(3), on_progress=found.append
             )
-        state = State.load(state_path(folder / name))
+        state = FileState.load(state_path(folder / name))
         assert state.records == max([mark for mark in marks if mark <= dies and mark in found], default=0)
         again = replace(plan, resume=True)
         privatize_file(source, folder / name, mechanism, plan=again, randomness=seeded(3), on_progress=found.append)

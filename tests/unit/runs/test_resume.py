@@ -11,7 +11,8 @@ from commands import dptext
 from dptext.errors import ConfigError
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.runs.files import privatize_file
-from dptext.runs.plan import Plan, State
+from dptext.runs.plan import Plan
+from dptext.runs.states import FileState
 from vectors import sentences
 
 PLAN = Plan(batch_size=10)
@@ -60,7 +61,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory, spec: WordMetric) -> Path:
 
     with pytest.raises(KeyboardInterrupt):
         privatize_file(source, target, spec.fit(), plan=PLAN, on_progress=end)
-    assert State.load(state_of(target)).records == 20
+    assert FileState.load(state_of(target)).records == 20
     return folder
 
 

@@ -7,11 +7,10 @@ import pytest
 
 from dptext.errors import ConfigError
 from dptext.mechanisms.redaction.random import RandomRedaction
-from dptext.runs import files as file_runs
 from dptext.runs.files import privatize_file
 from dptext.runs.plan import Plan
+from dptext.runs.states import settings_digest
 from dptext.sampling.randomness import secure
-from dptext.text.formats import Format
 from dptext.text.records import Fields
 
 FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\uff1d1"]
@@ -69,7 +68,7 @@ def test_the_setting_belongs_to_the_run() -> None:
     """A run that began without it is not gone on with, nor the other way round."""
     mechanism, fields = RandomRedaction(0.0).fit(), Fields()
     bare, safe = (
-        file_runs.run_digest(mechanism, Plan(fields=fields, safe_csv=safe_csv), secure(), Format.CSV, None)
+        settings_digest(mechanism.spec, mechanism.digests, Plan(fields=fields, safe_csv=safe_csv), secure(), None)
         for safe_csv in (False, True)
     )
     assert bare != safe

@@ -1,0 +1,211 @@
+"""Unfinished runs: what each keeps so that it can go on, whether its output is a file, a folder or a corpus.
+
+A state is a small JSON file for its owner alone. It is written before a run begins and deleted as the run ends.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final, Self
+
+from dptext.errors import ConfigError
+from dptext.mechanism import Promise, settings
+from dptext.runs.plan import Plan
+from dptext.sampling.randomness import Randomness
+from dptext.text.files import create_private, sync_folder, to_disk, writing
+from dptext.text.inputs import telling
+from dptext.types import Json
+
+if TYPE_CHECKING:  # the ledger is loaded by those who use one
+    from dptext.runs.payment import Payment
+
+_HEX: Final = re.compile("[0-9a-f]{64}")
+_LARGEST: Final = 2**63 - 1  # of a number in a state, such as the bytes of a file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunState:
+    """What every unfinished run keeps. ConfigError: a value is of another type, or too large.
+
+    Attributes:
+        settings: `settings_digest` of the run.
+        charge_key: the idempotency key of the charge, where an account pays.
+        force: whether an output that is there may be replaced.
+        certificate: the certificate as text, once the output is whole.
+    """
+
+    #: The fields that hold a sha256.
+    digests: ClassVar[tuple[str, ...]] = ("settings",)
+
+    settings: str
+    charge_key: str = ""
+    force: bool = False
+    certificate: str = ""
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if not _is(value, str(each.type)):  # True is no number of records
+                raise ConfigError(f"Expected {each.name} of the state of a run to be of type {each.type}.")
+            if isinstance(value, int) and not 0 <= value <= _LARGEST:
+                raise ConfigError(f"Expected {each.name} of the state of a run to be from 0 to {_LARGEST}.")
+        for name in self.digests:
+            if not _HEX.fullmatch(getattr(self, name)):
+                raise ConfigError(f"Expected {name} of the state of a run to be 64 hexadecimal digits.")
+
+    def save(self, path: Path, *, durable: bool = True) -> None:
+        """Write the state. A kill leaves the old state or the new one. ConfigError: the disk refuses.
+
+        A state that is `durable` survives a loss of power. After a loss of power a state that is not may be an older
+        one, from which a run goes on as well.
+        """
+        draft = draft_path(path)
+        with writing(path):
+            draft.unlink(missing_ok=True)  # of a run that was killed; a link that lies there is not followed
+            with create_private(draft) as file:
+                file.write(json.dumps(asdict(self)).encode())
+                if durable:
+                    to_disk(file)
+            draft.replace(path)
+        if durable:
+            sync_folder(path.parent)
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read the state that `save` wrote; ConfigError where there is none, or the file holds something else."""
+        try:
+            return cls(**json.loads(path.read_text("utf-8")))  # which checks each field
+        except FileNotFoundError:
+            raise ConfigError(
+                f"There is no unfinished run to resume, as {path} is absent: leave --resume out."
+            ) from None
+        except (OSError, ValueError, TypeError, RecursionError):
+            raise ConfigError(f"{path} cannot be read as the state of a run. Begin anew with --force.") from None
+
+    def require_same(self, settings: str, charge_key: str | None) -> None:
+        """Raise ConfigError unless a run with this digest of settings, and this charge key if any, may go on here."""
+        if charge_key not in (None, self.charge_key):
+            raise ConfigError(
+                f"Expected the charge key of the run to resume, {self.charge_key!r}, found {charge_key!r}."
+            )
+        if settings != self.settings:
+            raise ConfigError("Expected the settings of the run to resume: these differ. Begin anew with --force.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileState(RunState):
+    """How far a run from file to file is. The state lies beside the output.
+
+    Attributes:
+        key: of the HMAC of the input; deleted with the state.
+        input: that HMAC.
+        records: the number of records that are done.
+        bytes: the length of the output that these records take.
+        dim: the length of the vectors in the output, 0 where it holds none yet.
+    """
+
+    digests: ClassVar[tuple[str, ...]] = ("settings", "key", "input")
+
+    key: str
+    input: str
+    records: int = 0
+    bytes: int = 0
+    dim: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderState(RunState):
+    """How far a run over many files is. The state lies in the folder of the run.
+
+    Attributes:
+        key: of the hashes of ids and subjects.
+        token: names the run, and the place of its parts.
+        manifest: the manifest as text, once all parts are there.
+    """
+
+    digests: ClassVar[tuple[str, ...]] = ("settings", "key")
+
+    key: str
+    token: str
+    manifest: str = ""
+
+    def __post_init__(self) -> None:
+        RunState.__post_init__(self)
+        if not self.token.isalnum():
+            raise ConfigError("Expected the token of the state of a run to be of letters and digits.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorpusState(RunState):
+    """How far a synthesis is. The state lies in a hidden folder beside the output.
+
+    Attributes:
+        files: the name and sha256 of each file of the output, once all are whole.
+        sentences: what the files say in plain words.
+    """
+
+    files: dict[str, str] = field(default_factory=dict)
+    sentences: list[str] = field(default_factory=list)
+
+
+def _is(value: object, annotation: str) -> bool:
+    match annotation:
+        case "dict[str, str]":
+            return isinstance(value, dict) and all(isinstance(each, str) for pair in value.items() for each in pair)
+        case "list[str]":
+            return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    return type(value).__name__ == annotation
+
+
+def settings_digest(
+    spec: Promise,
+    digests: Mapping[str, str],
+    plan: Plan,
+    randomness: Randomness,
+    payment: Payment | None,
+    **own: Json,
+) -> str:
+    """sha256 of all that an unfinished run must have in common with the one that goes on with it.
+
+    `digests` are of the public data; `own` is what runs of this kind have besides, as their format.
+    """
+    fixed: dict[str, Json] = {
+        "spec": settings(spec),
+        "digests": dict(digests),
+        "fields": json.dumps(asdict(plan.fields)),
+        "format": str(plan.input_format),
+        "on_error": str(plan.on_error),
+        "delta": plan.delta,
+        "max_per_author": plan.max_per_author,
+        "randomness": randomness.fingerprint,
+        "account": None if payment is None else payment.account,
+        "safe_csv": plan.safe_csv,
+        "reading": plan.reading,
+        "own": own,
+    }
+    return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()
+
+
+def state_path(output: Path) -> Path:
+    """Where the state of an unfinished run to this file lies."""
+    return output.with_name(f".{output.name}.resume.json")
+
+
+def draft_path(path: Path) -> Path:
+    """Where a state lies until it is whole."""
+    return path.with_name(path.name + ".new")
+
+
+def fingerprint(path: Path, key: str) -> str:
+    """HMAC of the input's bytes: tells another input without leaving a digest of private text behind."""
+    digest = hmac.new(bytes.fromhex(key), digestmod="sha256")
+    with telling(path, "read"), path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
