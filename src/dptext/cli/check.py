@@ -45,6 +45,7 @@ def check(
     delimiter: options.DelimiterOption = None,
     encoding: options.EncodingOption = None,
     record: options.RecordOption = None,
+    id_field: Annotated[str | None, Option(help="Field of the ids; default: none is looked at.")] = None,
     label_field: options.LabelFieldOption = None,
     label: Annotated[list[str] | None, Option(help="A public label; default: of dptext.toml. Repeatable.")] = None,
     as_json: options.JsonOption = False,
@@ -54,7 +55,7 @@ def check(
         raise ConfigError("Expected --label-field NAME with --label: the field whose labels are looked at.")
     labels = tuple(label or _written_labels())
     how: dict[str, Any] = {"delimiter": delimiter, "encoding": encoding, "record": record}
-    found = survey(path, format=kind, text=text_field, label=label_field, labels=labels, **how)
+    found = survey(path, format=kind, text=text_field, id=id_field, label=label_field, labels=labels, **how)
     typed = _options(found, kind)
     if as_json:
         print(json.dumps(_data(found, typed), indent=2))
@@ -97,11 +98,12 @@ def _answer(found: Survey) -> str:
     ]
     said = "; ".join(filter(None, wants))
     nameless = not found.named and found.format is not Format.TEXT
+    why = "Its first line does not look like names of columns, and is not shown: if it has none, add them."
+    if found.doubled:
+        why = f"{plural(len(found.doubled), 'name')} of its first line stand twice there, so none is shown: rename."
     return (
         f"{found.path} holds {plural(found.rows, 'row')} that can be read; the texts seem to be in "
-        f"{_name(found, found.text)}."
-        + " Its first line does not look like names of columns, and is not shown: if it has none, add them." * nameless
-        + (f" To decide: {said}." if said else "")
+        f"{_name(found, found.text)}." + f" {why}" * nameless + (f" To decide: {said}." if said else "")
     )
 
 
