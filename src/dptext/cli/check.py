@@ -204,6 +204,7 @@ def _data(found: Survey, typed: list[str]) -> dict[str, object]:
         "with_tags": found.texts.tags,
         "long": found.texts.long,
         "labelled": found.labelled,
+        "fault": found.fault,
         "columns": columns,
         "options": typed,
         "to_decide": stated_options(found, found.texts),

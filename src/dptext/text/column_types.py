@@ -6,9 +6,10 @@ at: what a file is like must tell nothing of private values.
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
+from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
@@ -83,7 +84,7 @@ def of_data(data: Any) -> dict[str, Any]:
     features: Any = getattr(data, "features", None)
     if hasattr(features, "arrow_schema"):
         return of_schema(features.arrow_schema)
-    if not hasattr(data, "columns"):
+    if isinstance(data, list | tuple | Iterator | str | PathLike):
         return {}
     import narwhals  # noqa: PLC0415 (slow to load, and most have a list or a file)
 

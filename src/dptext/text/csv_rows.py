@@ -35,6 +35,11 @@ class _CsvLines:
     def block_ended(self) -> bool:
         return self._lines.tell() == len(self._block)
 
+    @property
+    def lone_returns(self) -> bool:
+        """Whether no line of the block ends in a line feed; nor is it of an encoding with NULs."""
+        return b"\n" not in self._block and b"\0" not in self._block
+
     def rest(self) -> bytes | None:
         """The lines of the block that are not read yet, or of the next block; None for none, or more than a row has."""
         self._advance()
@@ -185,7 +190,7 @@ def _csv_row(reader: Iterator[list[str]], source: _CsvLines) -> list[str] | Brok
     try:
         row = next(reader, None)
     except csv.Error as error:
-        if "new-line" in str(error):
+        if source.lone_returns and "new-line" in str(error):
             row = Broken(LONE_RETURNS)
         else:
             row = Broken("a quote is opened and not closed" if source.ended else "the quotes are malformed")

@@ -255,11 +255,18 @@ def test_a_json_array_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         '{"text": "a"}\n{"text": "b"}\n',
         '[{"text": "a"}',
         '{"a": []}',
-        '[{"text": "a", "text": "b"}]',
-        "[NaN]",
     ):
         path.write_text(damaged, "utf-8")
         with pytest.raises(BrokenFileError, match="--format jsonl"):
+            list(read_records(path))
+    for unlike, said in {
+        '[{"text": "a", "text": "b"}]': "a key of an object is there twice",
+        "[NaN]": "a number is NaN or infinite",
+        "[" * 100_000: "arrays or objects lie too deep",
+        f"[{'9' * 6000}]": "a number has more digits than are read",
+    }.items():
+        path.write_text(unlike, "utf-8")
+        with pytest.raises(BrokenFileError, match=f"record 1: {said}"):
             list(read_records(path))
     path.write_text("[]", "utf-8")
     with pytest.raises(BrokenFileError, match="holds no records"):
