@@ -38,16 +38,13 @@ _READ: Final[dict[str, Callable[[str], object]]] = {
 
 
 def of_schema(schema: Any) -> dict[str, Any]:
-    """The types of a schema of pyarrow, by name, of columns whose values can be given back.
+    """The types of the columns of a schema of pyarrow, by name; None for those whose values leave as texts.
 
-    Not those of texts, which need none, nor of classes, which leave by their names, nor of columns of one name.
+    Such are texts and classes, which leave by their names. Columns without a value are left out, and those of one name.
     """
     names, classes = list(schema.names), class_names(schema.metadata or {})
-    return {
-        each.name: kind
-        for each in schema
-        if names.count(each.name) == 1 and each.name not in classes and (kind := _kept(each.type)) is not None
-    }
+    columns = [each for each in schema if names.count(each.name) == 1 and str(each.type) != "null"]
+    return {each.name: None if each.name in classes else _kept(each.type) for each in columns}
 
 
 def _kept(kind: Any) -> Any:
@@ -106,12 +103,12 @@ def agreed(found: Iterable[Mapping[str, Any] | None]) -> dict[str, Any]:
     for each in found:
         for name, kind in (each or {}).items():
             all_.setdefault(name, set()).add(kind)
-    return {name: kinds.pop() for name, kinds in all_.items() if len(kinds) == 1}
+    return {name: kinds.pop() if len(kinds) == 1 else None for name, kinds in all_.items()}
 
 
 def written(found: Mapping[str, Any], names: Iterable[str], label: str | None, labels: Sequence[str]) -> Types:
     """The types of the columns of these names, and of the labels where each of the public set is a value of theirs."""
-    types = [(name, found[name]) for name in names if name in found]
+    types = [(name, kind) for name in names if (kind := found.get(name)) is not None]
     if label is not None and (kind := label_type(found.get(label), labels)) is not None:
         types.append((label, kind))
     return tuple(types)

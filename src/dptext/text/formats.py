@@ -4,7 +4,7 @@ import json
 import math
 import os
 import re
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, time
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
@@ -101,17 +101,12 @@ def is_scalar(value: object) -> TypeGuard[Scalar]:
 def as_scalar(value: object) -> object:
     """A date, time, decimal, UUID or value of numpy as the scalar that files hold: ISO 8601, digits; others as is.
 
-    A duration is as spreadsheets show it ("1 day, 6:00:00").
-
     A time of pandas finer than a microsecond stays as it is: without pandas, Python has none. So do what is no number
     and no time (NaN, NaT), and arrays.
     """
     value = _of_python(value)
     if (isinstance(value, Decimal) and not value.is_finite()) or (isinstance(value, date) and value != value):  # noqa: PLR0124
         return value
-    if isinstance(value, timedelta):
-        plain = timedelta(value.days, value.seconds, value.microseconds)  # that of pandas has another spelling
-        return value if getattr(value, "nanoseconds", 0) else str(plain)
     if isinstance(value, date | time | Decimal | UUID):
         text = value.isoformat() if isinstance(value, date | time) else str(value)
         return value if _TOO_FINE.search(text) and isinstance(value, date) else text

@@ -23,7 +23,6 @@ from dptext.text.records import Record
 _BOOLEANS: Final = ("true", "false")
 #: With a fraction, or with an exponent as programs write it: without, digits may be a code ("01", "12e4").
 _NUMBER: Final = re.compile(r"[+-]?\d{1,300}(?:\.\d{1,300}(?:[eE][+-]?\d{1,3})?|[eE][+-]\d{1,3})", re.ASCII)
-_DURATION: Final = re.compile(r"(-?\d{1,8}) days?,? (\d\d?:\d\d:\d\d)(?:\.(\d{6}))?", re.ASCII)
 _TIME: Final = re.compile(
     r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)(:\d\d)?(?:\.(\d{1,12}))?(?: ?(Z|UTC|[+-]\d\d:?\d\d))?", re.ASCII
 )
@@ -36,11 +35,6 @@ def meaning(label: str) -> str:
         return text.casefold()
     if _NUMBER.fullmatch(text):
         return str(spelled(Decimal(text)))
-    if found := _DURATION.fullmatch(text):
-        days, rest, fraction = found.groups()
-        hours, minutes, seconds = map(int, rest.split(":"))
-        span = timedelta(int(days), hours=hours, minutes=minutes, seconds=seconds, microseconds=int(fraction or 0))
-        return str(span)
     if found := _TIME.fullmatch(text):
         return _moment(*found.groups()) or text
     return text

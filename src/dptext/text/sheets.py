@@ -9,7 +9,7 @@ import itertools
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from datetime import date, time
+from datetime import date, time, timedelta
 from typing import Any, Final
 from xml.parsers import expat
 
@@ -226,4 +226,5 @@ def _records(rows: Iterator[_Cells | Broken], header: list[str], names: Sequence
 
 def _value(cell: Any) -> Any:
     value = "" if cell is None or cell["value"] is None else cell["value"]
-    return value if isinstance(value, str | int | float | date | time) else str(value)  # a duration
+    # A duration is no value of a record in any format, as each has another spelling for it; as a text it may be read.
+    return value if isinstance(value, str | int | float | date | time | timedelta) else str(value)
