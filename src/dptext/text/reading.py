@@ -80,7 +80,8 @@ def read_records(
     - JSON Lines: one object a line, each key once, no NaN or infinity. Empty lines are allowed at the end only.
     - JSON: one array of objects, read whole (256 MiB at most).
     - CSV: comma (tab in TSV) or `delimiter`, double quotes, a header; every row has the columns of the header. Empty
-      lines as in JSON Lines. There is no null: an empty field is the empty string (which names no id or author).
+      lines as in JSON Lines. There is no null: an empty field is the empty string (which names no id or author). Ids
+      are texts: "1.0" and "1" are two.
     - XLSX: one sheet with cells, with a header; formulas as their last values (one without is an error), empty cells
       as in CSV, no merged cells. Needs ``dptext[files]``.
     - Parquet: pages of at most 128 MiB, dictionaries of 32 MiB, texts in plain or dictionary encoding; all of it
