@@ -13,7 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
-from dptext.errors import MissingExtraError
+from dptext.errors import DataError, MissingExtraError
 from dptext.text.formats import as_string, spelled
 from dptext.text.inputs import open_input
 from dptext.text.labels import meaning
@@ -23,6 +23,7 @@ from dptext.text.parquet_pages import UnreadableError, chunks_of
 #: Columns by their names, with types of pyarrow. Without pyarrow, those of a data frame have the names of types.
 Types = tuple[tuple[str, Any], ...]
 _WHOLE: Final = re.compile(r"u?int(8|16|32|64)")
+_UNLIKE: Final = "A value cannot be written: it is none of the type of its column, which the mechanism has to keep to."
 _NUMBERS: Final = re.compile(r"u?int(8|16|32|64)|float|double")
 #: How a text is read that stands for a value of these types, by how their names begin.
 _READ: Final[dict[str, Callable[[str], object]]] = {
@@ -85,7 +86,9 @@ def of_data(data: Any) -> dict[str, Any]:
         return {}
     import narwhals  # noqa: PLC0415 (slow to load, and most have a list or a file)
 
-    frame = narwhals.from_native(data, pass_through=True)
+    frame = None
+    with contextlib.suppress(narwhals.exceptions.DuplicateError):  # whoever reads the rows says what is wrong
+        frame = narwhals.from_native(data, pass_through=True)
     if not isinstance(frame, narwhals.DataFrame):
         return {}
     with contextlib.suppress(MissingExtraError):
@@ -123,7 +126,7 @@ def label_type(kind: Any, labels: Sequence[str]) -> Any:
         return None
     if str(kind) in ("float", "double") and all(map(_is_whole, labels)):
         kind = "int64" if isinstance(kind, str) else load_pyarrow()[0].int64()
-    with contextlib.suppress(ValueError, ArithmeticError, TypeError):
+    with contextlib.suppress(DataError):
         found = [number(each, kind) for each in labels] if isinstance(kind, str) else values_of(array(labels, kind))
         means = [meaning(str(spelled(each))) for each in found]
         if means == list(map(meaning, labels)) and len(set(means)) == len(labels):
@@ -141,15 +144,17 @@ def is_number(kind: object) -> bool:
 
 
 def number(text: str, kind: object) -> int | float | bool:
-    """The number or boolean of such a type that a text stands for; whole ones are integers. ValueError for none."""
+    """The number or boolean of such a type that a text stands for; whole ones are integers. DataError for none."""
     said = meaning(text)
-    if str(kind) == "bool":
-        return {"true": True, "false": False}[said]
-    return int(said) if _WHOLE.fullmatch(str(kind)) or _is_whole(said) else float(said)
+    with contextlib.suppress(ValueError, LookupError):  # which hold the text
+        if str(kind) == "bool":
+            return {"true": True, "false": False}[said]
+        return int(said) if _WHOLE.fullmatch(str(kind)) or _is_whole(said) else float(said)
+    raise DataError(_UNLIKE)
 
 
 def array(values: Sequence[Any], kind: Any) -> Any:
-    """The values as an array of pyarrow of this type; texts stand for values of it. ValueError for what is none."""
+    """The values as an array of pyarrow of this type; texts stand for values of it. DataError for what is none."""
     arrow, _ = load_pyarrow()
     if hasattr(kind, "index_type"):
         return array(values, kind.value_type).dictionary_encode().cast(kind)
@@ -158,4 +163,6 @@ def array(values: Sequence[Any], kind: Any) -> Any:
     read: Callable[[str], object] = next(
         (read for begins, read in _READ.items() if str(kind).startswith(begins)), lambda text: number(text, kind)
     )
-    return arrow.array([read(each) if isinstance(each, str) else each for each in values], kind)
+    with contextlib.suppress(ValueError, ArithmeticError, TypeError):  # which hold the text
+        return arrow.array([read(each) if isinstance(each, str) else each for each in values], kind)
+    raise DataError(_UNLIKE)

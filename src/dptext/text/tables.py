@@ -92,14 +92,18 @@ def own_columns(data: Texts, names: Sequence[str]) -> dict[str, Any]:
         return {}
     import narwhals  # noqa: PLC0415 (see above)
 
-    found = narwhals.from_native(data, pass_through=True)
+    found = None
+    with contextlib.suppress(narwhals.exceptions.DuplicateError):  # whoever reads the rows says what is wrong
+        found = narwhals.from_native(data, pass_through=True)
+    columns: Sequence[str] = getattr(data, "column_names", None) or getattr(found, "columns", None) or ()
+    there = [name for name in names if name in columns]
     if isinstance(found, narwhals.DataFrame):
         pandas = found.implementation.is_pandas()
-        return {name: data[name].array.copy() if pandas else found[name].to_list() for name in names}
+        return {name: data[name].array.copy() if pandas else found[name].to_list() for name in there}
     if not hasattr(data, "column_names") or not isinstance(data, Sized):
         return {}
     plain: Any = data.with_format(None) if hasattr(data, "with_format") else data
-    return {name: list(plain[name]) for name in names}
+    return {name: list(plain[name]) for name in there}
 
 
 def _named(values: list[object], names: Sequence[str] | None) -> list[object]:

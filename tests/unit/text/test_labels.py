@@ -3,6 +3,7 @@
 import csv
 import datetime as dt
 import json
+import traceback
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -23,7 +24,7 @@ from hypothesis import strategies as st
 import dptext as dp
 import many_files
 from dptext.batch.shards import read, shards_of
-from dptext.errors import DPTextError
+from dptext.errors import DataError, DPTextError
 from dptext.ledger.subjects import Naming, SubjectKey
 from dptext.privacy.names import AS_SEEN, COMPARED, normal_form, seen_form
 from dptext.runs.files import privatize_file
@@ -32,6 +33,7 @@ from dptext.runs.streaming import limited, release
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.space import units_of
 from dptext.text.batches import Batch
+from dptext.text.column_types import array
 from dptext.text.formats import name_of, spelled
 from dptext.text.labels import matched, meaning
 from dptext.text.reading import OnError, as_records, read_records
@@ -368,6 +370,25 @@ def test_labels_of_numbers_leave_as_numbers_of_every_frame(
         public=[Record("", "x", "1"), Record("", "y", "other")]
     )
     assert set(dp.privatize(data, beside, label="label", id="key").to_pandas()["label"]) <= {"1", "other"}
+
+
+UNTOLD = " ".join(("a", "private", "label"))
+
+
+def test_a_label_that_is_no_value_of_its_column_is_refused_and_not_shown() -> None:
+    for kind in (pa.int64(), pa.bool_(), pa.date32(), pa.decimal128(9, 2)):
+        with pytest.raises(DataError, match="none of the type of its column") as caught:
+            array([UNTOLD], kind)
+        assert UNTOLD not in "".join(traceback.format_exception(caught.value))
+        assert caught.value.__context__ is None
+
+
+def test_a_frame_that_cannot_be_read_says_what_is_wrong() -> None:
+    mechanism = dp.LabelOnly(labels=("1", "2"), epsilon=9.0).fit(public=[Record("", "x", "1"), Record("", "y", "2")])
+    twice = pd.DataFrame([["a", 1, 1]], columns=["text", "label", "label"])
+    for frame, said in ((twice, "different names"), (pd.DataFrame({"text": ["a"], "label": [1]}), "the column 'key'")):
+        with pytest.raises(DPTextError, match=said):
+            dp.privatize(frame, mechanism, label="label", id="key").to_pandas()
 
 
 def test_released_ids_of_a_dataset_are_numbers_where_its_column_is() -> None:
