@@ -27,7 +27,7 @@ _UNLIKE: Final = "A value cannot be written: it is none of the type of its colum
 _NUMBERS: Final = re.compile(r"u?int(8|16|32|64)|float|double")
 #: How a text is read that stands for a value of these types, by how their names begin.
 _READ: Final[dict[str, Callable[[str], object]]] = {
-    "bool": lambda text: meaning(text) == "true",
+    "bool": lambda text: number(text, "bool"),
     "date32": date.fromisoformat,
     "date64": date.fromisoformat,
     "timestamp": datetime.fromisoformat,
