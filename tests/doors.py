@@ -5,6 +5,7 @@
 
 import csv
 import hashlib
+import json
 import re
 import sys
 import tempfile
@@ -12,10 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from commands import dptext
 from dptext.errors import DPTextError
 from dptext.mechanism import Spec
+from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.mechanisms.redaction.random import RandomRedaction
 from dptext.runs.files import privatize_file
+from dptext.runs.models import fit, save_model
 from dptext.runs.plan import Plan
 from dptext.runs.private import Private
 from dptext.sampling.randomness import Randomness, seeded
@@ -24,7 +28,7 @@ from dptext.text.formats import PACKED
 from dptext.text.reading import OnError
 from dptext.text.records import Record
 from dptext.text.survey import Survey, survey
-from odd_files import Odd, odd_files
+from odd_files import Odd, named_files, odd_files
 
 #: The reasons for which `synthesize` reads on or not at all where the others do not: how many records there are is
 #: private, so that none is a corpus too, and a first record without the field is a header without the column.
@@ -174,6 +178,71 @@ def unlike(check: Said, private: Said, synthetic: Said, stop: str) -> list[str]:
     return found
 
 
+MODEL = "model of labels"
+
+
+def _by_labels(folder: Path) -> Path:
+    """A folder with a model that reads labels, 1 and 2."""
+    if not (folder / MODEL).exists():
+        public = [Record("0", "so", "1"), Record("1", "la", "2")]
+        save_model(fit(LabelOnly(labels=("1", "2"), epsilon=1.0), public), folder / MODEL)
+    return folder / MODEL
+
+
+def named_doors(odd: Odd, folder: Path) -> tuple[Said, Said, Said]:
+    """What the commands `check`, `privatize` and `privatize --dry-run` say of a file, whose ids and labels are named.
+
+    The marks are of ids, but for `check`, and a rehearsal tells the number of records alone.
+    """
+    path, out = folder / odd.name, folder / "out.jsonl"
+    path.write_bytes(odd.data)
+    fields = ("--id-field", "id", "--label-field", "label")
+    private = ("privatize", path, out, "--model", _by_labels(folder), *fields, "--force")
+    check = dptext("check", path, "--text-field", "text", *fields, "--json")
+    stop, skip = dptext(*private), dptext(*private, "--on-error", "skip")
+    dry = dptext(*private, "--on-error", "skip", "--dry-run", "--json")
+    reason = "" if not stop.returncode else _plain(DPTextError(stop.stderr.removeprefix("dptext: ").strip()), path)
+    reason = re.sub(r"\. Repair it.*", "", reason, flags=re.DOTALL)
+    if check.returncode:
+        looked = Said(refused=_plain(DPTextError(check.stderr.removeprefix("dptext: ").strip()), path))
+    else:
+        told = json.loads(check.stdout)
+        looked = Said(told["rows"], told["bad"], told["fault"])
+    if skip.returncode:
+        return looked, Said(refused=reason), Said(refused="" if not dry.returncode else reason)
+    rows = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+    ids = _mark([json.dumps(row["id"]) for row in rows])
+    skipped = skip.stderr.count("skipped record ")
+    return looked, Said(len(rows), skipped, reason, ids), Said(json.loads(dry.stdout)["records"])
+
+
+def unlike_named(check: Said, private: Said, dry: Said) -> list[str]:
+    """In what the commands differ."""
+    if check.refused or private.refused:
+        none = [NONE[1] in each.refused for each in (check, private)]
+        alike = bool(check.refused) == bool(private.refused) == bool(dry.refused)
+        return [] if alike and (any(none) or check.refused == private.refused) else ["the words of a refusal"]
+    found = []
+    if (check.read, check.bad) != (private.read, private.bad) or dry.read != private.read:
+        found.append("the number of records")
+    if check.reason != private.reason:
+        found.append("what is wrong with the first")
+    return found
+
+
+def named_table(files: Sequence[Odd]) -> list[tuple[str, ...]]:
+    """A row a file with ids and labels: what each command said; a rehearsal stands where `synthesize` does."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for odd in files:
+            check, private, dry = named_doors(odd, Path(folder))
+            said = (each.refused or f"reads {each.read}" for each in (check, private, dry))
+            first = private.refused or private.reason
+            unlike_in = "; ".join(unlike_named(check, private, dry))
+            rows.append((f"{odd.title} (ids, labels)", str(private.read), str(private.bad), first, *said, unlike_in))
+    return rows
+
+
 def table(files: Sequence[Odd]) -> list[tuple[str, ...]]:
     """A row a file: what each door said."""
     rows = []
@@ -197,4 +266,4 @@ def table(files: Sequence[Odd]) -> list[tuple[str, ...]]:
 
 if __name__ == "__main__":
     with Path(sys.argv[1]).open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerows([HEADS, *table(odd_files())])
+        csv.writer(file, lineterminator="\n").writerows([HEADS, *table(odd_files()), *named_table(named_files())])

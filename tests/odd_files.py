@@ -7,7 +7,8 @@ import json
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from functools import cache
 from typing import Any
 
@@ -371,3 +372,98 @@ def odd_files() -> tuple[Odd, ...]:
     found += [Odd(f"gzip as.{other}", gzip.compress(GOOD.encode())) for other in ("jsonl", "csv", "json")]
     found += [Odd(f"pdf as.{other}", b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj\n") for other in ("jsonl", "csv")]
     return tuple(found)
+
+
+#: What an id or a label may be, as JSON writes it; the other of the two is as it should be.
+VALUES = {
+    "text": '"a1"',
+    "spaced": '" "',
+    "empty": '""',
+    "null": "null",
+    "whole": "9",
+    "minus": "-9",
+    "whole float": "9.0",
+    "fraction": "9.5",
+    "huge": "1e400",
+    "coarse": "1e17",
+    "true": "true",
+    "list": "[1]",
+    "object": '{"a": 1}',
+    "nul": '"a\\u0000"',
+    "half a pair": '"\\ud83d"',
+    "day": '"2024-05-17"',
+    "accents": '"n\u0303"',
+}
+
+
+def _good(n: int = 4) -> list[dict[str, object]]:
+    return [{"id": i, "text": f"{TEXTS[i % 4]} {i}", "label": 1 + i % 2} for i in range(n)]
+
+
+def _of_columns(**columns: Any) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.table({"id": [1, 2], "text": ["a", "b"], "label": [1, 2], **columns}), file)
+    return file.getvalue()
+
+
+@cache
+def named_files() -> tuple[Odd, ...]:
+    """Odd files with ids and labels, by names that no other has."""
+    good = _lines(_good())
+    found: dict[str, str | bytes] = {"good.jsonl": good, "good.json": json.dumps(_good())}
+    for field, other in (("id", '"label": 1'), ("label", '"id": 99')):
+        for name, value in VALUES.items():
+            found[f"{field} {name}.jsonl"] = good + f'{{"{field}": {value}, "text": "a", {other}}}\n'
+        found[f"{field} missing.jsonl"] = good + f'{{"text": "a", {other}}}\n'
+        found[f"{field} twice.jsonl"] = good + f'{{"{field}": 1, "{field}": 1, "text": "a", {other}}}\n'
+        found[f"no {field} at all.jsonl"] = _lines([{k: v for k, v in row.items() if k != field} for row in _good()])
+    for name, value in {"number": "1", "text": '"1"', "float": "1.0", "spaced": '" 1"', "accents": '"\u0301"'}.items():
+        found[f"repeated id, as {name}.jsonl"] = good + f'{{"id": {value}, "text": "a", "label": 1}}\n'
+    found["bad text and bad label.jsonl"] = good + '{"id": 99, "text": 7, "label": [1]}\n'
+    for d, extension in ((",", "csv"), ("\t", "tsv")):
+        rows = "".join(f"{row['id']}{d}{row['text']}{d}{row['label']}\n" for row in _good())
+        head = f"id{d}text{d}label\n"
+        found |= {
+            f"good.{extension}": head + rows,
+            f"id empty.{extension}": f"{head}{rows}{d}a{d}1\n",
+            f"label empty.{extension}": f"{head}{rows}9{d}a{d}\n",
+            f"floats.{extension}": head + rows.replace("1\n", "1.0\n"),
+            f"float ids.{extension}": head + "".join(f"{i}.0{d}a{d}1\n" for i in range(4)),
+            f"repeated id.{extension}": f"{head}{rows}1{d}a{d}1\n",
+            f"id of another spelling.{extension}": f"{head}{rows}1.0{d}a{d}1\n",
+            f"doubled label.{extension}": f"label{d}{head}" + rows.replace("\n", f"{d}2\n"),
+            f"doubled id.{extension}": f"id{d}{head}" + rows.replace("\n", f"{d}2\n"),
+            f"no label column.{extension}": head.replace("label", "n") + rows,
+            f"short row.{extension}": f"{head}{rows}9{d}a\n",
+            f"long row.{extension}": f"{head}{rows}9{d}a{d}1{d}2\n",
+            f"blank.{extension}": "\n",
+            f"lone cr.{extension}": (head + rows).replace("\n", "\r"),
+        }
+    header = ("id", "text", "label")
+    found |= {
+        "good.xlsx": _sheet([header, (1, "a", 1), (2, "b", 2)]),
+        "dates.xlsx": _sheet([header, (date(2024, 5, 17), "a", date(2024, 5, 17))]),
+        "duration.xlsx": _sheet([header, (1, "a", timedelta(hours=30))]),
+        "booleans.xlsx": _sheet([header, (True, "a", True), (2, "b", False)]),
+        "fractions.xlsx": _sheet([header, (1.5, "a", 1.5), (2.0, "b", 2.0)]),
+        "coarse.xlsx": _sheet([header, (1e17, "a", 1e17), (2, "b", 1)]),
+        "doubled label.xlsx": _sheet([(*header, "label"), (1, "a", 1, 2)]),
+        "no cell.xlsx": _sheet([]),
+        "good.parquet": _of_columns(),
+        "fractions.parquet": _of_columns(id=[1.5, 2.0], label=pa.array([0.1, 2.0], pa.float32())),
+        "nulls.parquet": _of_columns(id=[1, None], label=[None, 1]),
+        "nan.parquet": _of_columns(label=[1.0, float("nan")]),
+        "lists.parquet": _of_columns(label=[[1], [2]]),
+        "durations.parquet": _of_columns(label=[timedelta(hours=1)] * 2),
+        "nanoseconds.parquet": _of_columns(label=pa.array([1, 2], pa.timestamp("ns"))),
+        "bytes.parquet": _of_columns(id=[b"a", b"b"], label=[b"a", b"b"]),
+        "categories.parquet": _of_columns(label=pa.array(["1", "2"]).dictionary_encode()),
+        "times.parquet": _of_columns(id=[datetime(2024, 5, 17, 8), datetime(2024, 5, 17)]),
+        "decimals.parquet": _of_columns(
+            id=pa.array([1, 2], pa.decimal128(9, 2)), label=[Decimal("1.5"), Decimal("2.0")]
+        ),
+        "booleans.parquet": _of_columns(id=[True, False], label=[True, False]),
+        "repeated id.parquet": _of_columns(id=[1.0, 1.0]),
+        "no label column.parquet": _parquet(TEXTS),
+    }
+    return tuple(Odd(name, data.encode() if isinstance(data, str) else data) for name, data in found.items())

@@ -35,6 +35,7 @@ from dptext.runs.certificate import MANIFEST, Certificate, Manifest, Part
 from dptext.runs.files import Agreed, agreed
 from dptext.runs.plan import Plan
 from dptext.runs.states import FolderState, settings_digest
+from dptext.runs.streaming import typed
 from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.text.formats import READ_ONLY, Format, detect_format, is_compressed, output_format
 from dptext.text.reading import require_records
@@ -120,8 +121,7 @@ def _prepared(
     kind, compressed = _written_as(shards, plan)
     place = place_at(str(target), dataset.storage_options)
     terms = agreed(mechanism, plan, _randomness(seed), payment, kind, place.reveals)
-    if kind is Format.PARQUET:
-        terms = replace(terms, columns=replace(terms.columns, types=types_of(shards, plan)))
+    terms = replace(terms, columns=typed(terms.columns, types_of(shards, plan), mechanism.spec))
     if dataset.keep_shards:
         names_of(shards, kind, compressed=compressed)  # refused before anything is read
     engine, n = dataset.workers.made()

@@ -19,10 +19,11 @@ from dptext.errors import BrokenFileError, ConfigError, DPTextError, needing
 from dptext.runs.certificate import MANIFEST, certificate_path
 from dptext.runs.plan import Plan
 from dptext.text.batches import Batch
+from dptext.text.column_types import agreed, of_arrow, of_parquet
 from dptext.text.formats import Format, detect_format
 from dptext.text.inputs import parse_json, read_whole, telling
 from dptext.text.lines import Row, rows_of
-from dptext.text.packed_rows import batch_chunks, class_names, load_pyarrow, plain_types, with_classes
+from dptext.text.packed_rows import batch_chunks, class_names, load_pyarrow, with_classes
 from dptext.text.plain_text import Portion
 from dptext.text.reading import read_batches, read_records, require_layout
 from dptext.text.row_checks import needed
@@ -110,13 +111,10 @@ def _format(shard: Shard, plan: Plan) -> Format:
     return plan.input_format or detect_format(shard.name)
 
 
-def types_of(shards: Sequence[Shard], plan: Plan) -> tuple[tuple[str, str], ...]:
-    """The types of ids and kept fields, where all files are Parquet of this computer and agree; none otherwise."""
-    if any(each.arrow or is_remote(each.where) or _format(each, plan) is not Format.PARQUET for each in shards):
-        return ()
-    named = [*filter(None, [plan.fields.id]), *plan.fields.keep]
-    found = {plain_types(Path(each.where), named) for each in shards} if named else set()
-    return found.pop() if len(found) == 1 else ()
+def types_of(shards: Sequence[Shard], plan: Plan) -> dict[str, Any]:
+    """The types that all files agree on, if they are Parquet or Arrow of this computer; none otherwise."""
+    packed = all(each.arrow or (_format(each, plan) is Format.PARQUET and not is_remote(each.where)) for each in shards)
+    return agreed((of_arrow if each.arrow else of_parquet)(Path(each.where)) for each in shards) if packed else {}
 
 
 def _aside(name: PurePosixPath) -> bool:
@@ -235,6 +233,7 @@ def read(
         source = Path(shard.where)
     kind = _format(shard, plan)
     settings.update(plan.reading, format=kind, allow_empty=allow_empty, first_fields=first_fields)
+    settings["one_of_many"] = allow_empty
     settings["record"] = plan.record if kind is Format.TEXT else None
     settings["sheet"] = plan.sheet if kind is Format.XLSX else None
     yield from read_batches(source, plan.fields, **settings)
@@ -263,10 +262,10 @@ def _arrow(shard: Shard, plan: Plan, settings: Mapping[str, Any]) -> Iterator[Ba
 def _rows(table: Any, plan: Plan) -> Iterator[Row]:
     """The rows or their faults, of the wanted columns, without a copy of the whole."""
     wanted = needed(plan.fields)
-    for name in wanted:
+    for name in wanted if table.num_rows else ():
         if name not in table.column_names:
             raise ConfigError(f"Expected the column {name!r} in the data set, found {', '.join(table.column_names)}.")
     classes = class_names(table.schema.metadata or {})
-    for batch in table.select(wanted).to_batches(max_chunksize=_CHUNK):
+    for batch in (table.select(wanted) if table.num_rows else table).to_batches(max_chunksize=_CHUNK):
         for chunk in with_classes(batch_chunks(batch, set(wanted)), classes):
             yield from rows_of(chunk)

@@ -50,6 +50,9 @@ def check(
     encoding: options.EncodingOption = None,
     record: options.RecordOption = None,
     sheet: options.SheetOption = None,
+    id_field: Annotated[
+        str | None, reads("--id-field", metavar="NAME", help="Field of the ids. Default: none is checked.")
+    ] = None,
     label_field: options.LabelFieldOption = None,
     label: Annotated[
         list[str] | None, reads(metavar="NAME", help="A public label. Repeatable. Default: the labels of dptext.toml.")
@@ -61,7 +64,7 @@ def check(
         raise ConfigError("Expected --label-field NAME with --label: the field whose labels are looked at.")
     labels = tuple(label or _written_labels())
     how: dict[str, Any] = {"delimiter": delimiter, "encoding": encoding, "record": record, "sheet": sheet}
-    found = survey(path, format=kind, text=text_field, label=label_field, labels=labels, **how)
+    found = survey(path, format=kind, text=text_field, id=id_field, label=label_field, labels=labels, **how)
     typed = [*_options(found, kind), *options.as_typed(sheet=sheet)]
     if as_json:
         print(json.dumps(_data(found, typed), indent=2))
@@ -104,11 +107,12 @@ def _answer(found: Survey) -> str:
     ]
     said = "; ".join(filter(None, wants))
     nameless = not found.named and found.format is not Format.TEXT
+    why = "Its first line does not look like names of columns, and is not shown: if it has none, add them."
+    if found.doubled:
+        why = f"{plural(len(found.doubled), 'name')} of its first line stand twice there, so none is shown: rename."
     return (
         f"{found.path} holds {plural(found.rows, 'row')} that can be read; the texts seem to be in "
-        f"{_name(found, found.text)}."
-        + " Its first line does not look like names of columns, and is not shown: if it has none, add them." * nameless
-        + (f" To decide: {said}." if said else "")
+        f"{_name(found, found.text)}." + f" {why}" * nameless + (f" To decide: {said}." if said else "")
     )
 
 
@@ -228,6 +232,7 @@ def _data(found: Survey, typed: list[str]) -> dict[str, object]:
         "with_tags": found.texts.tags,
         "long": found.texts.long,
         "labelled": found.labelled,
+        "fault": found.fault,
         "columns": columns,
         "options": typed,
         "to_decide": stated_options(found, found.texts),

@@ -25,7 +25,7 @@ from dptext.runs.specs import on_device, spec_from_settings
 from dptext.runs.verification import read_certificate, verify
 from dptext.sampling.randomness import seeded
 from dptext.text.formats import Format, detect_format
-from dptext.text.labels import relabelled
+from dptext.text.labels import meaning, relabelled
 from dptext.text.reading import read_released
 from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Fields, Record, Release
 from dptext.text.survey import survey
@@ -171,12 +171,13 @@ def read_back(path: Path, originals: Sequence[Record], *, labelled: bool) -> lis
         )
     if plain:
         return [Release(own.id, record.text) for own, record in zip(originals, found, strict=True)]
-    if [record.id for record in found] != [record.id for record in originals]:
+    if list(map(meaning, (record.id for record in found))) != [meaning(record.id) for record in originals]:
         raise ConfigError(
             "Expected the ids of the originals in RELEASED, in the same order. Where `privatize` ran with --id-field, "
             "give it here, too."
         )
-    return [Release(record.id, record.text, record.label or None) for record in found]  # CSV has no null
+    # CSV has no null. An id that another reader spells otherwise ("1.0", 1) is that of the original in its place.
+    return [Release(own.id, record.text, record.label or None) for own, record in zip(originals, found, strict=True)]
 
 
 def fidelity(*, files: Files, named: Named, seed: options.SeedOption = None, printing: Printing) -> None:

@@ -23,10 +23,11 @@ from dptext.runs.certificate import Certificate, certificate_path, check_name
 from dptext.runs.plan import Plan
 from dptext.runs.statements import Statement, stated
 from dptext.runs.states import FileState, draft_path, fingerprint, settings_digest
-from dptext.runs.streaming import layout, limited, release, released, require_guarantee
+from dptext.runs.streaming import layout, limited, release, released, require_guarantee, typed
 from dptext.runs.unfinished import Unfinished
 from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.text.batches import Batch
+from dptext.text.column_types import of_parquet
 from dptext.text.columns import TEXTS_ONLY, Columns
 from dptext.text.files import (
     create_private,
@@ -38,7 +39,6 @@ from dptext.text.files import (
 )
 from dptext.text.formats import Format, file_format, is_compressed, output_format
 from dptext.text.labels import n_known
-from dptext.text.packed_rows import plain_types
 from dptext.text.reading import read_batches, require_records
 from dptext.text.records import Fields
 from dptext.text.samples import sample_records
@@ -137,10 +137,8 @@ def _run(
 ) -> _Run:
     kind = output_format(target, plan.output_format)
     terms = agreed(mechanism, plan, randomness, payment, kind)
-    columns = terms.columns
-    if kind is Format.PARQUET and file_format(source, plan.input_format) is kind:
-        named = [*filter(None, [plan.fields.id]), *plan.fields.keep]
-        columns = replace(columns, types=plain_types(source, named))
+    found = of_parquet(source) if file_format(source, plan.input_format) is Format.PARQUET else None
+    columns = typed(terms.columns, found or {}, mechanism.spec)
     return _Run(
         source,
         target,

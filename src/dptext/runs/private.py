@@ -120,4 +120,4 @@ def untold(found: Iterable[Item]) -> Generator[Item, None, None]:
 def _named(batch: Batch) -> Batch:
     """Authors are compared as they look; what shows nothing names nobody."""
     authors = [seen_form(name or "") or None for name in batch.authors]
-    return Batch(batch.ids, batch.texts, batch.labels, authors, batch.subjects, batch.kept)
+    return replace(batch, authors=authors)

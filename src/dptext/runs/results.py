@@ -2,7 +2,7 @@
 
 import itertools
 import secrets
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from html import escape
 from os import PathLike
@@ -18,15 +18,16 @@ from dptext.runs.certificate import Certificate, Charged, certificate_path, read
 from dptext.runs.drawing import Drawing, Stream
 from dptext.runs.plan import reveals_of
 from dptext.runs.statements import Statement, stated
-from dptext.runs.streaming import BATCH_SIZE, layout, limited, released, require_guarantee
+from dptext.runs.streaming import BATCH_SIZE, layout, limited, released, require_guarantee, typed
 from dptext.sampling.randomness import Randomness, secure
 from dptext.text.batches import Batch
+from dptext.text.column_types import array, number, of_data
 from dptext.text.columns import VECTOR_FIELD, Columns
 from dptext.text.files import Target, sha256_of
 from dptext.text.formats import Format, output_format
 from dptext.text.reading import read_records, require_records
 from dptext.text.records import ID_FIELD, TEXT_FIELD, Fields, Record, Release
-from dptext.text.tables import Texts, holds_numbers, index_of
+from dptext.text.tables import Texts, index_of, own_columns
 from dptext.text.writers import encode_batch, write_all
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
@@ -63,7 +64,9 @@ class Privatized(Iterable[Release[str]]):
     _fields: Fields
     _charged: Charged | None
     _index: object
-    _numbers: bool  # whether the column of the ids is of numbers
+    _own: Mapping[str, Any]  # columns that leave as they are: ids and kept fields, where the input has columns
+    _types: Mapping[str, Any]  # of the columns of the input, by its schema
+    _features: Mapping[str, Any]  # of those of a Dataset
     _inputs: tuple[Path, ...]
 
     @property
@@ -116,12 +119,13 @@ class Privatized(Iterable[Release[str]]):
 
     def json_lines(self) -> bytes:
         """The releases as JSON Lines: the bytes that `certificate` speaks of. ConfigError as `to_records`."""
-        return _json_lines(self.to_records(), self.spec, self._fields)
+        return _json_lines(self.to_records(), self.spec, self._fields, self._types)
 
     def to_pandas(self) -> Any:
         """A pandas data frame under the user's names of the columns, with the index of the frame that was privatized.
 
-        Ids of a column of numbers are numbers, so that frames merge by them.
+        Ids and kept fields are as they were, whatever their types, so that frames merge by them. Labels are of the
+        type of their column where each of the public set is a value of it.
 
         The index is the private frame's, as it is: reset it before you hand the frame on.
 
@@ -129,16 +133,32 @@ class Privatized(Iterable[Release[str]]):
         """
         with needing("A data frame", "frames"):
             import pandas as pd  # noqa: PLC0415 (an extra)
-        return pd.DataFrame(self._columns(), index=self._index)
+        found = self._columns()
+        columns = self._layout([])
+        for name, kind in columns.types:
+            if columns.label and name == self._fields.label:
+                found[name] = _of_type(found[name], kind)
+        return pd.DataFrame({**found, **self._own}, index=self._index)
 
     def to_dataset(self) -> Any:
         """A `datasets.Dataset` of Hugging Face under the user's names of the columns.
+
+        Those of a Dataset have its types: a column of classes stays one where each label of the public set is one.
 
         Errors as `to_records`; MissingExtraError: datasets is not installed.
         """
         with needing("A Dataset", "frames"):
             import datasets  # noqa: PLC0415 (an extra)
-        return datasets.Dataset.from_dict(self._columns())
+        found = {**self._columns(), **{name: list(column) for name, column in self._own.items()}}
+        label, labels, types = self._fields.label, self.spec.traits.labels, dict(self._layout([]).types)
+        if label in types and self.spec.traits.releases_labels:
+            found[label] = array(found[label], types[label]).to_pylist()
+        features = datasets.Dataset.from_dict(found).features
+        for name, kind in self._features.items():
+            classes = set(getattr(kind, "names", ()))
+            if name in self._own or (name == label and (name in types or set(labels) <= classes) and labels):
+                features[name] = kind
+        return datasets.Dataset.from_dict(found, features=features)
 
     def write(self, path: str | Path, *, format: Format | None = None, force: bool = False) -> Certificate:
         """Write the releases to a file, and its certificate beside it.
@@ -188,13 +208,12 @@ class Privatized(Iterable[Release[str]]):
         )
 
     def _layout(self, first: Sequence[Release[str]]) -> Columns:
-        return layout(self.spec, first[0].kept if first else self._fields.keep, self._fields)
+        return _layout(self.spec, first[0].kept if first else self._fields.keep, self._fields, self._types)
 
     def _columns(self, releases: Sequence[Release[str]] | None = None) -> dict[str, list[Any]]:
         releases = self.to_records() if releases is None else releases
         fields, traits = self._fields, self.spec.traits
-        ids = (int(each.id) if self._numbers else each.id for each in releases)
-        found: dict[str, list[Any]] = {fields.id or ID_FIELD: list(ids)}
+        found: dict[str, list[Any]] = {fields.id or ID_FIELD: [each.id for each in releases]}
         if traits.releases_text:
             found[fields.text] = [each.output for each in releases]
         if traits.releases_vectors:
@@ -279,6 +298,7 @@ def privatize(
         batches = (Batch.of([each]) for each in records)
         return batches if max_per_author is None else limited(batches, max_per_author)
 
+    types, own = of_data(private), own_columns(private, [*([] if id is None else [id]), *kept])
     batches = read(_UNPAID if payment is not None and in_memory else _ADVICE)
     reading = ("empty_nulls",) * empty_nulls
     ready = (_READY,) if _may_be_ready(private) else ()
@@ -308,13 +328,15 @@ def privatize(
         _statement=statement,
         _drawing=Drawing(
             released(batches, mechanism, randomness, batch_size=batch_size),
-            lambda part: _json_lines(part, mechanism.spec, fields),
+            lambda part: _json_lines(part, mechanism.spec, fields, types),
             keep=in_memory,
         ),
         _fields=fields,
         _charged=charged,
         _index=index_of(private),
-        _numbers=holds_numbers(private, id),
+        _own=own,
+        _types=types,
+        _features=getattr(private, "features", None) or {},
         _inputs=(Path(private),) if isinstance(private, str | PathLike) else (),
     )
 
@@ -342,12 +364,23 @@ def _may_be_ready(private: Texts) -> bool:
     return not isinstance(private, Sized) or any(isinstance(row, Record) for row in rows)
 
 
-def _json_lines(part: Sequence[Release[str]], spec: Spec, fields: Fields) -> bytes:
+def _layout(spec: Spec, keep: Iterable[str], fields: Fields, types: Mapping[str, Any]) -> Columns:
+    return typed(layout(spec, keep, fields), types, spec)
+
+
+def _of_type(labels: Sequence[str | None], kind: Any) -> Any:
+    """Labels as pandas holds values of this type; the name of a type is one of numbers."""
+    if isinstance(kind, str):
+        return [None if each is None else number(each, kind) for each in labels]
+    return array(labels, kind).to_pandas().array
+
+
+def _json_lines(part: Sequence[Release[str]], spec: Spec, fields: Fields, types: Mapping[str, Any]) -> bytes:
     if not part:
         return b""
     if len({tuple(release.kept) for release in part}) > 1:
-        return b"".join(_json_lines([release], spec, fields) for release in part)
-    return encode_batch(part, Format.JSONL, layout(spec, part[0].kept, fields))
+        return b"".join(_json_lines([release], spec, fields, types) for release in part)
+    return encode_batch(part, Format.JSONL, _layout(spec, part[0].kept, fields, types))
 
 
 def explain(

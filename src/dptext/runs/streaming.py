@@ -5,9 +5,9 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 from dptext.errors import DataError, IncomparableError, NoGuaranteeError, PrivacyError
 from dptext.mechanism import Mechanism, Promise, Spec, output_fault
@@ -16,6 +16,7 @@ from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, Basis, Guarantee,
 from dptext.privacy.names import seen_form
 from dptext.sampling.randomness import Randomness
 from dptext.text.batches import Batch, Releases, groups
+from dptext.text.column_types import written
 from dptext.text.columns import Columns
 from dptext.text.labels import with_labels
 from dptext.text.records import Fields, Record, Release
@@ -99,6 +100,14 @@ def layout(spec: Spec, keep: Iterable[str], fields: Fields) -> Columns:
     return Columns(*released, tuple(keep), fields=fields)
 
 
+def typed(columns: Columns, found: Mapping[str, Any], spec: Spec) -> Columns:
+    """The columns with the types of those of the input, by their names, as far as values of them leave."""
+    fields = columns.fields
+    named = [*filter(None, [fields.id]), *columns.keep]
+    label = fields.label if columns.label else None
+    return replace(columns, types=written(found, named, label, spec.traits.labels))
+
+
 def split(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
     """The records in the batches that are computed together, smaller ones where texts are long.
 
@@ -116,6 +125,8 @@ def release(batch: Sequence[Record], mechanism: Mechanism[Output], randomness: R
     telling = released.telling() if isinstance(released, Releases) else released
     if (fault := output_fault(mechanism.spec, telling)) is not None:
         raise PrivacyError(f"The mechanism did not keep its word, {fault}: nothing is released.")
+    if batch.whole is not None and (columns := Releases.of(cast("Sequence[Release[str]]", released))) is not None:
+        return cast("Sequence[Release[Output]]", replace(columns, whole=batch.whole))  # files have numbers for them
     return released
 
 

@@ -34,7 +34,7 @@ Part = TypeVar("Part", bound=Sequence[Any])
 class Batch(Sequence[Record]):
     """Private records as columns of one length; a label, author or subject may be None; `kept` is public.
 
-    Its `repr` shows nothing of them.
+    `whole` says which ids were numbers where they were read, if any was. Its `repr` shows nothing of them.
     """
 
     ids: Sequence[str]
@@ -43,6 +43,7 @@ class Batch(Sequence[Record]):
     authors: Names
     subjects: Names
     kept: Sequence[Mapping[str, Scalar]]
+    whole: Sequence[bool] | None = None
 
     @classmethod
     def of(cls, records: Sequence[Record]) -> Batch:
@@ -70,7 +71,9 @@ class Batch(Sequence[Record]):
 
     def __getitem__(self, at: int | slice) -> Record | Batch:
         if isinstance(at, slice):
-            return Batch(*(column[at] for column in self.columns))
+            columns: list[Any] = [column[at] for column in self.columns]
+            columns.append(None if self.whole is None else self.whole[at])
+            return Batch(*columns)
         id_, text, label, author, subject, kept = (column[at] for column in self.columns)
         return Record(id_, text, label, author, subject=subject, kept=kept)
 
@@ -87,7 +90,7 @@ class Batch(Sequence[Record]):
         if len(parts) == 1:
             return parts[0]
         *columns, kept = zip(*(part.columns for part in parts), strict=True)
-        found: list[Any] = [*map(_chained, columns), _kept(kept)]
+        found: list[Any] = [*map(_chained, columns), _kept(kept), _whole(parts)]
         return Batch(*found)
 
     def lengths(self) -> list[int]:
@@ -140,6 +143,12 @@ class Kept(Sequence[Mapping[str, Scalar]]):
         return {name: column[at] for name, column in self.columns.items()}
 
 
+def _whole(parts: Sequence[Batch] | Sequence[Releases]) -> list[bool] | None:
+    if all(part.whole is None for part in parts):
+        return None
+    return _chained([[False] * len(part) if part.whole is None else part.whole for part in parts])
+
+
 def _kept(parts: Sequence[Sequence[Mapping[str, Scalar]]]) -> Sequence[Mapping[str, Scalar]]:
     columns = [part for part in parts if isinstance(part, Kept)]
     if len(columns) < len(parts) or len({tuple(part.columns) for part in columns}) > 1:
@@ -154,13 +163,30 @@ def _chained(parts: Sequence[Sequence[Item]]) -> list[Item]:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Releases(Sequence[Release[str]]):
-    """Releases as columns of one length; see `Batch.released`."""
+    """Releases as columns of one length; see `Batch.released`. Where ids were numbers, files hold numbers: `whole`."""
 
     ids: Sequence[str]
     outputs: Sequence[str]
     labels: Names | None
     kept: Sequence[Mapping[str, Scalar]]
     vectors: Floats | None
+    whole: Sequence[bool] | None = None
+
+    @staticmethod
+    def of(releases: Sequence[Release[str]]) -> Releases | None:
+        """Releases as columns; None where some have vectors of another length, or none."""
+        if isinstance(releases, Releases):
+            return releases
+        labels, vectors = [each.label for each in releases], [each.vector for each in releases]
+        if len({None if each is None else len(each) for each in vectors}) > 1:
+            return None
+        return Releases(
+            [each.id for each in releases],
+            [each.output for each in releases],
+            None if set(labels) <= {None} else labels,
+            Kept.of([each.kept for each in releases]),
+            None if vectors[:1] in ([], [None]) else np.array(vectors),
+        )
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -175,7 +201,8 @@ class Releases(Sequence[Release[str]]):
         labels, vectors = self.labels, self.vectors
         if isinstance(at, slice):
             own = (None if labels is None else labels[at], self.kept[at], None if vectors is None else vectors[at])
-            return Releases(self.ids[at], self.outputs[at], *own)
+            whole = None if self.whole is None else self.whole[at]
+            return Releases(self.ids[at], self.outputs[at], *own, whole)
         label, vector = None if labels is None else labels[at], None if vectors is None else tuple(vectors[at].tolist())
         return Release(self.ids[at], self.outputs[at], label, self.kept[at], vector=vector)
 
@@ -199,6 +226,7 @@ class Releases(Sequence[Release[str]]):
             _chained(labels) if labels else None,
             _kept([part.kept for part in parts]),
             np.concatenate(vectors) if vectors else None,
+            _whole(parts),
         )
 
     @property

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 
 from dptext.errors import ConfigError, DataError
 from dptext.text.batches import Kept, Releases
+from dptext.text.column_types import Types, is_number
+from dptext.text.column_types import number as as_number
 from dptext.text.formats import READ_ONLY, Format, Scalar, is_scalar, string_fault
 from dptext.text.packed_rows import plain_scalars, plain_texts
 from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Fields, Release
@@ -32,9 +34,7 @@ class Columns:
     #: whether texts that a spreadsheet would take for formulas get an apostrophe before them; CSV only
     safe_csv: bool = False
     fields: Fields = _DEFAULT  #: which name the columns
-    types: tuple[
-        tuple[str, str], ...
-    ] = ()  #: columns of numbers and booleans of Parquet, with pyarrow's type; else texts
+    types: Types = ()  #: of the columns that are no texts where a format has types; see `dptext.text.column_types`
 
     def names(self, format: Format) -> tuple[str, ...]:
         """Names of the columns of a file: the id, what is released, the kept fields; of plain text the texts alone.
@@ -84,14 +84,32 @@ class Columns:
 
     def values(self, releases: Sequence[Release[str]]) -> list[Values]:
         """What is written in each column, in the order of the columns; all vectors are as long as the first."""
-        if isinstance(releases, Releases) and (found := self._of_columns(releases)) is not None:
-            return found
+        found = self._of_columns(releases) if isinstance(releases, Releases) else None
+        if found is None:
+            found = self._of_rows(releases)
+        if isinstance(releases, Releases) and releases.whole is not None:
+            ids = zip(releases.ids, releases.whole, strict=True)
+            found[0] = [int(each) if whole else each for each, whole in ids]
+        return found
+
+    def _of_rows(self, releases: Sequence[Release[str]]) -> list[Values]:
         rows, dim = [], self.dim
         for number, release in enumerate(releases, start=1):
             rows.append(self._row(release, f"Release {number} of the batch", dim))
             dim = dim or len(release.vector or ())
         n_columns = 1 + self.text + self.vector + self.label + len(self.keep)
         return [[row[place] for row in rows] for place in range(n_columns)]  # type: ignore[misc]  # a column is of one type
+
+    def as_json(self, values: Sequence[Values]) -> list[Values]:
+        """The columns, in their order, with numbers and booleans where ids and labels leave as texts and were none."""
+        found, types = list(values), dict(self.types)
+        label = self.fields.label or LABEL_FIELD
+        for name, place in ((self.fields.id or ID_FIELD, 0), (label, len(found) - len(self.keep) - 1)):
+            kind = types.get(name)
+            if is_number(kind) and (place == 0 or self.label):
+                column = cast("Sequence[Scalar]", found[place])
+                found[place] = [as_number(each, kind) if isinstance(each, str) else each for each in column]
+        return found
 
     def _of_columns(self, releases: Releases) -> list[Values] | None:
         """The columns of releases that fit; None where one of them is doubtful, which `_row` looks at one by one."""

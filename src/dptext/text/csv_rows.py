@@ -5,11 +5,12 @@ import csv
 import io
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from dptext._wording import plural
 from dptext.text.formats import string_fault
-from dptext.text.lines import Bad, BadHeader, Broken, Chunk, RawLine, Row, Table, no_column
+from dptext.text.lines import LONE_RETURNS, Bad, BadHeader, Broken, Chunk, RawLine, Row, Table, no_column
 
 DELIMITERS: Final = (",", ";", "\t", "|")  #: What parts the columns of files that people have
 
@@ -33,6 +34,11 @@ class _CsvLines:
     @property
     def block_ended(self) -> bool:
         return self._lines.tell() == len(self._block)
+
+    @property
+    def lone_returns(self) -> bool:
+        """Whether no line of the block ends in a line feed; nor is it of an encoding with NULs."""
+        return b"\n" not in self._block and b"\0" not in self._block
 
     def rest(self) -> bytes | None:
         """The lines of the block that are not read yet, or of the next block; None for none, or more than a row has."""
@@ -109,7 +115,10 @@ def csv_chunks(blocks: Iterator[RawLine], names: Sequence[str], max_line: int, d
             return
         problem = _header_fault(header, names, delimiter)
         if problem is not None:
-            yield [problem]
+            filled = False
+            while not filled and (row := _csv_row(reader, source)) is not None:
+                filled = isinstance(row, Broken) or any(map(str.strip, row))
+            yield [replace(problem, rows=filled)]
             return
         blanks = 0
         while not source.ended:
@@ -180,8 +189,11 @@ def _csv_row(reader: Iterator[list[str]], source: _CsvLines) -> list[str] | Brok
     row: list[str] | Broken | None = None
     try:
         row = next(reader, None)
-    except csv.Error:
-        row = Broken("a quote is opened and not closed" if source.ended else "the quotes are malformed")
+    except csv.Error as error:
+        if source.lone_returns and "new-line" in str(error):
+            row = Broken(LONE_RETURNS)
+        else:
+            row = Broken("a quote is opened and not closed" if source.ended else "the quotes are malformed")
     return source.broken or row
 
 
@@ -196,8 +208,9 @@ def _header_fault(header: list[str], names: Sequence[str], delimiter: str) -> Ba
             if others:
                 other = others[0].replace("\t", r"\t")
                 return BadHeader(
-                    f"the header has no column {name!r} or several, but one that holds '{other}', which may part "
-                    f"columns: --delimiter '{other}'"
+                    f"the header has no column {name!r}, but one that holds '{other}', which may part columns: "
+                    f"--delimiter '{other}'",
+                    name,
                 )
-            return BadHeader(f"the header has {no_column(name, names, header)}")
+            return BadHeader(f"the header has {no_column(name, names, header)}", name)
     return None

@@ -8,7 +8,7 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
-from typing import Final, TypeGuard
+from typing import Any, Final, TypeGuard
 from uuid import UUID
 
 from dptext.errors import ConfigError
@@ -118,10 +118,19 @@ def _of_python(value: object) -> object:
     kind = type(value)
     if kind.__module__ != "numpy" or getattr(value, "shape", None) != ():
         return value
+    if kind.__name__ in ("float32", "float16"):
+        return shortest(value)
     if kind.__name__ not in ("datetime64", "timedelta64"):
         return value.item()  # type: ignore[attr-defined]  # of numpy
     whole = value.astype(f"{kind.__name__}[us]")  # type: ignore[attr-defined]  # finer ones would become integers
     return whole.item() if whole == value else value
+
+
+def shortest(value: Any) -> float:
+    """A number of numpy in 32 or 16 bits as the shortest decimal that tells it, in 64 bits: .1, as others write it."""
+    found = float(str(value))
+    # From the decimal, readers round to 64 bits first, which would turn a few numbers (7.038531e-26) into a neighbour.
+    return found if type(value)(found) == value or value != value else float(value)  # noqa: PLR0124
 
 
 def spelled(value: object) -> object:
@@ -132,7 +141,7 @@ def spelled(value: object) -> object:
     its column. Texts stay as they are (`dptext.text.labels` matches them).
     """
     value = _of_python(value)
-    if isinstance(value, float) and value.is_integer() and abs(value) <= _MOST_WHOLE:
+    if isinstance(value, float) and value.is_integer():
         return str(int(value))
     if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) <= _MOST_DIGITS:
         return str(int(value)) if value == value.to_integral_value() else f"{value.normalize():f}"
@@ -149,6 +158,8 @@ def name_of(value: object) -> str | None:
     """
     value, name = _of_python(value), spelled(value)
     named = not isinstance(value, bool) and isinstance(name, str)
+    if isinstance(value, float) and abs(value) > _MOST_WHOLE:  # which stands for several whole numbers
+        return None
     if isinstance(value, int | float | Decimal):
         named = named and str(name).removeprefix("-").isdecimal()
     return str(name) or None if named else None
@@ -157,6 +168,12 @@ def name_of(value: object) -> str | None:
 def as_string(value: object) -> str:
     """A scalar as one string: strings as they are, the others as JSON writes them."""
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def written(value: object) -> str:
+    """Any value as a text, as a cell of a spreadsheet is read where a text is wanted."""
+    found = as_scalar(value)
+    return as_string(found) if is_scalar(found) else str(found)
 
 
 def safe_cell(value: object) -> str:

@@ -1,24 +1,31 @@
 """Labels of records, as the public set of a mechanism spells them.
 
-A file says "True" where another says "true", "1.0" or "1", a date with a time of midnight or without. A label of the
-public set that means the same is the label of the record. The match follows from one label and from the public set.
+A file says "True" where another says "true", "1.0", "1e+17" or "1", a date with a time of midnight or without, a time
+with "T" or a space, with a fraction or without, in one zone or another. A label of the public set that means the same
+is the label of the record. The match follows from one label and from the public set.
 """
 
+import contextlib
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import datetime, time, timedelta
+from decimal import Decimal
 from functools import lru_cache
 from typing import Final
 
 from dptext.text.batches import Batch, Names
+from dptext.text.formats import spelled
 from dptext.text.records import Record
 
 _BOOLEANS: Final = ("true", "false")
-_NUMBER: Final = re.compile(r"[+-]?\d{1,300}\.\d{1,300}")
-_DATE: Final = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d(?:\.\d+)?)?)")
-_MIDNIGHT: Final = re.compile(r"[0:.]+")
+#: With a fraction, or with an exponent as programs write it: without, digits may be a code ("01", "12e4").
+_NUMBER: Final = re.compile(r"[+-]?\d{1,300}(?:\.\d{1,300}(?:[eE][+-]?\d{1,3})?|[eE][+-]\d{1,3})", re.ASCII)
+_TIME: Final = re.compile(
+    r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)(:\d\d)?(?:\.(\d{1,12}))?(?: ?(Z|UTC|[+-]\d\d:?\d\d))?", re.ASCII
+)
 
 
 def meaning(label: str) -> str:
@@ -27,12 +34,25 @@ def meaning(label: str) -> str:
     if text.casefold() in _BOOLEANS:
         return text.casefold()
     if _NUMBER.fullmatch(text):
-        number = text.removeprefix("+").rstrip("0").rstrip(".")
-        return "0" if number == "-0" else number
-    if found := _DATE.fullmatch(text):
-        day, hour = found.groups()
-        return day if _MIDNIGHT.fullmatch(hour) else f"{day}T{hour}"
+        return str(spelled(Decimal(text)))
+    if found := _TIME.fullmatch(text):
+        return _moment(*found.groups()) or text
     return text
+
+
+def _moment(day: str, hour: str, second: str | None, fraction: str | None, zone: str | None) -> str:
+    """A time as its date, if it is midnight and no zone is named, else as date and hour, in UTC; empty for no time."""
+    found = None
+    with contextlib.suppress(ValueError, OverflowError):
+        found = datetime.fromisoformat(f"{day}T{hour}{second or ':00'}")
+        if zone not in (None, "Z", "UTC"):
+            found -= datetime.strptime(zone.replace(":", ""), "%z").utcoffset() or timedelta()
+    if found is None:
+        return ""
+    rest = (fraction or "").rstrip("0")
+    if zone is None and not rest and found.time() == time():
+        return found.date().isoformat()
+    return found.isoformat() + f".{rest}" * bool(rest) + "Z" * (zone is not None)
 
 
 def matched(labels: Names, public: Sequence[str]) -> Names:

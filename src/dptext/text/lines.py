@@ -42,7 +42,18 @@ class BadFile(Broken):
 
 @dataclass(frozen=True, slots=True)
 class BadHeader(Broken):
-    """No record can be read, as the header has not the columns that were named."""
+    """No record can be read, as the header has not the column of this name, or has it several times."""
+
+    column: str = ""
+    rows: bool = True  #: whether any row follows
+
+
+@dataclass(frozen=True, slots=True)
+class OtherFile(Broken):
+    """No record can be read, as the file is of another kind than its name says."""
+
+
+LONE_RETURNS: Final = "its lines end in carriage returns alone, as on old Macs: save it with line feeds"
 
 
 RawLine = bytes | Bad | Broken
@@ -153,8 +164,13 @@ def listed(names: Sequence[str], most: int = 20) -> str:
 
 
 def no_column(name: str, names: Sequence[str], found: Sequence[str]) -> str:
-    """That a file has not the column, what it has, and the option that names another; the text is first in `names`."""
-    return f"no column {name!r} or several, found {listed(found)}: {_remedy(name, names)}, or add a header"
+    """That a file has not the column, what it has, and the option that names another; the text is first in `names`.
+
+    Or that it has several of this name.
+    """
+    if (n := list(found).count(name)) > 1:
+        return f"{n} columns {name!r}: rename all but one"
+    return f"no column {name!r}, found {listed(found)}: {_remedy(name, names)}, or add a header"
 
 
 def missing_field(name: str, names: Sequence[str], found: Iterable[object]) -> str:

@@ -7,15 +7,13 @@ import contextlib
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, TypeGuard, cast, overload
 
 import numpy as np
 
 from dptext.errors import needing
-from dptext.text.formats import Scalar, is_scalar, string_fault
-from dptext.text.inputs import open_input
+from dptext.text.formats import Scalar, is_scalar, shortest, string_fault
 from dptext.text.lines import Bad, BadHeader, Broken, Chunk, no_column, rows_of
 from dptext.text.parquet_pages import LARGE, UnreadableError, chunks_of, most_bytes, rows_at_once
 from dptext.types import Int32s, Integers, UInt8s
@@ -130,6 +128,7 @@ NO_MATCH: Final = Bad("a value is not UTF-8, or Python has no match for it")
 CHUNK_ROWS: Final = 2**13  #: Rows of a chunk at most: equal texts may take a file no bytes
 _BUFFER: Final = 2**20  # bytes that are read ahead of a column, which else is read whole
 _FAILED: Final[Any] = object()
+_SHORT_FLOATS: Final = ("float", "halffloat")
 
 
 def load_pyarrow() -> tuple[ModuleType, ModuleType]:
@@ -143,32 +142,20 @@ def load_pyarrow() -> tuple[ModuleType, ModuleType]:
 def values_of(column: Any) -> Sequence[object]:
     """The values of an array of pyarrow. Text takes a way that is far faster than that of other types."""
     values: list[object]
-    if str(column.type) not in {"string", "large_string"}:
+    kind = str(getattr(column.type, "value_type", column.type))
+    if kind in _SHORT_FLOATS and kind != str(column.type) and hasattr(column, "dictionary_decode"):
+        column = column.dictionary_decode()
+    if str(column.type) in _SHORT_FLOATS:
+        numbers = column.fill_null(0).to_numpy(zero_copy_only=False)
+        valid = column.is_valid().to_numpy(zero_copy_only=False)
+        values = [shortest(each) if there else None for each, there in zip(numbers, valid, strict=True)]
+    elif str(column.type) not in {"string", "large_string"}:
         values = column.to_pylist()
     elif (found := PlainTexts.of(column)) is not None:
         return found
     else:
         values = column.to_numpy(zero_copy_only=False).tolist()
     return values
-
-
-_PLAIN: Final = frozenset(f"{kind}{size}" for kind in ("int", "uint") for size in (8, 16, 32, 64)) | {
-    *("bool", "float", "double"),
-}
-
-
-def plain_types(path: Path, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Which of these columns of a Parquet file hold numbers or booleans, with their types; none of what is damaged."""
-    arrow, parquet = load_pyarrow()
-    if not path.is_file():
-        return ()
-    with open_input(path) as raw, contextlib.suppress(arrow.ArrowException, OSError, ValueError, UnreadableError):
-        chunks_of(raw)  # some damaged footers would end the process
-        schema = parquet.read_schema(raw)
-        classes = class_names(schema.metadata or {})
-        found = {field.name: str(field.type) for field in schema if field.name not in classes}
-        return tuple((name, found[name]) for name in names if found.get(name) in _PLAIN)
-    return ()
 
 
 def class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
@@ -226,9 +213,10 @@ def _found(raw: io.BufferedReader, names: Sequence[str]) -> Iterator[Chunk]:
         yield [Broken("the file is not Parquet, or it is truncated or damaged")]
         return
     with file:
+        n_rows = file.metadata.num_rows
         for name in names:
             if known.count(name) != 1:
-                yield [BadHeader(f"the file has {no_column(name, names, known)}")]
+                yield [BadHeader(f"the file has {no_column(name, names, known)}", name, n_rows > 0)]
                 return
         batches: Iterator[Any] = iter([_FAILED])
         rows, left = min(CHUNK_ROWS, rows_at_once(raw, file.schema, groups, names)), most_bytes(raw)

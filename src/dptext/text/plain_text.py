@@ -4,11 +4,12 @@ The unit of a guarantee is a record. Whoever takes each line for one where peopl
 less than he says.
 """
 
+import itertools
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final, assert_never
 
-from dptext.text.lines import Bad, Broken, Chunk, RawLine, Row, lines_of
+from dptext.text.lines import LONE_RETURNS, Bad, Broken, Chunk, RawLine, Row, lines_of
 
 
 class Portion(StrEnum):
@@ -33,6 +34,12 @@ def text_chunks(blocks: Iterator[RawLine], name: str, portion: Portion, limit: i
     Of a file of more than `limit` bytes no more is read than that. A line end within a text is a line feed, and the
     last one is no part of it.
     """
+    if portion is not Portion.FILE:
+        first = next(blocks, b"")
+        if isinstance(first, bytes) and b"\n" not in first and b"\r" in first.rstrip():
+            yield [Broken(LONE_RETURNS)]
+            return
+        blocks = itertools.chain([first] if first else [], blocks)
     match portion:
         case Portion.LINE:
             yield from ([_row(line, name, "line") for line in lines_of([block])] for block in blocks)

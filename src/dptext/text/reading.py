@@ -11,7 +11,7 @@ import contextlib
 import glob
 import itertools
 import os
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from operator import itemgetter
@@ -26,9 +26,9 @@ from dptext.text.batches import Batch
 from dptext.text.formats import DELIMITED, PACKED, Format, detect_format, file_format
 from dptext.text.inputs import advice as advice_on_encoding
 from dptext.text.inputs import file_error, is_utf8, open_input
-from dptext.text.lines import Bad, BadFile, BadHeader, Broken, Chunk, missing_field, rows_of
+from dptext.text.lines import LONE_RETURNS, Bad, BadFile, BadHeader, Broken, Chunk, OtherFile, missing_field, rows_of
 from dptext.text.markup import without_tags
-from dptext.text.packed_rows import load_pyarrow
+from dptext.text.packed_rows import kinds, load_pyarrow
 from dptext.text.plain_text import Portion
 from dptext.text.records import TEXT_FIELD, Fields, Record
 from dptext.text.row_checks import Checks, Ids, batch_of, key_of, needed
@@ -49,7 +49,7 @@ class OnError(StrEnum):
 
 _ALL_FIELDS: Final = Fields()
 EMPTY: Final = Broken("the file holds no records")
-_REPEATED: Final = Bad("its id was used before")
+REPEATED: Final = Bad("its id was used before")
 #: The place of a record in a batch before which something is refused, how many records are taken out there (the one of
 #: a repeated id), and why.
 _Fault = tuple[int, int, Bad | Broken]
@@ -81,7 +81,8 @@ def read_records(
     - JSON Lines: one object a line, each key once, no NaN or infinity. Empty lines are allowed at the end only.
     - JSON: one array of objects, read whole (256 MiB at most).
     - CSV: comma (tab in TSV) or `delimiter`, double quotes, a header; every row has the columns of the header. Empty
-      lines as in JSON Lines. There is no null: an empty field is the empty string (which names no id or author).
+      lines as in JSON Lines. There is no null: an empty field is the empty string (which names no id or author). Ids
+      are texts: "1.0" and "1" are two.
     - XLSX: the `sheet`, or the only one with cells, with a header; formulas as their last values (one without is an
       error), empty cells as in CSV, no merged cells. What is hidden or filtered out, rows, columns or the sheet, is
       read as the rest (`dptext check` counts it). Needs ``dptext[files]``.
@@ -174,13 +175,15 @@ def read_batches(
     first_fields: bool = False,
     opener: Opener | None = None,
     allow_empty: bool = False,
+    one_of_many: bool = False,
 ) -> Generator[Batch, None, None]:
     """Stream the records of a file as columns, in batches of at least one: `read_records` without an object a record.
 
     Where a batch ends follows from how the file was read. What comes before a fault is yielded before the fault is
     raised, or told to `on_skip`. Closing the generator closes the file, as its end does. An `opener` opens what the
     system has no path to; the name is then a name alone, of which the extension tells the format. `allow_empty` reads
-    a file without records as none, which is an error otherwise.
+    a file without records as none, which is an error otherwise. Without rows, `one_of_many` may lack the columns, too:
+    so parts of a folder are written where nothing was found.
     """
     count(max_characters=max_characters)
     path = Path(source)
@@ -208,7 +211,7 @@ def read_batches(
     how: dict[str, Any] = {"delimiter": delimiter, "encoding": encoding, "record": record, "sheet": sheet}
     how |= {"max_line": reading.check.max_line, "opener": opener or open_input}
     chunks = file_chunks(path, kind, needed(fields), **how)
-    found = _file_batches(chunks, reading, allow_empty)
+    found = _file_batches(chunks, reading, allow_empty, one_of_many)
     return _without_tags(found) if strip_html else found
 
 
@@ -250,7 +253,7 @@ def _without_tags(batches: Generator[Batch, None, None]) -> Generator[Batch, Non
     with contextlib.closing(batches):
         for each in batches:
             texts = list(map(without_tags, each.texts))
-            yield Batch(each.ids, texts, each.labels, each.authors, each.subjects, each.kept)
+            yield replace(each, texts=texts)
 
 
 def _records(batches: Generator[Batch, None, None]) -> Generator[Record, None, None]:
@@ -260,11 +263,18 @@ def _records(batches: Generator[Batch, None, None]) -> Generator[Record, None, N
 
 
 def _file_batches(
-    found: Generator[Chunk, None, None], reading: "_RecordReader", allow_empty: bool
+    found: Generator[Chunk, None, None], reading: "_RecordReader", allow_empty: bool, one_of_many: bool
 ) -> Generator[Batch, None, None]:
     with contextlib.closing(found) as chunks:
         empty: Chunk = [] if allow_empty else [EMPTY]
-        yield from reading.batches(itertools.chain([next(chunks, empty)], chunks))
+        first = next(chunks, empty)
+        if (
+            one_of_many
+            and isinstance(first, list)
+            and any(isinstance(row, BadHeader) and not row.rows for row in first)
+        ):
+            first = empty
+        yield from reading.batches(itertools.chain([first], chunks))
 
 
 @dataclass(slots=True)
@@ -287,20 +297,26 @@ class _RecordReader:
         ids = Ids()
         for chunk in chunks:
             faults: list[_Fault] = []
+            whole: Sequence[bool] | None = None
             batch = batch_of(chunk, fields, first=self.good, max_characters=most)
             self.first_fields &= batch is None  # a whole batch has all fields
+            if batch is not None and fields.id is not None:
+                whole = _which_whole(_column(chunk, fields.id))
             if batch is None:
                 records: list[Record] = []
+                values: list[object] = []
                 for row in rows_of(chunk):
                     self._look_at(row)
                     found = self.check.record(row, default_id=str(self.good + len(records)))
                     if isinstance(found, Record):
                         records.append(found)
+                        values += [row[fields.id]] if fields.id is not None and isinstance(row, Mapping) else []
                     else:
                         faults.append((len(records), 0, found))
-                batch = Batch.of(records)
+                batch, whole = Batch.of(records), _which_whole(values)
+            batch = batch if whole is None else replace(batch, whole=whole)
             if fields.id is not None and len(batch):
-                faults += [(place, 1, _REPEATED) for place in np.flatnonzero(~ids.fresh(batch.ids)).tolist()]
+                faults += [(place, 1, REPEATED) for place in np.flatnonzero(~ids.fresh(batch.ids)).tolist()]
                 faults.sort(key=itemgetter(0, 1))
             start = 0
             for place, taken, fault in faults:
@@ -320,7 +336,7 @@ class _RecordReader:
             found = self.check.record(row, default_id=str(self.good))
             if isinstance(found, Record) and self.check.fields.id is not None:
                 key = key_of(found.id)
-                found = _REPEATED if key in seen else found
+                found = REPEATED if key in seen else found
                 seen.add(key)
             if isinstance(found, Record):
                 self.good += 1
@@ -348,6 +364,7 @@ class _RecordReader:
         where = f"{place}: {fault.reason}."
         # UTF-16 read as UTF-8 has NULs, and quotes that do not close.
         odd = isinstance(fault, Broken) or "UTF-8" in fault.reason or "NUL" in fault.reason
+        odd = odd and not isinstance(fault, OtherFile) and LONE_RETURNS not in fault.reason
         if self.unnamed is not None and odd and (isinstance(fault, Broken) or self.on_error is OnError.STOP):
             where += advice_on_encoding(self.unnamed)
         if isinstance(fault, Broken):
@@ -357,6 +374,19 @@ class _RecordReader:
             raise DataError(f"{where} {self.advice}")
         if self.on_skip is not None:
             self.on_skip(self.read, fault.reason)
+
+
+def _column(chunk: Chunk, name: str) -> Sequence[object]:
+    """The values of one column of a chunk without faults."""
+    if isinstance(chunk, dict):
+        return chunk[name]
+    return [row[name] for row in chunk if isinstance(row, Mapping)]
+
+
+def _which_whole(ids: Sequence[object]) -> Sequence[bool] | None:
+    """Which ids are numbers; None where none is."""
+    types = kinds(ids)
+    return [isinstance(each, int | float) for each in ids] if types & {int, float} else None
 
 
 def _refuse_many(path: Path) -> None:

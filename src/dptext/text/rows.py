@@ -8,6 +8,7 @@ which line.
 
 import contextlib
 import io
+import itertools
 import json
 from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
@@ -19,7 +20,8 @@ import numpy as np
 from dptext.text.csv_rows import csv_chunks
 from dptext.text.formats import Format
 from dptext.text.inputs import Transcoded, is_utf8, open_input, unzip
-from dptext.text.lines import Bad, Broken, Chunk, RawLine, Row, Table, blocks_of, lines_of
+from dptext.text.kinds import BEGINNING, other_kind
+from dptext.text.lines import LONE_RETURNS, Bad, Broken, Chunk, OtherFile, RawLine, Row, Table, blocks_of, lines_of
 from dptext.text.packed_rows import parquet_chunks, values_of
 from dptext.text.plain_text import Portion, text_chunks
 from dptext.text.records import TEXT_FIELD
@@ -48,6 +50,12 @@ def file_chunks(
     `record` says what one is; see `require_layout`. The `sheet` of XLSX is named where several hold cells.
     """
     with opener(path) as raw:
+        first = b""
+        with contextlib.suppress(OSError):  # which the reader will meet, too
+            first = raw.peek(BEGINNING)[:BEGINNING]
+        if (said := other_kind(path, kind, first)) is not None:
+            yield [OtherFile(f"the file {said}")]
+            return
         if kind is Format.PARQUET:
             yield from parquet_chunks(raw, names)
             return
@@ -58,6 +66,12 @@ def file_chunks(
         if not is_utf8(encoding):
             unzipped = Transcoded(unzipped, encoding or "")
         blocks = blocks_of(unzipped, max_line)
+        if unzipped is not raw:
+            block = next(blocks, b"")
+            if isinstance(block, bytes) and (said := other_kind(Path(), kind, block[:BEGINNING])) is not None:
+                yield [OtherFile(f"what is packed in the file {said}")]
+                return
+            blocks = itertools.chain([block] if block else [], blocks)
         match kind:
             case Format.JSONL:
                 yield from _json_chunks(blocks, names)
@@ -91,16 +105,36 @@ def _json_chunks(blocks: Iterator[RawLine], names: Sequence[str]) -> Iterator[Ch
             yield rows
 
 
+class _UnlikeError(ValueError):
+    """What JSON can say, and no record can hold; the message is `what`, and holds nothing of the file."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     # Of a repeated key Python keeps the last and others the first: two readers would see two texts.
     row = dict(pairs)
     if len(row) < len(pairs):
-        raise ValueError
+        raise _UnlikeError("a key of an object is there twice")
     return row
 
 
 def _no_constant(_: str) -> None:
-    raise ValueError
+    raise _UnlikeError("a number is NaN or infinite, which JSON does not have (null is read as none)")
+
+
+def _decoded(data: bytes) -> object:
+    """The value of a JSON document. `_UnlikeError`: it has one that is not read; another ValueError: it is none."""
+    try:
+        return _JSON.decode(data.decode())
+    except (_UnlikeError, UnicodeDecodeError, json.JSONDecodeError):
+        raise
+    except RecursionError:
+        raise _UnlikeError("arrays or objects lie too deep in each other") from None
+    except ValueError:
+        raise _UnlikeError("a number has more digits than are read") from None
 
 
 _JSON: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)
@@ -110,12 +144,13 @@ def _json_row(line: RawLine) -> Row:
     if not isinstance(line, bytes):
         return line
     try:
-        value: object = _JSON.decode(line.decode())
+        value = _decoded(line)
     except UnicodeDecodeError:
         return Bad("the line is not UTF-8")
-    except (ValueError, RecursionError):
-        # Also a number of too many digits, a key given twice, NaN, nesting that is too deep.
-        return Bad("the line is not valid JSON")
+    except _UnlikeError as fault:
+        return Bad(fault.what)
+    except ValueError:
+        return Bad(LONE_RETURNS) if b"}\r{" in line else Bad("the line is not valid JSON")
     return value if isinstance(value, dict) else Bad("the line is not a JSON object")
 
 
@@ -132,10 +167,12 @@ def _json_array(blocks: Iterator[RawLine]) -> list[Row]:
     if not read:
         return []
     try:
-        found: object = _JSON.decode(b"".join(read).decode())
+        found = _decoded(b"".join(read))
     except UnicodeDecodeError:
         return [Broken("the file is not UTF-8")]
-    except (ValueError, RecursionError):
+    except _UnlikeError as fault:
+        return [Broken(fault.what)]
+    except ValueError:
         found = None
     if not isinstance(found, list):
         return [Broken("the file is no valid JSON array (where each line is an object, name it with --format jsonl)")]

@@ -12,13 +12,13 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, time
+from datetime import date, time, timedelta
 from typing import Any, Final
 from xml.parsers import expat
 
 from dptext._wording import plural
 from dptext.errors import needing
-from dptext.text.formats import as_scalar, as_string
+from dptext.text.formats import written
 from dptext.text.lines import Bad, BadFile, BadHeader, Broken, Chunk, Row, no_column
 
 _CHUNK: Final = 1024
@@ -95,10 +95,10 @@ def xlsx_chunks(raw: io.BufferedReader, names: Sequence[str], sheet: str | None 
     if isinstance(first, Broken):
         yield [first]
         return
-    header = [as_string(as_scalar(_value(first.get(column)))) for column in range(1, max(first, default=0) + 1)]
+    header = [written(_value(first.get(column))) for column in range(1, max(first, default=0) + 1)]
     for name in names:
         if header.count(name) != 1:
-            yield [BadHeader(f"the sheet has {no_column(name, names, header)}")]
+            yield [BadHeader(f"the sheet has {no_column(name, names, header)}", name, next(rows, None) is not None)]
             return
     records = _records(rows, header, names)
     yield from iter(lambda: list(itertools.islice(records, _CHUNK)), [])
@@ -327,14 +327,15 @@ def _records(rows: Iterator[_Cells | Broken], header: list[str], names: Sequence
             yield _ERROR
         else:
             named = {header[column - 1]: _value(row.get(column)) for column in read}
-            yield {**named, names[0]: as_string(as_scalar(named[names[0]]))} if names else named
+            yield {**named, names[0]: written(named[names[0]])} if names else named
 
 
 def _value(cell: Any) -> Any:
     value = "" if cell is None or cell["value"] is None else cell["value"]
     if isinstance(value, str):
         return _unescaped(value)
-    return value if isinstance(value, int | float | date | time) else str(value)  # a duration
+    # A duration is no value of a record in any format, as each has another spelling for it; as a text it may be read.
+    return value if isinstance(value, int | float | date | time | timedelta) else str(value)
 
 
 def _unescaped(text: str) -> str:

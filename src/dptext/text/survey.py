@@ -14,15 +14,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from dptext.errors import BrokenFileError, HeaderError
+from dptext.text import formats
 from dptext.text.csv_rows import DELIMITERS
-from dptext.text.formats import PACKED, Format, as_scalar, as_string, file_format, is_scalar, spelled, string_fault
+from dptext.text.formats import DELIMITED, PACKED, Format, file_format, name_of, spelled, string_fault
 from dptext.text.inputs import beginning, detected, open_input
 from dptext.text.labels import n_known
 from dptext.text.lines import Bad, BadFile, BadHeader, Broken, are_names, missing_field, rows_of
 from dptext.text.markup import has_tags
-from dptext.text.reading import EMPTY, MAX_CHARACTERS, require_layout
+from dptext.text.reading import EMPTY, MAX_CHARACTERS, REPEATED, require_layout
 from dptext.text.records import Fields, Record
-from dptext.text.row_checks import Checks
+from dptext.text.row_checks import Checks, key_of
 from dptext.text.rows import file_chunks
 from dptext.text.sheets import Sheet, overview, several_sheets
 
@@ -30,6 +31,7 @@ _BEGINNING: Final = 2**16  # bytes
 _MOST_LABELS: Final = 50
 _MOST_DISTINCT: Final = 10_000  # of short values, where some are equal
 _SHORT: Final = 40  # characters, on average
+_NO_FIELD: Final = "\0"  # the name of no field
 _Fault = tuple[int, str]  # the number of a record, and what is wrong with it
 LONG: Final = 1_500  # characters; some 256 pieces of words, all that `candidates` reads
 
@@ -50,17 +52,25 @@ class Column:
     hashes: set[int] | None = field(default_factory=set)
     repeated: bool = False
     named: bool = False
+    nameless: int = 0  #: how many can name no record and no author, and how many can be no label
+    unlabelled: int = 0
     unfit: int = 0  #: how many are neither null nor fit to be the text of a record
     fault: _Fault | None = None  #: why the first of these is not, or the first record that lacks the column
 
     def add(self, name: str, value: object, record: int, *, written: bool = False) -> None:
         """Count a value of the record of this number; what is no text is `written` as one where it is read."""
         self.rows += 1
+        name_: str | None
+        label: object
+        if isinstance(value, str):
+            text, name_, label = value, value or None, value
+        else:
+            text, name_, label = formats.written(value), name_of(value), spelled(value)
+        self.nameless += name_ is None or string_fault(name_) is not None
         if value is None:
             self.nulls += 1
             return
-        scalar = as_scalar(value)
-        text = as_string(scalar) if is_scalar(scalar) else repr(scalar)
+        self.unlabelled += not isinstance(label, str) or string_fault(label) is not None
         if (reason := _text_fault(name, text if written else value)) is not None:
             self.unfit += 1
             self.fault = self.fault or (record, reason)
@@ -70,7 +80,7 @@ class Column:
         self.tags += has_tags(text)
         self.lengths[len(text)] += 1
         if self.hashes is not None:
-            mark = hash(text)
+            mark = hash(name_ or text)
             self.repeated |= mark in self.hashes
             self.hashes.add(mark)
             if self.repeated and len(self.hashes) > _MOST_DISTINCT and self.mean <= _SHORT:
@@ -131,6 +141,7 @@ class Survey:
     encoding: str | None
     record: str | None = None  #: what is one of plain text
     columns: dict[str, Column] = field(default_factory=dict)  #: by their names
+    doubled: frozenset[str] = frozenset()  #: names that several columns have, so that none of these can be named
     rows: int = 0  #: how many can be read; `bad` is how many cannot
     bad: int = 0
     fault: str = ""  #: why the first of these cannot
@@ -142,7 +153,11 @@ class Survey:
     @property
     def named(self) -> bool:
         """Whether the names of the columns are names, and may be shown."""
-        return are_names(list(self.columns)) and not any(column.named for column in self.columns.values())
+        return (
+            are_names(list(self.columns))
+            and not self.doubled
+            and not any(column.named for column in self.columns.values())
+        )
 
     @property
     def texts(self) -> Column:
@@ -188,11 +203,14 @@ class Survey:
         column = self.columns[name]
         if name == self.text:
             return "text"
+        if name in self.doubled:
+            return "several columns"
         if column.unique:
-            return "id" if column.largest <= 2 * _SHORT else ""
+            return "id" if column.largest <= 2 * _SHORT and not column.nameless else ""
         if column.distinct is not None and 1 < column.distinct <= min(_MOST_LABELS, column.rows // 2):
-            return "label"
-        return "author" if column.strings and column.mean <= _SHORT and column.distinct != 1 else ""
+            return "" if column.unlabelled else "label"
+        short = column.strings and column.mean <= _SHORT and column.distinct != 1
+        return "author" if short and not column.nameless else ""
 
 
 def survey(
@@ -203,11 +221,15 @@ def survey(
     encoding: str | None = None,
     text: str | None = None,
     record: str | None = None,
+    id: str | None = None,
     label: str | None = None,
     labels: Sequence[str] = (),
     sheet: str | None = None,
 ) -> Survey:
     """Read a file once, and count what it holds; what is not named is guessed. Labels are counted in a named field.
+
+    Where the fields of ids or labels are named, a row that cannot be a record by them is counted as one that cannot be
+    read, as whoever reads the records does.
 
     Memory grows with the number of different values of long or unique columns (about 60 bytes each). BrokenFileError:
     it cannot be read to its end, or holds no record.
@@ -225,8 +247,10 @@ def survey(
     limit = Checks(Fields(), MAX_CHARACTERS).max_line
     how: dict[str, Any] = {"max_line": limit, "delimiter": delimiter, "encoding": encoding, "record": record}
     how["sheet"] = sheet
-    if text is not None:
-        _require_column(found, text, how)
+    wanted = [name for name in (text, id, label) if name is not None]
+    if wanted:
+        _require_columns(found, wanted, how)
+    named = _Named(Fields(text or _NO_FIELD, id, label), text is not None, kind is Format.XLSX)
     unread: _Fault | None = None
     with closing(file_chunks(path, kind, [], **how)) as chunks:
         for number, row in enumerate(itertools.chain.from_iterable(map(rows_of, chunks)), start=1):
@@ -237,16 +261,23 @@ def survey(
                 found.bad += 1
                 unread = unread or (number, row.reason)
                 continue
+            if (reason := named.fault(row)) is not None:
+                found.bad += 1
+                unread = unread or (number, reason)
+                continue
             found.add(row, number)
-            if label is not None:
+            if label is not None and named.readable:
                 value = spelled(row.get(label))
                 found.labelled = (found.labelled or 0) + n_known([value if isinstance(value, str) else None], labels)
     if not found.rows + found.bad:
         raise BrokenFileError(f"{path}, record 1: {EMPTY.reason}.")
+    if label is not None:
+        found.labelled = found.labelled or 0
     longest = {name: column.mean for name, column in found.columns.items() if column.strings}
     found.text = text if text is not None else max(longest, key=longest.__getitem__, default=None)
-    if text is None and found.text is not None:
-        _require_column(found, found.text, how)
+    found.doubled = _doubled(found, how)
+    if found.text in found.doubled:
+        _require_columns(found, [found.text], how)
     found.settle(unread)
     if not found.columns or (text is not None and text not in found.columns):
         raise BrokenFileError(f"{path}: no record can be read ({found.fault}).")
@@ -271,12 +302,61 @@ def _sheet(path: Path, named: str | None) -> Sheet | None:
     raise BrokenFileError(f"{path}: {several_sheets(len(book.filled), hidden)}. These hold cells: {shown}.")
 
 
-def _require_column(found: Survey, name: str, how: dict[str, Any]) -> None:
-    """Refuse a header without the column of the texts, or with several, as whoever reads the records does."""
-    with closing(file_chunks(found.path, found.format, [name], **how)) as chunks:
+@dataclass(slots=True)
+class _Named:
+    """Why a row cannot be a record by the fields that were named; its text is looked at as a column."""
+
+    fields: Fields
+    text: bool  #: whether the field of the texts was named, and whether what is no text is `written` as one
+    written: bool
+    readable: bool = True  #: whether the row that was looked at last can be a record, as far as its text is named
+    _ids: set[str | bytes] = field(default_factory=set)
+
+    def fault(self, row: Mapping[str, object]) -> str | None:
+        """Why it cannot, but for its text; None also where no field is named."""
+        fields = self.fields
+        others = [name for name in (fields.id, fields.label) if name is not None]
+        if not others:
+            return None
+        name = fields.text
+        self.readable = not self.text or (name in row and _text_fault(name, self._read(row[name])) is None)
+        if not self.readable:
+            return None
+        if missing := [each for each in others if each not in row]:
+            return missing_field(missing[0], [name, *others], row)
+        found = Checks(fields, MAX_CHARACTERS).record({**row, name: ""}, default_id="")
+        if not isinstance(found, Record):
+            return found.reason
+        if fields.id is None:
+            return None
+        key = key_of(found.id)
+        repeated = key in self._ids
+        self._ids.add(key)
+        return REPEATED.reason if repeated else None
+
+    def _read(self, value: object) -> object:
+        return formats.written(value) if self.written else value
+
+
+def _header_fault(found: Survey, names: Sequence[str], how: dict[str, Any]) -> BadHeader | None:
+    with closing(file_chunks(found.path, found.format, names, **how)) as chunks:
         rows = next(chunks, [])
-    if isinstance(rows, list) and rows and isinstance(rows[0], BadHeader):
-        raise HeaderError(f"{found.path}, record 1: {rows[0].reason}. Nothing from here on can be read.")
+    return rows[0] if isinstance(rows, list) and rows and isinstance(rows[0], BadHeader) else None
+
+
+def _require_columns(found: Survey, names: Sequence[str], how: dict[str, Any]) -> None:
+    """Refuse a header without a column that is named, or with several, as whoever reads the records does."""
+    if (fault := _header_fault(found, names, how)) is not None:
+        raise HeaderError(f"{found.path}, record 1: {fault.reason}. Nothing from here on can be read.")
+
+
+def _doubled(found: Survey, how: dict[str, Any]) -> frozenset[str]:
+    """The names that several columns have."""
+    left, doubled = list(found.columns) if found.format in DELIMITED | PACKED else [], set[str]()
+    while left and (fault := _header_fault(found, left, how)) is not None and fault.column in left:
+        doubled.add(fault.column)
+        left.remove(fault.column)
+    return frozenset(doubled)
 
 
 def _columns(text: str, delimiter: str) -> int:

@@ -9,8 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from os import PathLike
 from typing import Any, Final
 
+import numpy as np
+
 from dptext.errors import ConfigError
 from dptext.text.batches import Batch
+from dptext.text.formats import shortest
 from dptext.text.lines import Broken, listed
 from dptext.text.packed_rows import NO_MATCH, UNMATCHED, class_names, named_classes
 
@@ -77,17 +80,30 @@ def index_of(data: Texts) -> object:
     return None
 
 
-def holds_numbers(data: Texts, name: str | None) -> bool:
-    """Whether the column is of numbers by its type, of a frame or a Dataset: its ids then leave as whole numbers."""
-    if name is None or isinstance(data, list | tuple | Iterator | str | PathLike):
-        return False
+def own_columns(data: Texts, names: Sequence[str]) -> dict[str, Any]:
+    """Columns of data in memory as they are, by name: arrays of pandas, or lists; none of what has no columns.
+
+    Of a list of rows, those that all of its rows have.
+    """
+    if isinstance(data, list | tuple):
+        there = [name for name in names if data and all(isinstance(row, Mapping) and name in row for row in data)]
+        return {name: [row[name] for row in data] for name in there}
+    if isinstance(data, Iterator | str | PathLike):
+        return {}
     import narwhals  # noqa: PLC0415 (see above)
 
-    found = narwhals.from_native(data, allow_series=True, pass_through=True)
+    found = None
+    with contextlib.suppress(narwhals.exceptions.DuplicateError):  # whoever reads the rows says what is wrong
+        found = narwhals.from_native(data, pass_through=True)
+    columns: Sequence[str] = getattr(data, "column_names", None) or getattr(found, "columns", None) or ()
+    there = [name for name in names if name in columns]
     if isinstance(found, narwhals.DataFrame):
-        return name in found.columns and found[name].dtype.is_numeric()
-    kind = (getattr(data, "features", None) or {}).get(name)
-    return str(getattr(kind, "dtype", "")).startswith(("int", "uint", "float")) and not hasattr(kind, "int2str")
+        pandas = found.implementation.is_pandas()
+        return {name: data[name].array.copy() if pandas else found[name].to_list() for name in there}
+    if not hasattr(data, "column_names") or not isinstance(data, Sized):
+        return {}
+    plain: Any = data.with_format(None) if hasattr(data, "with_format") else data
+    return {name: list(plain[name]) for name in there}
 
 
 def _named(values: list[object], names: Sequence[str] | None) -> list[object]:
@@ -115,9 +131,20 @@ def _converted(column: Any) -> list[object]:
         if len(days) and not _FIRST_DAY <= days.min() <= days.max() <= _LAST_DAY:
             raise OverflowError  # where polars would end with a trace on stderr
     values = column.to_list()
+    if column.dtype == narwhals.Float32:
+        values = _shortest(values)
     if column.is_null().any():
         return [None if null else value for value, null in zip(values, column.is_null().to_list(), strict=True)]
     return list(values)
+
+
+def _shortest(values: Sequence[Any]) -> list[object]:
+    """Numbers that were in 32 bits, as the shortest decimals that tell them."""
+    return [shortest(np.float32(each)) if isinstance(each, float) else each for each in values]
+
+
+def _exact(values: Iterable[object], kind: str | None) -> list[object]:
+    return _shortest(list(values)) if kind in ("float32", "float16") else list(values)
 
 
 def _rows(columns: Mapping[str, Sequence[object]]) -> Iterator[object]:
@@ -139,7 +166,8 @@ def _of_slice(data: Any, start: int, stop: int, names: Sequence[str], classes: C
     columns = None
     with contextlib.suppress(*UNMATCHED):
         found = data[start:stop]
-        columns = {name: _named(list(found[name]), classes.get(name)) for name in names}
+        kinds = {name: str(getattr(kind, "dtype", "")) for name, kind in (data.features or {}).items()}
+        columns = {name: _named(_exact(found[name], kinds.get(name)), classes.get(name)) for name in names}
     if columns is not None:
         yield from _rows(columns)
     elif stop - start == 1:

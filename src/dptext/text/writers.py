@@ -21,6 +21,7 @@ import numpy as np
 
 from dptext.errors import ConfigError
 from dptext.text.batches import Kept, Releases, groups
+from dptext.text.column_types import array
 from dptext.text.columns import VECTOR_FIELD, Columns, Values
 from dptext.text.files import Target, writing
 from dptext.text.formats import DELIMITED, Format, Scalar, as_string, is_compressed, output_format, safe_cell
@@ -58,7 +59,7 @@ def encode_batch(
     values = columns.values(releases)
     match format:
         case Format.JSONL:
-            text = _json_lines(names, values)
+            text = _json_lines(names, columns.as_json(values))
         case Format.CSV | Format.TSV:
             cell = safe_cell if columns.safe_csv else as_string
             text = _csv(names if header else (), values, cell, "," if format is Format.CSV else "\t")
@@ -137,7 +138,7 @@ class _AppendingWriter:
 class _ParquetWriter:
     """Writes each batch as one row group.
 
-    Ids and kept fields are strings but for columns that have a type; values that were not are as JSON writes them.
+    Ids, labels and kept fields are strings but for columns that have a type; others are as JSON writes them.
     """
 
     def __init__(self, file: BinaryIO, columns: Columns) -> None:
@@ -146,7 +147,9 @@ class _ParquetWriter:
         names = columns.names(Format.PARQUET)
         vectors = self._arrow.list_(self._arrow.float32())
         always = len(names) - len(columns.keep) - columns.label
-        types = {name: self._arrow.type_for_alias(kind) for name, kind in columns.types}
+        types = {
+            name: self._arrow.type_for_alias(kind) if isinstance(kind, str) else kind for name, kind in columns.types
+        }
         types |= {VECTOR_FIELD: vectors} if columns.vector else {}
         kinds = (types.get(name, self._arrow.string()) for name in names)
         self._schema = self._arrow.schema(
@@ -159,7 +162,7 @@ class _ParquetWriter:
         self._columns = self._columns.after(releases)
         typed = {name for name, _ in self._columns.types}
         columns = [
-            self._arrow.array(_numbers(column) if field.name in typed else _cells(column), field.type)
+            array(column, field.type) if field.name in typed else self._arrow.array(_cells(column), field.type)
             for column, field in zip(values, self._schema, strict=True)
         ]
         self._writer.write_batch(self._arrow.record_batch(columns, self._schema))
@@ -185,11 +188,6 @@ def completed(writer: ReleaseWriter, closing: contextlib.AbstractContextManager[
         raise
     with closing:
         writer.close()
-
-
-def _numbers(column: Values) -> list[object]:
-    """The values of a column of numbers or booleans, of which ids are texts."""
-    return [int(value) if isinstance(value, str) else value for value in column]
 
 
 def _cells(column: Values) -> Sequence[str | Singles | None]:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from doors import HEADS, Said, doors, table, unlike
-from odd_files import Odd, odd_files
+from doors import HEADS, Said, doors, named_doors, table, unlike, unlike_named
+from odd_files import Odd, named_files, odd_files
 
 
 def _differing(files: Sequence[Odd], folder: Path) -> dict[str, list[str]]:
@@ -23,6 +23,36 @@ def test_all_odd_files_are_read_alike(tmp_path: Path) -> None:
     files = odd_files()
     assert len({odd.title for odd in files}) == len(files) > 300
     assert _differing(files, tmp_path) == {}
+
+
+def _named_apart(files: Sequence[Odd], folder: Path) -> dict[str, list[str]]:
+    found = {odd.title: unlike_named(*named_doors(odd, folder)) for odd in files}
+    return {name: said for name, said in found.items() if said}
+
+
+def test_some_ids_and_labels_are_read_alike_by_the_commands(tmp_path: Path) -> None:
+    assert _named_apart(named_files()[3::16], tmp_path) == {}
+
+
+@pytest.mark.slow  # test_some_ids_and_labels_are_read_alike_by_the_commands sees each 16th
+def test_all_ids_and_labels_are_read_alike_by_the_commands(tmp_path: Path) -> None:
+    assert len({odd.title for odd in named_files()}) == len(named_files()) > 90
+    assert _named_apart(named_files(), tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ((Said(4, 1, "so"), Said(4, 1, "so"), Said(4)), []),
+        ((Said(5), Said(4, 1, "so"), Said(4)), ["the number of records", "what is wrong with the first"]),
+        ((Said(4), Said(4), Said(5)), ["the number of records"]),
+        ((Said(refused="so"), Said(refused="so"), Said(refused="so")), []),
+        ((Said(refused="so"), Said(refused="la"), Said(refused="la")), ["the words of a refusal"]),
+        ((Said(4), Said(refused="la"), Said(refused="la")), ["the words of a refusal"]),
+    ],
+)
+def test_what_the_commands_say_otherwise_is_found(said: tuple[Said, Said, Said], found: list[str]) -> None:
+    assert unlike_named(*said) == found
 
 
 def test_a_row_of_the_table_says_what_each_door_said() -> None:

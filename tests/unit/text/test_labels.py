@@ -3,6 +3,7 @@
 import csv
 import datetime as dt
 import json
+import traceback
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -23,7 +24,7 @@ from hypothesis import strategies as st
 import dptext as dp
 import many_files
 from dptext.batch.shards import read, shards_of
-from dptext.errors import DPTextError
+from dptext.errors import DataError, DPTextError
 from dptext.ledger.subjects import Naming, SubjectKey
 from dptext.privacy.names import normal_form, seen_form
 from dptext.runs.files import privatize_file
@@ -32,6 +33,7 @@ from dptext.runs.streaming import limited, release
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.space import units_of
 from dptext.text.batches import Batch
+from dptext.text.column_types import array
 from dptext.text.formats import name_of, spelled
 from dptext.text.labels import matched, meaning
 from dptext.text.reading import OnError, as_records, read_records
@@ -222,6 +224,49 @@ def test_a_schema_that_says_nothing_of_classes_is_let_be(tmp_path: Path, metadat
 # ------------------------------------------------------------------ the public set
 
 
+@pytest.mark.parametrize(
+    ("label", "alike"),
+    [
+        ("2024-05-17T10:30:00.500000", ["2024-05-17 10:30:00.5", "2024-05-17T10:30:00.500"]),
+        ("2024-05-17T10:30:00", ["2024-05-17 10:30", "2024-05-17T10:30:00.000"]),
+        (
+            "2024-05-17T10:30:00+00:00",
+            ["2024-05-17 10:30:00Z", "2024-05-17T12:30:00.000+02:00", "2024-05-17 10:30 UTC"],
+        ),
+        ("2024-05-17", ["2024-05-17T00:00:00.000", "2024-05-17 00:00"]),
+        ("100000000000000000", ["1e+17", "1.0E17", "100000000000000000.0"]),
+    ],
+)
+def test_spellings_of_a_time_or_a_number_mean_one_label(label: str, alike: list[str]) -> None:
+    assert matched(alike, (label,)) == [label] * len(alike)
+    others = ["2024-05-17T10:30:01", "2024-05-17T10:30:00+01:00", "2024-05-18", "2024-05-17T00:00:00Z", "12e4", "1e18"]
+    assert matched(others, (label,)) == others
+    assert matched(["2024-13-40 10:30:00"], (label,)) == ["2024-13-40 10:30:00"]  # no time
+
+
+@pytest.mark.parametrize("name", ["parquet", "pandas", "polars", "Dataset", "category", "numpy"])
+def test_a_float_of_32_bits_is_its_shortest_decimal(tmp_path: Path, name: str) -> None:
+    numbers = np.array([0.1, 7.038531e-26, 2.0], np.float32)
+    columns = {"text": TEXTS, "label": pa.array(numbers)}
+    match name:
+        case "parquet":
+            pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+            data: Any = tmp_path / "a.parquet"
+        case "category":
+            data = tmp_path / "a.parquet"
+            pq.write_table(pa.table({**columns, "label": columns["label"].dictionary_encode()}), data)
+        case "numpy":
+            data = [{"text": text, "label": number} for text, number in zip(TEXTS, numbers, strict=True)]
+        case "Dataset":
+            data = datasets.Dataset(pa.table(columns))
+        case _:
+            data = pa.table(columns).to_pandas() if name == "pandas" else pl.from_arrow(pa.table(columns))
+    found = [str(record.label) for record in read_records(data, Fields(label="label"))]
+    assert (found[0], found[2]) == ("0.1", "2")
+    assert np.float32(found[1]) == numbers[1]
+    assert [spelled(1e17), spelled(10**17)] == ["100000000000000000"] * 2
+
+
 def test_a_label_is_that_of_the_public_set_which_means_the_same() -> None:
     assert matched(["true", "TRUE", "False", None, "maybe"], ("True", "False")) == [
         *("True", "True", "False", None, "maybe"),
@@ -278,13 +323,70 @@ def test_an_account_knows_its_subjects_by_what_their_names_show() -> None:
 # ------------------------------------------------------------------ on the way out
 
 
-@pytest.mark.parametrize("kind", ["int64", "int8", "float64", "Int64", "str"])
+@pytest.mark.parametrize("kind", ["int64", "int8", "float64", "Int64", "str", "object", "category", "datetime64[s]"])
 def test_released_ids_merge_with_the_frame(kind: str) -> None:
     frame = pd.DataFrame({"text": TEXTS, "key": pd.Series([7, 8, 9]).astype(kind)})
     mechanism = dp.LabelOnly(labels=("a", "b"), epsilon=1.0).fit(public=[Record("", "x", "a"), Record("", "y", "b")])
     frame["label"] = ["a", "b", "a"]
     found = dp.privatize(frame, mechanism, label="label", id="key").to_pandas()
     assert len(frame.merge(found, on="key")) == 3
+    assert found["key"].dtype == frame["key"].dtype
+
+
+COLUMNS = {"day": [DAY] * 3, "at": [dt.datetime(2024, 5, 17, 8)] * 3, "price": [Decimal("1.50")] * 3, "n": [1, 2, 3]}
+
+
+@pytest.mark.parametrize("names", [["bad", "good"], ["bad", "good", "other"]])
+def test_a_dataset_gets_its_types_back(names: list[str]) -> None:
+    data = _classes()
+    for name, values in COLUMNS.items():
+        data = data.add_column(name, values)
+    mechanism = dp.LabelOnly(labels=tuple(names), epsilon=9.0).fit(public=[Record("", "x", name) for name in names])
+    found = dp.privatize(data, mechanism, label="label", id="n", keep=["day", "at", "price"])
+    given = found.to_dataset()
+    assert {name: given.features[name] for name in COLUMNS} == {name: data.features[name] for name in COLUMNS}
+    # A label that is no class of the column could not leave as one.
+    assert given.features["label"] == (data.features["label"] if len(names) == 2 else datasets.Value("string"))
+    assert [given[i]["day"] for i in range(3)] == [DAY] * 3
+    line = json.loads(found.json_lines().splitlines()[0])
+    assert (line["n"], line["day"], type(line["label"])) == (1, str(DAY), str)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table, datasets.Dataset.from_dict])
+def test_labels_of_numbers_leave_as_numbers_of_every_frame(
+    frame: Callable[[dict[str, Any]], Any], tmp_path: Path
+) -> None:
+    data = frame({"text": TEXTS, "key": [7, 8, 9], "label": [1, 2, 1]})
+    mechanism = dp.LabelOnly(labels=("1", "2"), epsilon=9.0).fit(public=[Record("", "x", "1"), Record("", "y", "2")])
+    found = dp.privatize(data, mechanism, label="label", id="key")
+    assert str(found.to_pandas()["label"].dtype) == "int64"
+    assert found.to_dataset().features["label"] == datasets.Value("int64")
+    assert {type(json.loads(line)["label"]) for line in found.json_lines().splitlines()} == {int}
+    found.write(tmp_path / "a.parquet")
+    assert {str(pq.read_schema(tmp_path / "a.parquet").field(name).type) for name in ("key", "label")} == {"int64"}
+    beside = dp.LabelOnly(labels=("1", "other"), epsilon=9.0).fit(
+        public=[Record("", "x", "1"), Record("", "y", "other")]
+    )
+    assert set(dp.privatize(data, beside, label="label", id="key").to_pandas()["label"]) <= {"1", "other"}
+
+
+UNTOLD = " ".join(("a", "private", "label"))
+
+
+def test_a_label_that_is_no_value_of_its_column_is_refused_and_not_shown() -> None:
+    for kind in (pa.int64(), pa.bool_(), pa.date32(), pa.decimal128(9, 2)):
+        with pytest.raises(DataError, match="none of the type of its column") as caught:
+            array([UNTOLD], kind)
+        assert UNTOLD not in "".join(traceback.format_exception(caught.value))
+        assert caught.value.__context__ is None
+
+
+def test_a_frame_that_cannot_be_read_says_what_is_wrong() -> None:
+    mechanism = dp.LabelOnly(labels=("1", "2"), epsilon=9.0).fit(public=[Record("", "x", "1"), Record("", "y", "2")])
+    twice = pd.DataFrame([["a", 1, 1]], columns=["text", "label", "label"])
+    for frame, said in ((twice, "different names"), (pd.DataFrame({"text": ["a"], "label": [1]}), "the column 'key'")):
+        with pytest.raises(DPTextError, match=said):
+            dp.privatize(frame, mechanism, label="label", id="key").to_pandas()
 
 
 def test_released_ids_of_a_dataset_are_numbers_where_its_column_is() -> None:
@@ -309,7 +411,6 @@ def test_numbers_of_parquet_are_numbers_in_parquet(tmp_path: Path) -> None:
     for name in ("key", "yes", "part", "whole", "word"):
         assert found.schema.field(name).type == source.schema.field(name).type, name
         assert found[name].to_pylist() == source[name].to_pylist()
-    assert found["day"].to_pylist() == [str(DAY)] * 3  # dates are texts in every format
     assert dp.verify(tmp_path / "out.parquet.guarantee.json").certificate.records == 3
 
 

@@ -1,0 +1,168 @@
+"""The types of columns: what left as a text is a value of its column's type again, where a container has types.
+
+A type follows from the schema of the input, and that of the labels from the public set as well. No record is looked
+at: what a file is like must tell nothing of private values.
+"""
+
+import contextlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime, time
+from decimal import Decimal
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final
+
+from dptext.errors import DataError, MissingExtraError
+from dptext.text.formats import as_string, spelled
+from dptext.text.inputs import open_input
+from dptext.text.labels import meaning
+from dptext.text.packed_rows import class_names, load_pyarrow, values_of
+from dptext.text.parquet_pages import UnreadableError, chunks_of
+
+#: Columns by their names, with types of pyarrow. Without pyarrow, those of a data frame have the names of types.
+Types = tuple[tuple[str, Any], ...]
+_WHOLE: Final = re.compile(r"u?int(8|16|32|64)")
+_UNLIKE: Final = "A value cannot be written: it is none of the type of its column, which the mechanism has to keep to."
+_NUMBERS: Final = re.compile(r"u?int(8|16|32|64)|float|double")
+#: How a text is read that stands for a value of these types, by how their names begin.
+_READ: Final[dict[str, Callable[[str], object]]] = {
+    "bool": lambda text: number(text, "bool"),
+    "date32": date.fromisoformat,
+    "date64": date.fromisoformat,
+    "timestamp": datetime.fromisoformat,
+    "time32": time.fromisoformat,
+    "time64": time.fromisoformat,
+    "decimal": Decimal,
+    "large_string": str,
+}
+
+
+def of_schema(schema: Any) -> dict[str, Any]:
+    """The types of the columns of a schema of pyarrow, by name; None for those whose values leave as texts.
+
+    Such are texts and classes, which leave by their names. Columns without a value are left out, and those of one name.
+    """
+    names, classes = list(schema.names), class_names(schema.metadata or {})
+    columns = [each for each in schema if names.count(each.name) == 1 and str(each.type) != "null"]
+    return {each.name: None if each.name in classes else _kept(each.type) for each in columns}
+
+
+def _kept(kind: Any) -> Any:
+    """The type that values of this type leave with; None where it is none, or that of texts."""
+    if hasattr(kind, "index_type"):  # whose numbers are wide enough for all parts of the output
+        arrow, _ = load_pyarrow()
+        inner = kind.value_type
+        known = str(inner) == "string" or (_kept(inner) is not None and not hasattr(inner, "index_type"))
+        return arrow.dictionary(arrow.int32(), inner) if known else None
+    return kind if _NUMBERS.fullmatch(str(kind)) or str(kind).startswith(tuple(_READ)) else None
+
+
+def of_parquet(path: Path) -> dict[str, Any] | None:
+    """As `of_schema`, of a Parquet file of this computer; None of what is damaged or holds nothing."""
+    arrow, parquet = load_pyarrow()
+    if not path.is_file():
+        return None
+    with open_input(path) as raw, contextlib.suppress(arrow.ArrowException, OSError, ValueError, UnreadableError):
+        chunks_of(raw)  # some damaged footers would end the process
+        return of_schema(parquet.read_schema(raw))
+    return None
+
+
+def of_arrow(path: Path) -> dict[str, Any] | None:
+    """As `of_parquet`, of a stream of Arrow."""
+    arrow, _ = load_pyarrow()
+    with contextlib.suppress(arrow.ArrowException, OSError, ValueError), arrow.memory_map(str(path)) as file:
+        return of_schema(arrow.ipc.open_stream(file).schema)
+    return None
+
+
+def of_data(data: Any) -> dict[str, Any]:
+    """As `of_schema`, of a data frame or a Dataset in memory; without pyarrow the numbers alone."""
+    features: Any = getattr(data, "features", None)
+    if hasattr(features, "arrow_schema"):
+        return of_schema(features.arrow_schema)
+    if isinstance(data, list | tuple | Iterator | str | PathLike):
+        return {}
+    import narwhals  # noqa: PLC0415 (slow to load, and most have a list or a file)
+
+    frame = None
+    with contextlib.suppress(narwhals.exceptions.DuplicateError):  # whoever reads the rows says what is wrong
+        frame = narwhals.from_native(data, pass_through=True)
+    if not isinstance(frame, narwhals.DataFrame):
+        return {}
+    with contextlib.suppress(MissingExtraError):
+        arrow, _ = load_pyarrow()
+        with contextlib.suppress(arrow.ArrowException, TypeError, ValueError, ImportError):
+            return of_schema(data.schema if isinstance(data, arrow.Table) else frame.head(0).to_arrow().schema)
+    kinds = {name: str(kind).lower().replace("boolean", "bool") for name, kind in frame.schema.items()}
+    names = {"float32": "float", "float64": "double"}
+    return {name: names.get(kind, kind) for name, kind in kinds.items() if _NUMBERS.match(kind) or kind == "bool"}
+
+
+def agreed(found: Iterable[Mapping[str, Any] | None]) -> dict[str, Any]:
+    """The types that all schemas of several files agree on, but for those that lack the column."""
+    all_: dict[str, set[Any]] = {}
+    for each in found:
+        for name, kind in (each or {}).items():
+            all_.setdefault(name, set()).add(kind)
+    return {name: kinds.pop() if len(kinds) == 1 else None for name, kinds in all_.items()}
+
+
+def written(found: Mapping[str, Any], names: Iterable[str], label: str | None, labels: Sequence[str]) -> Types:
+    """The types of the columns of these names, and of the labels where each of the public set is a value of theirs."""
+    types = [(name, kind) for name in names if (kind := found.get(name)) is not None]
+    if label is not None and (kind := label_type(found.get(label), labels)) is not None:
+        types.append((label, kind))
+    return tuple(types)
+
+
+def label_type(kind: Any, labels: Sequence[str]) -> Any:
+    """The type that labels of a column of this type leave with; None for texts.
+
+    Floats of which all public ones are whole are whole numbers: pandas makes a column floats where one is missing.
+    """
+    if kind is None or not labels:
+        return None
+    if str(kind) in ("float", "double") and all(map(_is_whole, labels)):
+        kind = "int64" if isinstance(kind, str) else load_pyarrow()[0].int64()
+    with contextlib.suppress(DataError):
+        found = [number(each, kind) for each in labels] if isinstance(kind, str) else values_of(array(labels, kind))
+        means = [meaning(str(spelled(each))) for each in found]
+        if means == list(map(meaning, labels)) and len(set(means)) == len(labels):
+            return kind
+    return None
+
+
+def _is_whole(label: str) -> bool:
+    return meaning(label).removeprefix("-").isdecimal()
+
+
+def is_number(kind: object) -> bool:
+    """Whether JSON has values of this type: numbers and booleans."""
+    return _NUMBERS.fullmatch(str(kind)) is not None or str(kind) == "bool"
+
+
+def number(text: str, kind: object) -> int | float | bool:
+    """The number or boolean of such a type that a text stands for; whole ones are integers. DataError for none."""
+    said = meaning(text)
+    with contextlib.suppress(ValueError, LookupError):  # which hold the text
+        if str(kind) == "bool":
+            return {"true": True, "false": False}[said]
+        return int(said) if _WHOLE.fullmatch(str(kind)) or _is_whole(said) else float(said)
+    raise DataError(_UNLIKE)
+
+
+def array(values: Sequence[Any], kind: Any) -> Any:
+    """The values as an array of pyarrow of this type; texts stand for values of it. DataError for what is none."""
+    arrow, _ = load_pyarrow()
+    if hasattr(kind, "index_type"):
+        return array(values, kind.value_type).dictionary_encode().cast(kind)
+    if str(kind) == "string":
+        return arrow.array([each if each is None else as_string(each) for each in values], kind)
+    read: Callable[[str], object] = next(
+        (read for begins, read in _READ.items() if str(kind).startswith(begins)), lambda text: number(text, kind)
+    )
+    with contextlib.suppress(ValueError, ArithmeticError, TypeError):  # which hold the text
+        return arrow.array([read(each) if isinstance(each, str) else each for each in values], kind)
+    raise DataError(_UNLIKE)
