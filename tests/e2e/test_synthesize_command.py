@@ -200,5 +200,5 @@ def test_books_pay_before_anything_is_drawn(folder: Path) -> None:
         done = dptext("synthesize", "private.jsonl", name, *given, "--ledger", "books.db", cwd=folder)
         assert done.returncode == code, done.stderr
         assert (folder / name).exists() == (code == 0)
-        assert "go on with --charge-key " in done.stderr
+        assert ("go on with --charge-key " in done.stderr) == ("Reading the pool" in done.stderr) == (code == 0)
     assert dptext("explain", "paid.json", "--ledger", "books.db", cwd=folder).returncode == 0

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 from dptext.cli.answers import short
 from dptext.cli.app import app, config
-from dptext.runs.models import load_model
+from dptext.mechanisms.candidates.label_only import LabelOnly
+from dptext.runs.models import load_model, save_model
 from dptext.sampling.randomness import Randomness
 from dptext.text.records import Record
 from dptext.text.samples import SAMPLE_LABELS, sample_records
@@ -155,6 +156,8 @@ def test_records_that_were_skipped_have_no_release() -> None:
 @pytest.mark.usefixtures("pages")
 def test_the_records_that_a_correction_is_tried_on_are_read_by_the_options(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[str]] = []
+    spec = LabelOnly(labels=tuple(SAMPLE_LABELS), epsilon=6.0, embedder="tfidf")
+    save_model(spec.fit(public=sample_records(60, seed=9)), Path("model"))
 
     def watched(*given: object, **how: object) -> object:
         mechanism = load_model(*given, **how)

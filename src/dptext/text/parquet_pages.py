@@ -189,7 +189,7 @@ def _longest(raw: io.BufferedReader, page: _Page, codec: int) -> int:
     """Bytes of the longest text of a dictionary, or a bound on it."""
     raw.seek(page.at)
     data: bytes | None = raw.read(page.packed)
-    if codec and (data := _decompressed(data or b"", page.unpacked, codec)) is None:
+    if codec and (data := decompressed(data or b"", page.unpacked, codec)) is None:
         return page.unpacked
     data = data or b""
     at = longest = 0
@@ -199,7 +199,7 @@ def _longest(raw: io.BufferedReader, page: _Page, codec: int) -> int:
     return min(longest, page.unpacked)
 
 
-def _decompressed(data: bytes, size: int, codec: int) -> bytes | None:
+def decompressed(data: bytes, size: int, codec: int) -> bytes | None:
     """The data, of `size` bytes; None if they are damaged, or of a codec that pyarrow knows within Parquet alone."""
     with needing("Parquet", "parquet"):
         import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]  # noqa: PLC0415
@@ -226,7 +226,7 @@ def _delta_texts(raw: io.BufferedReader, page: _Page, codec: int, levels: int) -
         _require(all(_field(page.own, number, _INT32) == _RLE for number in (3, 4)), _ODD_DELTA)
     # pyarrow decompresses pages of some writers although they say that they are not compressed.
     stored = codec == 0 or (page.kind == _DATA_PAGE_2 and page.own.get(7, (0, None))[0] == _FALSE)
-    unpacked = _decompressed(data, size, codec) if codec else None
+    unpacked = decompressed(data, size, codec) if codec else None
     readings = [each for each in (data if stored else None, unpacked) if each is not None]
     _require(bool(readings))
     return tuple(max(column) for column in zip(*(_sizes(each, page, levels) for each in readings), strict=True))

@@ -340,7 +340,7 @@ def test_a_page_that_two_readers_read_in_two_ways_is_as_long_as_the_longer(
     plain = replace(page, at=0, packed=len(short), unpacked=len(short), own=own)
     assert parquet_pages._delta_texts(io.BufferedReader(io.BytesIO(short)), plain, chunk.codec, 0) == (5, 5)
     longer = bytes([128, 1, 4, 1, 0]) + bytes([128, 1, 4, 1, 18])
-    monkeypatch.setattr(parquet_pages, "_decompressed", lambda *_: longer)
+    monkeypatch.setattr(parquet_pages, "decompressed", lambda *_: longer)
     assert parquet_pages._delta_texts(io.BufferedReader(io.BytesIO(short)), plain, chunk.codec, 0) == (9, 9)
 
 
