@@ -39,6 +39,7 @@ from .privacy.guarantee import Relation as Relation
 from .privacy.guarantee import Trust as Trust
 from .privacy.guarantee import Unit as Unit
 from .runs.certificate import Certificate as Certificate
+from .runs.explanation import explain as explain
 from .runs.files import privatize_file as privatize_file
 from .runs.models import fit as fit
 from .runs.models import load_model as load_model
@@ -46,7 +47,6 @@ from .runs.models import save_model as save_model
 from .runs.payment import Payment as Payment
 from .runs.plan import Plan as Plan
 from .runs.results import Privatized as Privatized
-from .runs.results import explain as explain
 from .runs.results import privatize as privatize
 from .runs.specs import read_spec as read_spec
 from .runs.specs import spec_from_settings as spec_from_settings

@@ -96,6 +96,7 @@ class FitProgress:
 OnProgress = Callable[[FitProgress], None]
 
 
+@runtime_checkable
 class Promise(Protocol):
     """Public settings of a mechanism, or of a synthesis. Every field may be printed, logged and stored."""
 

@@ -31,8 +31,8 @@ from dptext.batch.targets import Objects, Target, probe
 from dptext.batch.work import Job
 from dptext.errors import ConfigError, DataError, DPTextError, LedgerError
 from dptext.mechanism import Mechanism
+from dptext.runs.agreed import Agreed, agreed
 from dptext.runs.certificate import MANIFEST, Certificate, Manifest, Part
-from dptext.runs.files import Agreed, agreed
 from dptext.runs.plan import Plan
 from dptext.runs.states import FolderState, settings_digest
 from dptext.runs.streaming import typed

@@ -177,7 +177,7 @@ _UTILITY: Final = {
         "dptext utility balance reviews.csv reviews.private.csv --public public.csv --label-field stars",
     ),
     "corpus": (
-        "utility:corpus",
+        "corpus:corpus",
         "Measure how near a synthetic corpus is to the private one. Topics, labels and embeddings are compared.",
         "dptext utility corpus reviews.csv reviews.synthetic.jsonl --public public.csv --label-field stars",
     ),

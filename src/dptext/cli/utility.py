@@ -1,12 +1,10 @@
 """`dptext utility`: what releases, or a synthetic corpus, kept, beside rows that nothing may be shown without."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
-
-import numpy as np
 
 from dptext._wording import markdown_table, plural
 from dptext.cli import answers, options
@@ -14,7 +12,6 @@ from dptext.cli.answers import Printing, interval, short
 from dptext.cli.chosen import load_encoder
 from dptext.cli.grouped import promises, reads
 from dptext.cli.terminal import counted, say
-from dptext.compare.cells import RememberingEmbedder
 from dptext.errors import ConfigError, needing
 from dptext.estimates import Estimate
 from dptext.mechanism import settings
@@ -28,12 +25,9 @@ from dptext.text.formats import Format, detect_format
 from dptext.text.labels import meaning, relabelled
 from dptext.text.reading import read_released
 from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Fields, Record, Release
-from dptext.text.survey import survey
 from dptext.types import Floats, Json
-from dptext.types import as_json as jsonable
 from dptext.utility.balance import balance_error, confusion_matrix
-from dptext.utility.classification import ClassifierName, evaluate, train_named, train_tfidf
-from dptext.utility.corpus import corpus_kept
+from dptext.utility.classification import ClassifierName, train_named
 from dptext.utility.tables import (
     CANDIDATES,
     LABEL_ONLY_ROWS,
@@ -261,107 +255,6 @@ def cell(value: Estimate | float | None, shown: Callable[[Estimate], str]) -> st
     if value is None:
         return "-"
     return shown(value) if isinstance(value, Estimate) else short(value)
-
-
-RELEASED = "released"
-_SHOWN = ("accuracy", "told_apart", "topics_tv", "mix_l1")
-_HEADS = ("accuracy", "told_apart", "frechet", "precision", "recall", "topics_tv", "mix_l1", "own_label")
-
-
-@dataclass(frozen=True, slots=True)
-class CorpusFiles:
-    private: Annotated[Path, options.file_argument(metavar="PRIVATE", help="The private records.")]
-    released: Annotated[Path, options.file_argument(metavar="OUT", help="What `synthesize` wrote, or another corpus.")]
-    public: Annotated[Path, options.file_option(help="The pool, with its labels if it has some.")]
-    test: Annotated[
-        Path | None, options.file_option(help="Real records that OUT was not made from. Default: half of PRIVATE.")
-    ] = None
-
-
-def corpus(
-    *,
-    files: CorpusFiles,
-    layout: options.Layout,
-    label_field: options.LabelFieldOption = None,
-    seed: options.SeedOption = None,
-    printing: Printing,
-) -> None:
-    drawn, seed = seed is None, options.seed_of(seed)
-    private = layout.read(files.private, label=label_field)
-    pool = layout.read_public(files.public, label=layout.public_label(files.public, label_field))
-    made = list(read_released(files.released, _fields_of(files.released, layout, label_field)))
-    held = [] if files.test is None else layout.read(files.test, label=label_field)
-    if min(map(len, (private, pool, made))) < 8:
-        raise ConfigError("Expected at least 8 records in each file.")
-    say(NOT_PRIVATE)
-    order = [private[i] for i in np.random.default_rng(seed).permutation(len(private)).tolist()]
-    own, real = (private, held) if held else (order[: len(order) // 2], order[len(order) // 2 :])
-    labels = tuple(sorted({record.label for record in private if record.label}))
-    pool, made, held = (relabelled(records, labels) for records in (pool, made, held))
-    embedder = RememberingEmbedder(load_encoder())
-    rows: dict[str, dict[str, Estimate | float]] = {}
-    for name, records in ((ORIGINAL, own), (RELEASED, made), (PUBLIC_ONLY, pool)):
-        texts, given = [record.text for record in records], [record.label for record in records]
-        kept = corpus_kept(
-            texts, given, private=private, real=real, pool=pool, labels=labels, embedder=embedder, seed=seed
-        )
-        rows[name] = dict(kept.cells())
-        known = [(text, label) for text, label in zip(texts, given, strict=True) if label]
-        if labels and known:
-            trained = train_tfidf([text for text, _ in known], [label for _, label in known], seed=seed)
-            rows[name]["accuracy"] = evaluate(trained, real, seed=seed).accuracy
-    released, public = (cell(rows[name].get("told_apart"), interval) for name in (RELEASED, PUBLIC_ONLY))
-    said = [
-        *_learned(rows, labels, label_field),
-        f"A classifier tells the corpus from real texts with AUC {released}, public text with {public}; .5 is perfect.",
-        "Its texts have no record of their own, so there is no fidelity to measure.",
-    ]
-    screen, full = (_table(rows, heads) for heads in (_SHOWN, _HEADS))
-    data: dict[str, Json] = {"note": NOT_PRIVATE, "seed": seed, "labels": [*labels]}
-    data["rows"] = {row: {head: jsonable(value) for head, value in found.items()} for row, found in rows.items()}
-    real_texts = "--test" if held else "half of PRIVATE"
-    more = [*full, "", f"Real texts: {real_texts}; embeddings of {embedder.name}; seed {seed}; intervals at 95%."]
-    printing.answer(said, screen, more, data, drawn=seed if drawn else None)
-
-
-def _fields_of(released: Path, layout: options.Layout, label_field: str | None) -> Fields:
-    """The fields of a corpus: those that `synthesize` writes, or the user's names; no label where none is there."""
-    if detect_format(released) is Format.TEXT:
-        return Fields()
-    there = survey(released).columns
-    text = TEXT_FIELD if TEXT_FIELD in there else layout.text_field
-    label = next((name for name in (LABEL_FIELD, label_field) if name in there), None)
-    return Fields(text, label=label if label_field is not None else None)
-
-
-def _learned(
-    rows: Mapping[str, Mapping[str, Estimate | float]], labels: Sequence[str], label_field: str | None
-) -> list[str]:
-    """What a classifier learns from the corpus and from public text, with a verdict; or why labels are not judged."""
-    if not labels:
-        asked = "name them with --label-field" if label_field is None else "no record of PRIVATE has one"
-        return [f"Labels are not judged: {asked}."]
-    right = {name: found["accuracy"] for name, found in rows.items() if "accuracy" in found}
-    if RELEASED not in right:
-        return ["Labels are not judged: the corpus has none."]
-    made, public = right[RELEASED], right.get(PUBLIC_ONLY)
-    said = f"Of the labels of real texts a classifier that learns from the corpus has {cell(made, interval)} right"
-    said += f", from originals {cell(right[ORIGINAL], interval)}"
-    if public is None:
-        return [f"{said}; the public texts have no labels to learn from."]
-    said += f", from the public texts {cell(public, interval)}."
-    assert isinstance(made, Estimate) and isinstance(public, Estimate)  # noqa: S101, PT018
-    if made.low > public.high:
-        return [f"{said} The corpus teaches more than the public texts."]
-    if made.high < public.low:
-        return [f"{said} The public texts teach more: take these."]
-    return [f"{said} It is not shown to teach more than the public texts."]
-
-
-def _table(rows: Mapping[str, Mapping[str, Estimate | float]], heads: Iterable[str]) -> list[str]:
-    known = [head for head in heads if any(head in found for found in rows.values())]
-    lines = [[row, *(cell(found.get(head), interval) for head in known)] for row, found in rows.items()]
-    return markdown_table(["interval at 95%", *known], lines)
 
 
 _TIMES = 5

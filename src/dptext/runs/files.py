@@ -11,7 +11,7 @@ import itertools
 import os
 import secrets
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -19,16 +19,17 @@ from typing import TYPE_CHECKING, BinaryIO
 from dptext.errors import ConfigError, DataError, DPTextError, LedgerError
 from dptext.mechanism import Mechanism
 from dptext.privacy.guarantee import Guarantee
+from dptext.runs.agreed import agreed
 from dptext.runs.certificate import Certificate, certificate_path, check_name
 from dptext.runs.plan import Plan
-from dptext.runs.statements import Statement, stated
+from dptext.runs.statements import Statement
 from dptext.runs.states import FileState, draft_path, fingerprint, settings_digest
-from dptext.runs.streaming import layout, limited, release, released, require_guarantee, typed
+from dptext.runs.streaming import limited, release, released, typed
 from dptext.runs.unfinished import Unfinished
 from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.text.batches import Batch
 from dptext.text.column_types import of_parquet
-from dptext.text.columns import TEXTS_ONLY, Columns
+from dptext.text.columns import Columns
 from dptext.text.files import (
     create_private,
     refuse_existing,
@@ -40,9 +41,8 @@ from dptext.text.files import (
 from dptext.text.formats import Format, file_format, is_compressed, output_format
 from dptext.text.labels import n_known
 from dptext.text.reading import read_batches, require_records
-from dptext.text.records import Fields
 from dptext.text.samples import sample_records
-from dptext.text.writers import APPENDABLE, blocks, completed, open_writer, require_csv
+from dptext.text.writers import APPENDABLE, blocks, completed, open_writer
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.ledger.entries import Charge
@@ -150,47 +150,6 @@ def _run(
         terms.statement,
         Unfinished(target, terms.statement.due),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Agreed:
-    """What a run writes, promises and has to pay, all known before it reads anything."""
-
-    columns: Columns
-    statement: Statement
-
-    @property
-    def due(self) -> Due | None:
-        """What an account has to pay."""
-        return self.statement.due
-
-
-def agreed(
-    mechanism: Mechanism[str],
-    plan: Plan,
-    randomness: Randomness,
-    payment: Payment | None,
-    kind: Format,
-    also: Sequence[str] = (),
-) -> Agreed:
-    """What a run with these settings is about; `also` is what leaves besides the plan's. Errors as `privatize_file`."""
-    require_guarantee(mechanism.spec, plan.without_guarantee)
-    require_csv(kind, safe_csv=plan.safe_csv)
-    fields = Fields() if kind in TEXTS_ONLY else plan.fields
-    columns = replace(layout(mechanism.spec, plan.fields.keep, fields), safe_csv=plan.safe_csv)
-    columns.names(kind)
-    statement = stated(
-        mechanism,
-        randomness=randomness,
-        delta=plan.delta,
-        max_per_author=plan.max_per_author,
-        reveals=(*plan.reveals, *also),
-        reading=plan.stated,
-        record=plan.record,
-        payment=payment,
-        fields=plan.fields,
-    )
-    return Agreed(columns, statement)
 
 
 @dataclass(frozen=True, slots=True)

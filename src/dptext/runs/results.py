@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dptext import _validate
 from dptext._wording import html_table, plural
 from dptext.errors import ConfigError, needing
-from dptext.mechanism import HasRemarks, Mechanism, Spec
+from dptext.mechanism import Mechanism, Spec
 from dptext.privacy.guarantee import Guarantee
 from dptext.runs.certificate import Certificate, Charged, certificate_path, reading_revealed, stream_mark
 from dptext.runs.drawing import Drawing, Stream
@@ -381,43 +381,3 @@ def _json_lines(part: Sequence[Release[str]], spec: Spec, fields: Fields, types:
     if len({tuple(release.kept) for release in part}) > 1:
         return b"".join(_json_lines([release], spec, fields, types) for release in part)
     return encode_batch(part, Format.JSONL, _layout(spec, part[0].kept, fields, types))
-
-
-def explain(
-    what: str | PathLike[str] | Guarantee | Certificate | Spec | Mechanism[str] | Privatized,
-    *,
-    delta: float = 0.0,
-    legal: bool = False,
-) -> str:
-    """What something guarantees, in plain words.
-
-    Args:
-        what: a guarantee; a certificate; settings of a mechanism, or a fitted one; the result of `privatize`; or the
-            path of a released file or its certificate, which are verified.
-        delta: at which the guarantees of settings are stated.
-        legal: say it on one page, for whoever answers for a released file; `what` is its path, or its certificate's.
-
-    Raises:
-        ConfigError: it carries no guarantee.
-        DataError: a certificate does not hold.
-    """
-    if legal and not isinstance(what, str | PathLike):
-        raise ConfigError("Expected the path of a released file, or of its certificate, with legal=True.")
-    if isinstance(what, Guarantee | Certificate):
-        return what.explain()
-    if isinstance(what, Privatized):
-        return "\n\n".join(each.explain() for each in what.guarantees)
-    if isinstance(what, str | PathLike):
-        from dptext.runs.legal import legal_page  # noqa: PLC0415 (loads all mechanisms, as does the next)
-        from dptext.runs.verification import verify  # noqa: PLC0415
-
-        path = Path(what)
-        beside = certificate_path(path)
-        found = verify(beside if beside.is_file() else path)
-        return legal_page(found).text() if legal else found.certificate.explain()
-    spec = what.spec if hasattr(what, "spec") else what
-    if not isinstance(spec, Spec):
-        raise ConfigError(f"Expected something that carries a guarantee, found {type(what).__name__}.")
-    said = [spec.guarantee(unit, delta).explain() for unit in spec.units]
-    said += [each.remarks().text for each in dict.fromkeys((spec, what)) if isinstance(each, HasRemarks)]
-    return "\n\n".join(said)

@@ -27,7 +27,7 @@ from typing import Any, Final
 import numpy as np
 
 from dptext.errors import DataError
-from dptext.mechanism import settings
+from dptext.mechanism import Answers, settings
 from dptext.privacy.guarantee import Relation, Trust
 from dptext.runs.private import Private
 from dptext.sampling.hub import STEPS as UNIT_STEPS
@@ -201,6 +201,7 @@ def check_statement(case: CorpusCase) -> None:
     after = case.fitted.spec
     same = (after.guarantee(), settings(after)) == (before, given)
     require(same, "a guarantee and settings do not follow the corpus")
+    require(spec.traits.answers is Answers.CORPUS, "its traits say that it answers the corpus")
     require(before.trust is Trust.CENTRAL, "whoever sums up a corpus sees it: trust is central")
     stated = before.epsilon <= spec.epsilon and before.delta == spec.delta
     require(stated, "epsilon and delta are those of the settings")

@@ -1,0 +1,61 @@
+"""What a run of each text writes, promises and owes, whether it writes a file or a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from dptext.mechanism import Mechanism
+from dptext.runs.plan import Plan
+from dptext.runs.statements import Statement, stated
+from dptext.runs.streaming import layout, require_guarantee
+from dptext.sampling.randomness import Randomness
+from dptext.text.columns import TEXTS_ONLY, Columns
+from dptext.text.formats import Format
+from dptext.text.records import Fields
+from dptext.text.writers import require_csv
+
+if TYPE_CHECKING:  # the ledger is loaded by those who use one
+    from dptext.runs.payment import Due, Payment
+
+
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    """What a run writes, promises and has to pay, all known before it reads anything."""
+
+    columns: Columns
+    statement: Statement
+
+    @property
+    def due(self) -> Due | None:
+        """What an account has to pay."""
+        return self.statement.due
+
+
+def agreed(
+    mechanism: Mechanism[str],
+    plan: Plan,
+    randomness: Randomness,
+    payment: Payment | None,
+    kind: Format,
+    also: Sequence[str] = (),
+) -> Agreed:
+    """What a run with these settings is about; `also` is what leaves besides the plan's. Errors as `privatize_file`."""
+    require_guarantee(mechanism.spec, plan.without_guarantee)
+    require_csv(kind, safe_csv=plan.safe_csv)
+    fields = Fields() if kind in TEXTS_ONLY else plan.fields
+    columns = replace(layout(mechanism.spec, plan.fields.keep, fields), safe_csv=plan.safe_csv)
+    columns.names(kind)
+    statement = stated(
+        mechanism,
+        randomness=randomness,
+        delta=plan.delta,
+        max_per_author=plan.max_per_author,
+        reveals=(*plan.reveals, *also),
+        reading=plan.stated,
+        record=plan.record,
+        payment=payment,
+        fields=plan.fields,
+    )
+    return Agreed(columns, statement)
