@@ -138,7 +138,7 @@ class Jobs:
         # What ended, or was begun elsewhere, gets no file here.
         waits = row is None or (row.state in OPEN and (self.mine(row) or not row.lease))
         if waits and row is not None:  # another gateway may have its file and be gone; here no sweep takes this one
-            waiting = JOBS.update().where(JOBS.c.id == name, JOBS.c.answer == payload, JOBS.c.lease == 0)
+            waiting = JOBS.update().where(JOBS.c.id == name, JOBS.c.payload_mac == payload, JOBS.c.lease == 0)
             self.store.write(waiting.where(JOBS.c.state == "queued", JOBS.c.spool != self.own).values(spool=self.own))
         if waits and folder.exists():  # of a gateway that died before the row: no sweep takes it for old
             os.utime(folder)
@@ -149,7 +149,7 @@ class Jobs:
             JOBS,
             Event(key.who, "job queued", key.account, wish.model),
             id=name,
-            answer=payload,
+            payload_mac=payload,
             prefix=key.prefix,
             account=key.account or "",
             model=wish.model,
@@ -167,9 +167,9 @@ class Jobs:
             mark=self.models.mark(wish.model),
         )
         row = self.row(name)
-        if row is None or row.answer != payload or not self.mine(row):
+        if row is None or row.payload_mac != payload or not self.mine(row):
             shutil.rmtree(folder, ignore_errors=True)
-        if row is None or row.answer != payload:
+        if row is None or row.payload_mac != payload:
             raise Problem(422, "idempotency-key-reused", "This Idempotency-Key was used for another payload.")
         return name, new
 
@@ -203,7 +203,7 @@ class Jobs:
             "records_done": row.done,
             "problem": _problem(row, key) or (_EXPIRED if state == "expired" else None),
             "created": row.created,
-            "certificate_sha256": row.certificate,
+            "result_sha256": row.certificate,
             "expires": None if state in OPEN else row.expires,
         }
 
@@ -252,12 +252,12 @@ class Jobs:
 
     def folder(self, row: Any) -> Path:
         """Where the files of a job lie, if here."""
-        return self._folder(row.id, row.answer)
+        return self._folder(row.id, row.payload_mac)
 
     def whole(self, row: Any) -> bool:
         """Whether the file of a job is what was sent."""
         digest = sha256_of(self.folder(row) / "input")
-        return self._payload(row.id, row.settings, digest) == str(row.answer)
+        return self._payload(row.id, row.settings, digest) == str(row.payload_mac)
 
     def out(self, row: Any) -> Path:
         """Where the result of a job lies or will lie."""

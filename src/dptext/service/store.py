@@ -45,7 +45,7 @@ JOBS: Final = sa.Table(
     "gateway_jobs",
     _METADATA,
     sa.Column("id", _Text, primary_key=True),
-    sa.Column("answer", _Text, nullable=False),
+    sa.Column("payload_mac", _Text, nullable=False),  # of id, settings and the file's sha256
     sa.Column("prefix", _Text, nullable=False),
     sa.Column("account", _Text, nullable=False),
     sa.Column("model", _Text, nullable=False),
@@ -56,7 +56,7 @@ JOBS: Final = sa.Table(
     sa.Column("lease", sa.Float, nullable=False),
     sa.Column("done", sa.Integer, nullable=False),
     sa.Column("problem", _Text),
-    sa.Column("certificate", _Text),
+    sa.Column("certificate", _Text),  # sha256 of the result, as the certificate states it
     sa.Column("created", sa.Float, nullable=False),
     sa.Column("expires", sa.Float, nullable=False),
     sa.Column("starts", sa.Integer, nullable=False),
@@ -89,7 +89,7 @@ class Event:
         who: name and prefix of the key, or "server".
         event: what was done, in a word or two.
         charge: number of the charge in the ledger.
-        certificate: sha256 of the certificate.
+        certificate: sha256 of the released file, as its certificate states it.
     """
 
     who: str
