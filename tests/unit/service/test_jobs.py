@@ -2,8 +2,8 @@
 
 import asyncio
 import errno
-import io
 import hashlib
+import io
 import json
 import os
 import re
