@@ -189,7 +189,7 @@ class Balance:
     """The balance of an account, for the subject with most spent."""
 
     account: Account
-    spent: Guarantee  #: what all charges cost together at the delta of the limit, rounded up
+    spent: Guarantee  #: the cost of all charges together at the delta of the limit, rounded up
     charges: int
     subjects: int  #: number of subjects with charges of their own
     events: tuple[Event, ...] = ()  #: the events charged to that subject

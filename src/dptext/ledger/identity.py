@@ -81,7 +81,7 @@ class LedgerFile:
                 raise LedgerGoneError(
                     f"Expected {self.path}{suffix} to be the file of the ledger that was opened, found "
                     f"{'none' if found is None else 'another'} of this name. Nothing is released. Bring the file back, "
-                    "or restore a copy of the ledger, and start again what uses it.",
+                    "or restore a copy of the ledger, and restart the programs that use it.",
                     unsure=unsure,
                 )
 
@@ -123,7 +123,7 @@ class LedgerDatabase:
         if found != self._known:
             raise LedgerGoneError(
                 f"Expected {self._name} to be the database of the ledger that was opened, found another of this name. "
-                "Nothing is released. Start again what uses it, once the right books are there."
+                "Nothing is released. Restart the programs that use it, once the right ledger is there."
             )
 
 

@@ -84,7 +84,7 @@ class Turns:
 
 
 class Counts:
-    """Metrics: how requests of each route ended, how long they took, and what waits. No text, length of one, or name.
+    """Metrics: how requests of each route ended, how long they took, and what waits. No text, length or name.
 
     The bytes in the spool are no metric: they would tell the length of a file.
     """

@@ -75,7 +75,7 @@ class _Watched(Private):
 
 
 class Worker:
-    """Runs the jobs whose files lie here, one at a time."""
+    """The runner of the jobs whose files are in this spool, one job at a time."""
 
     def __init__(self, jobs: Jobs, answers: Answers) -> None:
         self._jobs = jobs
@@ -164,7 +164,7 @@ class Worker:
         self._reasons[which] = reason
 
     def _one(self) -> bool:
-        """Run one job whose file lies here, if there is any. Problem: the spool is gone or was replaced."""
+        """Run one job whose file is in this spool, if there is any. Problem: the spool is gone or was replaced."""
         self._jobs.require_spool()
         now = time.time()
         # After a clock went back, stored leases can be later than any lease given now.

@@ -62,7 +62,7 @@ class Estimated:
         return cls(shown, np.minimum(low, shown), np.maximum(high, shown), margin)
 
     def to_dict(self) -> dict[str, Json]:
-        """As JSON-able data."""
+        """Return JSON-able data."""
         return {name: getattr(self, name).round(3).tolist() for name in ("numbers", "low", "high")}
 
 
@@ -83,7 +83,7 @@ class Estimates:
         return cls(*(Estimated.of(getattr(unbiased, each.name), getattr(shown, each.name)) for each in fields(cls)))
 
     def to_dict(self) -> dict[str, Json]:
-        """As JSON-able data."""
+        """Return JSON-able data."""
         return {each.name: getattr(self, each.name).to_dict() for each in fields(self)}
 
 

@@ -185,7 +185,7 @@ def fit_topics(texts: Sequence[str], points: Floats, topics: int, *, seed: int) 
     """Return k-means clusters of the pool. ConfigError: that of `require_topics`, or too few distinct points."""
     require_topics(texts, topics)
     if (different := len(np.unique(points, axis=0))) < topics:
-        wanted = f"a pool of at least {topics} texts that are read differently for topics={topics}"
+        wanted = f"a pool of at least {topics} texts with different vectors for topics={topics}"
         raise ConfigError(f"Expected {wanted}, found {different}: give other texts, or set fewer topics.")
     from sklearn.cluster import KMeans  # noqa: PLC0415 (an extra)
 

@@ -18,8 +18,8 @@ from dptext.types import Floats, Json
 
 _SURE: Final = 3.0  # standard deviations above which a pool is said not to fit
 _NOTHING: Final = (
-    "There is hardly more than noise, so do not use what leaves. Is the corpus empty, or are its fields, labels or "
-    "encoding others than the ones that were named? dptext check tells."
+    "The output is hardly more than noise: do not use it. Is the corpus empty, or does it have other fields, labels or "
+    "another encoding than was stated? dptext check tells."
 )
 _MORE_TEXTS: Final = "Give public texts of these labels"
 _NAMED: Final = 8  # labels or topics in a sentence
@@ -90,13 +90,13 @@ class Shortage:
         )
         few = f"The pool has too few texts of some labels: {named}."
         if self.others:
-            few += f" Most texts that leave as {', '.join(self.others[:_NAMED])} are probably of other kinds."
+            few += f" Most texts released as {', '.join(self.others[:_NAMED])} are probably of other kinds."
         less = f" {self.texts:,} texts leave, not {self.most:,}" * (self.texts < self.most)
         if self.kept:
             return (
                 f"{few}{less}, so that the mix of labels is kept. {_MORE_TEXTS}, or set size for more in another mix."
             )
-        return f"{few}{less}{'. ' if less else ' '}The mix of labels that leaves is another one. {_MORE_TEXTS}."
+        return f"{few}{less}{'. ' if less else ' '}The released mix of labels is not the noisy mix. {_MORE_TEXTS}."
 
     @property
     def _shown(self) -> Sequence[tuple[str, float, float]]:
@@ -180,7 +180,7 @@ class Topics:
         return cls(tuple(labels), rows, NORMAL * deviation, topics, unit, own, fit)
 
     def to_dict(self) -> dict[str, Json]:
-        """As JSON-able data."""
+        """Return JSON-able data."""
         return {
             "unit": self.unit,
             "labels": list(self.labels),

@@ -151,14 +151,14 @@ def fit_space(
     mean = features.mean(axis=0)
     variances, axes = np.linalg.eigh(np.cov((features - mean).T))
     if not variances[-1] > _LEAST_VARIANCE:
-        raise ConfigError(f"{_ALIKE} encoder={encoder!r} reads the same in each.")
+        raise ConfigError(f"{_ALIKE} encoder={encoder!r} gives each the same vector.")
     kept = np.flatnonzero(variances > 1e-9 * variances[-1])[::-1][:dim]
     axes = axes[:, kept] * np.sign(axes[np.abs(axes[:, kept]).argmax(axis=0), kept])
     directions = axes * variances[kept] ** -_WHITENING
     radius = np.median(np.sqrt(np.square((features - mean) @ directions).sum(axis=1)))
     directions = np.rint(directions / radius / _STEP) * _STEP
     if not np.abs(directions).sum(axis=0).max() < _LARGEST:
-        raise ConfigError(f"{_ALIKE} Hardly any is read otherwise than the rest.")
+        raise ConfigError(f"{_ALIKE} Almost all have the same vector.")
     near, n_anchors = features[order, : reading.dim], min(_ANCHORS, half)
     anchors, others = near[:n_anchors], near[half if encoder == "distilled" else n_anchors :]
     least = float(np.quantile(nearest(others, anchors), UNLIKE))

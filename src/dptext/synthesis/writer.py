@@ -98,7 +98,7 @@ class WritingSpec(SynthesisSpec):
         if sum(n - made for _, n, made in few) <= MIX / 2 * self.size:
             return []
         named = "; ".join(f"{name}: {n:,} wanted, {made:,} written" for name, n, made in few)
-        return [f"The mix of labels that leaves is another one, as too few different texts were written. {named}."]
+        return [f"The released mix of labels is not the noisy mix, as too few different texts were written. {named}."]
 
 
 Settings = TypeVar("Settings", bound=WritingSpec)
