@@ -40,7 +40,7 @@ class Settings:
         max_records, max_body: most records and bytes of a call that is answered at once. `max_file`: bytes of a job.
         requests_a_minute, bytes_a_minute, requests_at_once: limits of one key.
         connections: most connections at once; one more ends the oldest that waits for no answer to a key.
-        seconds: seconds within which the whole body of a call, and each part of a file, must come (the whole file within
+        seconds: seconds within which the whole body of a call, and each part of a file, must come (a whole file within
             `upload_seconds`). A call waits for its turn at most as long, and an attempt that died blocks its
             idempotency key at most as long. A draw has no time limit.
         spool_bytes, spool_bytes_of_key: most bytes of files that wait or are kept, of all keys and of one key.
