@@ -82,7 +82,7 @@ def test_a_pool_that_lacks_labels_is_named_and_fewer_texts_leave_in_the_mix_that
     assert sum(abs(a - b) for a, b in shares) < 0.15
     assert report["warnings"][0] in (folder / "out.lacking.jsonl.topics.html").read_text("utf-8")
     more = dptext(*given, "out.more.jsonl", "--label-field", "label", "--set", f"size={short['most']}", cwd=folder)
-    assert "The mix of labels that leaves is another one" in more.stdout
+    assert "The released mix of labels is not the noisy mix" in more.stdout
 
 
 @pytest.mark.slow

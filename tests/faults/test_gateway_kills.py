@@ -253,7 +253,7 @@ def test_kills_in_the_middle_of_syntheses(gateway: Killed, kills: int) -> None:
         gateway.kill()
         found = gateway.ended(name, key)
         result = gateway.ask("GET", f"/v1/jobs/{name}/result", key)
-        assert hashlib.sha256(result.content).hexdigest() == found["certificate_sha256"]
+        assert hashlib.sha256(result.content).hexdigest() == found["result_sha256"]
         certificate = gateway.ask("GET", f"/v1/jobs/{name}/certificate", key).json()
         shown.append(f"stream {certificate['charged']['stream']}")
     assert [each.release for each in gateway.ledger.log("reviews")] == shown

@@ -1,9 +1,9 @@
 """Privacy budgets that outlive the run: accounts with a limit, and charges that nothing takes back.
 
-`requests` and `entries` are plain data with what they cost at a limit, `books` has the `Ledger`, and `subjects` hashes
-names, so that none stands in the `database`.
+`requests` and `entries` are plain data, with its cost at a limit. `books` has the `Ledger`. `subjects` hashes names, so
+that the `database` holds no name.
 
-Needs the extra `[ledger]`. SQLAlchemy is loaded when `dptext.ledger.books` is, and not before.
+The package needs the extra `[ledger]`. SQLAlchemy is loaded with `dptext.ledger.books`, and not before.
 """
 
 from importlib.util import find_spec

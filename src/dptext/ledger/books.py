@@ -14,7 +14,7 @@
 
 Charges of one subject add up (sequential composition). Charges of different subjects do not (parallel composition),
 because changing one subject changes no run that the subject was not in. A charge to *everyone* counts for each subject
-of the account, whether it was seen before or not.
+of the account, whether the ledger saw the subject before or not.
 """
 
 import secrets
@@ -36,17 +36,17 @@ from dptext.ledger.subjects import HASH_BYTES, Naming, SubjectKey, SubjectsDiges
 from dptext.privacy.guarantee import Guarantee
 
 _SPOOLED_BYTES = 1 << 24
-_LARGEST_NUMBER = 2**63 - 1  # of an integer in the databases
+_LARGEST_NUMBER = 2**63 - 1  # the largest integer of the databases
 
 
 class Ledger:
-    """The books of privacy budgets in one database.
+    """Accounts of privacy budgets, and their charges, in one database.
 
     Every method that takes an account raises ConfigError where there is none of this name. Every method raises
     LedgerError where the database cannot be used.
 
     Args:
-        database: where the books lie.
+        database: the database of the ledger.
         key: the secret of the subjects' hashes; only charges to named subjects need it.
     """
 
@@ -58,14 +58,14 @@ class Ledger:
     def at(cls, location: str | Path, *, key: SubjectKey | None = None, wait: float = WAIT_SECONDS) -> Self:
         """The ledger in a file, or at `sqlite:///PATH` or `postgresql+psycopg://USER@HOST/DATABASE`.
 
-        It is opened when it is first used. The subject key is for charges to named subjects; `wait` is in seconds, for
-        a lock. ConfigError: the location is none of these. MissingExtraError: `[ledger]` is not installed.
+        The first use opens the ledger. `key` is the subject key for charges to named subjects. `wait` is the number of
+        seconds to wait for a lock. ConfigError: the location is none of these. MissingExtraError: `[ledger]` is absent.
         """
         return cls(Database(location, wait=wait), key)
 
     @classmethod
     def create(cls, location: str | Path, *, key: SubjectKey | None = None, wait: float = WAIT_SECONDS) -> Self:
-        """As `at`, but the ledger is made where there is none yet; LedgerError where something else is."""
+        """Return the ledger at a location (see `at`), made if there is none. LedgerError: something else is there."""
         database = Database(location, wait=wait)
         database.create()
         return cls(database, key)
@@ -84,7 +84,7 @@ class Ledger:
         return self._database.path
 
     def upgrade(self) -> bool:
-        """Bring the books to the newest schema, and say whether there was anything to do."""
+        """Bring the ledger to the newest schema; return whether anything had to be done."""
         return self._database.upgrade()
 
     def close(self) -> None:
@@ -94,13 +94,13 @@ class Ledger:
     def open_account(
         self, name: str, limit: Guarantee, *, dataset: str | None = None, by_subject: bool = False
     ) -> Account:
-        """Open an account. Its limit never changes: to raise it would take the promise back.
+        """Open an account. Its limit never changes: a higher limit would take back a promise to its subjects.
 
         Args:
             name: unique in the ledger, compared in normal form.
             limit: epsilon, delta, unit (document or author) and relation.
-            dataset: whose texts the account is for; by default its own name. No two accounts share a dataset, compared
-                in normal form.
+            dataset: the texts that the account is for; by default its own name. No two accounts share a dataset,
+                compared in normal form.
             by_subject: allow charges to named subjects, under the key of this ledger object.
 
         ConfigError: name, limit or dataset cannot be used, or there is such an account.
@@ -171,18 +171,19 @@ class Ledger:
             return standings.write_whole(connection, account, request, key, _now(), subjects)
 
     def subjects_digest(self, account: str) -> SubjectsDigest:
-        """What a charge to named subjects is compared with: see `Charge.subjects_digest`. ConfigError as `naming`."""
+        """Return an empty digest of named subjects, as `Charge.subjects_digest` is made. Errors of `naming`."""
         return SubjectsDigest(self.naming(account))
 
     def naming(self, account: str) -> Naming:
-        """How the account knows its subjects; ConfigError where it has no subject key, or another one."""
+        """Return the hashing of the account's subject names. ConfigError: it has no subject key, or another one."""
         with self._database.reading() as connection:
             return self._naming(rows.account(connection, account))
 
     def settle(self, account: str, key: str, release: str) -> None:
-        """Write down which release the charge of this key paid for, by its sha256, just before that is published.
+        """Record the release that the charge of this key paid for, by its sha256, just before publication.
 
-        Doing so again changes nothing. PrivacyError: there is no such charge, or it paid for another release already.
+        Settling the same release again changes nothing. PrivacyError: there is no such charge, or it paid for another
+        release already.
         """
         entries.require_name(release=release)
         with self._database.writing() as connection:
@@ -199,7 +200,7 @@ class Ledger:
                 rows.settle(connection, found.id, release, _now())
 
     def balance(self, account: str, *, subject: str | None = None) -> Balance:
-        """Where an account stands, for the subject of whom most was spent or a named one (which needs its key)."""
+        """Return the balance of an account for the subject with most spent or a named one (needs the subject key)."""
         with self._database.reading() as connection:
             row = rows.account(connection, account)
             found = rows.to_account(row)
@@ -215,7 +216,7 @@ class Ledger:
         return Balance(found, spent, row.charges, row.subjects, events)
 
     def weigh(self, account: str, request: Request, subjects: Iterable[str] | None = None) -> None:
-        """Raise BudgetExceededError or IncomparableError where `charge` would for these subjects, or everyone.
+        """Raise BudgetExceededError or IncomparableError if `charge` would, for these subjects or for everyone.
 
         Nothing is written.
         """
@@ -233,7 +234,7 @@ class Ledger:
             entries.require_within(found, [(*for_all, *each) for each in own], request.events)
 
     def find(self, number: int) -> Charge:
-        """The charge of this number; ConfigError where there is none, or a newer dptext wrote it."""
+        """Return the charge of this number. ConfigError: there is none, or a newer dptext wrote it."""
         if not 0 < number <= _LARGEST_NUMBER:
             raise ConfigError(f"There is no charge {number} in this ledger.")
         with self._database.reading() as connection:
@@ -243,7 +244,7 @@ class Ledger:
         return rows.to_charge(row, row.name)
 
     def log(self, account: str, *, last: int | None = None) -> Iterator[Charge]:
-        """The charges of an account, oldest first; with `last`, the newest so many only."""
+        """Yield the charges of an account, oldest first; with `last`, only this number of the newest charges."""
         if last is not None:
             _validate.count(last=last)
             last = min(last, _LARGEST_NUMBER)
@@ -257,7 +258,7 @@ class Ledger:
             yield from (rows.to_charge(row, account) for row in page)
 
     def verify(self, account: str) -> Recomputation:
-        """Recompute the balance of an account from its charges, and compare it with the one that is kept."""
+        """Recompute the balance of an account from its charges, and compare it with the stored balance."""
         with self._database.reading() as connection:
             row = rows.account(connection, account)
             return recompute(connection, row, rows.to_account(row))

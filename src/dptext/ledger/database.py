@@ -1,4 +1,4 @@
-"""SQLite and PostgreSQL as a ledger needs them: whole transactions, one schema, and faults said in plain words."""
+"""The database of a ledger, SQLite or PostgreSQL: whole transactions, one schema, and faults in plain words."""
 
 import contextlib
 import functools
@@ -56,7 +56,7 @@ _SAID = (  # by a server that speaks English; in any other language the fault is
 
 
 def fault_of(error: BaseException | None) -> str:
-    """What a fault of the driver means: the end of a sentence that begins with the ledger's name."""
+    """Return a fault of the driver in words: the end of a sentence that begins with the ledger's name."""
     if isinstance(error, sqlite3.Error):
         try:
             return SQLITE_FAULTS.get(error.sqlite_errorcode & 0xFF) or f"cannot be used: {error.sqlite_errorname}"
@@ -65,7 +65,7 @@ def fault_of(error: BaseException | None) -> str:
     state = error.sqlstate if isinstance(error, psycopg.Error) else None
     if state is not None:
         return _POSTGRESQL_FAULTS.get(state) or _POSTGRESQL_FAULTS.get(state[:2]) or f"reports SQLSTATE {state}"
-    # Until there is a connection there is no SQLSTATE. The server says what is wrong in words.
+    # A failed connection has no SQLSTATE. The server describes the fault in words.
     words = str(error)
     for said, state in _SAID:
         if re.search(said, words):
@@ -73,26 +73,26 @@ def fault_of(error: BaseException | None) -> str:
     return "cannot be reached, or the connection was lost: check that the server runs, its host and port"
 
 
-WAIT_SECONDS = 30.0  #: How long a charge waits for others to end theirs
+WAIT_SECONDS = 30.0  #: Seconds that a charge waits for a lock.
 _CONNECT_SECONDS = 10
-#: Connections at most: one for each thread of a gateway (40 answer, 8 do the rest).
+#: The largest number of connections: one for each thread of a gateway (40 for requests, 8 for the rest).
 MOST_CONNECTIONS = 48
-_KEPT = 5  # connections that stay open
+_KEPT = 5  # idle connections that stay open
 _OLDEST_SQLITE = (3, 35, 0)  # INSERT ... RETURNING
 STEPS = Path(__file__).parent / "migrations"  #: The steps of the schema, for alembic.
-_UPGRADE_LOCK = 0x6470_7465_7874  # names an advisory lock of PostgreSQL; any constant that others do not use
+_UPGRADE_LOCK = 0x6470_7465_7874  # number of an advisory lock of PostgreSQL: a constant that no other program uses
 
 
 class Database:
-    """Where the books lie. It opens nothing until it is used.
+    """The database of a ledger. It opens no connection before its first use.
 
     Args:
         location: a file, or the address of a PostgreSQL database.
         wait: seconds to wait for a lock or for a connection.
         most: connections at once.
 
-    Threads share it, and a forked child goes on with it over connections of its own. It cannot be copied. Every method
-    raises LedgerError where the database cannot be used.
+    Threads can share the object, and a forked child uses it over connections of its own. It cannot be copied. Every
+    method raises LedgerError where the database cannot be used.
     """
 
     def __init__(self, location: str | Path, *, wait: float = WAIT_SECONDS, most: int = MOST_CONNECTIONS) -> None:
@@ -104,7 +104,7 @@ class Database:
         self._checked = False
         self._file, self._server = LedgerFile(self.path) if self.path else None, LedgerDatabase(self.name)
         self._engine = self._sqlite(self._file) if self._file else self._postgresql(self._server)
-        # Nothing that the engine holds may refer to this object, so that its connections close as soon as it is gone.
+        # Nothing in the engine may refer to this object: its connections close as soon as the object is gone.
         weakref.finalize(self, self._engine.dispose).atexit = False
         _databases[id(self)] = self
 
@@ -121,12 +121,12 @@ class Database:
         raise TypeError("A ledger cannot be copied or sent to another process: open it there, by its location.")
 
     def before_fork(self) -> None:
-        """Close what no thread is using: SQLite in a child would take the locks of this process for its own."""
+        """Close idle connections: SQLite in a child would take the locks of this process for its own."""
         if self._file:
             self._engine.dispose()
 
     def after_fork(self) -> None:
-        """Leave to the parent what it opened, and open connections of this process."""
+        """Leave the parent's connections to the parent; this process opens its own."""
         _inherited.append(self._engine.pool)
         self._engine.dispose(close=False)
         if self._file:
@@ -134,14 +134,14 @@ class Database:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        """A transaction that writes: the only one in SQLite; in PostgreSQL it locks the rows that it will change."""
+        """Begin a writing transaction: the only one in SQLite; in PostgreSQL it locks the rows that it will change."""
         with self._transaction(read=False) as connection:
             self._require_schema(connection)
             yield connection
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """A transaction that sees one moment of the books."""
+        """Begin a reading transaction, which sees one moment of the ledger."""
         with self._transaction(read=True) as connection:
             self._require_schema(connection)
             yield connection
@@ -160,7 +160,7 @@ class Database:
                     yield connection
                     if self._file:
                         self._file.require_same_within()
-                    done = True  # a failure from here on happens while the transaction is made final
+                    done = True  # a failure from here on happens during the commit
                 if self._file:
                     self._file.require_same(unsure=not read)
 
@@ -195,15 +195,15 @@ class Database:
             if self.path:
                 failing = contextlib.suppress(sqlite3.OperationalError)
                 with self._plainly(), self._engine.connect() as connection, failing:
-                    # So that readers and a writer do not wait for each other; the file keeps it. Where several
-                    # processes make one ledger this fails for all but the last, which sets it.
+                    # In this mode readers and a writer do not wait for each other. The file keeps the mode. If several
+                    # processes make one ledger, this fails for all but the last, which sets the mode.
                     connection.connection.cursor().execute("PRAGMA journal_mode=WAL")
         except LedgerError:
             self.close()
             raise
 
     def upgrade(self) -> bool:
-        """Bring an older ledger to the newest schema in one transaction, and say whether there was anything to do."""
+        """Bring an older ledger to the newest schema in one transaction; return whether anything had to be done."""
         with self._transaction(read=False) as connection:
             self._lock_schema(connection)
             found = self._known_revision(connection)
@@ -308,7 +308,7 @@ class Database:
 
         @event.listens_for(engine, "checkout")
         def look(connection: psycopg.Connection, *_: object) -> None:
-            # The last word of a server that ended a connection waits in its socket. To ask would be a journey more.
+            # A server that ended the connection has left a last message in the socket. A query would cost a round trip.
             waiting = select.poll()
             waiting.register(connection.fileno(), select.POLLIN)
             if waiting.poll(0):
@@ -318,7 +318,7 @@ class Database:
 
 
 _databases: weakref.WeakValueDictionary[int, Database] = weakref.WeakValueDictionary()
-_inherited: list[sa.Pool] = []  # kept, because to collect a connection is to close it
+_inherited: list[sa.Pool] = []  # kept: garbage collection of a connection would close it
 
 
 def _each(do: Callable[[Database], None]) -> None:

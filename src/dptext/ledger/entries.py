@@ -1,6 +1,6 @@
-"""What a ledger holds and says: accounts, charges and balances, as plain data without a database.
+"""The data of a ledger: accounts, charges and balances, without a database.
 
-What events cost at the limit of an account is derived anew by `dptext.privacy.accounting` whenever it is asked.
+`dptext.privacy.accounting` computes the cost of events at an account's limit anew for each question.
 """
 
 import math
@@ -26,7 +26,7 @@ PLANNED = "the settings of later runs were not chosen by looking at the outputs 
 
 
 def left_of(limit: float, spent: float) -> float:
-    """limit - spent, rounded down; 0 where more was spent."""
+    """Return limit - spent, rounded down; 0 if more was spent."""
     if math.isinf(spent):
         return 0.0
     exact = Fraction(limit) - Fraction(spent)
@@ -37,23 +37,23 @@ def left_of(limit: float, spent: float) -> float:
 
 
 def format_left(epsilon: float) -> str:
-    """The epsilon that is left, to be read: at most three decimals, rounded down."""
+    """Return the epsilon that is left as text: at most three decimals, rounded down."""
     shown = math.floor(Fraction(repr(epsilon)) * 1000)  # as `format_epsilon`
     return f"{shown // 1000}.{shown % 1000:03d}".rstrip("0").rstrip(".")
 
 
 def in_order(events: Iterable[Event]) -> tuple[Event, ...]:
-    """Run lengths in the order of their texts, because numerical distributions of other orders differ by some 1e-11."""
+    """Return run lengths sorted by their texts: numerical distributions differ by some 1e-11 between orders."""
     return tuple(sorted(accounting.compose(events), key=event_to_text))
 
 
 def spent_epsilon(events: Iterable[Event], limit: Guarantee) -> float:
-    """The epsilon that events are charged at the delta of the limit, by the quick bound; 0 for no events."""
+    """Return the epsilon of events at the delta of the limit, by the quick bound; 0 for no events."""
     ordered = in_order(events)
     return _epsilon(ordered, limit.delta, limit.relation) if ordered else 0.0
 
 
-@lru_cache(maxsize=4096)  # of many subjects most have one of few histories
+@lru_cache(maxsize=4096)  # most subjects share one of few histories
 def _epsilon(events: tuple[Event, ...], delta: float, relation: Relation) -> float:
     return accounting.quick_epsilon(events, delta, relation=relation)
 
@@ -61,12 +61,12 @@ def _epsilon(events: tuple[Event, ...], delta: float, relation: Relation) -> flo
 def fits(
     text: str, own: Iterable[str], asked: Iterable[Event], limit: Guarantee, earlier: Sums | None = NO_SUMS
 ) -> bool:
-    """Whether a bound of the sums is within the limit: then so is `spent_epsilon`. False says nothing.
+    """Return whether a bound from sums is within the limit. Then so is `spent_epsilon`; False implies nothing.
 
-    The text is what was charged to everyone, after what has the sums `earlier`; `own` is what was charged to each
-    subject besides, `asked` what is to be added.
+    `text` has the recent events charged to everyone; the events before them have the sums `earlier`. `own` has the
+    events charged to each subject by name, `asked` the events to be added.
     """
-    most = _joined(max, map(sums_of, own))  # of each sum, so that one bound holds for all subjects
+    most = _joined(max, map(sums_of, own))  # the largest of each sum: one bound holds for all subjects
     total = _joined(sum, [most, earlier, sums_of(text), *map(Sums.of, asked)])
     try:
         return total is not None and any(is_within(bound, limit) for bound in total.epsilons(limit.delta))
@@ -75,30 +75,30 @@ def fits(
 
 
 def after_charge(text: str, asked: Sequence[Event]) -> str:
-    """As `with_events`. The sums of the new text are known at once, so that the next charge reads no run length."""
+    """Return `with_events(text, asked)` and keep the sums of that text, so that the next charge reads no run length."""
     found = with_events(text, asked)
     keep_sums(found, [sums_of(text), *map(Sums.of, asked)])
     return found
 
 
-#: Sums of whole texts under the text or its sha256, the newest last. What is edited has another.
+#: Sums of whole texts by the text or its sha256, the newest last. An edited text has another key.
 _known: dict[str, Sums | None] = {}
 _MOST_KNOWN = 64
 
 
 def sums_of(text: str) -> Sums | None:
-    """Of all run lengths in a text; None where one has none."""
+    """Return the sums over all run lengths in a text; None if a run length has no sums."""
     return known_sums(text, lambda: text)
 
 
 def known_sums(key: str, read: Callable[[], str]) -> Sums | None:
-    """The sums of the text under a key, which is read only where they are not known."""
+    """Return the sums of the text under a key; the text is read only if the sums are not known."""
     found = _known.get(key)  # asked once, because another thread may forget it
     return keep_sums(key, map(_alone, entries(read())) if found is None else [found])
 
 
 def keep_sums(key: str, several: Iterable[Sums | None]) -> Sums | None:
-    """Know the sums of several together under a key."""
+    """Add up several sums, and keep and return the total under a key."""
     sums = _joined(sum, several)
     _known.pop(key, None)
     while len(_known) >= _MOST_KNOWN:
@@ -118,12 +118,12 @@ def _alone(entry: str) -> Sums | None:
 
 
 def is_within(spent: float, limit: Guarantee) -> bool:
-    """Whether the limit admits what is spent."""
+    """Return whether the limit admits this spent epsilon."""
     return not math.isinf(spent) and Fraction(spent) - Fraction(limit.epsilon) <= Fraction(TOLERANCE)
 
 
 def spent_guarantee(events: Sequence[Event], limit: Guarantee, terms: Terms) -> Guarantee:
-    """What events are charged at the limit's delta, as a statement."""
+    """Return the cost of events at the limit's delta, as a guarantee on these terms."""
     composed = in_order(events)
     if not composed:
         return Guarantee(
@@ -151,17 +151,17 @@ _LONGEST_NAME = 200
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A budget: whose it is and how much may be spent."""
+    """A privacy budget: its owner and its limit."""
 
     name: str
-    dataset: str  #: the people or texts that it is for; no two accounts share one
+    dataset: str  #: the people or texts that the account is for; no two accounts share a dataset
     #: epsilon and delta that all charges together may cost one subject; unit and relation of every charge
     limit: Guarantee
     by_subject: bool  #: whether charges to named subjects are possible (a key was set)
     opened: str  #: when, UTC
 
     def require_same_meaning(self, request: Request) -> None:
-        """Refuse charges of another unit or relation with IncomparableError."""
+        """Raise IncomparableError for a charge of another unit or relation."""
         if (request.unit, request.relation) != (self.limit.unit, self.limit.relation):
             raise IncomparableError(
                 f"Expected a charge of account {self.name!r} to be per {self.limit.unit.value}, "
@@ -172,27 +172,27 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """One line of the books; written once, never changed."""
+    """One charge of a ledger; written once, never changed."""
 
     number: int  #: its number in the ledger
     account: str
     key: str  #: idempotency key
     request: Request
-    subjects: int | None  #: how many named subjects it fell on; None where it fell on everyone in the account
+    subjects: int | None  #: number of named subjects that are charged; None if everyone in the account is
     at: str  #: when, UTC
-    release: str | None = None  #: what it paid for, once that is settled: the sha256 of the released file
+    release: str | None = None  #: the release that it paid for, once settled: the sha256 of the released file
     subjects_digest: str | None = None  #: of the subjects' keyed hashes in their order; None for everyone
 
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """Where an account stands, for the subject of whom most was spent."""
+    """The balance of an account, for the subject with most spent."""
 
     account: Account
-    spent: Guarantee  #: what all charges cost together at the delta of the limit, rounded up
+    spent: Guarantee  #: the cost of all charges together at the delta of the limit, rounded up
     charges: int
-    subjects: int  #: how many subjects have charges of their own
-    events: tuple[Event, ...] = ()  #: what was charged to that subject
+    subjects: int  #: number of subjects with charges of their own
+    events: tuple[Event, ...] = ()  #: the events charged to that subject
 
     @property
     def left(self) -> float:
@@ -201,9 +201,9 @@ class Balance:
 
 
 def require_within(account: Account, standings: Iterable[Sequence[Event]], asked: Sequence[Event]) -> None:
-    """Refuse with BudgetExceededError what would spend more than the limit of the account on any subject.
+    """Raise BudgetExceededError if `asked` would spend more than the limit of the account on any subject.
 
-    The standings are the events charged before to the subjects of the run, each different list once; at least one.
+    `standings` are the distinct lists of events charged before to subjects of the run; at least one list.
     """
     limit = account.limit
     totals = [(spent_epsilon([*before, *asked], limit), before) for before in standings]
@@ -229,14 +229,14 @@ def require_within(account: Account, standings: Iterable[Sequence[Event]], asked
 
 
 def require_name(**named: str) -> None:
-    """Raise ConfigError unless each can stand in the books: 1 to 200 printable characters."""
+    """Raise ConfigError unless each value has 1 to 200 printable characters."""
     for what, value in named.items():
         if not value or len(value) > _LONGEST_NAME or not value.isprintable():
             raise ConfigError(f"Expected {what} to be 1 to {_LONGEST_NAME} printable characters.")
 
 
 def require_openable(name: str, limit: Guarantee, dataset: str) -> None:
-    """Refuse with ConfigError what cannot be an account, before anything is written."""
+    """Raise ConfigError if no account can have these values, before anything is written."""
     require_name(name=name, dataset=dataset)
     for what, value in (("name", name), ("dataset", dataset)):
         if scripts := mixed_scripts(value):

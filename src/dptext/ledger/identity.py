@@ -1,7 +1,7 @@
-"""Which file or database a ledger lies in: the one that was opened, and not whatever has its name now.
+"""The identity of a ledger's file or database: the one that was opened, and not another that has its name now.
 
-SQLite goes on with an open file whose name is gone or means another file. Charges to it would be in no books. A server
-closes the connections to a database that is dropped; one of the same name forgets what was charged.
+SQLite goes on with an open file whose name is gone or means another file. Charges to such a file would be in no ledger.
+A server closes the connections to a dropped database; a new database of the same name lacks the charges.
 """
 
 import os
@@ -28,18 +28,18 @@ class LedgerFile:
         self._is_shared = False
 
     def forget(self) -> None:
-        """Take whatever file has the name at the next use."""
+        """Forget the known file: the next use takes the file that has the name then."""
         self._known.clear()
         self._connections.clear()
 
     def inherit(self) -> None:
-        """Know in a forked child what the parent knew. What is open now, a thread of the parent was using."""
+        """Keep in a forked child the files that the parent knew. Open connections were in use by a parent's thread."""
         self._is_shared = bool(self._connections)
         for connection in tuple(self._connections):
             self.closing(connection)
 
     def require_there(self) -> None:
-        """LedgerError where there is no file, or it is not for this process; LedgerGoneError where it was another."""
+        """Raise LedgerError if there is no file or this process may not use it; LedgerGoneError: another file."""
         if self._is_shared:
             raise LedgerError(
                 f"Expected no other thread to use the ledger {self.path} at the moment when this process was forked, "
@@ -51,7 +51,7 @@ class LedgerFile:
             raise LedgerError(f"There is no ledger {self.path}: make one with `dptext budget open`.")
 
     def make(self) -> None:
-        """An empty file, readable by its owner alone, where there is none; LedgerError where none can be made."""
+        """Make an empty file, readable by its owner alone, if there is none. LedgerError: it cannot be made."""
         if _identity(str(self.path)) is not None:
             return
         try:
@@ -62,12 +62,12 @@ class LedgerFile:
             raise LedgerError(f"The ledger {self.path} cannot be made: {error.strerror}.") from None
 
     def opened(self, connection: int) -> None:
-        """Know the file that a new connection has read."""
+        """Remember the file of a new connection."""
         self._connections.add(connection)
         self._learn("")
 
     def closing(self, connection: int) -> None:
-        """Know no longer what SQLite removes with the last connection."""
+        """Forget the files that SQLite removes with the last connection."""
         self._connections.discard(connection)
         if not self._connections:
             for suffix in _BESIDE:
@@ -81,12 +81,12 @@ class LedgerFile:
                 raise LedgerGoneError(
                     f"Expected {self.path}{suffix} to be the file of the ledger that was opened, found "
                     f"{'none' if found is None else 'another'} of this name. Nothing is released. Bring the file back, "
-                    "or restore a copy of the ledger, and start again what uses it.",
+                    "or restore a copy of the ledger, and restart the programs that use it.",
                     unsure=unsure,
                 )
 
     def require_same_within(self) -> None:
-        """As `require_same`, within a transaction: while it holds the files, those that are new become known."""
+        """Do `require_same` within a transaction, which holds the files, and remember files that are new."""
         self.require_same()
         for suffix in _BESIDE:
             self._learn(suffix)
@@ -101,14 +101,14 @@ class LedgerFile:
 
 
 class LedgerDatabase:
-    """The database of a ledger in PostgreSQL, known by its number and that of the server from its first use on."""
+    """The database of a ledger in PostgreSQL, known by its OID and the server's identifier from its first use on."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._known: tuple[object, ...] | None = None
 
     def forget(self) -> None:
-        """Take whatever database has the name at the next use."""
+        """Forget the known database: the next use takes the database that has the name then."""
         self._known = None
 
     def opened(self, connection: psycopg.Connection) -> None:
@@ -123,7 +123,7 @@ class LedgerDatabase:
         if found != self._known:
             raise LedgerGoneError(
                 f"Expected {self._name} to be the database of the ledger that was opened, found another of this name. "
-                "Nothing is released. Start again what uses it, once the right books are there."
+                "Nothing is released. Restart the programs that use it, once the right ledger is there."
             )
 
 

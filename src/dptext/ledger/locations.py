@@ -1,7 +1,7 @@
 """Where a ledger lies: in a file, at `sqlite:///PATH`, or at `postgresql+psycopg://USER@HOST/DATABASE`.
 
-The password of a URL is never shown; PGPASSWORD or ~/.pgpass is a better place for it. Anything else is refused and not
-shown, because it may hold a password, which a file of that name would tell.
+The password of a URL is never shown; PGPASSWORD or ~/.pgpass is a better place for a password. Any other location is
+refused and not shown: it may hold a password, which would stand in the name of a file.
 """
 
 import re
@@ -25,7 +25,7 @@ _ADDRESS = re.compile(r"[^/]*[:=@]|//|(?!/|\.\.?/).*@", re.DOTALL)
 
 
 def parse_location(location: str | Path) -> tuple[Path | None, sa.URL]:
-    """A path and its URL for SQLite, or None and that of PostgreSQL; ConfigError for all else, which it hides."""
+    """Return path and URL for SQLite, or None and the URL for PostgreSQL. ConfigError, without quoting, for others."""
     text = str(location)
     if "://" not in text:
         if isinstance(location, str) and _ADDRESS.match(text):
@@ -65,7 +65,7 @@ def _file(text: str) -> Path:
 
 
 def shown_url(url: sa.URL) -> str:
-    """The parts of a URL that cannot hold a password."""
+    """Return the parts of a URL that cannot hold a password."""
     user = f"{url.username}@" if url.username else ""
     port = f":{url.port}" if url.port else ""
     return f"{url.drivername}://{user}{url.host or ''}{port}/{url.database or ''}"

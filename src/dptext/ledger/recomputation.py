@@ -1,4 +1,4 @@
-"""Balances recomputed from the charges: whatever the books keep for speed must follow from those."""
+"""Balances recomputed from the charges: everything that a ledger stores for speed must follow from its charges."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _ROWS_AT_ONCE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Recomputation:
-    """What a recomputation found: charges read, subjects with charges of their own, and problems, if any."""
+    """The result of a recomputation: charges read, subjects with charges of their own, and problems, if any."""
 
     account: str
     charges: int
@@ -33,7 +33,7 @@ class Recomputation:
 
 
 def recompute(connection: sa.Connection, row: AnyRow, account: Account) -> Recomputation:
-    """Recompute the balance of an account from its charges, in a transaction that sees one moment of the books."""
+    """Recompute the balance of an account from its charges, in a transaction that sees one moment of the ledger."""
     problems: list[str] = []
     known: dict[int, Request] = {}
     for_everyone: list[Event] = []
@@ -109,7 +109,7 @@ def _charges_without_subjects(connection: sa.Connection, account_id: int) -> lis
 
 
 def _compare_subjects(connection: sa.Connection, account_id: int, known: dict[int, Request]) -> tuple[int, int]:
-    """How many subjects there are, and how many balances of subjects are wrong, missing or without charges."""
+    """Return the number of subjects, and of subjects whose balance is wrong, missing or without charges."""
     reading = connection.execution_options(yield_per=_ROWS_AT_ONCE)
     charged = reading.execute(
         sa.select(charged_subjects.c.subject, charges.c.request_id, sa.func.count())

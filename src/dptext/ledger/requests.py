@@ -1,6 +1,6 @@
-"""What is asked of a ledger: what one run does to one subject, as events, and what that statement rests on.
+"""Requests to a ledger: the events of one run for one subject, and the terms of that statement.
 
-A ledger keeps both as JSON text, the same for equal data.
+A ledger keeps both as JSON text; equal data has equal text.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from dptext.types import Json, fields_as_json
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a guarantee rests on besides its numbers; `|` takes the terms of several charges together."""
+    """The terms of a guarantee besides its numbers; `|` combines the terms of charges."""
 
     trust: Trust = Trust.LOCAL
     basis: Basis = Basis.PROVEN
@@ -28,7 +28,7 @@ class Terms:
     reveals: tuple[str, ...] = ()
 
     def __or__(self, other: "Terms") -> "Terms":
-        """Both: the weakest basis, the union of the rest."""
+        """Return the combined terms: central trust if there is any, the weakest basis, the union of the rest."""
         return Terms(
             Trust.CENTRAL if Trust.CENTRAL in (self.trust, other.trust) else Trust.LOCAL,
             weakest(self.basis, other.basis),
@@ -58,7 +58,7 @@ class Terms:
 
 
 def terms_from_text(text: str) -> Terms:
-    """The terms of a balance; LedgerError where they are damaged."""
+    """Return the terms of a balance. LedgerError: they are damaged."""
     try:
         return Terms.from_dict(json.loads(text))
     except UNREADABLE:
@@ -67,14 +67,14 @@ def terms_from_text(text: str) -> Terms:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What one run does to one subject (a document or an author). Every field is public."""
+    """The effect of one run on one subject (a document or an author). Every field is public."""
 
-    #: what happens to one subject in the whole run: those of one unit times the public maximum of units that a
-    #: subject has in it
+    #: events of one subject in the whole run: the events of one unit, times the public maximum of units that a subject
+    #: has in the run
     events: tuple[Event, ...]
-    unit: Unit  #: whom the events speak of
+    unit: Unit  #: the unit of the events
     relation: Relation = Relation.REPLACE_ONE
-    terms: Terms = Terms()  #: what the statement rests on
+    terms: Terms = Terms()  #: terms of the statement
     settings: Mapping[str, Json] = field(default_factory=dict, hash=False)
     units_per_subject: int = 1  #: the maximum that is counted in `events`; charges to named subjects enforce it
 
@@ -83,9 +83,10 @@ class Request:
             raise ConfigError("Expected events of the run, found none: a run without events needs no charge.")
 
     def require_chargeable(self) -> None:
-        """Refuse what an account cannot add up: NoGuaranteeError where nothing, or only a claim, bounds the run.
+        """Raise an error for a request that an account cannot add up.
 
-        Where an epsilon is one per unit of distance, or a training is said to be local: IncomparableError.
+        NoGuaranteeError: nothing, or only a claim, bounds the run. IncomparableError: an epsilon is per unit of
+        distance, or a training is said to be local.
         """
         without = [event.reason for event in self.events if isinstance(event, NoEvent)]
         if without or self.terms.basis in (Basis.NONE, Basis.CLAIMED):
@@ -135,11 +136,11 @@ class Request:
 
 
 DAMAGED = "The balances of the ledger are damaged: `dptext budget verify` says where. Nothing is released."
-#: What reading raises where dptext did not write the JSON text.
+#: Errors of reading a JSON text that dptext did not write.
 UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 _COUNT = '{"count":'  # begins the text of every run length
 _PLAIN = re.compile(r'\{"count":([1-9][0-9]{0,11}),')
-_MOST_KEPT = 1 << 15  # settings of events in memory; without the count, which every charge makes another
+_MOST_KEPT = 1 << 15  # settings of events in memory, without the count, which every charge changes
 
 
 def canonical(data: Json) -> str:
@@ -169,9 +170,9 @@ def _listed(text: str) -> str:
 
 
 def with_events(text: str, events: Iterable[Event]) -> str:
-    """The text of `events_to_text` after more events, the rest of it not read; LedgerError where it is damaged."""
+    """Return the text of `events_to_text` with more events; other entries are not read. LedgerError: it is damaged."""
     listed = _listed(text)
-    listed += "," * (listed != "")  # each ends with one
+    listed += "," * (listed != "")  # every entry then ends with a comma
     for event in accounting.compose(events):
         settings = _settings_text(replace(event, count=1)) + ","
         count, found = event.count, listed.find(settings)
@@ -183,7 +184,7 @@ def with_events(text: str, events: Iterable[Event]) -> str:
                 raise LedgerError(DAMAGED) from None
             listed = listed[:start] + listed[found + len(settings) :]
         entry = event_to_text(replace(event, count=count)) + ","
-        low, high = 0, len(listed)  # each the start of an entry, or the end
+        low, high = 0, len(listed)  # each is the start of an entry, or the end
         while low < high:
             middle = listed.rfind("},{", low, (low + high) // 2)
             middle = low if middle < 0 else middle + 2

@@ -1,8 +1,9 @@
 """The tables of the newest schema; `migrations` makes them, step by step.
 
-What is written once: `accounts`, `requests` (each distinct text once), `charges`, `charged_subjects`, `settlements`;
-triggers refuse to change or delete their rows. What is derived from them, and checked by `Ledger.verify`: `balances`,
-`earlier_events`, `subject_balances` and the `tallies` (run lengths of events) that subjects share.
+Tables that are written once: `accounts`, `requests` (each distinct text once), `charges`, `charged_subjects`,
+`settlements`; triggers refuse to change or delete their rows. Tables that are derived from them, and checked by
+`Ledger.verify`: `balances`, `earlier_events`, `subject_balances` and the `tallies` (run lengths of events) that
+subjects share.
 """
 
 import re
@@ -78,7 +79,7 @@ class Boolean(_Checked):
 
 
 class Natural(_Checked):
-    """The number of a row, or how many there are."""
+    """The number of a row, or a count."""
 
     impl, cache_ok = types.BigInteger, True
 
@@ -107,7 +108,7 @@ accounts = Table(
 
 
 def _written_once(name: str, what: str) -> Table:
-    """Distinct texts, each once, by their digests."""
+    """Return a table of distinct texts, each once, with their digests."""
     digest = Column("digest", Text, nullable=False, unique=True)
     return Table(name, metadata, Column("id", Natural, primary_key=True), digest, Column(what, Text, nullable=False))
 
@@ -149,8 +150,8 @@ balances = Table(
     "balances",
     metadata,
     Column("account_id", Natural, ForeignKey("accounts.id"), primary_key=True),
-    Column("events", Text, nullable=False),  # of the charges to everyone since the earlier ones
-    Column("earlier", Text),  # sha256 of the earlier ones; null: there are none
+    Column("events", Text, nullable=False),  # of the charges to everyone since the earlier events
+    Column("earlier", Text),  # sha256 of the earlier events; null: there are none
     Column("terms", Text, nullable=False),  # of all charges
     Column("charges", Natural, nullable=False),
     Column("subjects", Natural, nullable=False),

@@ -1,11 +1,12 @@
-"""What was spent, and charges in full or not at all: weighed against the limit and written, inside one transaction.
+"""Standings and charges: a charge is weighed against the limit and written in full or not at all, in one transaction.
 
-Of what was charged to everyone in an account the recent events are in its balance, earlier ones in a row of their own.
-A charge rewrites the recent ones alone, so it does not slow with the number of different events. Once they are many,
-they are folded into the earlier ones. The balance keeps the sha256 of those: no edit of them is believed.
+Events charged to everyone in an account: the recent events are in its balance, the earlier events in a row of their
+own. A charge rewrites the recent events alone, so it does not slow with the number of different events. When the recent
+events are many, they are folded into the earlier events. The balance keeps the sha256 of the earlier events, so that an
+edit of them is refused.
 
 Subjects are handled in sets. Their hashes go through a temporary table, and the few different standings that subjects
-have (`tallies`) are worked out once each. So memory and the number of statements do not grow with the subjects.
+have (`tallies`) are computed once each. So memory and the number of statements do not grow with the subjects.
 """
 
 from collections import Counter
@@ -44,7 +45,7 @@ _moves = sa.Table(
     prefixes=["TEMPORARY"],
 )
 
-# Jumps from one value of the index to the next, so that it does not read a row for each subject.
+# The query jumps from one value of the index to the next, so that it does not read a row for each subject.
 _DISTINCT_TALLIES = sa.text(
     """
     WITH RECURSIVE found (tally_id) AS (
@@ -65,10 +66,10 @@ Subjects = tuple[str, Iterable[bytes]]
 def write_whole(
     connection: sa.Connection, account: str, request: Request, key: str, at: str, subjects: Subjects | None
 ) -> Charge:
-    """Charge a run, or find the charge that the key has already for the same run.
+    """Charge a run, or return the charge that the key has already for the same run.
 
-    The transaction writes. Without subjects everyone in the account is charged. The errors are those of
-    `Ledger.charge`.
+    The connection is in a writing transaction. Without subjects everyone in the account is charged. The errors are
+    those of `Ledger.charge`.
     """
     row = rows.locked_account(connection, account, key=key, digest=rows.written(request)[1])
     found = rows.to_account(row)
@@ -93,7 +94,7 @@ def write_whole(
             charge = key, request_id, received is None, *(received or (None, None)), at
             balance = events, rows.merged(row.terms, request.terms), row.charges + 1, row.subjects + new
             number = rows.write_charge(connection, row.id, charge, balance)
-    if number is None:  # it was there before, or another wrote it while this one waited for the lock
+    if number is None:  # the charge was there before, or was written while this one waited for the lock
         return rows.same_charge(rows.charge(connection, row.id, key), found, request, received)
     _fold(connection, row, events)
     if affected:
@@ -102,7 +103,7 @@ def write_whole(
 
 
 def whole(connection: sa.Connection, row: AnyRow, recent: str) -> str:
-    """All that was charged to everyone, as text, from the account's row; LedgerError where it is damaged."""
+    """Return all events charged to everyone, as text, from the account's row. LedgerError: they are damaged."""
     return with_events(_earlier(connection, row), events_from_text(recent))
 
 
@@ -115,14 +116,14 @@ def _earlier(connection: sa.Connection, row: AnyRow) -> str:
 
 
 def _earlier_sums(connection: sa.Connection, row: AnyRow) -> Sums | None:
-    """The sums of the earlier events, which are read only where their digest is new to this process."""
+    """Return the sums of the earlier events, which are read only if their digest is new to this process."""
     if row.earlier is None:
         return Sums()
     return known_sums(row.earlier, lambda: _earlier(connection, row))
 
 
 def _fold(connection: sa.Connection, row: AnyRow, recent: str) -> None:
-    """Put the recent events of a balance, which is locked, among the earlier ones if they have become many."""
+    """Move the recent events of a balance, which is locked, to the earlier events if they have become many."""
     if len(entries(recent)) <= MOST_RECENT:
         return
     text = whole(connection, row, recent)
@@ -135,7 +136,7 @@ def _fold(connection: sa.Connection, row: AnyRow, recent: str) -> None:
 
 
 def weigh_everyone(connection: sa.Connection, row: AnyRow, account: Account, request: Request) -> str:
-    """The account's recent events after a charge to everyone; BudgetExceededError where some subject cannot pay."""
+    """Return the account's recent events after a charge to everyone. BudgetExceededError: a subject cannot pay."""
     own = _tally_texts(connection, row.id) if row.subjects else []
     _weigh(connection, row, ["[]", *own], account, request)
     return after_charge(row.events, request.events)
@@ -149,7 +150,7 @@ def _weigh(connection: sa.Connection, row: AnyRow, own: Sequence[str], account: 
 
 
 def tallies_of(connection: sa.Connection, account_id: int) -> list[tuple[Event, ...]]:
-    """The events charged to the account's subjects by name, each different list once."""
+    """Return the events charged to the account's subjects by name, each distinct list once."""
     return list(map(events_from_text, _tally_texts(connection, account_id)))
 
 
@@ -158,7 +159,7 @@ def _tally_texts(connection: sa.Connection, account_id: int) -> list[str]:
 
 
 def tally_of(connection: sa.Connection, account_id: int, subject: bytes) -> tuple[Event, ...]:
-    """What was charged to one subject by name; nothing for a subject without charges of its own."""
+    """Return the events charged to one subject by name; none for a subject without charges of its own."""
     own = connection.execute(
         sa.select(tallies.c.events)
         .join(subject_balances, subject_balances.c.tally_id == tallies.c.id)
@@ -189,15 +190,15 @@ def _receive(connection: sa.Connection, hashes: Iterable[bytes], units_per_subje
 
 @dataclass(frozen=True, slots=True)
 class _Standing:
-    """Subjects of a run of whom the same was spent."""
+    """The subjects of a run that were charged the same events before."""
 
-    tally_id: int | None  #: what was spent; None where they were never charged by name
-    after: str  #: what will have been spent, as text
+    tally_id: int | None  #: their events before the run; None if they were never charged by name
+    after: str  #: their events after the run, as text
     subjects: int
 
 
 def _weigh_subjects(connection: sa.Connection, row: AnyRow, account: Account, request: Request) -> list[_Standing]:
-    """What was spent of the subjects received, and what will have been; BudgetExceededError where one cannot pay."""
+    """Return the standings of the received subjects. BudgetExceededError: a subject cannot pay."""
     mine = sa.and_(subject_balances.c.account_id == row.id, subject_balances.c.subject == _incoming.c.subject)
     found = connection.execute(
         sa.select(tallies.c.id, tallies.c.events, sa.func.count())
@@ -224,7 +225,7 @@ def _move_subjects(connection: sa.Connection, row: AnyRow, number: int, standing
         connection.execute(CreateTable(_moves, if_not_exists=True))
         connection.execute(sa.delete(_moves))
         connection.execute(sa.insert(_moves), [{"before": before, "after": then} for before, then in after.items()])
-        # One statement, because what one standing becomes may be what another was.
+        # One statement, because the new tally of some subjects may be the old tally of others.
         then = sa.select(_moves.c.after).where(_moves.c.before == subject_balances.c.tally_id)
         these = subject_balances.c.account_id == row.id, subject_balances.c.subject.in_(sa.select(_incoming.c.subject))
         connection.execute(sa.update(subject_balances).where(*these).values(tally_id=then.scalar_subquery()))

@@ -27,9 +27,9 @@ _ACCOUNT_WITH_CHARGE = (
     .outerjoin(charges, sa.and_(charges.c.account_id == accounts.c.id, charges.c.key == sa.bindparam("key")))
     .outerjoin(requests, requests.c.digest == sa.bindparam("digest"))
 )
-# Only the balance changes. A transaction that waited for the lock reads it as the one before left it.
+# Only the balance changes. A transaction that waited for the lock reads the balance that the one before wrote.
 _LOCKED_ACCOUNT = _ACCOUNT_WITH_CHARGE.with_for_update(of=balances)
-#: Charges with what was asked and what they paid for.
+#: Charges with their requests and the releases that they paid for.
 CHARGES = (
     sa.select(charges, requests.c.digest, requests.c.request, settlements.c.release)
     .join(requests, requests.c.id == charges.c.request_id)
@@ -60,7 +60,7 @@ _ADD_AND_MOVE = _MOVE_BALANCE.where(sa.exists(_ADDED)).returning(_ADDED.scalar_s
 
 
 def account(connection: sa.Connection, name: str) -> AnyRow:
-    """The account and its balance; ConfigError where there is none of this name."""
+    """Return the account and its balance. ConfigError: there is no account of this name."""
     return _found(connection.execute(_ACCOUNT, {"name": name}).one_or_none(), name)
 
 
@@ -70,10 +70,10 @@ def all_accounts(connection: sa.Connection) -> Iterable[AnyRow]:
 
 
 def locked_account(connection: sa.Connection, name: str, *, key: str = "", digest: str = "") -> AnyRow:
-    """The account and its balance, locked until the transaction ends, with what a charge needs to know.
+    """Return the account and its balance, locked until the transaction ends, with two columns for a charge.
 
-    That is `previous_id`, the charge under this key if there was one when the statement began, and `request_id`, the
-    request with this digest. The errors are those of `account`.
+    `previous_id` is the charge under this key, if there was one when the statement began. `request_id` is the request
+    with this digest. The errors are those of `account`.
     """
     chosen = _LOCKED_ACCOUNT if connection.dialect.name == "postgresql" else _ACCOUNT_WITH_CHARGE
     return _found(connection.execute(chosen, {"name": name, "key": key, "digest": digest}).one_or_none(), name)
@@ -86,7 +86,7 @@ def _found(row: AnyRow | None, name: str) -> AnyRow:
 
 
 def write_account(connection: sa.Connection, account: Account, key_check: bytes | None) -> None:
-    """Write an account with an empty balance; ConfigError where its name or dataset is taken, in normal form."""
+    """Write an account with an empty balance. ConfigError: its name or dataset is taken, in normal form."""
     if connection.dialect.name == "postgresql":
         # Two openings of one name at once: the second waits, and then sees the first.
         connection.execute(sa.text("LOCK TABLE accounts IN SHARE ROW EXCLUSIVE MODE"))
@@ -129,7 +129,7 @@ def write_account(connection: sa.Connection, account: Account, key_check: bytes 
 
 
 def to_account(row: AnyRow) -> Account:
-    """The account of a row; LedgerError where dptext did not write it so."""
+    """Return the account of a row. LedgerError: dptext did not write this row."""
     try:
         limit = Guarantee(row.epsilon, row.delta, Unit(row.unit), Relation(row.relation))
     except ValueError:
@@ -154,7 +154,7 @@ def charge_numbered(connection: sa.Connection, number: int) -> AnyRow | None:
 
 
 def numbers_of(connection: sa.Connection, account_id: int, *, last: int | None) -> tuple[int, int]:
-    """Above which number the charges of an account begin, and that of the newest; `last` takes the newest so many."""
+    """Return the number below an account's first charge, or its first of the `last` newest, and that of the newest."""
     numbers = sa.select(charges.c.id).where(charges.c.account_id == account_id).order_by(charges.c.id.desc()).limit(1)
     newest = connection.execute(numbers).scalar_one_or_none() or 0
     before = None if last is None else connection.execute(numbers.offset(last)).scalar_one_or_none()
@@ -162,7 +162,7 @@ def numbers_of(connection: sa.Connection, account_id: int, *, last: int | None) 
 
 
 def charges_of(connection: sa.Connection, account_id: int, after: int, newest: int) -> Sequence[AnyRow]:
-    """The first charges of an account after a number, as many as a page has; LedgerError where there are none."""
+    """Return the first page of an account's charges after a number. LedgerError: there are none."""
     chosen = CHARGES.where(charges.c.account_id == account_id, charges.c.id > after, charges.c.id <= newest)
     found = connection.execute(chosen.order_by(charges.c.id).limit(_ROWS_AT_ONCE)).all()
     if not found:
@@ -171,12 +171,12 @@ def charges_of(connection: sa.Connection, account_id: int, after: int, newest: i
 
 
 def settle(connection: sa.Connection, number: int, release: str, at: str) -> None:
-    """Write down which release a charge paid for."""
+    """Record the release that a charge paid for."""
     connection.execute(sa.insert(settlements).values(charge_id=number, release=release, at=at))
 
 
 def to_charge(row: AnyRow, account: str) -> Charge:
-    """The charge of a row of `CHARGES`; ConfigError where a newer dptext wrote it."""
+    """Return the charge of a row of `CHARGES`. ConfigError: a newer dptext wrote it."""
     request = Request.from_text(row.request)
     return Charge(row.id, account, row.key, request, row.subjects, row.at, row.release, row.subjects_digest)
 
@@ -184,7 +184,7 @@ def to_charge(row: AnyRow, account: str) -> Charge:
 def same_charge(
     previous: AnyRow | None, account: Account, request: Request, received: tuple[str, int] | None
 ) -> Charge:
-    """The charge that is there already; PrivacyError where it was for another run."""
+    """Return the charge that is there already. PrivacyError: it was for another run."""
     if previous is None:
         raise LedgerError("The ledger lost a charge that was there a moment ago: nothing is released.")
     asked = (written(request)[1], received is None, received and received[0])
@@ -198,21 +198,21 @@ def same_charge(
 
 @lru_cache(maxsize=256)
 def written(request: Request) -> tuple[str, str]:
-    """The request's text and its digest, made together because equal requests (3 and 3.0) have different texts."""
+    """Return a request's text and its digest, made together as equal requests (3 and 3.0) have different texts."""
     text = request.to_text()
     return text, digest_of(text)
 
 
 def new_request_id(connection: sa.Connection, request: Request) -> int:
-    """The number of the request's text, which is kept once and was not there when the account was read."""
+    """Write the text of a request that was not there when the account was read; return its number."""
     text, digest = written(request)
     return once(connection, requests, digest, text, new=True)
 
 
 def once(connection: sa.Connection, table: sa.Table, digest: str, text: str, *, new: bool = False) -> int:
-    """The number of the row of `requests` or `tallies` with this digest, which is written where there is none yet."""
+    """Return the number of the row of `requests` or `tallies` with this digest; write the row if there is none."""
     find, add = _once(table, connection.dialect.name)
-    # Another account's charge may write the same at this moment. Where it is probably new, it is not looked for first.
+    # Another account's charge may write the same row at this moment. A probably new row is not looked for first.
     for statement in (find, add, find)[new:]:
         found = connection.execute(statement, {"its_digest": digest, "its_text": text}).scalar_one_or_none()
         if found is not None:
@@ -230,22 +230,22 @@ def _once(table: sa.Table, dialect: str) -> tuple[sa.Executable, sa.Executable]:
 
 
 def insert_into(connection: sa.Connection) -> type[postgresql.Insert] | type[sqlite.Insert]:
-    """The insert statement that knows what to do on a conflict, in the words of the database."""
+    """Return the database's own insert statement, which has an `on_conflict` clause."""
     return _INSERTS[connection.dialect.name]
 
 
 def write_charge(
     connection: sa.Connection, account_id: int, charge: Sequence[object], balance: Sequence[object]
 ) -> int | None:
-    """Write a charge and the balance after it, and give its number; None where this key has a charge already.
+    """Write a charge and the balance after it. Return its number, or None if this key has a charge already.
 
-    The account is locked. The charge has the values of the columns of the same names but for the account, the balance
-    those that a charge moves: the recent events of everyone, the terms, and how many charges and subjects there are.
+    The account is locked. `charge` has the values of `_CHARGE_COLUMNS` without the account. `balance` has those of
+    `_MOVED_COLUMNS`: the recent events of everyone, the terms, and the numbers of charges and subjects.
     """
     values = {f"new_{name}": value for name, value in zip(_CHARGE_COLUMNS, (account_id, *charge), strict=True)}
     values |= {f"moved_{name}": value for name, value in zip(_MOVED_COLUMNS, balance, strict=True)}
     values["account"] = account_id
-    if connection.dialect.name == "postgresql":  # one statement, because each takes a journey to the server
+    if connection.dialect.name == "postgresql":  # one statement, because each takes a round trip
         number = connection.execute(_ADD_AND_MOVE, values).scalar_one_or_none()
     else:
         number = connection.execute(_ADD_CHARGE["sqlite"], values).scalar_one_or_none()
@@ -256,5 +256,5 @@ def write_charge(
 
 @lru_cache(maxsize=256)
 def merged(text: str, terms: Terms) -> str:
-    """The terms in a text and others, taken together, as text."""
+    """Combine the terms in a text with other terms; return them as text."""
     return canonical((terms_from_text(text) | terms).to_dict())

@@ -1,6 +1,6 @@
-"""Names of subjects as keyed hashes: the ledger knows whether it saw a subject before, and not who that is.
+"""Keyed hashes of subjects' names: the ledger knows whether it saw a subject before, but not who the subject is.
 
-The key lies in a file of its own, outside the database: whoever has the books alone cannot try names against them.
+The key is in a file outside the database: whoever has the ledger alone cannot try names against the hashes.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ _LONGEST_FILE = 1024  # more than the digits with white space
 
 @dataclass(frozen=True, slots=True)
 class SubjectKey:
-    """The secret of the hashes, 32 bytes; whoever has it can try names against the books."""
+    """The secret of the hashes, 32 bytes; whoever has the secret can try names against the ledger."""
 
     secret: bytes = field(repr=False)
 
@@ -31,15 +31,15 @@ class SubjectKey:
             raise ConfigError(f"Expected a subject key of {_BYTES} bytes.")
 
     def check(self, account: str) -> bytes:
-        """What an account keeps to tell its key from others; it also says that names are compared as they look."""
+        """Return the bytes by which an account recognizes its key; they also say that names compare as they look."""
         return self._keyed("check seen", account, "")
 
     def hash(self, account: str, name: str) -> bytes:
-        """The hash of a name as it is spelled, 32 bytes; another one in each account, so that none can be joined."""
+        """Return the hash of a name as spelled, 32 bytes. It differs between accounts, which so cannot be joined."""
         return self._keyed("subject", account, name)
 
     def naming(self, account: str, kept: bytes) -> "Naming":
-        """How an account knows its subjects, which keeps what `check` gave; ConfigError for one of another key."""
+        """Return the hashing of an account's names; it has `kept` the bytes of `check`. ConfigError: of another key."""
         if not secrets.compare_digest(kept, self.check(account)):
             raise ConfigError(
                 f"Expected the subject key with which account {account!r} was opened, found another: under it every "
@@ -55,7 +55,7 @@ class SubjectKey:
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """How one account knows its subjects: by what their names show, as `dptext.privacy.names.AS_SEEN` says."""
+    """The hashing of one account's names, which are compared as `dptext.privacy.names.AS_SEEN` says."""
 
     key: SubjectKey
     account: str
@@ -66,14 +66,14 @@ class Naming:
 
 
 class SubjectsDigest:
-    """The digest of subjects in their order. A charge keeps it to tell whether the same subjects come again."""
+    """The digest of subjects in their order. A charge keeps it to recognize the same subjects."""
 
     def __init__(self, naming: Naming) -> None:
         self._naming = naming
         self._digest = hashlib.sha256()
 
     def add(self, name: str) -> bytes:
-        """Take one more subject, and give its hash."""
+        """Add a subject and return its hash."""
         hashed = self._naming.hash(name)
         self._digest.update(hashed)
         return hashed
@@ -84,7 +84,7 @@ class SubjectsDigest:
 
 
 def read_subject_key(path: Path) -> SubjectKey:
-    """The key in a file that `create_subject_key` made; ConfigError where there is none, or something else."""
+    """Return the key in a file of `create_subject_key`. ConfigError: there is no file, or something else."""
     _require_file_name(path)
     try:
         with path.open("rb") as file:
@@ -109,7 +109,7 @@ def _require_file_name(path: Path) -> None:
 
 
 def create_subject_key(path: Path) -> SubjectKey:
-    """The key in a file, or a new one that only its owner can read; ConfigError where the file is something else."""
+    """Return the key in a file, made readable by its owner alone if absent. ConfigError: it is something else."""
     _require_file_name(path)
     write_first(path, f"{secrets.token_bytes(_BYTES).hex()}\n".encode())
     return read_subject_key(path)

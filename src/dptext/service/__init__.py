@@ -1,1 +1,1 @@
-"""The gateway: privatizing over HTTP, and a web page, on the ledger."""
+"""The gateway: releases over HTTP and a web page, paid from a ledger."""

@@ -1,8 +1,8 @@
-"""A release is answered once: the same idempotency key and payload give the same answer again, sealed until it expires.
+"""Stored answers: the same idempotency key and payload give the same answer again. It is sealed until it expires.
 
 The order is: an attempt is written down, the account is charged under the key of the attempt, texts are drawn, the
-answer is stored, the charge is settled, the answer leaves. Whatever dies in between, what was not stored was seen by
-nobody, so that another attempt may draw again under the same charge; what was stored is the only answer there will be.
+answer is stored, the charge is settled, the answer is sent. Whatever dies in between, nobody has seen an answer that
+was not stored, so another attempt may draw again under the same charge. A stored answer is the only one ever sent.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FORM: Final = re.compile(r"[\x21-\x7e]{8,255}")
 
 
 def usable(idempotency_key: str | None) -> str:
-    """The header, which must be there."""
+    """Return the header Idempotency-Key. Problem: it is missing or malformed."""
     if idempotency_key is None or not FORM.fullmatch(idempotency_key):
         raise Problem(400, "idempotency-key", "Expected the header Idempotency-Key: 8 to 255 visible ASCII letters.")
     return idempotency_key
@@ -47,12 +47,12 @@ class Stored:
 
     @property
     def charge_key(self) -> str:
-        """Of the charge that paid for it."""
+        """The key of the charge that paid for the answer."""
         return charge_key(self.name)
 
 
 def charge_key(name: str) -> str:
-    """Under which every attempt at an answer charges, so that it is charged once."""
+    """Return the charge key of an answer: all attempts use the same key, so the answer is charged once."""
     return f"gateway {name}"
 
 
@@ -61,7 +61,7 @@ class Answers:
     """The stored answers of a gateway.
 
     Attributes:
-        seconds: after which an attempt that says nothing counts as dead.
+        seconds: seconds after which an attempt that renews no lease counts as dead.
         kept: seconds after which an answer expires.
     """
 
@@ -72,7 +72,7 @@ class Answers:
     clock: Clock
 
     def attempt(self, key: Key, idempotency_key: str | None, payload: bytes) -> Attempt | Stored:
-        """Begin an attempt, or the stored answer, whose charge may still have to be settled.
+        """Begin an attempt, or return the stored answer, whose charge may still have to be settled.
 
         Problem: there is no usable idempotency key (400), it was used for another payload (422), or is in flight (409).
         """
@@ -89,7 +89,7 @@ class Answers:
         row = self.store.one(sa.select(ANSWERS).where(ANSWERS.c.id == name))
         if row is None:
             raise Problem(409, "in-flight", "Another attempt has just ended: try again.", retry_after=1)
-        if row.answer is not None and _expired(row):  # deleted by a sweep alone: this clock may be wrong
+        if row.answer is not None and _expired(row):  # only a sweep deletes it: this clock may be wrong
             raise _gone()
         if row.payload != mac:
             raise Problem(422, "idempotency-key-reused", "This Idempotency-Key was used for another payload.")
@@ -98,12 +98,12 @@ class Answers:
         take = (ANSWERS.c.id == name) & ANSWERS.c.answer.is_(None) & _over(now, self.seconds)
         if self.store.write(ANSWERS.update().where(take).values(owner=own, lease=lease)):
             return Attempt(self, name, own, mac)
-        # Not the whole lease, which a living attempt puts off: its answer is there as soon as it is drawn.
+        # Less than the lease, which a living attempt extends: its answer is stored as soon as it is drawn.
         left = min(2, max(1, round(row.lease - now)))
         raise Problem(409, "in-flight", "Another attempt with this Idempotency-Key is in flight.", retry_after=left)
 
     def opened(self, row: sa.Row[Any]) -> Stored:
-        """The answer in a row; Problem where it was sealed under another secret."""
+        """Return the answer in a row. Problem: it was sealed under another secret."""
         try:
             return Stored(row.id, self.secret.opened(row.answer, row.id), row.certificate)
         except InvalidTag:
@@ -116,12 +116,12 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt at an answer; where others took it over, the first to store is seen.
+    """One attempt at an answer. If others took it over, the answer that is stored first is sent.
 
     Attributes:
-        name: of the answer.
-        own: tells this attempt from others at the same answer.
-        payload: a keyed digest of what was asked.
+        name: id of the answer.
+        own: random id of this attempt.
+        payload: keyed digest of the payload.
     """
 
     answers: Answers
@@ -131,12 +131,12 @@ class Attempt:
 
     @property
     def charge_key(self) -> str:
-        """Of the charge that pays for it."""
+        """The key of the charge that pays for the answer."""
         return charge_key(self.name)
 
     @asynccontextmanager
     async def alive(self) -> AsyncIterator[None]:
-        """Put its end off as long as this goes on, so that no retry draws beside it."""
+        """Renew the lease as long as the context is open, so that no retry draws at the same time."""
 
         async def beat() -> None:
             while True:
@@ -151,9 +151,9 @@ class Attempt:
             beating.cancel()
 
     def store(self, answer: bytes, certificate: str, event: Event) -> Stored:
-        """Store the answer with its line of the audit log; what may leave once it is settled, it or a faster one."""
+        """Store the answer and a line of the audit log. Return it, or an answer stored before, to be settled."""
         answers = self.answers
-        # Also of an attempt whose time is over: whoever stores first is seen, and all draw under the one charge.
+        # An attempt whose lease is over may store, too: the first stored answer counts, and all share one charge.
         mine = (ANSWERS.c.id == self.name) & (ANSWERS.c.payload == self.payload) & ANSWERS.c.answer.is_(None)
         sealed, expires = answers.secret.seal(answer, self.name), answers.clock.latest() + answers.kept
         values = {"answer": sealed, "certificate": certificate, "expires": expires}
@@ -165,7 +165,7 @@ class Attempt:
         return answers.opened(row)
 
     def spent(self) -> Problem:
-        """What is said where the charge of this answer has paid for one before: it is gone, or has just been stored."""
+        """Return the problem of a charge that has paid for an answer already: it is gone, or has just been stored."""
         row = self.answers.store.one(sa.select(ANSWERS).where(ANSWERS.c.id == self.name))
         if row is not None and row.answer is not None:
             return Problem(409, "in-flight", "Another attempt took over.", retry_after=1)
@@ -176,11 +176,11 @@ class Attempt:
         self.answers.store.write(ANSWERS.update().where(self._mine()).values(lease=0.0))
 
     def give_up(self) -> None:
-        """Forget the attempt, of which nothing was drawn: the idempotency key is free again."""
+        """Forget an attempt that drew nothing: the idempotency key is free again."""
         self.answers.store.write(ANSWERS.delete().where(self._mine()))
 
     def _renew(self) -> None:
-        still = ANSWERS.update().where(self._mine(), ANSWERS.c.lease > 0)  # what was freed stays free
+        still = ANSWERS.update().where(self._mine(), ANSWERS.c.lease > 0)  # a freed attempt stays free
         self.answers.store.write(still.values(lease=time.time() + self.answers.seconds))
 
     def _mine(self) -> sa.ColumnElement[bool]:
@@ -193,7 +193,7 @@ def _expired(row: sa.Row[Any]) -> bool:
 
 
 def _over(now: float, seconds: float) -> sa.ColumnElement[bool]:
-    """Whether the lease of an attempt is over; one that ends later than any that is given now: the clock went back."""
+    """Whether a lease is over. A lease that ends later than any lease given now shows that the clock went back."""
     return (ANSWERS.c.lease < now) | (ANSWERS.c.lease > now + seconds)
 
 

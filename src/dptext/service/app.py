@@ -101,7 +101,7 @@ def create_app(settings: Settings) -> FastAPI:
 def _models(app: FastAPI, gate: Gateway) -> None:
     @app.get("/v1/key", response_model=KeyTold, responses=KEYED)
     def own(key: Annotated[Key, asking(*SCOPES)]) -> dict[str, Any]:
-        """What this key is and may; the unit is that of its account."""
+        """Show this key: its name, account, unit of the account, scopes and largest file."""
         unit = None if key.account is None else gate.ledger.account(key.account).limit.unit.value
         told = {"name": key.name, "account": key.account, "unit": unit, "scopes": sorted(key.scopes)}
         return {**told, "max_file": gate.settings.max_file}
@@ -119,7 +119,7 @@ def _models(app: FastAPI, gate: Gateway) -> None:
 
     @app.post("/v1/models/{name}/explain", response_model=ModelTold, responses=NAMED)
     def explain(name: str, question: Question, key: Annotated[Key, asking(*RELEASING)]) -> dict[str, Any]:
-        """What one model guarantees for a unit, at a delta."""
+        """The guarantee of one model for a unit, at a delta."""
         return gate.models.told(gate.allowed(key, name), unit=question.unit, delta=question.delta)
 
 
@@ -146,7 +146,7 @@ def _releases(app: FastAPI, gate: Gateway) -> None:
         key: Annotated[Key, asking(*RELEASING)],
         max_per_author: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
     ) -> dict[str, Any]:
-        """What one release by a model would cost, of a few records or of a file; nothing is charged or drawn."""
+        """The cost of one release by a model, for a few records or a file; nothing is charged or drawn."""
         gate.require_payer(key)
         return cost(gate.ledger, key, gate.models.spec(gate.allowed(key, name)), max_per_author)
 
@@ -172,7 +172,7 @@ def _releases(app: FastAPI, gate: Gateway) -> None:
         usable(idempotency_key)
         payload = name.encode() + b"\0" + await request.body()
         found = await run_in_threadpool(gate.answers.attempt, key, idempotency_key, payload)
-        if isinstance(found, Stored):  # paid for, whatever became of its model and of the limits
+        if isinstance(found, Stored):  # paid for: model and limits may have changed since
             return await run_in_threadpool(again, name, key, found)
         wanted = await run_in_threadpool(checked, name, body, key, found)
         with span("privatize", model=name):
@@ -186,7 +186,7 @@ def _releases(app: FastAPI, gate: Gateway) -> None:
 async def _turn(
     gate: Gateway, attempt: Attempt, key: Key, name: str
 ) -> AsyncIterator[tuple[Mechanism[str], ExitStack]]:
-    """The model and a turn, waited for without a thread; an attempt that waited too long is given up, uncharged."""
+    """Wait without a thread for the model and a turn. An attempt that waits too long is given up, uncharged."""
     try:
         async with asyncio.timeout(gate.settings.seconds):
             mechanism = await gate.models.ready(name)
@@ -226,7 +226,7 @@ def _accounts(app: FastAPI, gate: Gateway) -> None:
 
     @app.get("/v1/accounts", response_model=list[Balance], responses=KEYED)
     def accounts(key: Annotated[Key, asking("accounts")]) -> list[dict[str, Any]]:
-        """The accounts that this key may see: administrators all, others the one that they charge."""
+        """The accounts that this key may see: all for administrators, else the account that the key charges."""
         names = [each.name for each in gate.ledger.accounts()]
         return [told(name) for name in names if key.sees(name)]
 
@@ -252,7 +252,7 @@ def _accounts(app: FastAPI, gate: Gateway) -> None:
         last: Annotated[int, Query(ge=1, le=1000)] = 100,
         before: Annotated[int | None, Query(ge=1, lt=2**63)] = None,
     ) -> Any:
-        """The audit log, the newest first; for administrators from before a number on."""
+        """The audit log, newest lines first; administrators can ask for lines before a number."""
         return _events_for(gate, key, last, before)
 
     @app.post("/v1/accounts", status_code=201, response_model=Balance, responses=KEYED)
@@ -267,7 +267,7 @@ def _accounts(app: FastAPI, gate: Gateway) -> None:
 
 
 def _events_for(gate: Gateway, key: Key, last: int, before: int | None) -> list[dict[str, Json]]:
-    """The lines of the audit log that a key may see; numbers, which tell how much others do, are for administrators."""
+    """The lines of the audit log that a key may see. Only administrators see numbers, which count all accounts."""
     if "admin" in key.scopes:
         return gate.store.events(None, last, before)
     if before is not None:
@@ -281,11 +281,11 @@ def _health(app: FastAPI, gate: Gateway) -> None:
         """Whether the process answers."""
         return {"status": "ok"}
 
-    probing = ThreadPoolExecutor(1, "probe")  # whoever asks, and needs no key, holds no other thread
+    probing = ThreadPoolExecutor(1, "probe")  # callers need no key, so they get no other thread
 
     @app.get("/readyz", responses=refusals(503))
     async def ready() -> dict[str, str]:
-        """Whether the ledger answers, too, key file, spool and models are there, and jobs are run."""
+        """Whether the ledger answers, key file, spool and models are there, and jobs run."""
         asked = asyncio.get_running_loop().run_in_executor(probing, gate.require_ready)
         try:
             await asyncio.wait_for(asked, PROBE_SECONDS)

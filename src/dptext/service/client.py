@@ -1,4 +1,4 @@
-"""A client of the gateway: it tries again, under one idempotency key, until it has the one answer."""
+"""A client of the gateway, which retries under one idempotency key until it has the answer."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ import httpx
 from dptext.errors import DPTextError
 from dptext.text.formats import Scalar
 
-_AGAIN: Final = (408, 409, 429, 502, 503, 504)  # in flight, too much, or a gateway that comes back; some are a proxy's
+_AGAIN: Final = (408, 409, 429, 502, 503, 504)  # in flight, too much, or a gateway or proxy that comes back
 _LONGEST: Final = 30.0  # seconds between two tries where the gateway names none
 
 
 @cache
 def _trusted() -> ssl.SSLContext:
-    """Whom TLS trusts: read once, as that takes longer than a request."""
+    """The certificates that TLS trusts. Reading them takes longer than a request, so they are read once."""
     return httpx.create_ssl_context()
 
 
 class GatewayError(DPTextError):
-    """There is no answer.
+    """The gateway gave no answer.
 
     Attributes:
-        idempotency_key: asks for the same answer again, which is charged once.
-        status: of HTTP; None where nobody answered.
-        problem: what the gateway says, such as "type", "detail", "left".
+        idempotency_key: the key that asks for the same answer again, which is charged once.
+        status: the HTTP status; None if nobody answered.
+        problem: fields of the gateway's problem, such as "type", "detail", "left".
     """
 
     def __init__(self, idempotency_key: str, status: int | None, problem: dict[str, Any]) -> None:
@@ -52,27 +52,27 @@ def privatize(
     patience: float = 600.0,
     **settings: Any,
 ) -> dict[str, Any]:
-    """The answer to a few records: "releases" as JSON Lines, and "certificate" as JSON text.
+    """Privatize a few records. The answer has "releases" as JSON Lines and "certificate" as JSON text.
 
     `dptext explain FILE` verifies releases in a file of the name that the certificate has as "output", with the
     certificate beside it as `FILE.guarantee.json`.
 
     Args:
-        url: of the gateway.
+        url: address of the gateway.
         key: an API key with the scope "privatize".
-        model: its name.
-        records: with "text", and "id", "label", "author" where there are any.
-        idempotency_key: of an earlier call whose answer was lost; a new one charges anew.
+        model: name of the model.
+        records: each with "text", and with "id", "label", "author" if there are any.
+        idempotency_key: the key of an earlier call whose answer was lost; a new key charges anew.
         patience: seconds after which no further try begins; an attempt that died blocks the next for one minute.
         settings: `max_per_author`, `delta`.
 
     Raises:
-        GatewayError: it was refused, or nobody answered for so long. It holds no record.
+        GatewayError: the request was refused, or nobody answered within `patience`. The error holds no record.
     """
     name, asked = idempotency_key or str(uuid.uuid4()), f"{url.rstrip('/')}/v1/models/{quote(model, safe='')}/privatize"
     headers = {"Authorization": f"Bearer {key.strip()}", "Idempotency-Key": name, "Content-Type": "application/json"}
     asking = {"records": [*map(dict, records)], **settings}
-    body = json.dumps(asking)  # in ASCII, so that no error of an encoding quotes it
+    body = json.dumps(asking)  # in ASCII, so that no encoding error quotes a record
     end, pause = time.monotonic() + patience, 1.0
     while True:
         status, found, wait, hopeless = None, None, pause, False
@@ -83,7 +83,7 @@ def privatize(
             found = answer.json()
         except (httpx.LocalProtocolError, httpx.UnsupportedProtocol, httpx.InvalidURL):  # they quote the key
             found, hopeless = {"detail": "Expected an address like https://HOST, and keys of visible ASCII."}, True
-        except (httpx.RequestError, ValueError) as error:  # nobody, or a proxy with its way to sign in
+        except (httpx.RequestError, ValueError) as error:  # nobody answered, or a proxy showed its page to sign in
             if "CERTIFICATE_VERIFY_FAILED" in str(error):
                 found, hopeless = {"detail": "The certificate at this address is not trusted."}, True
         found = found if isinstance(found, dict) else {}

@@ -1,4 +1,4 @@
-"""Whether a text is there twice where a charge pays for one release of each document."""
+"""Equal texts in a release of an account per document, whose charge pays for one release of each document."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ _NAMED: Final = 10  # records that a message names
 
 
 class Copies:
-    """Texts as they come, of which digests in normal form are kept: 16 bytes a text."""
+    """A set of texts that arrive in turn. It keeps a digest of each normal form: 16 bytes per text."""
 
     def __init__(self) -> None:
         self._key, self._digests = secrets.token_bytes(_BYTES), bytearray()
 
     def add(self, texts: Iterable[str]) -> None:
-        """Take more texts."""
+        """Add texts."""
         for text in texts:
             written = normal_form(text).encode("utf-8", "surrogatepass")
             self._digests += blake2b(written, digest_size=_BYTES, key=self._key).digest()
 
     def require_none(self, record: str, first: int) -> None:
-        """A Problem where a text is there twice; records are named so, by numbers that begin with the first."""
+        """Raise a Problem if a text occurs twice. `record` is a format for the numbers of records, from `first` on."""
         one, two = np.frombuffer(self._digests, dtype=np.uint64).reshape(-1, 2).T
         order = np.lexsort((two, one))
         same = (one[order][1:] == one[order][:-1]) & (two[order][1:] == two[order][:-1])
         if not same.any():
             return
-        # The order is stable, so that of equal texts the first record comes first.
+        # The order is stable: among equal texts, the first record comes first.
         begins = np.concatenate([[True], ~same])
         earliest = order[np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))][~begins]
         later, texts = order[~begins], len(np.unique(earliest))
@@ -57,5 +57,5 @@ class Copies:
 
 
 def copies_of(limit: Guarantee) -> Copies | None:
-    """What takes the texts of a release; None where the limit is per author, whose records have a public maximum."""
+    """Return a `Copies` for a release; None for a limit per author, whose records have a public maximum."""
     return None if limit.unit is Unit.AUTHOR else Copies()

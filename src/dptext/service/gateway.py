@@ -1,4 +1,4 @@
-"""What the routes of a gateway share, and who may ask."""
+"""The state that the routes of a gateway share, and checks of who may ask."""
 
 import hmac
 import json
@@ -30,13 +30,13 @@ _BEARER: Final = HTTPBearer(auto_error=False, description="A key of `dptext keys
 
 
 class Gateway:
-    """What the routes share. LedgerError: there is no ledger; ConfigError: a setting cannot be used."""
+    """The state that the routes share. LedgerError: there is no ledger; ConfigError: a setting cannot be used."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         require_ledger(settings.ledger)
         self._secret = secret = Secret.at(settings.key_file)
-        books = Database(settings.ledger)  # one, so that a gateway never has more connections than threads
+        books = Database(settings.ledger)  # one database object: a gateway never has more connections than threads
         self.ledger, self.store = Ledger(books), Store(books)
         self.keys = Keys(self.store, secret)
         clock = Clock(self.store.newest())
@@ -51,7 +51,7 @@ class Gateway:
         self.counts.waiting.set_function(lambda: self.turns.waiting)
 
     def require_secret(self) -> None:
-        """A Problem where the file of the secret is gone or another: nobody could open what is sealed from now on."""
+        """Raise a Problem if the key file is gone or replaced: nobody could open answers sealed from now on."""
         try:
             same = hmac.compare_digest(Secret.read(self.settings.key_file).key, self._secret.key)
         except ConfigError:
@@ -61,14 +61,14 @@ class Gateway:
             raise Problem(503, "key-file", said, retry_after=60)
 
     def require_ready(self) -> None:
-        """LedgerError or a Problem where the books, the key file, the spool or the models are not what they were."""
+        """Raise LedgerError or a Problem if ledger, key file, spool or models are gone or replaced."""
         self.ledger.accounts()
         self.require_secret()
         self.jobs.require_spool()
         self.models.names()
 
     def key(self, authorization: bytes) -> Key:
-        """Who asks, by the header Authorization; a Problem for anybody else, or where the secret is not what it was."""
+        """Return the key in a header Authorization. Problem: it is no valid key, or the key file was replaced."""
         kind, _, given = authorization.decode("latin-1").partition(" ")
         found = self.keys.find(given.strip()) if kind.lower() == "bearer" else None
         self.require_secret()
@@ -78,7 +78,7 @@ class Gateway:
         return found
 
     def require_payer(self, key: Key) -> None:
-        """ConfigError where the account of a key charges named subjects."""
+        """Raise ConfigError if the account of a key charges named subjects."""
         require_everyone(self.ledger.account(key.account or ""))
 
     def permitted(self, key: Key, model: str) -> None:
@@ -87,14 +87,14 @@ class Gateway:
             raise Problem(404, NO_MODEL, "There is no such model, or this key may not use it.")
 
     def allowed(self, key: Key, model: str) -> str:
-        """The name of a model that is there and that a key may use."""
+        """Return the name of a model. Problem: it is not there, or the key may not use it."""
         self.permitted(key, model)
         self.models.path(model)
         return model
 
 
 async def known(request: Request) -> None:
-    """Refuse a parameter that nobody knows: a misspelt one would be paid for."""
+    """Refuse an unknown parameter: a request with a misspelt parameter would be charged."""
     expected = parameters(request)
     if request.url.path.startswith("/v1/") and not set(request.query_params) <= expected:
         named = ", ".join(sorted(expected)) or "none"
@@ -102,7 +102,7 @@ async def known(request: Request) -> None:
 
 
 async def once(request: Request) -> None:
-    """Refuse a body of JSON that no file may hold: a key twice, of which readers take another; NaN; not UTF-8."""
+    """Refuse a JSON body with a repeated key, NaN, or another encoding than UTF-8: files must have none of these either."""
     if request.method == "POST" and request.url.path not in UPLOADS and (body := await request.body()):
         await run_in_threadpool(_require_once, body)
 
@@ -110,7 +110,7 @@ async def once(request: Request) -> None:
 def _require_once(body: bytes) -> None:
     if not json.detect_encoding(body).startswith("utf-8"):
         raise Problem(400, "invalid", NOT_UTF8)
-    with suppress(ValueError, RecursionError):  # it is no JSON, which is said where it is read
+    with suppress(ValueError, RecursionError):  # it is no JSON: whoever reads it says so
         json.loads(body, object_pairs_hook=_unique, parse_constant=_no_constant)
 
 
@@ -126,7 +126,7 @@ def _no_constant(_: str) -> None:
 
 
 def asking(*scopes: str) -> Any:
-    """The key of a request, which `Guard` found, and which must have one of these scopes."""
+    """Return a dependency: the key that `Guard` found, which must have one of these scopes."""
 
     def key(request: Request, _: Annotated[Any, Security(_BEARER)]) -> Key:
         found: Key = request.state.key

@@ -1,7 +1,7 @@
-"""What stands between the network and the routes: keys, sizes, rates, headers, padding, and counts without content.
+"""The layer between network and routes: keys, sizes, rates, headers, padding, and counts without content.
 
-The key is looked for before any byte of a body is taken. An answer to a body that was not taken ends the connection,
-once the body has come or stops to come.
+The key is checked before any byte of a body is read. If a request is answered before its body was read, the connection
+ends once the body has arrived or stops arriving.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ HEADERS: Final = {
     b"cross-origin-resource-policy": b"same-origin",
     b"permissions-policy": b"camera=(), microphone=(), geolocation=()",
 }
-#: Of two of them one would be looked at here and the other by a route.
+#: Headers that may stand once: of two, this layer would read one and a route the other.
 _ONCE: Final = (
     b"authorization", b"idempotency-key", b"content-length", b"content-encoding", b"content-type", b"transfer-encoding"
 )  # fmt: skip
 _LOG: Final = logging.getLogger("dptext.service")
-#: What HEAD asks as GET does: not files, whose downloads are noted, nor events, which do not end.
+#: Paths where HEAD works as GET: not files, whose downloads are noted, nor events, which do not end.
 _LOOKED_AT: Final = re.compile("/healthz|/readyz|/metrics|/v1/(key|models|accounts|events)(/.*)?|/v1/jobs(/[^/]*)?")
-LINGER_SECONDS: Final = 20.0  # seconds for which a body is read that was refused
-QUIET_SECONDS: Final = 2.0  # seconds without a byte of it
-_LOOKERS: Final = 4  # threads that look for keys, so that calls which wait for their turn hold none of them
+LINGER_SECONDS: Final = 20.0  # seconds for which a refused body is still read
+QUIET_SECONDS: Final = 2.0  # seconds without a byte, after which reading ends
+_LOOKERS: Final = 4  # threads that look up keys; calls that wait for a turn hold none of them
 
 
 class Guard:
@@ -76,7 +76,7 @@ class Guard:
                 await self._app(scope, body.receive, out)
         except ClientDisconnect:
             pass
-        except asyncio.CancelledError:  # by the end of the server, which would log its trace
+        except asyncio.CancelledError:  # the server is ending, and would log a trace
             if not answer.status:
                 await failed()(scope, receive, out)
         except (Problem, DPTextError) as error:
@@ -89,13 +89,13 @@ class Guard:
         route = getattr(scope.get("route"), "path", "other")
         counts.requests.labels(route, answer.status or 499).inc()
         counts.seconds.labels(route).observe(time.monotonic() - began)
-        scope.get("state", {}).pop("key", None)  # from here on it waits for nothing: its place is free for others
+        scope.get("state", {}).pop("key", None)  # the connection no longer waits: others may take its place
         with suppress(asyncio.CancelledError):
             await answer.end()
 
     @asynccontextmanager
     async def _admitted(self, scope: Scope, body: _Body, *, upload: bool) -> AsyncIterator[None]:
-        """Let a request in whose key holds and asks no more than it may; what needs no key gets no body."""
+        """Admit a request whose key is valid and within its limits. Paths that need no key read no body."""
         if not scope["path"].startswith("/v1/") and scope["path"] != "/metrics":
             yield
             return
@@ -137,7 +137,7 @@ class Guard:
 
 
 class _Body:
-    """A body as it comes: counted, and within one deadline for the whole of it."""
+    """The body of a request as it arrives: counted, and with one deadline for the whole body."""
 
     def __init__(
         self, pairs: list[tuple[bytes, bytes]], receive: Receive, settings: Settings, began: float, *, upload: bool
@@ -159,7 +159,7 @@ class _Body:
         self.take: Callable[[int], None] = lambda _: None
 
     def check(self) -> None:
-        """Refuse what the headers tell already."""
+        """Refuse a request by its headers."""
         if self._twice:
             raise Problem(400, "header", f"Expected each of these headers once: {b', '.join(_ONCE).decode()}.")
         # A proxy may read the other of the two (RFC 9112, 6.3).
@@ -171,14 +171,14 @@ class _Body:
             raise self._too_large()
 
     async def read(self) -> None:
-        """Take the whole body, which `receive` gives then at once."""
+        """Read the whole body; `receive` then returns it at once."""
         parts = []
         while not self.whole:
             parts.append((await self.receive()).get("body", b""))
         self._kept, self._read = b"".join(parts), True
 
     async def receive(self) -> Message:
-        """The next message, as of ASGI."""
+        """Return the next ASGI message."""
         if self._read:
             self._read = False
             return {"type": "http.request", "body": self._kept, "more_body": False}
@@ -200,7 +200,7 @@ class _Body:
         return message
 
     async def drop(self) -> None:
-        """Read what still comes, and forget it, for a while: where it is not read a client may lose the answer."""
+        """Read and discard the rest of the body for a while: a client whose body is not read may lose the answer."""
         end = time.monotonic() + LINGER_SECONDS
         while not self.whole and (left := end - time.monotonic()) > 0:
             try:
@@ -214,7 +214,7 @@ class _Body:
 
 
 class _Answer:
-    """An answer with the headers that each has."""
+    """An answer with the headers that every answer has."""
 
     def __init__(self, send: Send, body: _Body) -> None:
         self._send, self._body = send, body
@@ -236,14 +236,14 @@ class _Answer:
         await self._send(message)
 
     async def end(self) -> None:
-        """End what was answered before its body had come: a connection with bytes that nobody has read is reset."""
+        """End an answer sent before the body arrived: unread bytes would reset the connection."""
         if self._early:
             await self._body.drop()
             await self._send({"type": "http.response.body", "body": b""})
 
 
 class _Padding:
-    """Holds an answer until a step of time, and fills it up to a step of length: blanks after JSON mean nothing."""
+    """An answer that is held until a step of time and padded to a step of length with blanks after the JSON."""
 
     def __init__(self, send: Send, settings: Settings, began: float) -> None:
         self._send, self._settings, self._began = send, settings, began

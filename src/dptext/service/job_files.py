@@ -1,4 +1,4 @@
-"""The file of a job: how many rows it has, whether its run can go on, and words about it that hold no name in it."""
+"""The file of a job: its number of rows, whether its run can go on, and messages without names from the file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dptext.text.formats import Format
 from dptext.text.packed_rows import load_pyarrow
 from dptext.text.writers import APPENDABLE
 
-#: What packed files begin with; an XLSX is a ZIP.
+#: The first bytes of packed files; an XLSX is a ZIP.
 _PACKED: Final = {
     "gzip (.gz)": b"\x1f\x8b",
     "ZIP": b"PK\x03\x04",
@@ -28,7 +28,7 @@ _LOOK: Final = "Name its columns: text_field, label_field and so on; on the page
 
 
 def without_names(said: str, wish: Wish) -> str:
-    """A message without what the file has in quotes: names of fields may be a text, where a header is missing."""
+    """Return a message without the file's own names: if a header is missing, a name of a field may be a text."""
     kept = re.split("[:,;]? (?:found|but one that holds|[(]name another) ", said)[0]
     asked = {name for name in (wish.model, *asdict(wish.fields).values()) if isinstance(name, str)}
     if '"' in kept or not set(re.findall("'([^']*)'", kept)) <= asked:
@@ -37,14 +37,14 @@ def without_names(said: str, wish: Wish) -> str:
 
 
 def packing(source: Path) -> str | None:
-    """How a file is packed, by its first bytes; None where it is not."""
+    """Return how a file is packed, by its first bytes; None if it is not packed."""
     with source.open("rb") as file:
         first = file.read(_FIRST)
     return next((name for name, begin in _PACKED.items() if first.startswith(begin)), None)
 
 
 def rows_of(parquet: Path) -> int:
-    """How many a Parquet file says that it has; 0 where it cannot be read, which is said when it is read."""
+    """Return the number of rows that a Parquet file declares; 0 if it cannot be read, which is reported later."""
     arrow, reading = load_pyarrow()
     with contextlib.suppress(arrow.ArrowException, OSError, ValueError, MemoryError):
         found = reading.read_metadata(parquet)
@@ -53,7 +53,7 @@ def rows_of(parquet: Path) -> int:
 
 
 def can_go_on(out: Path, kind: Format) -> bool:
-    """Whether an unfinished run lies there that can be gone on with; else it begins anew, under the same charge."""
+    """Whether there is an unfinished run that can go on; else the run begins anew, under the same charge."""
     with contextlib.suppress(DPTextError):
         state = FileState.load(state_path(out))
         return kind in APPENDABLE or bool(state.certificate)

@@ -1,4 +1,4 @@
-"""The routes of jobs: a file is the body, and what becomes of it is asked for later."""
+"""The routes of jobs: the body is a file, and its result is asked for later."""
 
 import asyncio
 import hashlib
@@ -67,7 +67,7 @@ async def _queued(gate: Gateway, request: Request, key: Key, idempotency_key: st
         with await run_in_threadpool(create_private, folder / "input") as file:
             async for block in request.stream():
                 await run_in_threadpool(take, block)
-            await run_in_threadpool(to_disk, file)  # before it is said to be taken
+            await run_in_threadpool(to_disk, file)  # before the answer says that the file was taken
             await run_in_threadpool(sync_folder, folder)
         told, new = await run_in_threadpool(queue)
     finally:
@@ -76,7 +76,7 @@ async def _queued(gate: Gateway, request: Request, key: Key, idempotency_key: st
 
 
 def _room(gate: Gateway, key: Key, wish: Wish) -> Path:
-    """A folder for a file that may come."""
+    """Check a request for a job, and return a folder for its file."""
     gate.allowed(key, wish.model)
     gate.require_payer(key)
     spec = gate.models.spec(wish.model)
@@ -92,7 +92,7 @@ def _room(gate: Gateway, key: Key, wish: Wish) -> Path:
 
 
 def _require_parquet() -> None:
-    """A Problem where the package is not installed that reads Parquet, which is an extra of its own."""
+    """Raise a Problem if the package that reads Parquet, an extra of its own, is not installed."""
     try:
         load_pyarrow()
     except MissingExtraError:
@@ -101,7 +101,7 @@ def _require_parquet() -> None:
 
 
 def _wish_of(kind: str, given: Mapping[str, Any]) -> Wish:
-    """What is asked for, by the parameters of a route."""
+    """Return the wish that the parameters of a route state."""
     named: dict[str, Any] = {each.name: given[each.name] for each in fields(Wish) if each.name in given}
     try:
         return Wish(**{**named, "kind": kind, "format": Format(given["format"])})
@@ -110,7 +110,7 @@ def _wish_of(kind: str, given: Mapping[str, Any]) -> Wish:
 
 
 def add_asking(app: FastAPI, gate: Gateway) -> None:
-    """Take files."""
+    """Add the routes that take files."""
 
     @app.post("/v1/jobs", status_code=202, response_model=JobTold, responses=_TAKEN, openapi_extra=_FILE)
     async def job(
@@ -126,7 +126,7 @@ def add_asking(app: FastAPI, gate: Gateway) -> None:
         delta: Annotated[float, Query(ge=0, lt=1)] = 0.0,
         idempotency_key: IdempotencyKey = None,
     ) -> Response:
-        """Privatize a file, which is the body. It is done later: ask for the job.
+        """Privatize the file in the body. The job runs later: ask for it by its id.
 
         A job of an account per document fails, uncharged, where a text is there twice, in normal form: a charge pays
         for one release of each document. Records of an author have the public maximum `max_per_author`.
@@ -144,22 +144,22 @@ def add_asking(app: FastAPI, gate: Gateway) -> None:
         author_field: _Name = None,
         idempotency_key: IdempotencyKey = None,
     ) -> Response:
-        """Write a synthetic corpus for a private one, which is the body.
+        """Write a synthetic corpus for the private corpus in the body.
 
-        Per document its guarantee is that of one record: a text that is there k times has k times the epsilon. Nobody
-        is told of copies, as that would tell of a record: take them out before, or take unit="author".
+        Per document the guarantee holds for one record: a text that occurs k times has k times the epsilon. The gateway
+        reports no copies, as a report would reveal a record: remove copies before, or take unit="author".
         """
         return await _queued(gate, request, key, idempotency_key, _wish_of("synthesize", locals()))
 
 
 def add_jobs(app: FastAPI, gate: Gateway) -> None:
-    """Tell of jobs."""
+    """Add the routes that tell of jobs."""
 
     def certified(name: str, key: Key) -> Certificate:
         return named(read_certificate(gate.jobs.file(name, key, "certificate")))
 
     def taken(name: str, key: Key, what: str) -> tuple[Path, Certificate]:
-        """A file that is downloaded, which the audit log says, and the certificate."""
+        """Return a file of a job and its certificate, and note the download in the audit log."""
         path, found = gate.jobs.file(name, key, what), certified(name, key)
         paid, model = found.charged.number if found.charged else None, gate.jobs.row(name).model
         said = f"{what or 'result'} downloaded"
@@ -168,19 +168,19 @@ def add_jobs(app: FastAPI, gate: Gateway) -> None:
 
     @app.get("/v1/jobs", response_model=list[JobTold], responses=KEYED)
     def listed(key: Annotated[Key, asking("jobs", "synthesize")]) -> list[dict[str, Any]]:
-        """Where the last jobs stand that this key may see, the newest first."""
+        """The states of the last jobs that this key may see, newest first."""
         return gate.jobs.listed(key)
 
     @app.get("/v1/jobs/{name}", response_model=JobTold, responses=NAMED)
     def one(name: str, key: Annotated[Key, asking("jobs", "synthesize", "admin")]) -> dict[str, Any]:
-        """Where a job stands; administrators may ask of any."""
+        """The state of a job; administrators may ask for any job."""
         return gate.jobs.told(name, key)
 
     @app.get("/v1/jobs/{name}/events", response_class=StreamingResponse, responses={**NAMED, 200: _STREAM})
     async def events(
         name: str, request: Request, key: Annotated[Key, asking("jobs", "synthesize")]
     ) -> StreamingResponse:
-        """The same as server-sent events, until it ends or the key does."""
+        """The state of a job as server-sent events, until the job or the key ends."""
 
         def now() -> dict[str, Any]:
             return gate.jobs.told(name, gate.key(request.headers["authorization"].encode("latin-1")))
@@ -191,7 +191,7 @@ def add_jobs(app: FastAPI, gate: Gateway) -> None:
             while True:
                 try:
                     found = await run_in_threadpool(now)
-                except Problem:  # of a key that holds no longer
+                except Problem:  # the key is no longer valid
                     return
                 yield f"data: {json.dumps(found)}\n\n"
                 if found["state"] not in ("queued", "running", "cancelling"):
@@ -213,14 +213,14 @@ def add_jobs(app: FastAPI, gate: Gateway) -> None:
 
     @app.get("/v1/jobs/{name}/certificate", response_class=Response, responses={**_READY, 200: _JSON})
     def certificate(name: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> Response:
-        """Its certificate."""
+        """The certificate of the released file."""
         _, found = taken(name, key, "certificate")
         beside = certificate_path(Path(found.output)).name
         return Response(found.to_json(), 200, {"Content-Disposition": f'attachment; filename="{beside}"'}, _JSON_TYPE)
 
     @app.get("/v1/jobs/{name}/words", response_model=Words, responses=_READY)
     def words(name: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> dict[str, Any]:
-        """Its certificate in plain words, and for whoever answers for the release."""
+        """The certificate in plain words, and on one page for whoever answers for the release."""
         found = certified(name, key)
         return in_words(found, spec_of(found))
 
@@ -232,12 +232,12 @@ def add_jobs(app: FastAPI, gate: Gateway) -> None:
         path, found = taken(name, key, "topics")
         if format == "json":
             return FileResponse(path, media_type=_JSON_TYPE)
-        # Never shown from here: it has styles of its own, which the policy of this origin forbids.
+        # The page is only downloaded: it has its own styles, which the policy of this origin forbids.
         saved = found.output + REPORT_SUFFIXES[1]
         return FileResponse(path.with_suffix(".html"), media_type="text/html", filename=saved)
 
     @app.delete("/v1/jobs/{name}", status_code=202, response_model=JobTold, responses=NAMED)
     def cancel(name: str, key: Annotated[Key, asking("jobs", "synthesize", "admin")]) -> dict[str, Any]:
-        """Stop a job; delete the files of one that is done. Administrators may stop any."""
+        """Stop an open job, or delete the files of a finished job. Administrators may stop any job."""
         gate.jobs.cancel(name, key)
         return gate.jobs.told(name, key)

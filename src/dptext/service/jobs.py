@@ -1,7 +1,7 @@
 """Jobs: a file is spooled, privatized by a run that survives kills, and kept until it expires.
 
-A job is named by its idempotency key, so that asking again gives the same job. No other gateway goes on with what one
-began. It expires some time after it ended; its row stays for good, so that no key draws twice.
+The idempotency key names the job, so that asking again gives the same job. Only the gateway that began a job goes on
+with it. A job expires some time after it ended. Its row stays for good, so that no key draws twice.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ from dptext.text.formats import Format
 from dptext.text.records import Fields
 from dptext.types import Json
 
-#: What can be uploaded, and what comes back.
+#: Formats of uploads and results, and their suffixes.
 FORMATS: Final = {Format.JSONL: ".jsonl", Format.CSV: ".csv", Format.PARQUET: ".parquet"}
 _EXPIRED: Final = "It has expired."
 _DELETED: Final = "Its files were deleted."
-LISTED: Final = 100  # jobs, the newest, that a list holds
+LISTED: Final = 100  # most jobs in a list, the newest
 _ID: Final = re.compile("[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is to be done with a file.
+    """The request of a job: settings for its file.
 
     Attributes:
         kind: "privatize" or "synthesize".
-        max_per_author: of an account per author.
+        max_per_author: public maximum of records per author, for an account per author.
     """
 
     kind: str
@@ -64,12 +64,12 @@ class Wish:
     delta: float = 0.0
 
     def to_json(self) -> str:
-        """As it is stored, and compared."""
+        """Return the wish as canonical JSON text, which is stored and compared."""
         return json.dumps({name: getattr(self, name) for name in self.__dataclass_fields__}, sort_keys=True)
 
     @staticmethod
     def of(text: str) -> Wish:
-        """What `to_json` wrote."""
+        """Return the wish that `to_json` wrote."""
         data = json.loads(text)
         return Wish(**{**data, "format": Format(data["format"])})
 
@@ -80,7 +80,7 @@ class Wish:
 
 
 class Jobs:
-    """The jobs of a gateway, as its routes see them."""
+    """The jobs of a gateway, for its routes and its worker."""
 
     def __init__(
         self, settings: Settings, store: Store, secret: Secret, ledger: Ledger, models: Models, clock: Clock
@@ -92,7 +92,7 @@ class Jobs:
 
     @cached_property
     def own(self) -> str:
-        """The name of this spool, which lies in it: two gateways on one ledger have each their own."""
+        """The id of this spool, stored in the spool: gateways on one ledger have a spool each."""
         path = self.settings.spool / "id"
         if not path.exists():
             write_first(path, secrets.token_hex(16).encode())
@@ -104,7 +104,7 @@ class Jobs:
         self._taken = (found.st_dev, found.st_ino) if self.own else None
 
     def require_spool(self) -> None:
-        """A Problem where the spool is not the folder that this gateway took: files of its jobs lie elsewhere."""
+        """Raise a Problem if the spool is not the folder that this gateway took: files of its jobs lie elsewhere."""
         try:
             found = self.settings.spool.stat()
             same = (found.st_dev, found.st_ino) == self._taken and self._id() == self.own
@@ -118,29 +118,29 @@ class Jobs:
         return (self.settings.spool / "id").read_text("ascii")
 
     def mine(self, row: Any) -> bool:
-        """Whether a job is of this spool."""
+        """Whether a job belongs to this spool."""
         return bool(row.spool == self.own)
 
     def spool(self) -> Path:
-        """A new folder for a file that is being uploaded; its owner alone can read it."""
+        """Make a new folder for an upload; its owner alone can read it."""
         folder = self.settings.spool / f"upload-{secrets.token_hex(16)}"
         folder.mkdir(mode=0o700)
         return folder
 
     def queue(self, key: Key, idempotency_key: str, wish: Wish, uploaded: Path, digest: str) -> tuple[str, bool]:
-        """Take an uploaded folder over as a job; the id of the job, and whether it is new.
+        """Turn an uploaded folder into a job. Return the id of the job, and whether the job is new.
 
         Problem: the idempotency key was used for another payload.
         """
         name = self._name(key, idempotency_key)
         payload = self._payload(name, wish.to_json(), digest)
         folder, now, row = self._folder(name, payload), time.time(), self.row(name)
-        # What ended, or was begun elsewhere, gets no file here.
+        # A job that ended, or that another gateway began, gets no file here.
         waits = row is None or (row.state in OPEN and (self.mine(row) or not row.lease))
-        if waits and row is not None:  # another gateway may have its file and be gone; here no sweep takes this one
-            waiting = JOBS.update().where(JOBS.c.id == name, JOBS.c.answer == payload, JOBS.c.lease == 0)
+        if waits and row is not None:  # its gateway may be gone with its file; no sweep here takes this file
+            waiting = JOBS.update().where(JOBS.c.id == name, JOBS.c.payload_mac == payload, JOBS.c.lease == 0)
             self.store.write(waiting.where(JOBS.c.state == "queued", JOBS.c.spool != self.own).values(spool=self.own))
-        if waits and folder.exists():  # of a gateway that died before the row: no sweep takes it for old
+        if waits and folder.exists():  # a gateway died before it wrote the row: no sweep may take the folder for old
             os.utime(folder)
         elif waits:
             uploaded.rename(folder)
@@ -149,7 +149,7 @@ class Jobs:
             JOBS,
             Event(key.who, "job queued", key.account, wish.model),
             id=name,
-            answer=payload,
+            payload_mac=payload,
             prefix=key.prefix,
             account=key.account or "",
             model=wish.model,
@@ -167,14 +167,14 @@ class Jobs:
             mark=self.models.mark(wish.model),
         )
         row = self.row(name)
-        if row is None or row.answer != payload or not self.mine(row):
+        if row is None or row.payload_mac != payload or not self.mine(row):
             shutil.rmtree(folder, ignore_errors=True)
-        if row is None or row.answer != payload:
+        if row is None or row.payload_mac != payload:
             raise Problem(422, "idempotency-key-reused", "This Idempotency-Key was used for another payload.")
         return name, new
 
     def told(self, name: str, key: Key) -> dict[str, Json]:
-        """Where a job stands; a Problem where it is not of this account and no administrator asks."""
+        """Return the state of a job. Problem: it is not of this account, and no administrator asks."""
         return self._told(self._own_row(name, key, admin=True), key)
 
     def known(self, key: Key, idempotency_key: str) -> bool:
@@ -182,14 +182,14 @@ class Jobs:
         return self.row(self._name(key, idempotency_key)) is not None
 
     def listed(self, key: Key) -> list[dict[str, Json]]:
-        """Where the last jobs stand that a key may see, the newest first."""
+        """Return the states of the last jobs that a key may see, newest first."""
         mine = sa.select(JOBS).where(JOBS.c.account == (key.account or ""), JOBS.c.kind.in_(_kinds(key)))
         if key.models:
             mine = mine.where(JOBS.c.model.in_(key.models))
         return [self._told(row, key) for row in self.store.rows(mine.order_by(JOBS.c.created.desc()).limit(LISTED))]
 
     def open(self) -> dict[str, int]:
-        """How many jobs of all accounts are in each state that is not an end."""
+        """Return the number of jobs of all accounts in each open state."""
         count = sa.select(JOBS.c.state, sa.func.count().label("number")).where(JOBS.c.state.in_(OPEN))
         return dict.fromkeys(OPEN, 0) | {row.state: row.number for row in self.store.rows(count.group_by(JOBS.c.state))}
 
@@ -203,12 +203,12 @@ class Jobs:
             "records_done": row.done,
             "problem": _problem(row, key) or (_EXPIRED if state == "expired" else None),
             "created": row.created,
-            "certificate_sha256": row.certificate,
+            "result_sha256": row.certificate,
             "expires": None if state in OPEN else row.expires,
         }
 
     def file(self, name: str, key: Key, what: str = "") -> Path:
-        """The result of a job that is done, or its "certificate" or "topics"."""
+        """Return the path of a finished job's result, or of its "certificate" or "topics"."""
         row = self._own_row(name, key)
         if row.state in OPEN:
             raise Problem(409, "not-done", f"The job is {row.state}.", retry_after=2)
@@ -226,7 +226,7 @@ class Jobs:
         return path
 
     def cancel(self, name: str, key: Key) -> None:
-        """Stop a job, of which nothing becomes visible; of one that is done, delete the files. Charges stay."""
+        """Stop an open job, which then releases nothing, or delete the files of a finished job. Charges stay."""
         row = self._own_row(name, key, admin=True)
         if row.state == "done":
             over = JOBS.update().where(JOBS.c.id == name, JOBS.c.state == "done")
@@ -247,20 +247,20 @@ class Jobs:
             self.store.change(running.values(state="cancelling"), said)
 
     def row(self, name: str) -> Any:
-        """What is stored of a job, or None."""
+        """Return the row of a job, or None."""
         return self.store.one(sa.select(JOBS).where(JOBS.c.id == name))
 
     def folder(self, row: Any) -> Path:
-        """Where the files of a job lie, if here."""
-        return self._folder(row.id, row.answer)
+        """Return the folder of a job's files; another gateway may have them."""
+        return self._folder(row.id, row.payload_mac)
 
     def whole(self, row: Any) -> bool:
-        """Whether the file of a job is what was sent."""
+        """Whether the file of a job is the file that was sent."""
         digest = sha256_of(self.folder(row) / "input")
-        return self._payload(row.id, row.settings, digest) == str(row.answer)
+        return self._payload(row.id, row.settings, digest) == str(row.payload_mac)
 
     def out(self, row: Any) -> Path:
-        """Where the result of a job lies or will lie."""
+        """Return the path of a job's result, written or not."""
         if (made := self._made(row)) is not None:
             return made
         spec = self.models.spec(row.model)
@@ -273,7 +273,7 @@ class Jobs:
     def ended(
         self, state: str, problem: str | None, certificate: str | None = None, others: str | None = None
     ) -> dict[str, Any]:
-        """What is stored of a job that ends now; `others` is what other keys are told of its problem, if not that."""
+        """Return the values of a job that ends now. Keys that did not send it read `others` instead of its problem."""
         return {
             "state": state,
             "problem": problem,
@@ -284,9 +284,9 @@ class Jobs:
         }
 
     def expire(self) -> None:
-        """Say of jobs whose time is over that they have expired; one that did not end says what became of its charge.
+        """Mark jobs whose time is over as expired; a job that did not end says what became of its charge.
 
-        A job ends somewhere: whoever has the file of an open one puts its time off.
+        Open jobs expire, too. The gateway that has the files of its own open jobs extends their time here.
         """
         now, latest = self.clock.earliest(), self.clock.latest()
         over = JOBS.update().where(JOBS.c.expires < now)
@@ -304,11 +304,11 @@ class Jobs:
                 self.store.write(mine.values(**self.ended("expired", f"{_EXPIRED} {self.charge_of(row)[1]}")))
 
     def paid(self, row: Any) -> bool:
-        """Whether there is a charge for a job. LedgerError where that is not known."""
+        """Whether there is a charge for a job. LedgerError: the ledger cannot be asked."""
         return any(each.key == charge_key(row.id) for each in self.ledger.log(row.account))
 
     def charge_of(self, row: Any) -> tuple[int | None, str]:
-        """The number of the charge of a job that has no result, if it is known, and what became of it, in words."""
+        """Return the charge number of a job without result, if known, and what became of the charge, in words."""
         with contextlib.suppress(DPTextError):
             for each in self.ledger.log(row.account):
                 if each.key == charge_key(row.id):
@@ -331,12 +331,12 @@ class Jobs:
         return row
 
     def _outs(self, row: Any) -> tuple[Path, Path]:
-        """Where a file would lie, and a report alone."""
+        """Return the paths of a result that is a file of records, and of a result that is a report alone."""
         folder = self.folder(row)
         return folder / f"result{FORMATS[Wish.of(row.settings).format]}", folder / "result.json"
 
     def _made(self, row: Any) -> Path | None:
-        """The result that lies here with its certificate, whatever became of the model."""
+        """Return the result that lies here with its certificate, or None. The model may be gone."""
         return next((out for out in self._outs(row) if out.is_file() and certificate_path(out).is_file()), None)
 
     def _folder(self, name: str, payload: str) -> Path:
@@ -344,7 +344,7 @@ class Jobs:
 
 
 def charge_key(name: str) -> str:
-    """Of the charge that pays for a job."""
+    """Return the key of the charge that pays for a job."""
     return f"gateway job {name}"
 
 
@@ -354,12 +354,12 @@ def _sees(key: Key, row: Any) -> bool:
 
 
 def _kinds(key: Key) -> list[str]:
-    """Of jobs that a key may see."""
+    """Return the kinds of jobs that a key may see."""
     return [kind for kind, scope in (("privatize", "jobs"), ("synthesize", "synthesize")) if key.may(scope)]
 
 
 def _problem(row: Any, key: Key) -> str | None:
-    """What a key is told of a problem: words about a file's contents go to the key that sent it alone."""
+    """Return the problem for a key: only the key that sent the file reads words about its contents."""
     if row.problem is None or row.prefix == key.prefix:
         return row.problem  # type: ignore[no-any-return]  # a column of text
     return row.others or row.problem  # type: ignore[no-any-return]  # the same

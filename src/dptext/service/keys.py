@@ -1,4 +1,4 @@
-"""API keys: 256 random bits, shown once, and kept as a keyed hash."""
+"""API keys: 256 random bits, shown once and stored as a keyed hash."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _MOST_DAYS: Final = 36_500  # of a date that can be shown
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Who asks, and what they may.
+    """An API key and its rights.
 
     Attributes:
-        account: that pays for what they release.
-        models: that they may use; empty for all.
+        account: the account that pays for releases of the key.
+        models: the models that the key may use; empty for all.
     """
 
     prefix: str
@@ -46,7 +46,7 @@ class Key:
         return bool(self.scopes & {*scopes} or ("admin" in self.scopes and {"accounts", "metrics"} & {*scopes}))
 
     def sees(self, account: str) -> bool:
-        """Whether the key may see an account: administrators see all, others the one that they charge."""
+        """Whether the key may see an account: administrators see all, other keys the account that they charge."""
         return "admin" in self.scopes or account == self.account
 
     @property
@@ -56,7 +56,7 @@ class Key:
 
 
 def require_everyone(account: Account) -> None:
-    """ConfigError where an account charges named subjects, whom no request of a gateway names."""
+    """Raise ConfigError if an account charges named subjects: no request of a gateway names subjects."""
     if account.by_subject:
         raise ConfigError(
             f"Expected an account that charges everyone in it, found {account.name!r}, opened --by-subject, which "
@@ -80,7 +80,7 @@ class Keys:
         models: tuple[str, ...] = (),
         days: float | None = None,
     ) -> str:
-        """A new key, which is shown now and never again. ConfigError: a setting is wrong."""
+        """Make a key and return it; it is never shown again. ConfigError: a setting is wrong."""
         if not _NAME.fullmatch(name):
             raise ConfigError(f"Expected the name of a key, found {name!r}: letters, digits, spaces and . @ - _.")
         if not scopes or not set(scopes) <= set(SCOPES):
@@ -100,7 +100,7 @@ class Keys:
         return key
 
     def _new(self, lasts: float | None, **values: str | None) -> tuple[str, str, sa.Insert]:
-        """A key that lasts so many seconds, its prefix, and what adds it."""
+        """Return a key that lasts `lasts` seconds, its prefix, and the statement that stores it."""
         prefix, random, now = secrets.token_hex(6), secrets.token_urlsafe(32), time.time()
         add = KEYS.insert().values(
             prefix=prefix,
@@ -112,7 +112,7 @@ class Keys:
         return f"dptext_{prefix}_{random}", prefix, add
 
     def find(self, given: str) -> Key | None:
-        """The key, if it is one, is not revoked and has not expired. Of an unknown prefix a hash is compared, too."""
+        """Return the key of this text, if it is valid, else None. A hash is compared for an unknown prefix, too."""
         form = _FORM.fullmatch(given)
         if form is None:  # nobody's: the database is not asked
             return None
@@ -130,12 +130,12 @@ class Keys:
         return Key(row.prefix, row.name, row.account, frozenset(row.scopes.split()), frozenset(row.models.split()))
 
     def listed(self) -> list[dict[str, object]]:
-        """All keys but their secrets."""
+        """Return all keys without their secrets."""
         columns = [column for column in KEYS.c if column.name != "hash"]
         return [dict(row._mapping) for row in self._store.rows(sa.select(*columns).order_by(KEYS.c.created))]  # noqa: SLF001
 
     def revoke(self, prefix: str) -> None:
-        """End a key now; ConfigError where there is none."""
+        """End a key now. ConfigError: there is no such key."""
         row = self._row(prefix, "revoked")
         change = KEYS.update().where(_holds(prefix)).values(revoked=time.time())
         event = Event("administrator", f"key revoked: {_who(row.name, prefix)}", row.account)
@@ -143,7 +143,7 @@ class Keys:
             raise _none(prefix, "revoked")
 
     def rotate(self, prefix: str, *, days: float) -> str:
-        """A new key that may the same; the old one ends after so many days. ConfigError where there is none."""
+        """Return a new key with the same rights; the old key ends after `days`. ConfigError: there is no such key."""
         _validate.within(0, _MOST_DAYS, days=days)
         row = self._row(prefix, "rotated")
         key, new, add = self._new(
@@ -162,7 +162,7 @@ class Keys:
         return key
 
     def _row(self, prefix: str, what: str) -> sa.Row[Any]:
-        """Of a key that was not revoked; ConfigError where there is none."""
+        """Return the row of a key that was not revoked. ConfigError: there is none."""
         row = self._store.one(sa.select(KEYS).where(_holds(prefix)))
         if row is None:
             raise _none(prefix, what)

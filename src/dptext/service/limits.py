@@ -1,4 +1,4 @@
-"""How much each key may ask, and how much may lie in the spool."""
+"""Limits on the requests of each key, and on the bytes in the spool."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NO_ROOM: Final = "There is no room for files now."
 
 @dataclass(slots=True)
 class Rates:
-    """How much each key may ask in a minute: a bucket that refills. It forgets at a restart."""
+    """Requests and bytes of each key per minute, as token buckets. A restart fills all buckets."""
 
     requests: int
     size: int
@@ -32,14 +32,14 @@ class Rates:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self, who: str, size: int, *, requests: int = 0) -> None:
-        """Take so many bytes and requests; a Problem that says how long to wait."""
+        """Take bytes and requests from a key's buckets. Problem: they are too empty; it says how long to wait."""
         with self._lock:
             now = time.monotonic()
             before, calls, left = self._left.get(who, (now, float(self.requests), float(self.size)))
             share = (now - before) / 60
             calls = min(self.requests, calls + share * self.requests)
             left = min(self.size, left + share * self.size)
-            # What is larger than a whole bucket may pass when the bucket is full.
+            # A request larger than the whole bucket may pass when the bucket is full.
             enough = calls >= requests and left >= min(size, self.size)
             self._left[who] = (now, calls - requests, left - size) if enough else (now, calls, left)
         if not enough:
@@ -48,9 +48,9 @@ class Rates:
 
 
 class Space:
-    """The bytes in the spool: of jobs, as they were last measured, and of uploads under way.
+    """The bytes in the spool: those of jobs, as last measured, and those of uploads under way.
 
-    A file that is not done yet counts twice: as much again is kept for what comes of it.
+    The file of an open job counts twice: the same room is reserved for its result.
     """
 
     def __init__(self, settings: Settings, store: Store) -> None:
@@ -59,7 +59,7 @@ class Space:
         self._uploads: Counter[str] = Counter()
 
     def measure(self) -> None:
-        """Look at what lies there."""
+        """Measure the folders of jobs in the spool."""
         kept = sa.select(JOBS.c.id, JOBS.c.prefix, JOBS.c.state).where(JOBS.c.state.in_(KEPT))
         rows = {row.id: row for row in self._store.rows(kept)}
         found: Counter[str] = Counter()
@@ -70,9 +70,9 @@ class Space:
         self._jobs = found
 
     def take(self, who: str, size: int, *, again: bool = False) -> None:
-        """Take so many bytes for an upload; a Problem where the spool, or what the key may have of it, is full.
+        """Take bytes for an upload. Problem: the spool, or the key's part of it, is full.
 
-        What is sent `again`, for a job that is there, is no more than the key had before.
+        A file sent `again`, for a job that is there, does not count against the key's part.
         """
         self.room(2 * size)
         if not again:
@@ -84,25 +84,25 @@ class Space:
         return self._uploads[who] > 0
 
     def room(self, size: int = 0) -> None:
-        """A Problem where the spool or its disk is full, or would be with so many bytes."""
+        """Raise a Problem if the spool or its disk is full, or would be with `size` more bytes."""
         full = self._jobs.total() + self._uploads.total() + size > self._settings.spool_bytes
         if full or shutil.disk_usage(self._settings.spool).free < size + SPARE:
             raise Problem(503, "spool-full", NO_ROOM, retry_after=60)
 
     def require(self, who: str, size: int = 0) -> None:
-        """A Problem where a key has more than it may, or would with so many bytes."""
+        """Raise a Problem if a key has more than its part, or would with `size` more bytes."""
         most = self._settings.spool_bytes_of_key
         if self._jobs[who] + self._uploads[who] + size > most:
             said = f"Expected at most {most:,} bytes of this key, where a file that is not done counts twice."
             raise Problem(413, "quota", f"{said} DELETE what you have, or wait until it expires.")
 
     def free(self, who: str, size: int) -> None:
-        """An upload is over: it is a job, which was measured since, or it is gone."""
+        """Give back the bytes of an upload that is over: it became a job, measured since, or is gone."""
         self._uploads[who] -= 2 * size
 
 
 def size_of(*paths: Path) -> int:
-    """Bytes of files, which may be vanishing."""
+    """Return the bytes of files; files may vanish meanwhile."""
     found = 0
     for path in paths:
         with suppress(OSError):
@@ -111,7 +111,7 @@ def size_of(*paths: Path) -> int:
 
 
 def files(folder: Path) -> list[Path]:
-    """What lies in a folder, which may be vanishing."""
+    """Return the files in a folder; the folder may vanish meanwhile."""
     with suppress(OSError):
         return list(folder.iterdir())
     return []

@@ -1,4 +1,4 @@
-"""What a gateway tells whoever runs it: numbers and spans, without a text, the length of one, or a name of a client."""
+"""Metrics and spans for operators of a gateway, without a text, the length of a text, or the name of a client."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def span(name: str, **attributes: str) -> Iterator[None]:
 
 
 class Turns:
-    """So many draw at once; others wait without a thread. The account goes on whose last turn is the longest ago.
+    """Turns to draw: at most `most` at once. Others wait without a thread.
 
-    A span tells of the wait.
+    The next turn goes to the account whose last turn is the longest ago. A span covers each wait.
     """
 
     def __init__(self, most: int) -> None:
@@ -40,11 +40,11 @@ class Turns:
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
+        """The number of calls that wait."""
         return len(self._waiting)
 
     async def take(self, account: str) -> ExitStack:
-        """Wait for a turn: it is over when this is left or closed, in any thread. Cancelled, it has taken none."""
+        """Wait for a turn, which ends when the stack is closed, in any thread. A cancelled wait takes no turn."""
         own: Future[None] = Future()
         self._next(own, account)
         try:
@@ -58,7 +58,7 @@ class Turns:
         return turn
 
     def _leave(self, own: Future[None]) -> None:
-        """Wait no longer; a turn that had just come goes to the next."""
+        """Stop waiting. If the turn has just come, it goes to the next call."""
         if own.cancel():
             with self._lock:
                 self._waiting.pop(own, None)
@@ -84,9 +84,9 @@ class Turns:
 
 
 class Counts:
-    """Metrics: how requests of each route ended, how long they took, and what waits. No text, length of one, or name.
+    """Metrics: how requests of each route ended, how long they took, and what waits. No text, length or name.
 
-    The room in the spool is none of them: it tells the length of a file.
+    The bytes in the spool are no metric: they would tell the length of a file.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Errors as problem details (RFC 9457). None holds a text that was sent; names that were asked for may come back."""
+"""Errors as problem details (RFC 9457). No problem quotes a sent text; names in a request may come back."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TITLES: Final = {
 }
 
 
-#: What the command line and Python offer and requests do not.
+#: Words of messages for the command line and Python, and their replacement in answers to requests.
 _WORDS: Final = (
     # No request names an encoding, and which one it may be is guessed from the texts.
     (re.compile(" (The file looks like|Name the encoding with) .* as UTF-8[.]"), " Save the file as UTF-8."),
@@ -50,7 +50,7 @@ _WORDS: Final = (
     (re.compile(r" \(take such rows out\)"), ""),
     (re.compile(", or skip such records: --on-error skip"), " or take it out"),
     (re.compile("label=NAME, or --label-field NAME"), "label_field=NAME"),
-    (re.compile(r"\s+Nothing is charged and nothing is released[.]"), ""),  # which is said of each job
+    (re.compile(r"\s+Nothing is charged and nothing is released[.]"), ""),  # each job says so
     (
         re.compile("--author-field NAME --max-per-author N"),
         "max_per_author, and author in each record (author_field of a file)",
@@ -72,11 +72,11 @@ _FAULTS: Final = {
 
 
 class BrokenModelError(ConfigError):
-    """A folder of models holds one that cannot be used."""
+    """A model in the folder of models cannot be used."""
 
 
 class Problem(Exception):  # noqa: N818  # the word of RFC 9457
-    """A refusal with a type, such as "budget-exhausted", and what a client may need besides."""
+    """A refusal with a kind, such as "budget-exhausted", and further fields for the client."""
 
     def __init__(
         self, status: int, kind: str, detail: str, *, retry_after: int = 0, more: Mapping[str, Json] | None = None
@@ -95,20 +95,20 @@ def response_of(
     more: Mapping[str, Json] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> JSONResponse:
-    """A problem as an answer."""
+    """Return the answer for a problem."""
     body = {"type": f"urn:dptext:{kind}", "title": TITLES.get(status, "Refused"), "status": status, "detail": detail}
     return JSONResponse({**body, **(more or {})}, status, dict(headers or {}), "application/problem+json")
 
 
 def in_words_of_the_api(said: str) -> str:
-    """A message of the library, with fields and settings named as requests name them."""
+    """Return a message of the library with fields and settings named as in requests."""
     for found, instead in _WORDS:
         said = found.sub(instead, said)
     return re.sub("--([a-z-]+)", lambda option: option[1].replace("-", "_"), said)
 
 
 def problem_of(error: DPTextError) -> Problem:
-    """The refusal of an error of ours, whose messages hold no private text."""
+    """Return the problem of an error of dptext, whose messages hold no private text."""
     said = in_words_of_the_api(str(error))
     match error:
         case BudgetExceededError():
@@ -136,12 +136,12 @@ def problem_of(error: DPTextError) -> Problem:
 
 
 def response_to(problem: Problem) -> JSONResponse:
-    """The answer that refuses."""
+    """Return the answer that refuses with this problem."""
     return response_of(problem.status, problem.kind, problem.detail, problem.more, problem.headers)
 
 
 def failed() -> JSONResponse:
-    """The answer to an error that nobody expected, whose message may hold a text."""
+    """Return the answer to an unexpected error, without its message, which may hold a text."""
     return response_of(503, "failed", "It failed. Nothing of it is released.", headers={"Retry-After": "5"})
 
 
@@ -164,7 +164,7 @@ def parameters(request: Request) -> set[str]:
 
 
 def install(app: FastAPI, fields: Collection[str]) -> None:
-    """Answer every error as a problem; bodies have these fields."""
+    """Answer every error as a problem; `fields` are the names of fields in bodies."""
 
     async def problem(_: Request, error: Any) -> JSONResponse:
         return response_to(error)
@@ -179,7 +179,7 @@ def install(app: FastAPI, fields: Collection[str]) -> None:
         return response_of(error.status_code, "http", TITLES.get(error.status_code, "Refused."), headers=error.headers)
 
     async def invalid(request: Request, error: Any) -> JSONResponse:
-        # Only where, of which kind, and names that are ours: the library's own errors quote the input.
+        # The answer has place, kind and names of dptext alone: errors of the library quote the input.
         declared, found = parameters(request) | set(fields), list[Json]()
         said = "The request has not the form that /openapi.json says."
         for each in error.errors():

@@ -186,7 +186,7 @@ class JobTold(BaseModel):
     records_done: int
     problem: str | None
     created: float
-    certificate_sha256: str | None
+    result_sha256: str | None
     expires: float | None
 
 

@@ -1,4 +1,4 @@
-"""The server under the gateway: HTTP/1.1 where nobody without a key holds a connection for long."""
+"""The HTTP/1.1 server of the gateway. Nobody without a key holds a connection for long."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-#: Seconds from a connection, or from the last answer on it, to a request whose key holds.
+#: Seconds from a new connection, or its last answer, until a request with a valid key must have come.
 PATIENCE: Final = 20.0
-_STOPPING: Final = 10  # seconds for answers under way: what is cut goes on at the next start
+_STOPPING: Final = 10  # seconds for answers under way; the next start goes on with the rest
 
 
 class Patient(H11Protocol):
-    """A connection that ends where no request with a key comes in time, or where its place is needed.
+    """A connection that ends if no request with a key comes in time, or if its place is needed.
 
-    uvicorn bounds neither how long headers may take nor idle connections; its `limit_concurrency` counts them all, and
-    would turn everybody away while they wait.
+    uvicorn bounds neither the time of headers nor idle connections. Its `limit_concurrency` counts idle connections,
+    too, and would turn everybody away while they wait.
     """
 
     _since = 0.0
@@ -28,11 +28,11 @@ class Patient(H11Protocol):
 
     @property
     def _kept(self) -> bool:
-        """Whether it waits for the answer to a request whose key holds."""
+        """Whether the connection waits for the answer to a request with a valid key."""
         return self.cycle is not None and not self.cycle.response_complete and "key" in self.scope["state"]
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        """Take the place of the connection that has waited longest for nothing, where all are taken."""
+        """Accept a connection. If all places are taken, end the connection that has been idle longest."""
         super().connection_made(transport)
         self._wait()
         if self.limit_concurrency is not None and len(self.connections) >= self.limit_concurrency:
@@ -40,7 +40,7 @@ class Patient(H11Protocol):
             min(idle, key=lambda each: each._since).end()  # noqa: SLF001  # of its own kind
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse bytes that are no request; in the middle of an answer there is no place for another one."""
+        """Refuse bytes that are no request. In the middle of an answer, close the connection instead."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             super().send_400_response(msg)
         else:
@@ -52,13 +52,13 @@ class Patient(H11Protocol):
         super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the time."""
+        """Cancel the timer."""
         if self._late is not None:
             self._late.cancel()
         super().connection_lost(exc)
 
     def end(self) -> None:
-        """End it at once, with whatever nobody has read."""
+        """End the connection at once; unread bytes are lost."""
         self.connections.discard(self)
         self.transport.abort()
 
@@ -74,7 +74,7 @@ class Patient(H11Protocol):
 
 
 def server(app: FastAPI) -> uvicorn.Server:
-    """The server of an application of `create_app`, which is run on sockets that listen."""
+    """Return the server of an application of `create_app`; the caller runs it on listening sockets."""
     config = uvicorn.Config(
         app,
         http=Patient,

@@ -1,4 +1,4 @@
-"""The public settings of a gateway, and the secret that its stored things are sealed with."""
+"""The public settings of a gateway, and the secret that seals its stored answers."""
 
 from __future__ import annotations
 
@@ -21,36 +21,37 @@ from dptext.text.files import write_first
 _BYTES: Final = 32
 _NONCE: Final = 12
 _MODES: Final = 0o077
-#: Of one call, whatever is set: a body of more is refused at its first record beyond them.
+#: The most records of one call, whatever is set: a body is refused at its first record beyond them.
 MOST_RECORDS: Final = 100_000
-_MOST_THREADS: Final = 32  # of the 40 that answer calls
+_MOST_THREADS: Final = 32  # of the 40 threads that answer calls
 _MOST_PADDING: Final = 2**30
 _ORIGIN: Final = re.compile(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?")
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What an administrator sets.
+    """The settings of an administrator.
 
     Attributes:
         models: folder of saved models, one folder each; a folder with `synthesis.toml` and `pool.jsonl` is a synthesis.
-        ledger: file or URL of the books; keys, answers, jobs and events lie in the same database.
+        ledger: file or URL of the ledger; keys, answers, jobs and events lie in the same database.
         spool: folder for files of jobs, readable by its owner only.
         key_file: the secret of this gateway.
-        max_records, max_body: of one call that is answered at once; `max_file` bytes of a job.
-        requests_a_minute, bytes_a_minute, requests_at_once: of one key.
-        connections: held at once; one more ends the oldest that waits for no answer to a key.
-        seconds: within which the whole body of a call must come, and each part of a file (the whole file within
-            `upload_seconds`); that a call waits for its turn at most; and after which an attempt that died lets another
-            with its idempotency key begin. A draw takes as long as it takes.
-        spool_bytes, spool_bytes_of_key: of all files that wait or are kept, and of those of one key.
-        max_job_records, job_seconds: of a job; of its time, since it began or went on after a restart.
-        max_characters: of a text of a job. Time limits, cancelling and stopping are looked at between 256 of them.
-        origins: of pages that browsers let ask, such as "https://portal.example"; none but the own page by default.
-        kept_hours: how long answers and jobs are kept after they ended.
-        pad_bytes, step_seconds: answers are padded to a multiple of so many bytes, and leave at a multiple of so many
-            seconds after the request came; 0 does neither. Results of jobs are not padded.
-        threads: calls that are drawn at once.
+        max_records, max_body: most records and bytes of a call that is answered at once. `max_file`: bytes of a job.
+        requests_a_minute, bytes_a_minute, requests_at_once: limits of one key.
+        connections: most connections at once; one more ends the oldest that waits for no answer to a key.
+        seconds: seconds within which the whole body of a call, and each part of a file, must come (a whole file within
+            `upload_seconds`). A call waits for its turn at most as long, and an attempt that died blocks its
+            idempotency key at most as long. A draw has no time limit.
+        spool_bytes, spool_bytes_of_key: most bytes of files that wait or are kept, of all keys and of one key.
+        max_job_records, job_seconds: most records of a job, and its time since it began or went on after a restart.
+        max_characters: most characters of a text of a job. Time limits, cancelling and stopping are checked between
+            256 such texts.
+        origins: origins of other pages that may ask from browsers, such as "https://portal.example"; none by default.
+        kept_hours: hours for which answers and jobs are kept after they ended.
+        pad_bytes, step_seconds: answers are padded to a multiple of `pad_bytes`, and are sent at a multiple of
+            `step_seconds` after the request came; 0 switches each off. Results of jobs are not padded.
+        threads: calls that draw at once.
     """
 
     models: Path
@@ -113,27 +114,27 @@ class Settings:
 
 
 def require_ledger(location: str) -> None:
-    """LedgerError where no ledger answers: nothing is written beside what is none."""
+    """Raise LedgerError if there is no ledger, so that nothing is written into another database."""
     with contextlib.closing(Ledger.at(location)) as books:
         books.accounts()
 
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """Keys for each purpose, from one secret of 32 bytes in a file."""
+    """A secret of 32 bytes in a file, from which a key for each purpose is derived."""
 
     key: bytes = field(repr=False)
 
     @staticmethod
     def at(path: Path) -> Secret:
-        """The secret in the file, which is made where there is none; ConfigError where others can read it."""
+        """Return the secret in a file, which is made if there is none. ConfigError: others can read it."""
         if not path.exists():
             write_first(path, secrets.token_bytes(_BYTES).hex().encode())
         return Secret.read(path)
 
     @staticmethod
     def read(path: Path) -> Secret:
-        """The secret in a file; ConfigError where there is none, or others can read it."""
+        """Return the secret in a file. ConfigError: there is none, or others can read it."""
         try:
             key = bytes.fromhex(path.read_text("ascii").strip())
             private = not path.stat().st_mode & _MODES
@@ -144,19 +145,19 @@ class Secret:
         return Secret(key)
 
     def mac(self, purpose: str, *parts: bytes) -> str:
-        """A keyed digest, hexadecimal: nobody without the secret can try texts against it."""
+        """Return a keyed digest in hex: nobody without the secret can try texts against it."""
         found = hmac.new(self._derived(purpose), digestmod=hashlib.sha256)
         for part in parts:
             found.update(len(part).to_bytes(8, "big") + part)
         return found.hexdigest()
 
     def seal(self, data: bytes, context: str) -> bytes:
-        """Encrypt, bound to where it is stored."""
+        """Encrypt data and bind it to `context`, the name under which it is stored."""
         nonce = secrets.token_bytes(_NONCE)
         return nonce + ChaCha20Poly1305(self._derived("seal")).encrypt(nonce, data, context.encode())
 
     def opened(self, sealed: bytes, context: str) -> bytes:
-        """What `seal` encrypted; cryptography's InvalidTag where it is something else."""
+        """Return the data that `seal` encrypted. cryptography's InvalidTag: it is other data, or of another context."""
         return ChaCha20Poly1305(self._derived("seal")).decrypt(sealed[:_NONCE], sealed[_NONCE:], context.encode())
 
     def _derived(self, purpose: str) -> bytes:

@@ -1,4 +1,4 @@
-"""What a gateway remembers: keys, answers, jobs and events, in the database of its ledger.
+"""The tables of a gateway: keys, answers, jobs and events, in the database of its ledger.
 
 Nothing here is private text in the clear: keys are keyed hashes, answers are sealed, payloads are keyed digests.
 """
@@ -45,7 +45,7 @@ JOBS: Final = sa.Table(
     "gateway_jobs",
     _METADATA,
     sa.Column("id", _Text, primary_key=True),
-    sa.Column("answer", _Text, nullable=False),
+    sa.Column("payload_mac", _Text, nullable=False),  # of id, settings and the file's sha256
     sa.Column("prefix", _Text, nullable=False),
     sa.Column("account", _Text, nullable=False),
     sa.Column("model", _Text, nullable=False),
@@ -56,17 +56,17 @@ JOBS: Final = sa.Table(
     sa.Column("lease", sa.Float, nullable=False),
     sa.Column("done", sa.Integer, nullable=False),
     sa.Column("problem", _Text),
-    sa.Column("certificate", _Text),
+    sa.Column("certificate", _Text),  # sha256 of the result, as the certificate states it
     sa.Column("created", sa.Float, nullable=False),
     sa.Column("expires", sa.Float, nullable=False),
     sa.Column("starts", sa.Integer, nullable=False),
     sa.Column("mark", _Text),
-    sa.Column("others", _Text),  # what other keys are told of the problem, where it is not that
+    sa.Column("others", _Text),  # the problem as other keys read it; null: the same
 )
-#: The states of a job that has not ended, and of one that has files.
+#: The states of a job that has not ended, and of a job that has files.
 OPEN: Final = ("queued", "running", "cancelling")
 KEPT: Final = (*OPEN, "done")
-sa.Index("gateway_jobs_by_state", JOBS.c.state)  # rows stay for good: a name is never used again
+sa.Index("gateway_jobs_by_state", JOBS.c.state)  # rows stay for good: a job's id is never used again
 EVENTS: Final = sa.Table(
     "gateway_events",
     _METADATA,
@@ -87,9 +87,9 @@ class Event:
 
     Attributes:
         who: name and prefix of the key, or "server".
-        event: what was done, in a word or two.
+        event: the action, in a word or two.
         charge: number of the charge in the ledger.
-        certificate: sha256 of the certificate.
+        certificate: sha256 of the released file, as its certificate states it.
     """
 
     who: str
@@ -101,7 +101,7 @@ class Event:
 
 
 class Store:
-    """The tables; each method is one transaction. LedgerError where the database cannot be used."""
+    """Access to the tables; each method is one transaction. LedgerError: the database cannot be used."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -113,23 +113,23 @@ class Store:
         self._database.close()
 
     def one(self, query: sa.Select[Any]) -> sa.Row[Any] | None:
-        """The row that a query finds, or None."""
+        """Return the first row of a query, or None."""
         with self._database.reading() as connection:
             return connection.execute(query).first()
 
     def rows(self, query: sa.Select[Any]) -> Sequence[sa.Row[Any]]:
-        """All rows that a query finds."""
+        """Return all rows of a query."""
         with self._database.reading() as connection:
             return connection.execute(query).all()
 
     def write(self, *statements: Any) -> int:
-        """Do these in one transaction; how many rows the last one touched."""
+        """Execute statements in one transaction; return the number of rows that the last one touched."""
         with self._database.writing() as connection:
             found = [connection.execute(each).rowcount for each in statements]
         return int(found[-1])
 
     def change(self, statement: Any, event: Event, *more: Any) -> bool:
-        """Do this, more, and its line of the audit log, in one transaction; nothing where it touches no row."""
+        """Execute a statement and, if it touched a row, `more` and a line of the audit log, in one transaction."""
         with self._database.writing() as connection:
             changed = connection.execute(statement).rowcount > 0
             for each in more if changed else ():
@@ -139,7 +139,7 @@ class Store:
         return changed
 
     def insert(self, table: sa.Table, event: Event | None = None, **values: Any) -> bool:
-        """Add a row, unless one with its key is there, and a line of the audit log with it."""
+        """Add a row and a line of the audit log, unless a row with this key is there; return whether it was added."""
         key = next(iter(table.primary_key)).name
         with self._database.writing() as connection:
             if connection.execute(sa.select(table.c[key]).where(table.c[key] == values[key])).first() is not None:
@@ -158,12 +158,12 @@ class Store:
         self.write(_line(event))
 
     def newest(self) -> float | None:
-        """When the newest line of the audit log was written; None where there is none."""
+        """Return the time of the newest line of the audit log; None if there is none."""
         found = self.one(sa.select(sa.func.max(EVENTS.c.at).label("at")))
         return None if found is None else found.at
 
     def events(self, account: str | None, last: int, before: int | None = None) -> list[dict[str, Json]]:
-        """The last lines of the audit log (before a number), of an account or of all, the newest first."""
+        """Return the last lines of the audit log (before a number), of one account or all, newest first."""
         query = sa.select(EVENTS).order_by(EVENTS.c.number.desc()).limit(last)
         if account is not None:
             query = query.where(EVENTS.c.account == account)

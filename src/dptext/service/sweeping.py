@@ -1,4 +1,4 @@
-"""What a gateway forgets and deletes: what has expired, ended badly, or is no file of a job that lies here."""
+"""Deletion of data that has expired, of files of jobs that ended badly, and of files of no job here."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from dptext.service.answers import Answers
 from dptext.service.jobs import Jobs
 from dptext.service.store import JOBS, KEPT
 
-_ROWS: Final = 500  # looked for at once
+_ROWS: Final = 500  # rows of one query
 
 
 class Sweeper:
-    """Deletes for good, and so goes by the earliest time that it may be."""
+    """Deletes data for good, and so goes by the earliest possible time."""
 
     def __init__(self, jobs: Jobs, answers: Answers) -> None:
         self._jobs, self._answers = jobs, answers
         self._settings, self._store = jobs.settings, jobs.store
 
     def sweep(self) -> None:
-        """Forget what has expired, and delete files of jobs that ended badly or are elsewhere, and old uploads.
+        """Forget expired answers and jobs, and delete old uploads and files of jobs that ended badly or are elsewhere.
 
-        Problem: the spool is another folder than this gateway began with, whose files are somebody else's.
+        Problem: the spool is not the folder that this gateway began with, so its files are somebody else's.
         """
         self._answers.sweep()
         self._jobs.require_spool()
         self._jobs.expire()
-        # Seen before the rows are read: what no row knows may be on its way to one, unless nothing came for long.
+        # Looked at before rows are read: a folder without a row may be about to get one, unless it is quiet for long.
         folders = [folder for folder in self._settings.spool.iterdir() if folder.is_dir()]
         old = {folder for folder in folders if self._quiet(folder)}
         for first in range(0, len(folders), _ROWS):
@@ -42,11 +42,11 @@ class Sweeper:
                 if wanted.get(folder, folder not in old):
                     continue
                 if folder not in wanted and not (self._quiet(folder) and self._unknown(folder)):
-                    continue  # it was taken since
+                    continue  # a job has taken it since
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _quiet(self, folder: Path) -> bool:
-        """Whether nothing was written into a folder for long."""
+        """Whether nothing was written into a folder for a long time."""
         # A slow upload may lie in a buffer for as long as it may take.
         most = self._settings.seconds if folder.name.startswith("job-") else self._settings.upload_seconds
         return _touched(folder) < self._jobs.clock.earliest() - 2 * most
@@ -58,7 +58,7 @@ class Sweeper:
 
 
 def _touched(folder: Path) -> float:
-    """When something was last written in a folder; 0 where it is gone."""
+    """Return the time of the last write in a folder; 0 if the folder is gone."""
     try:
         return max(path.stat().st_mtime for path in (folder, *folder.iterdir()))
     except OSError:

@@ -1,4 +1,4 @@
-"""What the gateway computes: models, explanations, and releases that an account pays for."""
+"""The work of a gateway: models, explanations, and releases that an account pays for."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _LOG: Final = logging.getLogger("dptext.service")
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """The saved models in a folder: each is read when it is first used, its settings and it, and then kept."""
+    """The saved models in a folder. Settings and model are each read at first use, and then kept."""
 
     folder: Path
     _known: dict[str, tuple[Promise, str]] = field(default_factory=dict, repr=False)
@@ -64,7 +64,7 @@ class Models:
     _loaders: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_LOADERS, "models"), repr=False)
 
     def names(self) -> list[str]:
-        """Of the folders that hold a model or a synthesis. Problem: the folder of all is gone."""
+        """Return the names of the folders with a model or a synthesis. Problem: the folder of models is gone."""
         try:
             found = [path for path in sorted(self.folder.iterdir()) if MODEL.fullmatch(path.name)]
         except OSError:
@@ -72,7 +72,7 @@ class Models:
         return [path.name for path in found if (path / MODEL_FILE).is_file() or (path / SYNTHESIS).is_file()]
 
     def path(self, name: str) -> Path:
-        """The folder of a model; a Problem where there is none of this name."""
+        """Return the folder of a model. Problem: there is no model of this name."""
         if not MODEL.fullmatch(name) or name not in self.names():
             raise Problem(404, NO_MODEL, "There is no such model, or this key may not use it.")
         return self.folder / name
@@ -82,18 +82,18 @@ class Models:
         return self._found(name)[0]
 
     def synthesis(self, name: str) -> SynthesisSpec:
-        """The settings of a synthesis; a Problem where the name is that of a model. BrokenModelError: as of `spec`."""
+        """Return the settings of a synthesis. Problem: the name is that of a model. BrokenModelError: see `spec`."""
         spec = self.spec(name)
         if spec.traits.answers is not Answers.CORPUS:
             raise Problem(422, "no-synthesis", "This model answers each text: POST /v1/jobs.")
         return synthesis_from_settings(settings(spec))
 
     def mark(self, name: str) -> str:
-        """What tells a model or synthesis from every other that has or had its name; errors as of `spec`."""
+        """Return a digest of a model or synthesis, by which a replaced model is noticed; errors as of `spec`."""
         return self._found(name)[1]
 
     def pool(self, name: str) -> list[Record]:
-        """The public texts of a synthesis. BrokenModelError: it was replaced since it was first used."""
+        """Return the public texts of a synthesis. BrokenModelError: it was replaced after its first use."""
         found = list(read_records(self.path(name) / POOL))
         self._require_same(name)
         return found
@@ -106,7 +106,7 @@ class Models:
             raise self._unusable(name, error) from None
 
     def loading(self, name: str) -> Future[Mechanism[str]]:
-        """A model that privatizes texts, once it is loaded; others do not wait for it. BrokenModelError: it is not."""
+        """Return a future of a model that privatizes texts; others do not wait. BrokenModelError, also in it."""
         spec = self.spec(name)
         if spec.traits.answers is Answers.CORPUS:
             raise Problem(422, "synthesis", "This is a synthesis: it answers a corpus (POST /v1/synthesize).")
@@ -117,15 +117,15 @@ class Models:
             return found
 
     def loaded(self, name: str) -> Mechanism[str]:
-        """The same, where it may be waited for."""
+        """Return the model of `loading`; the thread waits for it."""
         return self.loading(name).result()
 
     async def ready(self, name: str) -> Mechanism[str]:
-        """The same; no thread waits."""
+        """Return the model of `loading`; no thread waits for it."""
         return await asyncio.shield(asyncio.wrap_future(await run_in_threadpool(self.loading, name)))
 
     def usable(self, names: Sequence[str]) -> list[dict[str, Json]]:
-        """Those of these models that can be used, in words and data."""
+        """Return the usable ones of these models, in words and data."""
         found = []
         for name in names:
             try:
@@ -160,7 +160,7 @@ class Models:
         return BrokenModelError("This model cannot be used now: the log of the gateway says why.")
 
     def told(self, name: str, *, unit: str | None = None, delta: float = 0.0) -> dict[str, Json]:
-        """A model in words and data."""
+        """Return a model in words and data."""
         spec = self.spec(name)
         wanted = spec.units if unit is None else (_unit(unit),)
         promised = [spec.guarantee(each, delta) for each in wanted]
@@ -178,7 +178,7 @@ class Models:
 
 
 def _mark(path: Path) -> str:
-    """A digest of a model, whose file has those of all its others, or of a synthesis with its pool."""
+    """Return the digest of a model's main file, which has those of its other files, or of a synthesis and its pool."""
     names = (SYNTHESIS, POOL) if (path / SYNTHESIS).is_file() else (MODEL_FILE,)
     return " ".join(sha256_of(path / name) for name in names)
 
@@ -198,12 +198,12 @@ def _unit(name: str) -> Unit:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A few records to be privatized at once.
+    """A request to privatize a few records at once.
 
     Attributes:
-        rows: with text, and id, label and author where there are any.
-        max_per_author: of an account per author.
-        delta: at which guarantees are stated.
+        rows: records with text, and with id, label and author if there are any.
+        max_per_author: public maximum of records per author, for an account per author.
+        delta: the delta of the stated guarantees.
     """
 
     rows: Sequence[Mapping[str, Scalar]]
@@ -212,7 +212,7 @@ class Wanted:
 
     @property
     def fields(self) -> Fields:
-        """Which of them the records have; all, or none."""
+        """The fields that the records have. ConfigError: some records have a field and others do not."""
         named: dict[str, str | None] = {}
         for name in ("id", "label", "author"):
             having = any(row.get(name) is not None for row in self.rows)  # null in all of them is none
@@ -223,7 +223,7 @@ class Wanted:
 
 
 def cost(ledger: Ledger, key: Key, spec: Promise, max_per_author: int | None) -> dict[str, Json]:
-    """What a release would cost, in numbers and words; nothing is charged. Errors as of the release."""
+    """Return the cost of a release, in numbers and words; nothing is charged. Errors as of the release."""
     payment = Payment(ledger, key.account or "")
     due = payment.due(spec, randomness=secure(), max_per_author=max_per_author)
     ledger.weigh(due.account.name, due.request)
@@ -247,9 +247,9 @@ def released(
     attempt: Attempt,
     turn: ExitStack,
 ) -> Stored:
-    """Charge, draw, store and settle; what may leave. An attempt that charged nothing is given up.
+    """Charge, draw, store and settle a release; return the answer to send. An attempt without charge is given up.
 
-    The turn is over as soon as it is drawn: nobody waits for the books of others.
+    The turn ends as soon as the texts are drawn, so that nobody waits for ledger transactions of others.
     """
     fields = wanted.fields
     try:
@@ -265,7 +265,7 @@ def released(
         due = payment.due(mechanism.spec, **_terms(wanted))
         charge = _paid(due, attempt, Event(key.who, "refused: budget", key.account, model))
     except Exception:
-        attempt.give_up()  # nothing was charged; or, where that is not sure, it will be found under the same key
+        attempt.give_up()  # nothing was charged; an unsure charge is found again under the same key
         raise
     try:
         found = privatize(
@@ -292,21 +292,21 @@ def released(
         event = Event(key.who, "released", key.account, model, charge.number, certificate.sha256)
         stored = attempt.store(json.dumps(answer).encode(), certificate.sha256, event)
     except Exception:
-        attempt.free()  # it is paid for, and nobody saw anything: the next attempt draws under the same charge
+        attempt.free()  # it is paid for, and nobody saw it: the next attempt draws under the same charge
         raise
     settled(ledger, key, stored)
     return stored
 
 
 def _paid(due: Due, attempt: Attempt, refused: Event) -> Charge:
-    """The charge of an attempt. Problem where it has paid for an answer that is gone."""
+    """Return the charge of an attempt. Problem: the charge has paid for an answer that is gone."""
     try:
         return due.charge(attempt.charge_key, None)
     except BudgetExceededError:
         attempt.answers.store.note(refused)
         raise
     except PrivacyError as error:
-        if type(error) is not PrivacyError:  # such as of a unit; what is left names the internal key
+        if type(error) is not PrivacyError:  # a subclass, such as of a unit; a bare PrivacyError names the internal key
             raise
         same = (each for each in due.payment.ledger.log(due.account.name) if each.key == attempt.charge_key)
         if (found := next(same, None)) is not None and found.release is None:
@@ -315,7 +315,7 @@ def _paid(due: Due, attempt: Attempt, refused: Event) -> Charge:
 
 
 def named(certificate: Certificate) -> Certificate:
-    """The same for a file whose name has the charge's number: a browser calls no second download `releases (1)`."""
+    """Put the charge's number into the output name of a certificate: browsers then rename no second download."""
     if certificate.charged is None:
         return certificate
     name = Path(certificate.output)
@@ -323,7 +323,7 @@ def named(certificate: Certificate) -> Certificate:
 
 
 def in_words(certificate: Certificate, spec: Promise) -> dict[str, Json]:
-    """A certificate in plain words, and on one page for whoever answers for the release, as text and in parts."""
+    """Return a certificate in plain words, and as a page for whoever answers for the release, as text and parts."""
     said = "Hold it against the file and the books with `dptext explain`."
     page = legal_page(Verified(certificate, spec), verified=said)
     sections: list[Json] = [
@@ -335,10 +335,10 @@ def in_words(certificate: Certificate, spec: Promise) -> dict[str, Json]:
 
 
 def spec_of(certificate: Certificate) -> Promise:
-    """What was promised, whatever became of the model."""
+    """Return the spec in a certificate, which needs no model."""
     return from_settings(certificate.settings)
 
 
 def settled(ledger: Ledger, key: Key, stored: Stored) -> None:
-    """Settle the charge of a stored answer, before it leaves; doing so again changes nothing."""
+    """Settle the charge of a stored answer before it is sent; settling again changes nothing."""
     ledger.settle(key.account or "", stored.charge_key, stored.certificate)

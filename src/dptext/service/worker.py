@@ -1,8 +1,8 @@
-"""The threads of a gateway: one runs jobs, the keys in turn; another forgets what has expired, however long a job is.
+"""The threads of a gateway: one runs jobs, with keys in turn; another deletes expired data, however long a job takes.
 
-The charge of a job is named by the job. The run is `privatize_file`, which goes on after a kill and publishes once. A
-synthesis that is killed begins anew under the same charge: its files are whole before the charge is settled with them,
-and are shown to nobody before.
+The id of a job is in the key of its charge. The run is `privatize_file`, which goes on after a kill and publishes once.
+A killed synthesis begins anew under the same charge. Its files are complete before the charge is settled with them, and
+nobody can read them before.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ from dptext.text.formats import Format
 from dptext.text.reading import read_batches
 
 _LOG: Final = logging.getLogger("dptext.service")
-PROGRESS_SECONDS: Final = 1.0  # seconds from one look at a job's size, written to its row, to the next
-PAUSE_SECONDS: Final = 1.0  # seconds until a thread without a job looks for one, and one that failed goes on
-RETRY_SECONDS: Final = 5.0  # seconds until a job asks a database again that went away
+PROGRESS_SECONDS: Final = 1.0  # seconds between checks of a job's size; progress is written to its row then
+PAUSE_SECONDS: Final = 1.0  # seconds until an idle thread looks for a job, and a failed thread goes on
+RETRY_SECONDS: Final = 5.0  # seconds until a job that waits is tried again
 SWEEP_SECONDS: Final = 60.0  # seconds from one sweep to the next
-_STARTS: Final = 3  # that end with the process, and no record further than before
-_LONGEST_PAUSE: Final = 3_600.0  # seconds between two starts of a job that is paid for and ends with the process
+_STARTS: Final = 3  # most starts that end with the process and make no progress
+_LONGEST_PAUSE: Final = 3_600.0  # seconds between two starts of a paid job whose process dies each time
 _LOCK: Final = "lock"
 _NO_MODEL: Final = "Its model is gone or was replaced: it waits for the one that it was charged for."
 _UNTOLD: Final = "It failed ({}). The key that sent the file is told why."
-STOP_SECONDS: Final = 10.0  # seconds that a stop waits for a thread
+STOP_SECONDS: Final = 10.0  # seconds for which a stop waits for each thread
 
 
 class EndedError(PrivacyError):
@@ -62,7 +62,7 @@ class EndedError(PrivacyError):
 
 @dataclass(frozen=True, repr=False)
 class _Watched(Private):
-    """A private corpus that may not be read for ever."""
+    """A private corpus that tells its progress, so that reading can be ended."""
 
     tell: Callable[[int], None] = lambda _: None
 
@@ -76,7 +76,7 @@ class _Watched(Private):
 
 
 class Worker:
-    """Runs the jobs whose files lie here, one at a time."""
+    """The runner of the jobs whose files are in this spool, one job at a time."""
 
     def __init__(self, jobs: Jobs, answers: Answers) -> None:
         self._jobs = jobs
@@ -88,12 +88,12 @@ class Worker:
         threads = (("jobs", self._serve), ("sweeps", self._tidy))
         self._threads = [threading.Thread(target=each, name=name, daemon=True) for name, each in threads]
         self._turn, self._turns = 0, dict[str, int]()
-        self._told = 0  # records of the job at hand that are done
+        self._told = 0  # finished records of the job at hand
         self._at_hand = ""  # its id
-        self._reasons = dict[str, str]()  # for which a thread failed last
+        self._reasons = dict[str, str]()  # of the last failure of each thread
 
     def claim(self) -> None:
-        """Take the spool for this gateway, if it is not taken. ConfigError: another one has it."""
+        """Lock the spool for this gateway, once. ConfigError: another gateway has it."""
         if self._claimed:
             return
         spool = self._settings.spool
@@ -104,9 +104,9 @@ class Worker:
         self._claimed = True
 
     def start(self) -> None:
-        """Begin to run jobs, first those that a kill left. ConfigError: another gateway has this spool."""
+        """Begin to run jobs, first the jobs that a kill interrupted. ConfigError: another gateway has this spool."""
         self.claim()
-        for left in self._settings.spool.glob("upload-*"):  # by a kill: the spool is this gateway's alone
+        for left in self._settings.spool.glob("upload-*"):  # left by a kill: no other gateway uses this spool
             shutil.rmtree(left, ignore_errors=True)
         self.sweep()
         for each in self._threads:
@@ -125,16 +125,16 @@ class Worker:
         """Stop the job at hand, which goes on when the gateway starts again."""
         self._stop.set()
         self._wake.set()
-        with contextlib.suppress(DPTextError):  # where the process ends before the job looks up, it did not die of it
+        with contextlib.suppress(DPTextError):  # if the process ends before the job stops, the job is not the cause
             begun = JOBS.update().where(JOBS.c.id == self._at_hand, JOBS.c.starts > 0)
             self._store.write(begun.values(starts=JOBS.c.starts - 1))
         for each in self._threads:
             each.join(timeout=STOP_SECONDS)
-        if not any(each.is_alive() for each in self._threads):  # else the end of the process lets go
+        if not any(each.is_alive() for each in self._threads):  # else the end of the process releases the lock
             self._lock.close()
 
     def sweep(self) -> None:
-        """Forget and delete what is over; see `Sweeper`."""
+        """Delete expired data, as `Sweeper.sweep` does."""
         self._sweeper.sweep()
 
     def _tidy(self) -> None:
@@ -165,10 +165,10 @@ class Worker:
         self._reasons[which] = reason
 
     def _one(self) -> bool:
-        """Run one job whose file lies here, if there is any. Problem: the spool is gone or was replaced."""
+        """Run one job whose file is in this spool, if there is any. Problem: the spool is gone or was replaced."""
         self._jobs.require_spool()
         now = time.time()
-        # A clock that went back leaves times behind that are later than any that it gives.
+        # After a clock went back, stored leases can be later than any lease given now.
         free = sa.or_(JOBS.c.lease < now, JOBS.c.lease > now + RETRY_SECONDS)
         waiting = sa.select(JOBS).where(JOBS.c.state.in_(OPEN), free).order_by(JOBS.c.created)
         for row in self._in_turn(self._store.rows(waiting)):
@@ -187,13 +187,13 @@ class Worker:
         return False
 
     def _pauses(self, row: Any, now: float) -> bool:
-        """Whether a job that is paid for, and whose process died in each of several starts, waits for the next."""
+        """Whether a job whose process died in several starts waits before its next start."""
         starts: int = row.starts
         pause = min(RETRY_SECONDS * 2.0 ** min(starts - _STARTS, 10), _LONGEST_PAUSE)
         return starts >= _STARTS and row.state == "running" and bool(0 <= now - row.lease < pause)
 
     def _in_turn(self, rows: Iterable[Any]) -> list[Any]:
-        """First the jobs of the account, then of the key, whose last turn is the longest ago."""
+        """Return jobs sorted by the last turn of their account, then of their key, the longest ago first."""
         return sorted(rows, key=lambda row: [self._turns.get(each, 0) for each in _whose(row)])
 
     def _run(self, row: Any) -> None:
@@ -201,7 +201,7 @@ class Worker:
         try:
             with span("job", model=row.model, kind=row.kind):
                 certificate = self._done(row)
-        except Exception as error:  # noqa: BLE001  # of whatever reads a text: its message could hold it
+        except Exception as error:  # noqa: BLE001  # from any code that reads a text: the message could hold the text
             if (waits := self._waits(error, row)) is not None:
                 self._put_off(row, waits)
                 return
@@ -220,7 +220,7 @@ class Worker:
             self._jobs.delete(row)
 
     def _waits(self, error: BaseException | None, row: Any) -> str | None:
-        """Why a job is tried again later, under the same charge, "" for the ledger; None where it ends."""
+        """Return why a job is tried again later, under the same charge ("" for the ledger); None if the job ends."""
         if isinstance(error, LedgerError):
             return ""
         if isinstance(error, Problem) and error.status == 503:
@@ -251,9 +251,9 @@ class Worker:
         charge: int | None,
         sha256: str | None = None,
     ) -> bool:
-        """End a job of this spool that was in the state `before`; whether it was.
+        """End a job of this spool that was in the state `before`; return whether it was.
 
-        Of the problems the first is for the key that sent it, the second for others.
+        The first of the problems is for the key that sent the file, the second for other keys.
         """
         problem, others = problems or (None, None)
         mine = JOBS.update().where(JOBS.c.id == row.id, JOBS.c.spool == self._jobs.own, JOBS.c.state == before)
@@ -265,7 +265,7 @@ class Worker:
         )
 
     def _said(self, error: Exception, row: Any) -> str:
-        """An error in words of the API, without what the file names and where it lies."""
+        """Return an error in words of the API, without names in the file and its path."""
         if isinstance(error, Problem):
             return error.detail
         if not isinstance(error, DPTextError):
@@ -282,7 +282,7 @@ class Worker:
         wish, out = Wish.of(row.settings), self._jobs.out(row)
         source = self._jobs.folder(row) / "input"
         payment = Payment(self._jobs.ledger, row.account, charge_key(row.id))
-        # A kill came after it.
+        # A kill came after the result was complete.
         whole = certificate_path(out).is_file() and not state_path(out).exists() and out.exists()
         if not whole and row.starts >= _STARTS and not self._jobs.paid(row):
             raise EndedError(f"The gateway died each time in {_STARTS} starts of this job: it is given up.")
@@ -322,14 +322,14 @@ class Worker:
             raise EndedError(f"The file is packed with {found}: send it unpacked.")
         if not row.lease:  # it begins
             self._room(row)
-        if wish.format is Format.PARQUET:  # some bytes of it may be any number of rows
+        if wish.format is Format.PARQUET:  # a few bytes can hold any number of rows
             self._require_few(rows_of(source))
 
     def _how(self, wish: Wish) -> dict[str, Any]:
         return {"format": wish.format, "max_characters": self._settings.max_characters}
 
     def _read(self, wish: Wish, source: Path, tell: Callable[[int], None], copies: Copies | None) -> None:
-        """Read the whole file before anything is charged: what cannot be read costs nothing."""
+        """Read the whole file before anything is charged: an unreadable file costs nothing."""
         seen = 0
         with contextlib.closing(read_batches(source, wish.fields, **self._how(wish))) as batches:
             for batch in batches:
@@ -342,7 +342,7 @@ class Worker:
             copies.require_none("record {}", 1)
 
     def _room(self, row: Any) -> None:
-        """A Problem of status 503 where a job has to wait for room; an EndedError where there will never be any."""
+        """Raise a Problem of status 503 if a job has to wait for room, an EndedError if there will never be room."""
         most = self._settings.spool_bytes_of_key
         if size_of(*files(self._jobs.folder(row))) > most:
             raise EndedError(f"Expected at most {most:,} bytes of a job with what comes of it.")
@@ -358,7 +358,7 @@ class Worker:
             raise EndedError(f"Expected at most {most:,} records of a job.")
 
     def _watch(self, row: Any) -> Callable[[int], None]:
-        """What is told of so many records that are done, and raises where the job may not go on."""
+        """Return a function that takes the number of finished records, and raises if the job may not go on."""
         last, end = 0.0, time.monotonic() + self._settings.job_seconds
 
         def tell(done: int) -> None:
@@ -367,7 +367,7 @@ class Worker:
                 raise LedgerError("The gateway is stopping.")
             self._go_on(row)
             self._require_few(done)
-            if row.kind != "synthesize":  # of a corpus nothing is told
+            if row.kind != "synthesize":  # progress of a corpus is not shown
                 self._told = max(self._told, done)
             if time.monotonic() > end:
                 raise EndedError(f"The job ran longer than {self._settings.job_seconds:,.0f} seconds.")
@@ -396,13 +396,13 @@ class Worker:
 
 
 def _remove_drawn(source: Path) -> None:
-    """Delete what an attempt that was killed has drawn, which lies beside the private file and was seen by nobody."""
+    """Delete files that a killed attempt has drawn; they lie beside the private file, and nobody has seen them."""
     for each in set(source.parent.iterdir()) - {source}:
         each.unlink()
 
 
 def _kind(error: Exception) -> str:
-    """What kind of failure it was, which says nothing of the file's contents."""
+    """Return the kind of a failure, which says nothing of the file's contents."""
     if not isinstance(error, Problem | DPTextError):
         return type(error).__name__
     return (error if isinstance(error, Problem) else problem_of(error)).kind

@@ -1,4 +1,4 @@
-"""Private evolution (Xie et al. 2024): units vote for what is most like them, and a writer varies what has votes."""
+"""Private evolution (Xie et al. 2024): units vote for the texts nearest to them, a writer varies texts with votes."""
 
 from __future__ import annotations
 
@@ -17,46 +17,46 @@ from dptext.synthesis.writer import Writer
 from dptext.types import Floats
 
 MOST_ROUNDS: Final = 3
-_FEWEST: Final = 2  # texts of a label that are voted on
+_FEWEST: Final = 2  # least number of candidate texts of a label
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Population:
-    """Texts of a label, those with most votes first, and how likely each is shown to the writer."""
+    """Texts of a label, most votes first, and the weights `(n,)` by which the writer draws examples from them."""
 
     texts: tuple[str, ...]
     chances: Floats
 
     @classmethod
     def alike(cls, texts: Sequence[str]) -> Self:
-        """Texts of which none has votes."""
+        """Return texts without votes, of equal weight."""
         return cls(tuple(texts), np.ones(len(texts)))
 
     def voted(self, votes: Floats, least: float) -> Population:
-        """The texts with more votes than `least`; all of them where none has."""
+        """Return the texts with more votes than `least`, most votes first; all texts if none has."""
         order = np.argsort(-votes, kind="stable")
         order = order[votes[order] > least]
         return Population(tuple(self.texts[i] for i in order), votes[order]) if len(order) else self
 
     def grown(self, writer: Writer, label: int, n: int, randomness: Randomness, *, varied: bool) -> list[str]:
-        """At most `n` texts: these, and what the writer makes of them."""
+        """Return at most `n` texts: those of the population, and texts that the writer makes from them."""
         return writer.more(label, self.texts, n, randomness, chances=self.chances, varied=varied)
 
 
-#: Those who vote: where they are points, by which settings, and their texts.
+#: The voters: the space of their points, the settings, and the private corpus.
 Voters: TypeAlias = tuple[PublicSpace, SynthesisSpec, Corpus]
 
 
 def evolved(writer: Writer, voters: Voters, kept: Sequence[Population], mix: Floats, draws: Draws) -> list[Population]:
-    """What has votes after all rounds, by label; before each, the writer fills up what is voted on.
+    """Return the texts with votes after all rounds, by label; before each round the writer adds candidates.
 
-    The last of `spec.shares` are those of the rounds. As many texts are voted on as can be told from noise; of each
-    label in the noisy `mix`.
+    `spec.shares[1:]` are the shares of the rounds. The number of candidates is the number that votes can tell from
+    noise. Labels have candidates in the proportions of the noisy `mix`.
     """
     space, spec, corpus = voters
 
     def votes(people: Sequence[Population], share: float) -> list[Floats]:
-        """Noisy votes for the texts of each label: every unit votes among those of its own."""
+        """Return noisy votes for the texts of each label: every unit votes for one text of its own label."""
         ends = np.cumsum([len(each.texts) for each in people])
         starts = np.concatenate([[0], ends[:-1]])
         points = [space.points(each.texts) if each.texts else np.empty((0, space.dim)) for each in people]

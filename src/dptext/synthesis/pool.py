@@ -1,4 +1,4 @@
-"""The pool of public texts that every way of synthesis reads, its topics, and what is fitted on it."""
+"""The pool of public texts, its topics, and the base class of syntheses that read a pool."""
 
 from __future__ import annotations
 
@@ -23,39 +23,39 @@ from dptext.text.reading import as_records
 from dptext.text.records import Record, records_digest
 from dptext.types import Floats, Integers
 
-#: The part of rho that tells whether the pool fits, and the two parts of a vector of length at most 1.
+#: The share of rho for the fit of the pool, and the lengths of the two parts of a vector of length at most 1.
 FIT_SHARE: Final = 0.01
 UNLIKE_PART: Final = in_steps(math.sqrt(FIT_SHARE))
 TOPIC_PART: Final = in_steps(math.sqrt(1 - FIT_SHARE))
 _WORDS: Final = 6  # that describe a topic
-#: What is left of didn't or we'll, and of their verbs.
+#: More stop words: pieces of contractions such as didn't and we'll, and forms of their verbs.
 _PIECES: Final = frozenset({
     "ain", "aren", "couldn", "did", "didn", "does", "doesn", "doing", "don", "hadn", "hasn", "haven", "isn", "ll",
     "mustn", "needn", "re", "shan", "shouldn", "ve", "wasn", "weren", "won", "wouldn",
 })  # fmt: skip
-_MORE: Final = 0.25  # a word describes a topic where it weighs so much more than in the whole pool
+_MORE: Final = 0.25  # a word describes a topic if its weight exceeds that in the whole pool by this part
 _EXAMPLES: Final = 3
 _SHOWN: Final = 160  # characters of a public text in a report
-_FEWEST: Final = 8.0  # the least share of the pool's that a topic weighs, as a part of one
+_FEWEST: Final = 8.0  # a topic weighs at least 1/8 of its share of the pool
 
 Settings = TypeVar("Settings", bound=SynthesisSpec)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TopicMap:
-    """Clusters of a public pool: `centres` `(topics, dim)`, each one's public words and texts, each text's topic."""
+    """Clusters of a public pool: `centres` `(topics, dim)`, public words and texts of each, the topic of each text."""
 
     centres: Floats
     described: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
     of_pool: Integers
 
     def nearest(self, points: Floats) -> Integers:
-        """The topic of each point, `(n,)`; sums of a point's own squares alone, so that no batch changes it."""
+        """Return the topic of each point, `(n,)`. A distance is a sum over one point alone, so no batch changes it."""
         found = [np.square(points - centre).sum(axis=1) for centre in self.centres]
         return np.asarray(np.argmin(np.stack(found), axis=0), np.int64)
 
     def weights(self, counts: Floats, deviation: float) -> Floats:
-        """ln of how much more of a pool text's topic the corpus has than the pool, `(n,)`; noise counts as little."""
+        """Return ln(share of a pool text's topic in the corpus / in the pool), `(n,)`; noise counts as 0."""
         there = np.bincount(self.of_pool, minlength=len(counts)) / len(self.of_pool)
         kept = np.where(counts > 2 * deviation, counts, 0.0)
         if not kept.sum():
@@ -66,7 +66,7 @@ class TopicMap:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PublicPool:
-    """Public texts that hold something, each once, their points `(n, dim)`, and clusters where these are asked for."""
+    """Distinct public texts with a visible character, their points `(n, dim)`, and clusters if there are topics."""
 
     texts: tuple[str, ...]
     space: PublicSpace
@@ -84,14 +84,14 @@ class TopicCounts:
 
 
 def pool_texts(public: Iterable[Record]) -> tuple[str, ...]:
-    """The different texts of public records that hold something."""
+    """Return the distinct texts of public records that have a visible character."""
     return tuple(dict.fromkeys(record.text for record in as_records(public) if says_something(record.text)))
 
 
 def fit_pool(
     texts: tuple[str, ...], spec: SynthesisSpec, *, dim: int, seed: int | None = None
 ) -> tuple[PublicPool, Floats]:
-    """The pool of these texts in `dim` directions, and their features; errors as `fit_space` and `fit_topics`."""
+    """Return the pool in `dim` directions, and features of its texts; errors of `fit_space` and `fit_topics`."""
     if spec.topics:
         with needing("A synthesis", *extras_of(spec.encoder)):
             require_topics(texts, spec.topics)  # before an encoder reads the pool
@@ -124,20 +124,20 @@ class OnPool(Frozen, Generic[Settings]):
 
     @property
     def topics(self) -> TopicMap:
-        """The topics, where the settings ask for some."""
+        """The topics; only settings with topics have some."""
         assert self.pool.topics is not None  # noqa: S101 (specs with topics alone come here)
         return self.pool.topics
 
     @abstractmethod
     def synthesize(self, corpus: Corpus, draws: Draws) -> Synthetic:
-        """See `Fitted`."""
+        """Return the synthetic corpus, as `Fitted.synthesize` defines it."""
 
     def rehearse(self, nothing: Corpus) -> None:
-        """Sum up no records, and write what follows from noise."""
+        """Synthesize from an empty corpus with fixed randomness."""
         self.synthesize(nothing, Draws(seeded(0)))
 
     def topic_counts(self, corpus: Corpus, share: float, draws: Draws) -> TopicCounts:
-        """Noisy numbers of units by label and topic, and of those unlike the pool, for this share of rho."""
+        """Return noisy numbers of units by label and topic, and the fit of the pool, at this share of rho."""
         spec, topics = self.spec, len(self.topics.centres)
         labels = max(1, len(spec.labels))
         noise, last = spec.noise(share), labels * topics
@@ -151,19 +151,22 @@ class OnPool(Frozen, Generic[Settings]):
         return TopicCounts(counts, deviation, self.pool_fit(noisy[last], noise.scale, counts, deviation))
 
     def pool_fit(self, unlike: float, scale: float, counts: Floats, deviation: float) -> CorpusFit:
-        """How the pool fits, from the noisy last coordinate of a sum with this noise, and noisy numbers of units."""
+        """Return the fit of the pool, from a sum's noisy last coordinate and noisy numbers of units.
+
+        `scale` and `deviation` are the standard deviations of their noise.
+        """
         units, spread = float(counts.sum()), deviation * math.sqrt(counts.size)
         found, chance = unlike / UNLIKE_PART, scale / UNLIKE_PART
         return CorpusFit.of(found, chance, units, spread, usual=UNLIKE, compared=self.pool.space.compared)
 
 
 def shuffled(n: int, randomness: Randomness) -> Integers:
-    """A random order of n things."""
+    """Return a random permutation of 0 to n - 1."""
     return np.argsort(uniform_below(1 << 63, n, randomness), kind="stable")
 
 
 def require_topics(texts: Sequence[str], topics: int) -> None:
-    """Raise ConfigError where the pool is too small for so many topics, or has no words that describe them."""
+    """Raise ConfigError if the pool is too small for this number of topics, or has no words that describe topics."""
     if len(texts) < 2 * topics:
         raise ConfigError(
             f"Expected a pool of at least {2 * topics} different texts for topics={topics}, found {len(texts)}: give "
@@ -179,10 +182,10 @@ def _stop_words() -> frozenset[str]:
 
 
 def fit_topics(texts: Sequence[str], points: Floats, topics: int, *, seed: int) -> TopicMap:
-    """Clusters of the pool by k-means. ConfigError: as `require_topics`, or the pool has too few different points."""
+    """Return k-means clusters of the pool. ConfigError: that of `require_topics`, or too few distinct points."""
     require_topics(texts, topics)
     if (different := len(np.unique(points, axis=0))) < topics:
-        wanted = f"a pool of at least {topics} texts that are read differently for topics={topics}"
+        wanted = f"a pool of at least {topics} texts with different vectors for topics={topics}"
         raise ConfigError(f"Expected {wanted}, found {different}: give other texts, or set fewer topics.")
     from sklearn.cluster import KMeans  # noqa: PLC0415 (an extra)
 
@@ -207,5 +210,5 @@ def fit_topics(texts: Sequence[str], points: Floats, topics: int, *, seed: int) 
 
 
 def _is_telling(word: str) -> bool:
-    """Whether a word may say what a topic is about: a number, or the s of it's, does not."""
+    """Return whether a word can describe a topic: a number cannot, nor can a single ASCII letter, as the s of it's."""
     return any(map(str.isalpha, word)) and (len(word) > 1 or not word.isascii())

@@ -1,8 +1,8 @@
 """Private prediction: groups of private texts move the choices of a language model, token by token.
 
-Every unit stands in one group, which it draws by secret bits. A group writes one text. Each of its tokens is drawn near
-what the model writes without private text: a unit moves each log weight by so little that all tokens of a text together
-cost the unit its rho. From these texts the same model writes more, which costs nothing.
+Every unit draws one group by secret bits. A group writes one text. The weights of each token stay near those of the
+model without private text: a unit moves each log weight by so little that all tokens of a text together cost the unit
+its rho. From these texts the same model writes more texts, which costs no more privacy.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from dptext.text.reading import as_records
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
 
-_ROWS_AT_ONCE: Final = 96  # about so many texts are read at once, of some 2 MB each
-_DIRECTIONS: Final = 64  # in which votes are nearest
+_ROWS_AT_ONCE: Final = 96  # approximate number of texts in one batch of the model, about 2 MB each
+_DIRECTIONS: Final = 64  # dimensions of the space in which units vote for the nearest text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,18 +42,18 @@ class Prediction(WritingSpec):
         Set first: labels, names, epsilon, about, tokens.
 
     Guarantee:
-        One noisy number of units a label says how many groups a label has. A unit draws one group of its label by
+        The number of groups of a label follows from a noisy number of its units. A unit draws one group of its label by
         secret bits; an author also draws one of their texts. A group writes exactly `tokens` tokens, the end of a text
         being one. A unit moves each log weight of its group by at most r, so a token costs (2r)^2 / 8 of rho where a
         unit is added or removed. Where it is replaced, one group is moved by at most 2r, or two by r: (4r)^2 / 8. Which
-        tokens can be chosen follows what the model says without private text.
+        tokens can be chosen depends on the model's output without private text alone.
 
     Attributes:
-        per_text: private texts that a group is expected to have; their mean moves the choice. 0, where there
-            are rounds: no group writes, and texts begin from public examples.
-        rounds: of votes on what was written, between which the model varies what has votes (private evolution, Xie et
-            al. 2024); at most 3.
-        vote_share: share of the rest of rho for all rounds.
+        per_text: expected number of private texts in a group; their mean moves the choice. 0 (only with rounds): no
+            group writes, and texts begin from public examples.
+        rounds: number of rounds of votes on the written texts, at most 3. Between rounds the model varies texts with
+            votes (private evolution, Xie et al. 2024).
+        vote_share: share of rho for all rounds together, of the rho that `count_share` leaves.
     """
 
     per_text: int = 32
@@ -73,12 +73,12 @@ class Prediction(WritingSpec):
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """That of the numbers of units, then those of the rounds."""
+        """The share of the numbers of units, then the shares of the rounds."""
         votes = (1 - self.count_share) * (self.vote_share if self.per_text else 1.0)
         return (self.count_share, *[votes / max(1, self.rounds)] * self.rounds)
 
     def choice(self) -> Nudged:
-        """How a token is chosen."""
+        """The mechanism that chooses a token."""
         rho = self.rho * (1 - sum(self.shares))
         reach = reach_of(rho, self.tokens, replaced=self.relation == "replace_one")
         return Nudged(reach, reach * self.per_text * self.temperature, self.temperature)
@@ -87,7 +87,7 @@ class Prediction(WritingSpec):
         """Choose public examples; ConfigError where there are votes and too few public texts."""
         records = [record for record in as_records(public) if says_something(record.text)]
         model, examples = load_language_model(self.model), self.examples_of(records, seed or 0)
-        written = FittedPrediction(self, model, examples)  # first: the model may have no room for the examples
+        written = FittedPrediction(self, model, examples)  # first: it fails if the model has no room for the examples
         if not self.rounds:
             return written
         texts = pool_texts(records)
@@ -96,7 +96,7 @@ class Prediction(WritingSpec):
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
-        """By document with labels, by author without, then both with votes."""
+        """Settings by document with labels, by author without labels, then both with votes."""
         small = cls(labels=("travel", "money"), about=60, tokens=4, per_text=3, size=6, options=16, examples=2)
         author = replace(small, labels=(), names=(), per_text=2, examples=0, unit="author", relation="replace_one")
         voted = replace(small, rounds=2, encoder="glove", epsilon=8.0)
@@ -120,16 +120,16 @@ class FittedPrediction(OnWriter[Prediction]):
         return {**super().digests, **({"space": self.space.digest} if self.space else {})}
 
     def rehearse(self, nothing: Corpus) -> None:
-        """Read no records where units vote. The model, which writes for long, is not asked."""
+        """Read an empty corpus if units vote. The model does not write here, as writing takes long."""
         if self.space is not None:
             deque(readings(nothing, self.space, self.spec.labels), 0)
 
     def synthesize(self, corpus: Corpus, draws: Draws) -> Synthetic:
-        """The numbers of units; then their groups, which write; rounds of votes; more texts by what is left."""
+        """Count the units, let groups write, hold the rounds of votes, and write more texts from those left."""
         return self.written(self.counts(corpus, draws), corpus, draws)
 
     def written(self, counts: Floats, corpus: Corpus, draws: Draws) -> Synthetic:
-        """What follows from noisy numbers of units by label; the groups and the voters are of the corpus."""
+        """Return the synthetic corpus for noisy numbers of units by label; groups and voters come from the corpus."""
         spec = self.spec
         scale = spec.noise(spec.count_share).scale
         kept = [Population.alike(texts) for texts in self._seeds(counts, corpus, draws)]
@@ -142,7 +142,7 @@ class FittedPrediction(OnWriter[Prediction]):
         return spec.released(texts, counts, scale, draws.randomness)
 
     def _seeds(self, counts: Floats, corpus: Corpus, draws: Draws) -> list[list[str]]:
-        """What the groups of each label write."""
+        """Return the readable texts that the groups of each label write."""
         if not self.spec.per_text:
             return [[] for _ in counts]
         groups = np.maximum(1, np.rint(counts / self.spec.per_text)).astype(np.int64)
@@ -150,7 +150,7 @@ class FittedPrediction(OnWriter[Prediction]):
         return [self.writer.readable(tokens for c, tokens in written if c == label) for label in range(len(counts))]
 
     def counts(self, corpus: Corpus, draws: Draws) -> Floats:
-        """Noisy numbers of units by label, `(labels or 1,)`."""
+        """Return noisy numbers of units by label, `(labels or 1,)`."""
         spec = self.spec
         summed = PrivateSum(max(1, len(spec.labels)), spec.noise(spec.count_share), by_author=spec.unit == "author")
         for label, _, authors in units_of(corpus, self.spec.labels):
@@ -158,7 +158,7 @@ class FittedPrediction(OnWriter[Prediction]):
         return summed.release(draws)
 
     def _units(self, corpus: Corpus, draws: Draws) -> list[tuple[int, str]]:
-        """Label and text of each unit; of an author, of one text that is drawn from theirs."""
+        """Return label and text of each unit. For an author this is one text, drawn from all texts of the author."""
         if self.spec.unit == "document":
             read = units_of(corpus, self.spec.labels)
             return [(int(c), text) for own, texts, _ in read for c, text in zip(own, texts, strict=True)]
@@ -176,14 +176,14 @@ class FittedPrediction(OnWriter[Prediction]):
     def _by_groups(
         self, units: Sequence[tuple[int, str]], groups: Integers, draws: Draws
     ) -> list[tuple[int, list[int]]]:
-        """What each group writes, with its label: `groups` says how many groups a label has."""
+        """Return label and tokens of each group; `groups` has the number of groups of each label."""
         labels = np.repeat(np.arange(len(groups)), groups)
         first = np.cumsum(groups) - groups
         members: list[list[str]] = [[] for _ in labels]
         for place, (label, text) in zip(draws.groups(units, groups), units, strict=True):
             members[first[label] + place].append(text)
         found: list[tuple[int, list[int]]] = []
-        at_once = max(1, _ROWS_AT_ONCE // (1 + self.spec.per_text))  # public, as all that is not a token
+        at_once = max(1, _ROWS_AT_ONCE // (1 + self.spec.per_text))  # public, as everything but tokens is
         for start in range(0, len(labels), at_once):
             block = slice(start, start + at_once)
             own = labels[block].tolist()
@@ -191,7 +191,7 @@ class FittedPrediction(OnWriter[Prediction]):
         return found
 
     def _block(self, members: Sequence[Sequence[str]], labels: Sequence[int], draws: Draws) -> list[list[int]]:
-        """What some groups write, side by side: all their tokens, though a text may end before."""
+        """Return the tokens of some groups, written side by side. A group draws all its tokens, even after an end."""
         spec, choice = self.spec, self.spec.choice()
         owners = np.array([g for g, texts in enumerate(members) for _ in texts], np.int64)
         public = [self.writer.prompt(label) for label in labels]

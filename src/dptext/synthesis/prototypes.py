@@ -1,6 +1,6 @@
-"""Prototypes: an unlabelled public pool, labelled and weighed by noisy class means of a private corpus.
+"""Prototypes: noisy class means of a private corpus label and weigh the texts of an unlabelled public pool.
 
-The classifier is made of noisy sums and public text, and costs nothing more.
+The classifier is made from noisy sums and public text, so it costs no more privacy.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from dptext.text.records import Record
 from dptext.types import Floats, Integers
 
 _DIMS: Final = (64, 128, 256)
-# The most squared noise of a class mean, all directions together, that more directions than the fewest may have: for
-# each of the classes - 1 directions in which class means differ.
+# Bound on the squared noise of a class mean over all directions, for each of the classes - 1 directions in which class
+# means differ. More than the fewest directions have to stay within this bound.
 _NOISY: Final = 6.5e-4
-_TEXTS_A_DIRECTION: Final = 8  # of the pool, at least: its covariance must be known
+_TEXTS_A_DIRECTION: Final = 8  # at least, of the pool: its covariance is estimated
 _COUNT: Final = 0.5  # weight of a unit's count beside its point
 _SMOOTHED: Final = 9  # neighbouring directions whose signal is estimated together
 _STEPS: Final = 3
-_SMALLEST: Final = 100  # a corpus is not smaller by more than this because the pool lacks texts of a label
-_BLURRED: Final = 0.5  # noise in a class mean, in lengths of a point
+_SMALLEST: Final = 100  # a corpus shrinks at most by this factor because the pool lacks texts of a label
+_BLURRED: Final = 0.5  # largest noise of a usable class mean, in lengths of a point
 _ROUNDS: Final = 100
-_FEW: Final = 0.02  # of the texts that leave: less is not worth a word
-_RIDGE: Final = 0.3  # of the mean variance: the pool's last directions are its own, and its texts stood out in them
-_PRIOR: Final = 0.5  # how far a class mean is drawn from the middle of all to where its name puts it
+_FEW: Final = 0.02  # share of the released texts below which labels of other kinds are not reported
+_RIDGE: Final = 0.3  # part of the mean variance: pool texts stood out in the last directions, which only the pool has
+_PRIOR: Final = 0.5  # position of a prior mean, from the pool's mean (0) to the texts most like the class name (1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,19 +44,19 @@ class Prototypes(SynthesisSpec):
     """Settings of a synthesis that labels public texts by noisy class means.
 
     Use:
-        Take it where texts have labels and the pool has none, or others: a classifier learns from what leaves.
+        Take it where texts have labels and the pool has none, or others: a classifier learns from the released texts.
         Set first: labels, epsilon, about.
 
     Guarantee:
-        Every unit adds its point in the row of its label, in length at most 1, its count with weight 1/2, the topic
-        that it is nearest to, and whether it is unlike the pool. The parts are scaled so that they are one vector of
-        length at most 1. The sum has discrete Gaussian noise. All else reads that noisy sum and public text.
+        Every unit adds its point (length at most 1) in the row of its label, its count with weight 1/2, a number for
+        its nearest topic, and a number if it is unlike the pool. The parts are scaled to be one vector of length at
+        most 1. The sum has discrete Gaussian noise. Everything else reads the noisy sum and public text alone.
 
     Attributes:
-        dim: directions of the space; 0 takes 64 to 256, by `about`, the labels and the noise. A small pool has fewer.
+        dim: directions of the space; 0 chooses 64 to 256 by `about`, labels and noise. A small pool has fewer.
         topic_share: share of rho for the topics.
-        names: what the labels mean, one text for each, in their order; empty takes the labels as they are.
-        prior: whether class means are drawn towards where the names of the labels put them, as far as they are noise.
+        names: meanings of the labels, one text for each, in their order; empty takes the labels as they are.
+        prior: whether class means are shrunk, by their share of noise, towards means from the names of the labels.
     """
 
     signed: ClassVar[bool] = True
@@ -77,13 +77,13 @@ class Prototypes(SynthesisSpec):
 
     @property
     def point_length(self) -> float:
-        """The part of a unit's vector that is its point, at most."""
+        """The largest length of the point within a unit's vector."""
         rest = 1 - FIT_SHARE - (self.topic_share if self.topics else 0.0)
         return math.sqrt(rest / (1 + _COUNT**2)) * (1 - 2.0**-30)
 
     @property
     def directions(self) -> int:
-        """Directions of the space."""
+        """The number of directions of the space."""
         if self.dim:
             return self.dim
         noise = self.noise().scale / self.point_length * len(self.labels) / self.about
@@ -91,7 +91,7 @@ class Prototypes(SynthesisSpec):
         return max((dim for dim in _DIMS if dim * noise**2 <= most), default=_DIMS[0])
 
     def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedPrototypes:
-        """Read the pool. Its labels are not looked at; a text that occurs twice counts once."""
+        """Read the pool. Labels of the pool are ignored; a text that occurs twice counts once."""
         texts = pool_texts(public)
         dim = min(self.directions, max(4, len(texts) // _TEXTS_A_DIRECTION))
         pool, features = fit_pool(texts, self, dim=dim, seed=seed)
@@ -104,14 +104,14 @@ class Prototypes(SynthesisSpec):
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
-        """By document with topics, and by author without, on the labels of `dptext.sample_records`."""
+        """Settings by document with topics, and by author without topics, on the labels of `dptext.sample_records`."""
         labels = ("health", "travel", "money", "leisure")
         small = cls(labels=labels, encoder="glove", words=8, dim=8, about=200, topics=4)
         return small, replace(small, words=0, topics=0, unit="author", relation="replace_one")
 
 
 class FittedPrototypes(OnPool[Prototypes]):
-    """`Prototypes` with a pool, and where the names of the labels put class means `(classes, dim)`, if they do."""
+    """`Prototypes` with a pool, and prior class means `centre` `(classes, dim)`, or None without a prior."""
 
     __slots__ = ("centre",)
 
@@ -125,12 +125,12 @@ class FittedPrototypes(OnPool[Prototypes]):
 
     @property
     def parts(self) -> tuple[float, float, float]:
-        """What a unit's vector has: the length of its point at most, its count, and the number in its topic."""
+        """The parts of a unit's vector: the largest length of the point, then the values of count and topic."""
         part = self.spec.point_length
         return part, in_steps(part * _COUNT), in_steps(math.sqrt(self.spec.topic_share))
 
     def noisy_sum(self, corpus: Corpus, draws: Draws) -> Floats:
-        """The sum with noise: a row of points and a count for each label, topics by label, how many are unlike."""
+        """Return the noisy sum: for each label the sum of points and the count, topics by label, the number unlike."""
         spec, dim, classes = self.spec, self.pool.space.dim, len(self.spec.labels)
         row = dim + 1
         last = classes * (row + spec.topics)
@@ -147,14 +147,14 @@ class FittedPrototypes(OnPool[Prototypes]):
         return summed.release(draws)
 
     def written(self, noisy: Floats, draws: Draws) -> Synthetic:
-        """What follows from a noisy sum and public text."""
+        """Return the synthetic corpus that follows from a noisy sum and public text."""
         part, count, topic = self.parts
         spec, classes, row = self.spec, len(self.spec.labels), self.pool.space.dim + 1
         scale = spec.noise().scale
         blocks = noisy[: classes * row].reshape(classes, row)
         counted = blocks[:, -1] / count
         sizes = class_sizes(counted, scale / count)
-        # Of the noise, and of a mean of so few texts.
+        # The variance of the noise, and of the mean of a small class.
         variance = (scale / part / sizes[:, None]) ** 2 + self.pool.points.var(axis=0) / sizes[:, None]
         means = blocks[:, :-1] / part / sizes[:, None]
         centre = means.mean(axis=0) if self.centre is None else self.centre
@@ -179,10 +179,10 @@ class FittedPrototypes(OnPool[Prototypes]):
 
 
 def shrunk(noisy: Floats, centre: Floats, variance: Floats) -> Floats:
-    """Noisy rows `(n, dim)` drawn towards their centres, in each column by the part that noise has in its variance.
+    """Return noisy rows `(n, dim)` shrunk towards their centres, in each column by the share of noise in its variance.
 
-    `variance` of the noise is `(n, 1)` or `(n, dim)`. The part is estimated from the rows themselves (empirical Bayes;
-    Efron and Morris 1973), over neighbouring columns together. A row counts the less in this, the more noise it has.
+    `variance` of the noise is `(n, 1)` or `(n, dim)`. The share is estimated from the rows themselves (empirical Bayes;
+    Efron and Morris 1973), over neighbouring columns together. Rows with more noise weigh less in this estimate.
     """
     apart = noisy - centre
     half = _SMOOTHED // 2
@@ -197,13 +197,16 @@ def shrunk(noisy: Floats, centre: Floats, variance: Floats) -> Floats:
 
 
 def class_sizes(noisy: Floats, deviation: float) -> Floats:
-    """Noisy numbers of units `(n,)`, drawn towards their mean by what is noise in them; at least 1."""
+    """Return noisy numbers of units `(n,)`, shrunk towards their mean by the share of noise; each at least 1."""
     numbers = noisy[:, None]
     return np.maximum(shrunk(numbers, numbers.mean(axis=0), np.full(numbers.shape, deviation**2))[:, 0], 1)
 
 
 def prior_means(pool: Floats, likeness: Floats) -> Floats:
-    """Where names put classes, `(classes, dim)`: half-way to pool texts whose `likeness` `(n, classes)` is largest."""
+    """Return prior class means `(classes, dim)`.
+
+    A prior mean is half-way from the pool's mean to that of the texts whose `likeness` `(n, classes)` is largest.
+    """
     best = likeness.argmax(axis=1)
     middle = pool.mean(axis=0)
     means = [pool[best == c].mean(axis=0) if (best == c).any() else middle for c in range(likeness.shape[1])]
@@ -211,9 +214,9 @@ def prior_means(pool: Floats, likeness: Floats) -> Floats:
 
 
 def class_scores(pool: Floats, means: Floats, sizes: Floats) -> Floats:
-    """ln of the chance of each class for each pool text `(n, classes)`, by linear discriminants.
+    """Return the log-probability of each class for each pool text, `(n, classes)`, by linear discriminants.
 
-    The covariance is that of the pool, whose class is not known: measured better than one without the spread of means.
+    The covariance is that of the whole pool, whose classes are unknown; one without the spread of means measured worse.
     """
     covariance = np.atleast_2d(np.cov(pool.T))
     covariance += _RIDGE * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
@@ -223,17 +226,17 @@ def class_scores(pool: Floats, means: Floats, sizes: Floats) -> Floats:
 
 
 def pool_counts(scores: Floats) -> Integers:
-    """How many pool texts fit each class best, `(classes,)`, of scores `(n, classes)`."""
+    """Return the number of pool texts that fit each class best, `(classes,)`, from scores `(n, classes)`."""
     return np.bincount(scores.argmax(axis=1), minlength=scores.shape[1])
 
 
 def pool_mix(scores: Floats, sizes: Floats, blurred: Floats) -> Floats:
-    """The shares of the classes in the pool `(classes,)`, of scores `(n, classes)` whose prior has these sizes.
+    """Return the shares of the classes in the pool `(classes,)`, from scores `(n, classes)` with `sizes` as prior.
 
-    By expectation maximization from equal shares (Saerens, Latinne and Decaestecker 2002), so that a class is not
-    found in the pool because the private corpus has much of it. A class whose mean is `blurred`, the length of the
-    noise in it, by more than half of what points are long would be found anywhere: it has the share of the texts that
-    fit it best.
+    Expectation maximization starts from equal shares (Saerens, Latinne and Decaestecker 2002), so that a class is not
+    found in the pool because the private corpus has much of it. `blurred` is the length of the noise in each class
+    mean. A class whose noise has half the length of a point or more would be found anywhere: its share is that of the
+    texts that fit it best.
     """
     sharp = blurred < _BLURRED
     best = pool_counts(scores) / len(scores)
@@ -250,15 +253,15 @@ def pool_mix(scores: Floats, sizes: Floats, blurred: Floats) -> Floats:
 
 
 def missing(shares: Floats, there: Integers, size: int) -> float:
-    """The share of so many texts that classes with these shares lack, where the pool has `there` of each."""
+    """Return the share of `size` texts that the pool lacks for this mix of classes; `there` are its texts of each."""
     return float(np.maximum(shares - there / size, 0.0).sum())
 
 
 def fitting_size(scores: Floats, sizes: Floats, most: int) -> int:
-    """As many texts, up to `most`, as the pool has in the mix of the classes: shares within a tenth of it in all.
+    """Return the number of texts, up to `most`, that the pool has in the mix of the classes, within `MIX` (L1).
 
-    A class of which the pool has less than a hundredth of its share of `most` is lacked, and no size keeps its share.
-    Where lacked classes have more of the mix than may be off, the mix of the others is kept among themselves.
+    A class is lacking if the pool has less than a hundredth of its share of `most`: no size keeps its share. If lacking
+    classes have a larger part of the mix than may be off, the mix is kept among the other classes.
     """
     shares = sizes / sizes.sum()
     for size in range(most, most // 5, -max(1, most // 20)):
@@ -275,9 +278,10 @@ def fitting_size(scores: Floats, sizes: Floats, most: int) -> int:
 def shortage(
     labels: Sequence[str], sizes: Floats, there: tuple[Integers, Floats], leaving: Integers, most: int
 ) -> Shortage | None:
-    """Of which labels the pool has too few texts for `most` texts, of which some leave; None where it has enough.
+    """Return the labels of which the pool has too few texts for `most` texts; None if the pool has enough.
 
-    `there` says how many pool texts fit each class best, and about how many are of it.
+    `leaving` are the released texts of each class. `there` are the pool texts that fit each class best, and the
+    estimated pool texts of each class.
     """
     shares, leave, (best, about) = sizes / sizes.sum(), int(leaving.sum()), there
     kept = missing(shares, best, leave) <= MIX / 2
@@ -292,7 +296,10 @@ def shortage(
 
 
 def chosen(scores: Floats, sizes: Floats, size: int) -> tuple[Integers, Integers]:
-    """`size` texts at most, of each class those that fit best, by its share; what a class lacks goes to the others."""
+    """Choose at most `size` texts: of each class those that fit best, by its share; other classes fill what it lacks.
+
+    Return the rows of the pool and their classes.
+    """
     best = scores.argmax(axis=1)
     order = [
         np.flatnonzero(best == c)[np.argsort(-scores[best == c, c], kind="stable")] for c in range(scores.shape[1])
@@ -302,7 +309,7 @@ def chosen(scores: Floats, sizes: Floats, size: int) -> tuple[Integers, Integers
     open_ = there > 0
     while (left := size - quota.sum()) > 0 and open_.any():
         more = np.maximum(1, np.floor(left * sizes / sizes[open_].sum())).astype(np.int64) * open_
-        if more.sum() > left:  # one each of the largest
+        if more.sum() > left:  # one text each for the largest classes
             more = np.zeros_like(more)
             more[np.argsort(-np.where(open_, sizes, -1.0), kind="stable")[:left]] = 1
         quota = np.minimum(quota + more * open_, there)

@@ -1,4 +1,4 @@
-"""What a topic report says: noisy numbers of units by label and topic; as data, in words, and as one HTML page.
+"""The topic report: noisy numbers of units by label and topic, as data, in words, and as one HTML page.
 
 The page needs no network and no JavaScript.
 """
@@ -16,10 +16,10 @@ import numpy as np
 from dptext.synthesis.agreement import NORMAL, Estimated, Estimates, Known
 from dptext.types import Floats, Json
 
-_SURE: Final = 3.0  # deviations beyond which a pool is said not to fit
+_SURE: Final = 3.0  # standard deviations above which a pool is said not to fit
 _NOTHING: Final = (
-    "There is hardly more than noise, so do not use what leaves. Is the corpus empty, or are its fields, labels or "
-    "encoding others than the ones that were named? dptext check tells."
+    "The output is hardly more than noise: do not use it. Is the corpus empty, or does it have other fields, labels or "
+    "another encoding than was stated? dptext check tells."
 )
 _MORE_TEXTS: Final = "Give public texts of these labels"
 _NAMED: Final = 8  # labels or topics in a sentence
@@ -30,9 +30,9 @@ class CorpusFit:
     """Whether a public pool fits a private corpus.
 
     Attributes:
-        share: noisy share of texts that are less like the pool than nine in ten of its own texts are; .1 is usual.
-        margin: half of its interval, at 95%.
-        fits: False where the share is above twice the usual, beyond chance.
+        share: noisy share of private texts that are less like the pool than 90% of the pool's own texts; 0.1 is usual.
+        margin: half of the 95% interval of the share.
+        fits: False if the share is above twice the usual share, by more than chance explains.
     """
 
     share: float
@@ -43,11 +43,11 @@ class CorpusFit:
     def of(
         cls, unlike: float, deviation: float, units: float, deviation_of_units: float, *, usual: float, compared: int
     ) -> CorpusFit:
-        """From noisy numbers and their deviations. `usual` was found with `compared` pool texts."""
+        """Return the fit from noisy numbers and their deviations; `usual` was estimated from `compared` pool texts."""
         units = max(units, 1.0)
         least = 2 * usual
 
-        def spread(share: float) -> float:  # of unlike - share * units: noise of both, chance of records and of `usual`
+        def spread(share: float) -> float:  # of unlike - share * units: both noises, sampling of records and of `usual`
             chance = usual * (1 - usual) * (1 / units + 1 / compared) * units**2
             return math.sqrt(deviation**2 + (share * deviation_of_units) ** 2 + chance)
 
@@ -57,7 +57,7 @@ class CorpusFit:
 
     @property
     def sentence(self) -> str:
-        """What it says and what helps."""
+        """The finding and its remedy, in words."""
         return (
             f"The pool does not fit: {self.share:.0%} of the texts (within {self.margin:.0%}) are less like it than "
             "nine in ten of its own are. Give public texts of the same kind."
@@ -69,11 +69,11 @@ class Shortage:
     """Labels of which a public pool has too few texts for the noisy mix of labels.
 
     Attributes:
-        labels: name, share that is wanted, and share of the pool, of each such label; first what is lacking most.
-        texts: how many leave.
-        most: how many would leave from a pool that has enough.
-        kept: whether the labels of those that leave have the mix that is wanted.
-        others: labels of which most texts that leave are probably of other kinds, as the pool has few of them.
+        labels: name, wanted share, and share of the pool, of each such label; the label that lacks most comes first.
+        texts: number of released texts.
+        most: number of texts that a pool with enough texts would release.
+        kept: whether the released texts have the wanted mix of labels.
+        others: labels whose released texts are probably mostly of other kinds, as the pool has few of these labels.
     """
 
     labels: tuple[tuple[str, float, float], ...]
@@ -84,19 +84,19 @@ class Shortage:
 
     @property
     def sentence(self) -> str:
-        """What it says and what helps."""
+        """The finding and its remedy, in words."""
         named = "; ".join(
             f"{name}: {_part(wanted)} wanted, the pool has {_part(had, 'about ')}" for name, wanted, had in self._shown
         )
         few = f"The pool has too few texts of some labels: {named}."
         if self.others:
-            few += f" Most texts that leave as {', '.join(self.others[:_NAMED])} are probably of other kinds."
+            few += f" Most texts released as {', '.join(self.others[:_NAMED])} are probably of other kinds."
         less = f" {self.texts:,} texts leave, not {self.most:,}" * (self.texts < self.most)
         if self.kept:
             return (
                 f"{few}{less}, so that the mix of labels is kept. {_MORE_TEXTS}, or set size for more in another mix."
             )
-        return f"{few}{less}{'. ' if less else ' '}The mix of labels that leaves is another one. {_MORE_TEXTS}."
+        return f"{few}{less}{'. ' if less else ' '}The released mix of labels is not the noisy mix. {_MORE_TEXTS}."
 
     @property
     def _shown(self) -> Sequence[tuple[str, float, float]]:
@@ -115,10 +115,10 @@ class Topics:
         counts: noisy numbers, `(labels, topics)`; below 0 by chance.
         margin: half of the interval of each number, at 95%.
         topics: each topic's public words and public texts.
-        counted: noisy numbers by label that have less noise than the sums over the topics, `(labels,)`, where there are
-            some, and half of their interval.
-        fit: whether the pool fits, where that was asked.
-        shortage: labels of which the pool has too few texts, where there are some.
+        counted: noisy numbers by label `(labels,)` with less noise than the sums over topics, and half of their
+            interval; None without such numbers.
+        fit: the fit of the pool; None if it was not estimated.
+        shortage: labels of which the pool has too few texts; None if there is no such label.
     """
 
     labels: tuple[str, ...]
@@ -132,12 +132,12 @@ class Topics:
 
     @property
     def measure(self) -> str:
-        """What the numbers are of; records of an author are clipped together, so that authors are not counted."""
+        """The unit of the numbers. Records of an author are clipped together, so the numbers do not count authors."""
         return "documents" if self.unit == "document" else "weight of authors"
 
     @property
     def note(self) -> str:
-        """What the numbers are."""
+        """A sentence that says what the numbers count."""
         if self.unit == "document":
             return "Numbers of documents with noise."
         return (
@@ -154,7 +154,7 @@ class Topics:
 
     @property
     def estimates(self) -> Estimates:
-        """What the numbers say together: none is negative, and parts add up to their wholes."""
+        """Consistent estimates from all numbers: none is negative, and parts add up to their wholes."""
         own = None if self.counted is None else Known(np.array(self.counted[0]), self.counted[1] / NORMAL)
         return Estimates.of(Known(np.array(self.counts), self.margin / NORMAL), own)
 
@@ -174,13 +174,13 @@ class Topics:
         fit: CorpusFit | None,
         counted: tuple[Floats, float] | None = None,
     ) -> Topics:
-        """The report of numbers `(labels, topics)` whose noise has this standard deviation; `counted` likewise."""
+        """Return the report of numbers `(labels, topics)` with noise of this standard deviation; `counted` likewise."""
         rows = tuple(tuple(map(float, row)) for row in counts)
         own = None if counted is None else (tuple(map(float, counted[0])), NORMAL * counted[1])
         return cls(tuple(labels), rows, NORMAL * deviation, topics, unit, own, fit)
 
     def to_dict(self) -> dict[str, Json]:
-        """As JSON-able data."""
+        """Return JSON-able data."""
         return {
             "unit": self.unit,
             "labels": list(self.labels),
@@ -199,7 +199,7 @@ class Topics:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """That there is little but noise, that the pool does not fit, or lacks texts of labels, where it is so."""
+        """Warnings of little but noise, of a pool that does not fit or lacks texts of labels, and of unseen labels."""
         numbers, margin = self.by_label
         if sum(numbers) < margin * math.sqrt(len(numbers)):
             return (_NOTHING,)
@@ -212,7 +212,7 @@ class Topics:
         return tuple(said)
 
     def sentences(self) -> tuple[str, ...]:
-        """The largest labels and topics in plain words; before them, warnings."""
+        """Return the warnings, then the largest labels and topics, in plain words."""
         said, found = [*self.warnings], self.estimates
         if self.labels:
             named, margin = _largest(self.labels, found.by_label), found.by_label.margin
@@ -249,7 +249,7 @@ _DARKEST: Final = 0.6  # of the colour behind a number: the text on it stays rea
 
 
 def topics_page(found: Topics, said: Sequence[str]) -> str:
-    """What a report says; then labels, topics and their cells, each number with its interval; all names are public."""
+    """Return an HTML page: sentences, then labels, topics and cells, numbers with intervals. Names are public."""
     unit, parts, known = found.measure, [f"<p>{escape(line)}</p>" for line in said], found.estimates
     if found.labels or found.topics:
         of = " with one of these labels" if found.labels else ""
@@ -296,7 +296,7 @@ def _table(
 
 
 def _cells(found: Topics, known: Estimated, order: Sequence[int]) -> str:
-    """Topics in this order by labels; the darker, the larger, and white where the interval holds 0."""
+    """Return a table of topics, in this order, by labels. Larger numbers are darker; white if the interval holds 0."""
     title = "Topics by label"
     largest = max(1.0, float(known.numbers.max()))
     heads = "".join(f"<th scope='col' class='n'>{escape(name)}</th>" for name in found.labels)

@@ -1,7 +1,7 @@
-"""The public space in which a corpus is summed up: vectors of texts, cut to the main directions of a public pool.
+"""The public space in which a corpus is summed up: vectors of texts, projected on the main directions of a public pool.
 
-A point is a function of its text alone, bit for bit: all features are on a grid and all directions are whole steps, so
-that every product is exact and no batch changes a sum.
+A point depends on its text alone, bit for bit: features lie on a grid and directions are whole steps, so products are
+exact and no batch changes a sum.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from dptext.text.labels import matched
 from dptext.text.tokens import words_of
 from dptext.types import Floats, Integers
 
-_GRID: Final = 2.0**-10  # of a feature
-_STEP: Final = 2.0**-20  # of a direction
-_LARGEST: Final = 2.0**22  # sum of a direction's numbers: 53 bits then hold every sum of its products with features
+_GRID: Final = 2.0**-10  # step of a feature
+_STEP: Final = 2.0**-20  # step of a direction
+_LARGEST: Final = 2.0**22  # bound on a direction's sum of sizes: 53 bits hold all sums of its products with features
 _WHITENING: Final = 0.25  # directions are divided by the fourth root of their variance: half-way to equal variances
-_LEAST_VARIANCE: Final = 2.0**-30  # of a direction: less is no step of the grid in any text
-_MOST_READ: Final = 4096  # words of a text
+_LEAST_VARIANCE: Final = 2.0**-30  # of the main direction: below it texts do not differ by a step of the grid
+_MOST_READ: Final = 4096  # words of a text that are compared
 _ALIKE: Final = "Expected public texts that differ: give a pool of other texts."
-_ANCHORS: Final = 1000  # pool texts that others are compared with, at most
+_ANCHORS: Final = 1000  # largest number of pool texts with which other texts are compared
 #: The share of a pool's own texts that count as unlike it.
 UNLIKE: Final = 0.1
 LEAST_TEXTS: Final = 20
@@ -52,10 +52,10 @@ class PublicSpace:
         readers: embedders whose vectors stand side by side.
         directions: `(features, dim)`, main directions of the pool, scaled so that half of the pool is in length 1.
         middle: the mean of the pool in these directions, `(dim,)`.
-        anchors: what the encoder finds in some pool texts, `(n, its features)`. Words were fitted on the pool, so that
-            other texts are nearer to each other in them than the pool's own are; the encoder knows no pool.
-        least: the product with the nearest anchor that nine in ten of the other pool texts reach.
-        compared: how many others there were.
+        anchors: encoder vectors of some pool texts, `(n, encoder.dim)`. Vectors of words are left out: they are fitted
+            on the pool, so that other texts are nearer to each other in them than pool texts are.
+        least: the product with the nearest anchor that 90% of the other pool texts reach.
+        compared: number of these other pool texts.
     """
 
     readers: tuple[Embedder, ...]
@@ -67,17 +67,17 @@ class PublicSpace:
 
     @property
     def encoder(self) -> Embedder:
-        """What reads texts, without the words that were fitted on the pool."""
+        """The encoder of texts, without the words that were fitted on the pool."""
         return self.readers[0]
 
     @property
     def dim(self) -> int:
-        """Coordinates of a point."""
+        """The number of coordinates of a point."""
         return len(self.middle)
 
     @property
     def digest(self) -> str:
-        """sha256 of what turns a text into a point."""
+        """sha256 of everything that determines the point of a text."""
         found = hashlib.sha256("\n".join(reader.name for reader in self.readers).encode())
         found.update(self.directions.tobytes() + self.middle.tobytes())
         found.update(self.anchors.tobytes() + np.float64(self.least).tobytes())
@@ -85,52 +85,52 @@ class PublicSpace:
         return found.hexdigest()
 
     def features(self, texts: Sequence[str]) -> Floats:
-        """Vectors `(n, features)` on a grid."""
+        """Return the vectors of texts on a grid, `(n, features)`."""
         return features_of(self.readers, texts)
 
     def unlike(self, features: Floats) -> Floats:
-        """1 for each text that is less like its nearest anchor than nine in ten of the pool are, else 0; `(n,)`."""
+        """Return 1 for each text whose product with its nearest anchor is below `least`, else 0; `(n,)`."""
         return np.asarray(nearest(features, self.anchors) < self.least, np.float64)
 
     def points(self, texts: Sequence[str]) -> Floats:
-        """The points of the texts, `(n, dim)`."""
+        """Return the points of texts, `(n, dim)`."""
         return self.placed(self.features(texts))
 
     def placed(self, features: Floats) -> Floats:
-        """The points of the features of texts."""
+        """Return the points `(n, dim)` of texts with these features `(n, features)`."""
         found = features @ self.directions - self.middle
         lengths = np.sqrt(np.square(found).sum(axis=1, keepdims=True))
         return np.asarray(found / np.maximum(1.0, lengths * (1 + 2.0**-40)))
 
 
 def features_of(readers: Sequence[Embedder], texts: Sequence[str]) -> Floats:
-    """Vectors `(n, features)` of texts, side by side, on a grid."""
+    """Return the vectors of all readers side by side, on a grid, `(n, features)`."""
     found = [np.asarray(reader.embed(list(texts)), np.float64) for reader in readers]
     return np.asarray(np.rint(np.concatenate(found, axis=1) / _GRID) * _GRID)
 
 
 def says_something(text: str) -> bool:
-    """Whether a text has a character that can be seen: others add nothing, and leave from no pool."""
+    """Return whether a text has a visible character. Other texts add nothing to a sum and are in no pool."""
     return any(unicodedata.category(each) not in _UNSEEN for each in text)
 
 
 def nearest(features: Floats, anchors: Floats) -> Floats:
-    """The product of each with its nearest anchor, `(n,)`: exact, as features are on a grid."""
+    """Return the product of each row with its nearest anchor, `(n,)`. It is exact, as features lie on a grid."""
     return np.asarray((features[:, : anchors.shape[1]] @ anchors.T).max(axis=1))
 
 
 def extras_of(encoder: str | Embedder) -> tuple[str, str]:
-    """The extras of a space that this encoder reads: one line installs both."""
+    """Return the two extras that a space with this encoder needs, so that one command installs both."""
     return "glove" if encoder == "glove" else "sbert", "audit"
 
 
 def fit_space(
     texts: Sequence[str], *, encoder: str | Embedder, words: int, dim: int, seed: int = 0
 ) -> tuple[PublicSpace, Floats]:
-    """The space of public texts, and their features `(n, features)`, those of the encoder, or of its name, first.
+    """Return the space of public texts, and their features `(n, features)`, those of the encoder first.
 
-    ConfigError: too few texts, no words in common, or texts that do not differ in what is read. MissingExtraError: what
-    reads is absent. What needs an encoder comes last.
+    `encoder` is an embedder or its name. ConfigError: too few texts, no words in common, or texts with equal vectors.
+    MissingExtraError: a package of the encoder is absent. Checks that need an encoder come last.
     """
     if len(texts) < LEAST_TEXTS:
         wanted = f"a pool of at least {LEAST_TEXTS} different public texts that hold something"
@@ -142,7 +142,7 @@ def fit_space(
     also = (fit_tfidf_svd(texts, dim=words, seed=seed),) if words else ()
     order, half = np.random.default_rng(seed).permutation(len(texts)), len(texts) // 2
     reading: Embedder
-    if encoder == "distilled":  # it learns from a half of the pool, which tells nothing of how far others are from it
+    if encoder == "distilled":  # learns from half of the pool; that half cannot tell how far other texts are
         reading = distil_with_words(load_encoder(), [texts[i] for i in order[:half]], common=common_words())
     else:
         reading = load_encoder(encoder) if isinstance(encoder, str) else encoder
@@ -151,14 +151,14 @@ def fit_space(
     mean = features.mean(axis=0)
     variances, axes = np.linalg.eigh(np.cov((features - mean).T))
     if not variances[-1] > _LEAST_VARIANCE:
-        raise ConfigError(f"{_ALIKE} encoder={encoder!r} reads the same in each.")
+        raise ConfigError(f"{_ALIKE} encoder={encoder!r} gives each the same vector.")
     kept = np.flatnonzero(variances > 1e-9 * variances[-1])[::-1][:dim]
     axes = axes[:, kept] * np.sign(axes[np.abs(axes[:, kept]).argmax(axis=0), kept])
     directions = axes * variances[kept] ** -_WHITENING
     radius = np.median(np.sqrt(np.square((features - mean) @ directions).sum(axis=1)))
     directions = np.rint(directions / radius / _STEP) * _STEP
     if not np.abs(directions).sum(axis=0).max() < _LARGEST:
-        raise ConfigError(f"{_ALIKE} Hardly any is read otherwise than the rest.")
+        raise ConfigError(f"{_ALIKE} Almost all have the same vector.")
     near, n_anchors = features[order, : reading.dim], min(_ANCHORS, half)
     anchors, others = near[:n_anchors], near[half if encoder == "distilled" else n_anchors :]
     least = float(np.quantile(nearest(others, anchors), UNLIKE))
@@ -168,7 +168,7 @@ def fit_space(
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Reading:
-    """Private records that add something: place of the label (0 without labels), point, author, and 1 where unlike."""
+    """Private records that count: index of the label (0 without labels), point, author, and 1 if unlike the pool."""
 
     labels: Integers
     points: Floats
@@ -178,14 +178,14 @@ class Reading:
 
 @runtime_checkable
 class ReadsItself(Protocol):
-    """A corpus whose records are read elsewhere."""
+    """A corpus that yields its own readings, which are computed elsewhere."""
 
     def readings(self, space: PublicSpace, labels: Sequence[str]) -> Iterator[Reading]:
-        """As the function of this name."""
+        """Yield the readings, as the function `readings` does."""
 
 
 def readings(corpus: Corpus, space: PublicSpace, labels: Sequence[str]) -> Iterator[Reading]:
-    """The private records that add something, in batches; a corpus that `ReadsItself` gives them in any order."""
+    """Yield the private records that count, in batches. A corpus that `ReadsItself` yields them in any order."""
     if isinstance(corpus, ReadsItself):
         yield from corpus.readings(space, labels)
         return
@@ -195,7 +195,7 @@ def readings(corpus: Corpus, space: PublicSpace, labels: Sequence[str]) -> Itera
 
 
 def units_of(corpus: Corpus, labels: Sequence[str]) -> Iterator[tuple[Integers, list[str], list[str | None]]]:
-    """Place of the label (0 without labels), text and author of private records, in batches.
+    """Yield index of the label (0 without labels), text and author of private records, in batches.
 
     A record without text, or without one of the labels, adds nothing and is left out.
     """

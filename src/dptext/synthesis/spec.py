@@ -1,4 +1,4 @@
-"""What the ways of synthesis have in common: their settings, what they guarantee, and what they offer."""
+"""The base of all syntheses: their settings, their guarantee, and the protocol of a fitted synthesis."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from dptext.text.records import Record
 PUBLIC_POOL = "the pool, the labels, the encoder and all settings are public and hold no private text"
 NoisyRelation = Literal["add_or_remove_one", "replace_one"]
 
-#: How far the shares of labels that leave may be off from the noisy ones, in all (L1).
+#: The largest L1 distance of the released shares of labels from the noisy shares.
 MIX: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Synthetic:
-    """What leaves: public texts with labels, and numbers. Their ids are "0", "1", ... and belong to nobody.
+    """The output of a synthesis: texts with labels, and numbers. Text ids are "0", "1", ... and belong to nobody.
 
     Attributes:
-        texts: of the synthetic corpus, in an order that says nothing; empty where only a report leaves.
-        labels: one a text, or None without labels.
+        texts: the synthetic corpus in random order; empty if only a report is released.
+        labels: the label of each text, or None without labels.
         report: noisy numbers by label and topic.
-        sentences: what leaves in plain words, the answer first.
+        sentences: the output in plain words, the main finding first.
     """
 
     texts: tuple[str, ...]
@@ -55,15 +55,15 @@ class Fitted(Protocol):
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """sha256 digests of the pool and of what reads texts."""
+        """sha256 digests of the pool and of the models that read texts."""
         ...
 
     def synthesize(self, corpus: Corpus, draws: Draws) -> Synthetic:
-        """Sum up the corpus, add noise once to each sum, and write the synthetic corpus from what is noisy."""
+        """Sum up the corpus, add noise once to each sum, and write the synthetic corpus from the noisy results."""
         ...
 
     def rehearse(self, nothing: Corpus) -> None:
-        """Read no records as `synthesize` would read some, so that what fails then has cost nothing."""
+        """Read an empty corpus as `synthesize` reads a private one, so that errors come before a charge."""
         ...
 
 
@@ -74,29 +74,29 @@ def _rho(epsilon: float, delta: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SynthesisSpec:
-    """Settings of all ways of synthesis.
+    """Settings that all syntheses share.
 
     Attributes:
         labels: the public set of labels. A record with none of them adds nothing. Empty: labels are not read.
-        epsilon, delta: of everything that leaves, for the whole corpus.
+        epsilon, delta: of everything that is released from the corpus, together.
         unit: who is protected: a "document", or an "author" with all of their documents.
         relation: of two neighbouring corpora. "add_or_remove_one" hides whether a unit is in the corpus at all;
             "replace_one" compares corpora of one size, and asks for up to twice the noise.
-        about: about how many units the corpus has, as the user states in public. It chooses dimensions and thresholds;
-            the guarantee holds whatever it is.
-        size: texts of the synthetic corpus; 0 is nine tenths of the pool; of prototypes fewer, where the pool has too
-            few texts of a label for the noisy mix of labels, which the report then says.
-        encoder: what reads texts: "sentence" (all-MiniLM-L6-v2); "distilled", a linear model of words that learns from
-            it on the pool and reads some hundred times as fast; or "glove", which needs no encoder.
-        words: coordinates of a latent semantic analysis of the pool's words that are read beside the encoder; 0 for
-            none. At most 512.
+        about: approximate number of units in the corpus, a public statement of the user. Dimensions and thresholds
+            depend on it; the guarantee holds for any value.
+        size: number of synthetic texts. 0 means 90% of the pool. `prototypes` returns fewer, and says so in the report,
+            if the pool has too few texts of a label for the noisy mix of labels.
+        encoder: "sentence" (all-MiniLM-L6-v2); "distilled", a linear model of words that learns from the sentence
+            encoder on the pool and reads some hundred times as fast; or "glove", which needs no sentence encoder.
+        words: dimensions of a latent semantic analysis of the pool's words, beside those of the encoder; 0 for none. At
+            most 512.
         topics: clusters of the pool whose noisy shares are reported; 0 for none.
     """
 
     assumptions: ClassVar[tuple[str, ...]] = (PUBLIC_POOL,)
     #: Whether a unit's vector may have negative coordinates.
     signed: ClassVar[bool] = False
-    #: Whether texts leave, or a report alone.
+    #: Whether the synthesis releases texts, or a report alone.
     writes: ClassVar[bool] = True
 
     labels: tuple[str, ...] = ()
@@ -122,13 +122,13 @@ class SynthesisSpec:
         _validate.within(0, MOST_WORDS, words=self.words)
         if self.topics == 1:
             raise ConfigError("Expected topics=1 to be 0, or at least 2.")
-        for share in self.shares:  # now: a run is charged before its first sum
+        for share in self.shares:  # raises errors now, as a run is charged before its first sum
             self.noise(share)
 
     @property
     @abstractmethod
     def kind(self) -> str:
-        """The name of the way, as in `dptext synthesize --mechanism`."""
+        """The name of the synthesis, as in `dptext synthesize --mechanism`."""
 
     @property
     def shares(self) -> tuple[float, ...]:
@@ -137,16 +137,16 @@ class SynthesisSpec:
 
     @property
     def rho(self) -> float:
-        """Of zero-concentrated differential privacy, for all sums together: the largest that costs `epsilon`."""
+        """The rho of zero-concentrated differential privacy for all sums together: the largest that costs `epsilon`."""
         return _rho(self.epsilon, self.delta)
 
     def noise(self, share: float = 1.0) -> Noise:
-        """The noise of a sum that takes this share of rho."""
+        """Return the noise of a sum with this share of rho."""
         return Noise(self.rho * share, Relation(self.relation), self.signed)
 
     @property
     def units(self) -> tuple[Unit, ...]:
-        """The one unit."""
+        """The unit of the settings, alone."""
         return (Unit(self.unit),)
 
     @property
@@ -161,14 +161,14 @@ class SynthesisSpec:
         )
 
     def events(self, unit: Unit) -> tuple[Event, ...]:
-        """What happens to one unit in the whole run: all sums together are rho-zCDP."""
+        """Return the events of one unit in the whole run: all sums together are rho-zCDP."""
         if unit is not Unit(self.unit):
             other = f"found {unit.value}: set unit={unit.value!r}, which is other noise"
             raise IncomparableError(f"Expected unit {self.unit}, {other}.")
         return (ZcdpEvent(self.rho),)
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """What the release of the whole synthetic corpus guarantees, at the larger of `delta` and the spec's."""
+        """Return the guarantee of the whole synthetic corpus, at the larger of `delta` and the spec's delta."""
         people = (ONE_PERSON,) if self.unit == "author" else ()
         assumed = (*self.assumptions, *read_alone(self.encoder, "cpu"), WHOLE_FILES, *people)
         how: dict[str, Any] = {"basis": Basis.CONDITIONAL, "trust": Trust.CENTRAL, "assumptions": assumed}
@@ -176,13 +176,13 @@ class SynthesisSpec:
         return accounting.guarantee(events, max(delta, self.delta), unit=own, relation=Relation(self.relation), **how)
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Self:
-        """The same spec at this epsilon, and at the larger of `delta` and the spec's."""
+        """Return the spec at this epsilon, and at the larger of `delta` and the spec's delta."""
         self.events(unit or Unit(self.unit))
         return replace(self, epsilon=epsilon, delta=max(delta, self.delta))
 
     @abstractmethod
     def fit(self, *, public: Iterable[Record], seed: int | None = None) -> Fitted:
-        """The synthesis with its pool of public texts."""
+        """Return the synthesis, fitted to a pool of public texts."""
 
     @classmethod
     @abstractmethod
@@ -190,5 +190,5 @@ class SynthesisSpec:
         """Settings for the contract, each fitted in seconds on `dptext.sample_records`."""
 
     def size_of(self, pool: Sequence[str]) -> int:
-        """How many texts leave."""
+        """Return the number of synthetic texts for this pool."""
         return self.size or max(1, math.floor(0.9 * len(pool)))

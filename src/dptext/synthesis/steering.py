@@ -1,8 +1,8 @@
-"""Steering: noisy numbers of private texts that have a token move what a language model writes.
+"""Steering: for each token, the noisy number of private texts that have it moves the output of a language model.
 
-The private corpus is read by a tokenizer and summed up once. All else is free: the model writes public texts, the noise
-says how far the number of each token is believed, and each log-probability is shifted until what is written has these
-tokens as often. As many texts leave as are asked for.
+A tokenizer reads the private corpus, which is summed up once. Everything else costs no privacy: the model writes public
+texts, the noise says how far the number of each token is believed, and log-probabilities are shifted until written
+texts have these tokens as often. Any number of texts can be written.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from dptext.text.reading import as_records
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
 
-_GRID: Final = np.linspace(-6.0, 8.0, 141)  # shifts that a token's rate can have
+_GRID: Final = np.linspace(-6.0, 8.0, 141)  # possible shifts of the logarithm of a token's rate
 _LEAST_RATE: Final = 1e-6
-_USUAL: Final = 2.0  # as if so many texts more had each token once and counted
-_STEP: Final = 0.7  # of a shift, after the first one
-_LARGEST: Final = 10.0  # shift
-_DRAFTS: Final = 3  # times that more are written, where texts are the same or not readable
+_USUAL: Final = 2.0  # pseudo-count: as if this many more texts had each token, as a mark
+_STEP: Final = 0.7  # factor of each update of a shift after the first
+_LARGEST: Final = 10.0  # bound on the size of a shift
+_DRAFTS: Final = 3  # most rounds of writing, as texts can be repeats or not readable
 _SHOWN: Final = 6  # tokens of a label that a report names
 
 
@@ -47,13 +47,13 @@ class Steering(WritingSpec):
     Guarantee:
         A unit adds a vector of length at most 1: its count, and for at most `marks` different tokens of its text one
         number each, in the row of its label; all vectors of an author together have length at most 1. Discrete Gaussian
-        noise is added once. Which tokens can count follows what the model writes from public text.
+        noise is added once. Which tokens can count depends on the model and public text alone.
 
     Attributes:
-        marks: different tokens of a text that count at most: those that public texts have most often.
-        vocabulary: tokens that can count: those that public texts are expected to have most often.
-        drafts: public texts a label that say how often tokens are written.
-        matches: times that drafts are written anew, to match the noisy numbers.
+        marks: largest number of distinct tokens of a text that count: those most frequent in public texts.
+        vocabulary: number of tokens that can count: those with the largest expected frequency in public texts.
+        drafts: number of public texts for each label, which show how often the model writes each token.
+        matches: number of times that drafts are written anew to match the noisy numbers.
     """
 
     marks: int = 12
@@ -74,7 +74,7 @@ class Steering(WritingSpec):
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
-        """By document with labels, and by author without."""
+        """Settings by document with labels, and by author without labels."""
         small = cls(
             labels=("travel", "money"), about=60, tokens=4, size=6, options=16, examples=2, marks=3, vocabulary=30,
             drafts=4, matches=1,
@@ -83,9 +83,9 @@ class Steering(WritingSpec):
 
 
 class FittedSteering(OnWriter[Steering]):
-    """`Steering` with what its writer writes without private text: `tokens` `(vocabulary,)` that can count.
+    """`Steering` with its writer and the `tokens` `(vocabulary,)` that can count, the most likely first.
 
-    Likely ones stand first; a public text has each among its marks at `rates` `(labels or 1, vocabulary)`.
+    `rates` `(labels or 1, vocabulary)` are the rates at which public texts have each token among their marks.
     """
 
     __slots__ = ("_marked", "_places", "rates", "tokens")
@@ -102,7 +102,7 @@ class FittedSteering(OnWriter[Steering]):
         written = [text for texts, _ in drafts for text in texts]
         counts = ([i for text in written for i in places(text)] for places in (self._known, self._marks))
         there, marked = (np.bincount(found, minlength=len(self.tokens)) + _USUAL for found in counts)
-        self._marked: Floats = marked / there  # how often a token that is there is a mark
+        self._marked: Floats = marked / there  # share of a token's occurrences that are marks
         self.rates = self._as_rates(expected)
 
     @property
@@ -115,15 +115,15 @@ class FittedSteering(OnWriter[Steering]):
         return [self._places[token] for token in tokens if token in self._places]
 
     def _marks(self, tokens: Sequence[int]) -> list[int]:
-        """Places of the different tokens that count, of the first ones of a text."""
+        """Return the sorted indices in `tokens` of a text's marks, among its first `spec.tokens` tokens."""
         return sorted(set(self._known(tokens[: self.spec.tokens])))[: self.spec.marks]
 
     def _as_rates(self, expected: Floats) -> Floats:
-        """Of marks, from how often texts are expected to have each token of the model."""
+        """Return the rates of marks, from how often texts are expected to have each token of the model."""
         return np.asarray(np.maximum(expected[..., self.tokens] * self._marked, _LEAST_RATE))
 
     def synthesize(self, corpus: Corpus, draws: Draws) -> Synthetic:
-        """One pass; noise once; then the model writes what the noisy numbers say."""
+        """Read the corpus once, add noise once, and let the model write texts by the noisy numbers."""
         spec = self.spec
         counts, numbers, scale, deviation = self.numbers(corpus, draws)
         units = np.maximum(counts, scale)
@@ -133,12 +133,12 @@ class FittedSteering(OnWriter[Steering]):
         return spec.released(texts, counts, scale, draws.randomness, *self._sentences(rates))
 
     def numbers(self, corpus: Corpus, draws: Draws) -> tuple[Floats, Floats, float, float]:
-        """Noisy numbers of units `(labels or 1,)` and marks `(labels or 1, vocabulary)`, and their deviations."""
+        """Return noisy numbers of units `(labels or 1,)` and marks `(labels or 1, vocabulary)`, with deviations."""
         spec, width = self.spec, len(self.tokens)
         labels, noise = len(spec.names), spec.noise()
         counted = in_steps(math.sqrt(spec.count_share))
         mark = in_steps(math.sqrt((1 - spec.count_share) / spec.marks))
-        spare = labels * (width + 1)  # cells where marks that a text lacks stand as 0
+        spare = labels * (width + 1)  # from here on: cells for the zeros of a text with fewer marks
         summed = PrivateSum(spare + spec.marks, noise, by_author=spec.unit == "author")
         for label, texts, authors in units_of(corpus, spec.labels):
             cells = np.tile(np.arange(spare - 1, spare + spec.marks), (len(texts), 1))
@@ -154,11 +154,11 @@ class FittedSteering(OnWriter[Steering]):
         return noisy[labels * width : spare] / counted, numbers, noise.scale / counted, noise.scale / mark
 
     def believed_rates(self, numbers: Floats, units: Floats, deviation: float) -> Floats:
-        """Of marks in the texts of each label, `(labels or 1, vocabulary)`, by their noisy numbers; see `believed`."""
+        """Return the rates of marks for each label, `(labels or 1, vocabulary)`, each row by `believed`."""
         return np.array([believed(*each, deviation) for each in zip(numbers, units, self.rates, strict=True)])
 
     def _written(self, label: int, n: int, rates: Floats, randomness: Randomness) -> list[str]:
-        """At most n different texts, whose tokens are as frequent as `rates` say."""
+        """Return at most `n` distinct texts, whose tokens have about these rates."""
         shift, kept = self.shift(label, rates, randomness), list[str]()
         for _ in range(_DRAFTS):
             if len(kept) < n:
@@ -167,7 +167,7 @@ class FittedSteering(OnWriter[Steering]):
         return kept
 
     def shift(self, label: int, rates: Floats, randomness: Randomness) -> Floats:
-        """What moves the log-probabilities so that tokens are expected as often as `rates` say, `(size,)`."""
+        """Return the shift of log-probabilities `(size,)` that gives tokens these expected rates."""
         shift, now = np.zeros(self.writer.model.size), self.rates[label]
         for time in range(self.spec.matches + 1):
             step = np.clip(np.log(rates / now), -2.0, 3.0) * (_STEP if time else 1.0)
@@ -177,7 +177,7 @@ class FittedSteering(OnWriter[Steering]):
         return shift
 
     def _sentences(self, rates: Floats) -> list[str]:
-        """Words that texts of each label have more often than public ones, by noisy numbers."""
+        """Return sentences with the words that each label has more often than public texts, by noisy numbers."""
         said = []
         for name, mine, public in zip(self.spec.names, rates, self.rates, strict=True):
             gained = mine - public
@@ -189,10 +189,9 @@ class FittedSteering(OnWriter[Steering]):
 
 
 def believed(numbers: Floats, units: float, rates: Floats, deviation: float) -> Floats:
-    """The likeliest rates of tokens `(vocabulary,)`: by noisy numbers, and near public rates.
+    """Return the most likely rates of tokens `(vocabulary,)`, given noisy numbers and public rates.
 
-    The logarithm of how far a rate is from the public one has a Laplace prior of scale 1, so that most tokens stay as
-    frequent as they are.
+    ln(rate / public rate) has a Laplace prior of scale 1, so that most tokens keep their public rate.
     """
     options = np.minimum(rates[:, None] * np.exp(_GRID), 1.0)
     likely = -np.square((numbers[:, None] - units * options) / deviation) / 2 - np.abs(_GRID)

@@ -1,8 +1,8 @@
-"""Sums over a private corpus, which leave once, with noise.
+"""Sums over a private corpus, which are released once, with noise.
 
 Every unit (a document, or all documents of an author) adds one vector of whole numbers whose length is at most `STEPS`.
-Whole numbers are added exactly and in any order, so that one unit more moves the sum by its own vector and by nothing
-else, and the noise is a discrete Gaussian in the same steps: no rounding is left to be counted.
+Whole numbers add up exactly in any order, so that one more unit moves the sum by exactly its own vector. The noise is a
+discrete Gaussian in the same steps. No rounding error is left to be accounted for.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from dptext.sampling.hub import Nudged
 from dptext.sampling.randomness import Randomness
 from dptext.types import Floats, Integers
 
-#: Whole steps in a length of 1. A coordinate is rounded toward 0 by less than one of them.
+#: The number of steps in a length of 1. A coordinate is rounded toward 0 by less than one step.
 STEPS = 1 << 14
-_MOST_SIGMA = 1 << 24  # of `discrete_gaussian`
+_MOST_SIGMA = 1 << 24  # the limit of `discrete_gaussian`
 
 
 def in_steps(length: float) -> float:
-    """The longest length of whole steps that is no longer: as a part of a vector it loses nothing by rounding."""
+    """Return the largest multiple of a step up to `length`; a coordinate of this value loses nothing by rounding."""
     return math.floor(length * STEPS) / STEPS
 
 
@@ -35,8 +35,8 @@ def in_steps(length: float) -> float:
 class Noise:
     """Discrete Gaussian noise that makes a sum rho-zCDP.
 
-    The sum of one unit more differs by the vector of that unit: by `STEPS` at most. Where a unit is replaced, by
-    `2 STEPS`; by `sqrt(2) STEPS` where no coordinate is negative, as then <u, v> >= 0. The noise of a coordinate has
+    One more unit changes the sum by the vector of that unit: by at most `STEPS`. A replaced unit changes the sum by at
+    most `2 STEPS`, or `sqrt(2) STEPS` if no coordinate is negative, as then <u, v> >= 0. The noise of a coordinate has
     parameter sigma = sensitivity / sqrt(2 rho), rounded up (Canonne, Kamath and Steinke 2020, theorem 14).
 
     Attributes:
@@ -61,7 +61,7 @@ class Noise:
 
     @property
     def sensitivity(self) -> float:
-        """By how much one unit can change a sum, in steps, rounded up."""
+        """The largest change of a sum by one unit, in steps, rounded up."""
         if self.relation is Relation.ADD_OR_REMOVE_ONE:
             return STEPS
         return 2 * STEPS if self.signed else math.nextafter(math.sqrt(2) * STEPS, math.inf)
@@ -77,16 +77,16 @@ class Noise:
         return self.sigma / STEPS
 
     def draw(self, size: int, randomness: Randomness) -> Integers:
-        """Noise for so many coordinates."""
+        """Draw noise for `size` coordinates, in steps."""
         return discrete_gaussian(self.sigma, size, randomness) if self.sigma else np.zeros(size, np.int64)
 
 
 class Draws:
-    """All that a synthesis draws for private texts: noise of sums, choices among options, and groups of units.
+    """All random draws of a synthesis for private texts: noise of sums, choices among options, and groups of units.
 
-    A synthesis draws by these methods alone, so that the contract, which passes draws that keep what they saw and can
-    repeat it, sees every draw of any synthesis, whoever wrote it. Randomness that no private text has a part in, such
-    as the order of texts that leave, is that of `randomness`.
+    A synthesis draws by these methods alone. The contract passes a recorder of draws, which can repeat them, and so
+    sees every draw of any synthesis, whoever wrote it. `randomness` is for draws in which no private text has a part,
+    such as the order of released texts.
     """
 
     __slots__ = ("randomness",)
@@ -98,7 +98,7 @@ class Draws:
         return "Draws(...)"
 
     def noisy(self, clean: Integers, noise: Noise) -> Floats:
-        """A sum of whole steps `(cells,)` with its noise, in steps."""
+        """Return a sum of whole steps `(cells,)` with its noise, in steps."""
         return np.asarray(clean + noise.draw(clean.size, self.randomness), np.float64)
 
     def chosen(self, choice: Nudged, total: Integers, public: Floats) -> Integers:
@@ -115,15 +115,15 @@ class Draws:
         return found.tolist()
 
     def takes(self, n: int, before: str, text: str) -> bool:
-        """Whether the n-th text of an author takes the place of the one before: each has the same chance."""
+        """Return whether an author's n-th text replaces the text kept so far: each text has the same chance."""
         return bool(uniform_below(n, 1, self.randomness)[0] == 0)
 
 
 class PrivateSum:
-    """The sum of one vector a unit, `(cells,)`, of which nothing can be read before the noise.
+    """The sum of one vector per unit, `(cells,)`, which cannot be read without noise.
 
-    Units are documents, or authors, where an author's documents add up before they are clipped. Memory is that of one
-    vector; where units are authors, also that of the cells that each of them touched.
+    Units are documents, or authors; an author's documents add up before they are clipped. Memory is that of one vector
+    and, for authors, that of the cells that each author touched.
     """
 
     __slots__ = ("_authors", "_noise", "_total")
@@ -141,10 +141,10 @@ class PrivateSum:
         raise TypeError("A PrivateSum cannot be copied or serialised: it holds private sums without noise.")
 
     def add(self, cells: Integers, values: Floats, authors: list[str | None] | None = None) -> None:
-        """Add a vector a document: `values` `(n, m)` in the distinct `cells` `(n, m)`, in lengths of at most 1.
+        """Add one vector per document: `values` `(n, m)` in the distinct `cells` `(n, m)`, of length at most 1.
 
-        A document that is longer, not finite, or of no author where units are authors, adds nothing; nor does one with
-        a negative coordinate where the noise was paid for without.
+        A vector that is longer or not finite adds nothing, nor does one with a negative coordinate if the noise is not
+        `signed`. If units are authors, a document without author adds nothing.
         """
         if cells.shape != values.shape or (cells.size and not (cells.min() >= 0 and cells.max() < len(self._total))):
             raise ConfigError(f"Expected cells below {len(self._total)}, one for each value.")
@@ -174,7 +174,7 @@ class PrivateSum:
         return total
 
     def release(self, draws: Draws) -> Floats:
-        """The sum with noise, `(cells,)`, in lengths of a vector; once."""
+        """Return the noisy sum `(cells,)`, in units of length 1. PrivacyError: it was released before."""
         if self._total.size == 0:
             raise PrivacyError("This sum was released before: with fresh noise it would be another release.")
         noisy = draws.noisy(self._clean(), self._noise)
@@ -183,7 +183,7 @@ class PrivateSum:
 
 
 def clipped(steps: Integers) -> Integers:
-    """A vector of whole numbers, made no longer than `STEPS` where it is longer; every coordinate toward 0."""
+    """Return a vector of whole numbers, scaled to length `STEPS` if it is longer; coordinates round toward 0."""
     squared = sum(value * value for value in steps.tolist())
     if squared <= STEPS**2:
         return steps

@@ -1,7 +1,7 @@
-"""Votes: every unit votes for what is most like it, first among clusters of a public pool, then among texts.
+"""Votes: every unit votes for its nearest neighbour, first among clusters of a public pool, then among texts.
 
-Private evolution (Xie et al. 2024) over a pool that stays as it is; `evolution` has a generator of variations between
-rounds. A topic report is the first round alone: noisy numbers of units, and no text that is not public.
+This is private evolution (Xie et al. 2024) on a fixed pool; in `evolution` a writer varies texts between the rounds. A
+topic report is the first round alone: noisy numbers of units, and no text but public text.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dptext.synthesis.sums import Draws, PrivateSum
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
 
-LEAST_VOTES: Final = 2.0  # deviations of the noise, below which votes count as none
+LEAST_VOTES: Final = 2.0  # deviations of the noise; fewer votes count as none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,15 +30,15 @@ class Votes(SynthesisSpec):
     """Settings of a synthesis by votes for public texts.
 
     Use:
-        Take it where the mix of subjects matters, and where there are no labels: with labels it measured worse than
-        public text on most splits, and prototypes better.
+        Take it where the mix of subjects matters and there are no labels. With labels it measured worse than public
+        text on most splits, and prototypes measured better.
         Set first: epsilon, about, topics.
 
     Guarantee:
-        In the first round every unit votes for the topic that it is nearest to, and with a tenth that it is unlike the
-        pool where it is, in length 1 together; in the second for the nearest text of
-        those that were drawn from the topics that were kept; by label, where there are labels. A vote has length 1, all
-        votes of an author together length at most 1. Each round has discrete Gaussian noise; the rhos add up.
+        In the first round every unit votes for its nearest topic and, with weight 0.1, for being unlike the pool if it
+        is; both together have length at most 1. In the second round it votes for the nearest of the texts that were
+        drawn from the kept topics. Votes are by label if there are labels. A vote has length at most 1, and so have all
+        votes of an author together. Each round has discrete Gaussian noise; the rhos add up.
 
     Attributes:
         first_share: share of rho for the first round.
@@ -57,21 +57,21 @@ class Votes(SynthesisSpec):
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """Those of the two rounds."""
+        """The shares of the two rounds."""
         return self.first_share, 1 - self.first_share
 
     @property
     def population(self) -> int:
-        """How many texts are voted on in the second round."""
+        """The number of texts that are voted on in the second round."""
         return most_voted_on(self, 1 - self.first_share)
 
     def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedVotes:
-        """Read the pool and cluster it; labels of the pool are not looked at."""
+        """Read the pool and cluster it; labels of the pool are ignored."""
         return FittedVotes(self, fit_pool(pool_texts(public), self, dim=self.dim, seed=seed)[0])
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
-        """By document with labels, and by author without."""
+        """Settings by document with labels, and by author without labels."""
         labels = ("health", "travel", "money", "leisure")
         small = cls(labels=labels, encoder="glove", words=8, dim=8, topics=4, about=200, epsilon=4.0)
         return small, replace(small, labels=(), words=0, unit="author", relation="replace_one")
@@ -90,7 +90,7 @@ class FittedVotes(OnPool[Votes]):
         rows = self._population(counts, scale, draws)
         votes = self._votes(rows, corpus, draws)
         weights = self._weights(rows, votes, first).ravel()
-        order = shuffled(weights.size, draws.randomness)  # equal weights in no order
+        order = shuffled(weights.size, draws.randomness)  # a random order of equal weights
         copies = np.zeros(weights.size, np.int64)
         copies[order] = apportioned(weights[order], spec.size_of(self.pool.texts))
         picked = np.repeat(np.arange(weights.size), copies)
@@ -102,7 +102,7 @@ class FittedVotes(OnPool[Votes]):
         return Synthetic(texts, labels, report, report.sentences())
 
     def _population(self, counts: Floats, scale: float, draws: Draws) -> Integers:
-        """Pool texts that are voted on, `(n,)`: of each topic by its noisy share."""
+        """Return the pool rows that are voted on, `(n,)`: of each topic in proportion to its noisy share."""
         summed = counts.sum(axis=0)
         seen = np.where(summed > LEAST_VOTES * scale * np.sqrt(len(counts)), summed, 0.0)
         wanted = apportioned(seen if seen.any() else np.ones(len(summed)), self.spec.population)
@@ -113,10 +113,10 @@ class FittedVotes(OnPool[Votes]):
         return np.sort(np.concatenate(picked))
 
     def _weights(self, rows: Integers, votes: Floats, first: TopicCounts) -> Floats:
-        """What each label and pool text weighs, `(labels or 1, pool)`.
+        """Return the weight of each pool text for each label, `(labels or 1, pool)`.
 
-        A topic's noisy number goes to the texts that have votes beyond the noise, and what is left of it to all of the
-        topic alike.
+        A topic's noisy number goes first to the texts with votes beyond the noise, by their votes. The rest is spread
+        evenly over all texts of the topic.
         """
         spec, of_pool, counts = self.spec, self.topics.of_pool, first.counts
         seen = np.where(counts > LEAST_VOTES * first.deviation, counts, 0.0)
@@ -130,7 +130,7 @@ class FittedVotes(OnPool[Votes]):
         return found
 
     def _votes(self, rows: Integers, corpus: Corpus, draws: Draws) -> Floats:
-        """Noisy votes by label and text, `(labels or 1, n)`."""
+        """Return noisy votes by label and text, `(labels or 1, n)`."""
         spec = self.spec
         labels, options = max(1, len(spec.labels)), self.pool.points[rows]
         summed = PrivateSum(labels * len(rows), spec.noise(1 - spec.first_share), by_author=spec.unit == "author")
@@ -146,13 +146,13 @@ class TopicReport(SynthesisSpec):
     """Settings of a report on labels and topics, without a synthetic corpus.
 
     Use:
-        Take it where numbers are all that is asked for: what people write about, by label, and how much.
+        Take it where only numbers are needed: what people write about, by label, and how much.
         Set first: topics, epsilon, labels where there are some.
 
     Guarantee:
-        Every unit adds a vector of length at most 1: one number in the cell of its label and of the topic that it is
-        nearest to, and a tenth where it is unlike the pool. An author's vectors are added up and clipped. The sum has
-        discrete Gaussian noise. Words and examples are public.
+        Every unit adds a vector of length at most 1: one number in the cell of its label and nearest topic, and 0.1 if
+        it is unlike the pool. An author's vectors are added up and clipped. The sum has discrete Gaussian noise. Words
+        and examples are public.
 
     Attributes:
         dim: directions of the space.
@@ -170,12 +170,12 @@ class TopicReport(SynthesisSpec):
             raise ConfigError(f"Expected topics={self.topics} to be at least 2.")
 
     def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedTopics:
-        """Read the pool and cluster it; labels of the pool are not looked at."""
+        """Read the pool and cluster it; labels of the pool are ignored."""
         return FittedTopics(self, fit_pool(pool_texts(public), self, dim=self.dim, seed=seed)[0])
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
-        """By document with labels, and by author without."""
+        """Settings by document with labels, and by author without labels."""
         labels = ("health", "travel", "money", "leisure")
         small = cls(labels=labels, encoder="glove", words=8, dim=8, topics=4)
         return small, cls(encoder="glove", words=0, dim=8, topics=4, unit="author", relation="replace_one")
@@ -195,13 +195,13 @@ class FittedTopics(OnPool[TopicReport]):
 
 
 def most_voted_on(spec: SynthesisSpec, share: float) -> int:
-    """How many texts are voted on: each must have three deviations of the noise in votes to be seen."""
+    """Return the number of texts to vote on: on average each gets votes of three deviations of the noise."""
     noise = spec.noise(share).scale
     return max(2, int(spec.about / (3 * noise))) if noise else spec.about
 
 
 def apportioned(weights: Floats, size: int) -> Integers:
-    """Whole numbers in proportion to weights `(n,)`, which add up to `size` (largest remainders)."""
+    """Return whole numbers in proportion to weights `(n,)`, which add up to `size` (largest remainders)."""
     exact: Floats = weights / weights.sum() * size
     found: Integers = np.floor(exact).astype(np.int64)
     more = np.argsort(-(exact - found), kind="stable")[: size - int(found.sum())]

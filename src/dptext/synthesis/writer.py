@@ -1,4 +1,4 @@
-"""What a language model writes from public examples, and from texts that have left before."""
+"""Writing with a language model, from public examples and from texts that were released before."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from dptext.text.records import Record, records_digest
 from dptext.types import Floats
 
 _SHOWN: Final = 4  # texts in a prompt for more like them
-_DRAFTS: Final = 3  # times that more are written, where texts are the same or not readable
+_DRAFTS: Final = 3  # most rounds of writing, as texts can be repeats or not readable
 _WAYS: Final = 4  # more alike, rewrite, continue, fill in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritingSpec(SynthesisSpec):
-    """Settings of the ways that write with a language model.
+    """Settings of the syntheses that write with a language model.
 
     Attributes:
         model: a language model, as `dptext.language.reading.load_language_model` takes it.
-        tokens: of a text at most.
-        temperature: of all choices.
-        options: tokens among which one is chosen.
-        names: what the labels mean, one text for each, in their order, or what the texts are; empty takes the labels.
-        examples: public texts in a prompt.
+        tokens: largest number of tokens of a text.
+        temperature: temperature of all choices of tokens.
+        options: number of tokens among which one is chosen.
+        names: meanings of the labels, one text for each, in their order, or one for all texts; empty takes the labels.
+        examples: number of public texts in a prompt.
         count_share: share of rho for the numbers of units.
     """
 
@@ -70,7 +70,7 @@ class WritingSpec(SynthesisSpec):
             raise ConfigError(f"Expected topics={self.topics} to be 0: this way has none.")
 
     def examples_of(self, records: Sequence[Record], seed: int) -> tuple[Record, ...]:
-        """Public examples, of each label that public texts have, in turn; ConfigError where there is none to show."""
+        """Choose public examples, from each label of the public texts in turn. ConfigError: there is none."""
         if self.examples and not records:
             raise ConfigError("Expected public texts to show, found none that holds something: give some.")
         by_label: dict[str | None, list[Record]] = {}
@@ -84,7 +84,7 @@ class WritingSpec(SynthesisSpec):
     def released(
         self, texts: Sequence[Sequence[str]], counts: Floats, scale: float, source: Randomness, *more: str
     ) -> Synthetic:
-        """Texts by label in an order that says nothing, with noisy numbers of units `(labels or 1,)`."""
+        """Return the texts of all labels in random order, with noisy numbers of units `(labels or 1,)`."""
         flat = [(text, self.labels[c] if self.labels else None) for c, own in enumerate(texts) for text in own]
         flat = [flat[i] for i in shuffled(len(flat), source)]
         report = Topics.of(self.labels, counts[:, None], scale, (), self.unit, None)
@@ -92,13 +92,13 @@ class WritingSpec(SynthesisSpec):
         return Synthetic(tuple(text for text, _ in flat), tuple(label for _, label in flat), report, sentences)
 
     def _too_few(self, texts: Sequence[Sequence[str]], counts: Floats, scale: float) -> list[str]:
-        """A sentence where the texts of labels are too few for the noisy mix: others were alike, or not readable."""
+        """Return a sentence if labels have too few texts for the noisy mix: others were repeats, or not readable."""
         wanted = apportioned(np.maximum(counts, scale), self.size).tolist()
         few = [(name, n, len(own)) for name, n, own in zip(self.labels, wanted, texts, strict=False) if len(own) < n]
         if sum(n - made for _, n, made in few) <= MIX / 2 * self.size:
             return []
         named = "; ".join(f"{name}: {n:,} wanted, {made:,} written" for name, n, made in few)
-        return [f"The mix of labels that leaves is another one, as too few different texts were written. {named}."]
+        return [f"The released mix of labels is not the noisy mix, as too few different texts were written. {named}."]
 
 
 Settings = TypeVar("Settings", bound=WritingSpec)
@@ -124,7 +124,7 @@ class OnWriter(Frozen, Generic[Settings]):
         return {"public": records_digest(self.examples), "model": self.writer.model.digest}
 
     def rehearse(self, nothing: Corpus) -> None:
-        """Nothing: what reads texts, the model, was loaded."""
+        """Do nothing: the model, which alone reads texts, was loaded before."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -132,11 +132,11 @@ class Writer:
     """A language model with its public examples, which it reads first.
 
     Attributes:
-        names: what the labels mean; the model reads `name: text` in each line.
+        names: meanings of the labels; the model reads `name: text` in each line.
         head: tokens of the examples.
         end: the token that ends a line.
-        tokens: of a text at most; of one that is read, twice as many.
-        temperature, options: of all choices that nothing private moves.
+        tokens: largest number of tokens of a written text; a text that is read has at most twice as many.
+        temperature, options: settings of choices that no private text moves.
     """
 
     model: LanguageModel
@@ -149,7 +149,7 @@ class Writer:
 
     @classmethod
     def of(cls, model: LanguageModel, spec: WritingSpec, examples: Iterable[Record]) -> Writer:
-        """A writer; ConfigError where the model does not read what it would be shown."""
+        """Return a writer. ConfigError: the model has no room for the longest prompt."""
         names, tokens = spec.names, spec.tokens
         found = cls(model, names, (), model.tokens("\n")[0], tokens, spec.temperature, spec.options)
         named = dict(zip(spec.labels, names, strict=False))
@@ -162,7 +162,7 @@ class Writer:
         return found
 
     def prompt(self, label: int, *texts: str) -> list[int]:
-        """What is read before a text is written: public examples, then texts of the label, if any."""
+        """Return the tokens of a prompt: public examples, texts of the label if any, and the name of the label."""
         name = self.names[label]
         shown = [token for text in texts for token in self._line(name, text)]
         return [*self.head, *shown, *self.model.tokens(f"{name}:")]
@@ -171,21 +171,20 @@ class Writer:
         return [*self.model.tokens(f"{name}:"), *self.read(text), self.end]
 
     def read(self, text: str) -> list[int]:
-        """The tokens of a text in one line, at most twice as many as are written."""
+        """Return the tokens of a text in one line, at most twice as many as a written text has."""
         return self.model.tokens(f" {_line(text)}")[: 2 * self.tokens]
 
     def readable(self, written: Iterable[Sequence[int]]) -> list[str]:
-        """The texts of tokens, each once, of two words at least, where no word stands three times in turn."""
+        """Return the distinct readable texts: at least two words, and no word three times in a row."""
         lines = (_line(self.model.text(tokens)) for tokens in written)
         return list(dict.fromkeys(line for line in lines if _is_readable(line.lower().split())))
 
     def more(
         self, label: int, own: Sequence[str], n: int, randomness: Randomness, *, chances: Floats, varied: bool
     ) -> list[str]:
-        """At most `n` different texts: `own`, then what the model writes after some of these, drawn by `chances`.
+        """Return at most `n` distinct texts: `own`, then texts written after some of `own`, drawn by `chances`.
 
-        Where texts are `varied`, three in four are one text written otherwise: after it, from its first half, or with
-        other words in its middle.
+        If `varied`, three in four are variations of one text: a text after it, a new second half, or a new middle.
         """
         kept = list(own[:n])
         choose = by_temperature(self.temperature, self.options, self.end, randomness)
@@ -205,9 +204,9 @@ class Writer:
         return kept
 
     def shifted(self, label: int, n: int, shift: Floats, randomness: Randomness) -> tuple[list[list[int]], Floats]:
-        """What the model writes `n` times from public examples, its log-probabilities moved by `shift` `(size,)`.
+        """Write `n` texts from public examples, with log-probabilities moved by `shift` `(size,)`.
 
-        Then how often a text is expected to have each token, `(size,)`.
+        Return their tokens, and how often a text is expected to have each token, `(size,)`.
         """
         choose = Shifted(self.temperature, self.options, self.end, randomness, shift)
         found = write(self.model, [self.prompt(label)] * n, choose, end=self.end, most=self.tokens)
@@ -226,14 +225,14 @@ class Writer:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Begun:
-    """What is read before a text is written, and what stands before and after what is written."""
+    """The prompt of a text, and the tokens before and after its written part."""
 
     prompt: Sequence[int]
     first: Sequence[int] = ()
     last: Sequence[int] = ()
 
     def around(self, tokens: Sequence[int]) -> list[int]:
-        """The whole text: between two ends no more is written than stood there."""
+        """Return the whole text. Between two ends, only as many tokens are written as stood there."""
         return [*self.first, *(tokens[: len(self.last) + 1] if self.last else tokens), *self.last]
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import hashlib
 import io
 import json
 import os
@@ -392,7 +393,8 @@ def test_a_line_of_the_audit_log_is_written_with_the_end_of_a_job(fresh: Served)
     assert done["state"] == "done"
     (said,) = lines_of(fresh, "job done")
     assert (said.who, said.charge) == (f"team ({fresh.key.split('_')[1]})", fresh.charges()[0].number)
-    assert said.certificate == done["certificate_sha256"]
+    result = fresh.client.get(f"/v1/jobs/{name}/result", headers=fresh.headers()).content
+    assert said.certificate == done["result_sha256"] == hashlib.sha256(result).hexdigest()
 
 
 def test_jobs_are_found_by_their_state(fresh: Served) -> None:
@@ -561,7 +563,7 @@ def test_two_gateways_and_one_ledger_run_a_job_once(tmp_path: Path, begun: bool)
             assert [each.status_code for each in found] == ([200, 404] if begun else [404, 200])
             assert {each.json()["type"] for each in found if each.status_code == 404} == {"urn:dptext:no-file"}
             (charge,) = first.charges()
-            assert charge.release == first.ended(name)["certificate_sha256"]
+            assert charge.release == first.ended(name)["result_sha256"]
             here, there = (list(folder.glob("*-*/*")) for folder in (tmp_path / "spool", tmp_path / "other"))
             assert [len(here), len(there)] == ([2, 0] if begun else [0, 2])
             assert stat.S_IMODE((tmp_path / "other" / "id").stat().st_mode) == 0o600

@@ -185,7 +185,7 @@ def test_texts_that_leave_under_a_label_that_the_pool_lacks_are_told() -> None:
     assert told is not None
     assert told.others == ("c",)
     assert "c: 39% wanted, the pool has under 1%" in told.sentence
-    assert "Most texts that leave as c are probably of other kinds." in told.sentence
+    assert "Most texts released as c are probably of other kinds." in told.sentence
 
 
 def test_rare_labels_that_a_pool_lacks_cost_no_texts() -> None:

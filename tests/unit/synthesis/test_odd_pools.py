@@ -161,7 +161,7 @@ def test_what_needs_no_encoder_is_checked_before_it_reads(monkeypatch: pytest.Mo
 def test_a_space_that_does_not_tell_alike_from_unlike_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """By what is read of it, whatever reads."""
     monkeypatch.setattr(space, "features_of", lambda _, texts: np.full((len(texts), 50), 0.5))
-    with pytest.raises(ConfigError, match="reads the same in each"):
+    with pytest.raises(ConfigError, match="gives each the same vector"):
         fit_space(GOOD, encoder="glove", words=0, dim=8)
-    with pytest.raises(ConfigError, match="at least 4 texts that are read differently"):
+    with pytest.raises(ConfigError, match="at least 4 texts with different vectors"):
         pool.fit_topics(GOOD, np.repeat(np.eye(2), [30, 10], axis=0), 4, seed=0)

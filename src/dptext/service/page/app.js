@@ -1,14 +1,14 @@
 // The page of the gateway. The key and the originals are in variables of this tab and nowhere else.
 "use strict";
 
-const AGAIN = [408, 409, 429, 502, 503, 504]; // as the client in Python
-const pending = new Map(); // from what was sent to its idempotency key, until the answer is here
-const orphans = new Map(Object.entries(sessionStorage)); // keys of what a reload cut, by path: random, and nothing else
+const AGAIN = [408, 409, 429, 502, 503, 504]; // statuses to retry, as in the Python client
+const pending = new Map(); // idempotency keys of requests, by content, until the answer has come
+const orphans = new Map(Object.entries(sessionStorage)); // keys of what a reload cut, by path: random, nothing else
 const STATES = { queued: "waits", running: "is running", cancelling: "is being cancelled", done: "is done",
   cancelled: "is cancelled", failed: "has failed", expired: "has expired" };
 let patience = 600; // seconds; an attempt that died blocks the next for one minute
 let key = "", me = {}, models = [], answer = null, watching = "", balance = null, price = null, sending = 0;
-let unsaved = false; // a release is shown that nobody downloaded
+let unsaved = false; // a release is shown that was not downloaded
 
 function say(text, bad = false) {
   $("status").textContent = text;
@@ -21,15 +21,15 @@ const number = (text) => Number(String(text).replaceAll(",", "")) || 0;
 const sleep = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
 const acting = (task) => (event) => task(event).catch((error) => say(error.message, true));
 
-// Whether a proxy answered with its way to sign in: the gateway redirects nobody, its refusals are JSON, and what it
-// has in HTML is to be saved.
+// Whether a proxy answered with its page to sign in: the gateway redirects nobody, refuses in JSON, and sends HTML only
+// as a download.
 function strange(found) {
   const kind = found.headers.get("Content-Type") || "", saved = found.headers.has("Content-Disposition");
   return found.type === "opaqueredirect" || (found.ok && kind.includes("html") && !saved) ||
     ([401, 403].includes(found.status) && !kind.includes("json"));
 }
 
-// As `fetch` does it, which cannot tell how much of a file was sent.
+// A `fetch` that tells how much of a file was sent.
 function sent(path, { method, headers, body }) {
   return new Promise((done, failed) => {
     const request = new XMLHttpRequest();
@@ -79,8 +79,8 @@ function fresh() {
   return Array.from(random, (each) => each.toString(16).padStart(2, "0")).join("");
 }
 
-// Whatever fails between, the same thing is asked for again under its own key, and is charged once: by itself for
-// `patience` seconds, and after that whenever the button is pressed again, after a reload, too.
+// If anything fails, the same request is sent again under its own key, and is charged once: by itself for `patience`
+// seconds, and after that whenever the button is pressed again, even after a reload.
 async function insist(path, payload, options) {
   const what = `${path}\n${payload}`, place = path.split("?")[0];
   if (!pending.has(what)) pending.set(what, orphans.get(place) || fresh());
@@ -98,10 +98,10 @@ async function insist(path, payload, options) {
         return found;
       } catch (error) {
         if (error.kind === "urn:dptext:idempotency-key-reused") {
-          pending.set(what, fresh()); // the key was of something else, before a reload or in a changed file
+          pending.set(what, fresh()); // the key belonged to another request, before a reload or of a changed file
           continue;
         }
-        if (error.kind === "urn:dptext:answer-expired") { // of a tab that slept for days: the next press pays anew
+        if (error.kind === "urn:dptext:answer-expired") { // the tab slept for days: the next press pays anew
           pending.delete(what);
           sessionStorage.removeItem(place);
         }
@@ -156,7 +156,7 @@ async function showBudget() {
   }));
 }
 
-// The jobs of the account that are still known, the newest first: nobody has to keep their address.
+// The jobs of the account that are still known, newest first, so that nobody has to keep their addresses.
 async function showJobs() {
   if (!may("jobs", "synthesize")) return;
   const found = await told("/v1/jobs");
@@ -204,7 +204,7 @@ async function showModel() {
   if (balance) drawBudget();
 }
 
-// What an account per author asks for: a public maximum, which multiplies the cost.
+// The public maximum of texts that an account per author needs; it multiplies the cost.
 function most(model) {
   const asked = me.unit === "author" && model.answers !== "a corpus";
   return asked ? { max_per_author: $("most").valueAsNumber } : {};
@@ -231,7 +231,7 @@ async function signIn() {
   await showJobs();
 }
 
-// The job that the address names.
+// Show the job that the address names.
 function followAddress() {
   const id = location.hash.slice(1);
   if (/^[0-9a-f]{32}$/.test(id) && id !== watching && me.scopes && may("jobs", "synthesize")) {
@@ -288,7 +288,7 @@ $("texts-form").addEventListener("submit", acting(async (event) => {
   await showModel();
 }));
 
-// The name that the certificate has, by which `dptext explain` finds both.
+// The file name in the certificate, by which `dptext explain` finds both files.
 const output = () => JSON.parse(answer.certificate).output;
 $("save-releases").addEventListener("click", () => {
   unsaved = false;
@@ -297,7 +297,7 @@ $("save-releases").addEventListener("click", () => {
 $("save-certificate").addEventListener("click", () =>
   save(`${output()}.guarantee.json`, new Blob([answer.certificate])));
 
-for (const name of ["dragover", "drop"]) { // beside the form a file would take the place of the page
+for (const name of ["dragover", "drop"]) { // a file dropped beside the form would replace the page
   document.addEventListener(name, (event) => {
     if (event.dataTransfer.types.includes("Files")) event.preventDefault();
   });
@@ -313,7 +313,7 @@ for (const name of ["dragover", "dragleave", "drop"]) {
 $("file-form").addEventListener("submit", acting(async (event) => {
   event.preventDefault();
   const file = $("file").files[0], model = chosen(), button = event.submitter, kinds = $("file").accept.split(",");
-  if (!kinds.some((each) => file.name.toLowerCase().endsWith(each))) { // a drop asks nobody what is accepted
+  if (!kinds.some((each) => file.name.toLowerCase().endsWith(each))) { // a drop does not check the accepted types
     throw new Error(`Expected a file that ends in one of ${kinds.join(", ")}.`);
   }
   if (file.size > me.max_file) {
@@ -332,12 +332,12 @@ $("file-form").addEventListener("submit", acting(async (event) => {
   $("sent").hidden = false;
   say(`Sending ${file.name}.`);
   try {
-    await told("/v1/key"); // whether it is still let in is known before the file is sent
+    await told("/v1/key"); // an invalid key is noticed before the file is sent
     const path = model.answers === "a corpus" ? "/v1/synthesize" : "/v1/jobs";
     const payload = `${file.name}\n${file.size}\n${file.lastModified}`;
     const { id } = await insist(`${path}?${query}`, payload, { body: file });
     say(`${file.name} is there, and its job is in the list.`);
-    location.hash = id; // and so it is followed
+    location.hash = id; // the page then follows the job
   } finally {
     button.disabled = false;
     $("sent").hidden = true;
@@ -345,15 +345,15 @@ $("file-form").addEventListener("submit", acting(async (event) => {
   await showJobs();
 }));
 
-// What JSON Lines lack of these columns, by their first row. A job finds it, too, but a synthesis would be paid for: it
-// tells nobody what a record has. Nor does this, which is told to whoever has the file.
+// The columns that the first row of JSON Lines lacks. A job finds them, too, but a synthesis would be charged: it tells
+// nobody what a record has. This check tells only the person who has the file.
 async function lacking(file, columns) {
   const first = (await file.slice(0, 1_000_000).text()).split("\n").find((line) => line.trim());
   try {
     const row = JSON.parse(first);
     return columns.filter((each) => !Object.hasOwn(row, each));
   } catch {
-    return []; // what it is instead, the job says
+    return []; // the job says what the file is instead
   }
 }
 
@@ -398,7 +398,7 @@ async function finished(job) {
     $("job-words").textContent = said.words;
     drawLegal($("job-legal"), said.legal_page);
     $("job-told").hidden = false;
-  } catch (error) { // its model is gone, say: what was paid for can be had all the same
+  } catch (error) { // the model may be gone: a paid result can still be downloaded
     $("job-state").textContent += ` There is no certificate in words: ${error.message}`;
   }
 }

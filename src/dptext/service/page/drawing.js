@@ -1,4 +1,4 @@
-// What the page draws, of what app.js gives.
+// The drawings of the page, from data of app.js.
 "use strict";
 
 const $ = (id) => document.getElementById(id);
@@ -25,7 +25,7 @@ function bar(label, parts) {
   return made;
 }
 
-// Noisy numbers as shares of the sum of those above 0; below 0 is drawn as 0.
+// Noisy numbers as shares of the sum of numbers above 0; numbers below 0 are drawn as 0.
 function drawShares(where, names, counts, margin) {
   const all = Math.max(1, counts.reduce((sum, each) => sum + Math.max(0, each), 0));
   const order = names.map((_, i) => i).sort((one, other) => counts[other] - counts[one]);
