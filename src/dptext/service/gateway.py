@@ -102,7 +102,7 @@ async def known(request: Request) -> None:
 
 
 async def once(request: Request) -> None:
-    """Refuse a JSON body with a repeated key, NaN, or another encoding than UTF-8: files must have none of these either."""
+    """Refuse a JSON body with a repeated key, NaN, or another encoding than UTF-8, as files are refused."""
     if request.method == "POST" and request.url.path not in UPLOADS and (body := await request.body()):
         await run_in_threadpool(_require_once, body)
 
