@@ -18,9 +18,10 @@ from dptext.mechanisms import bases
 from dptext.privacy.events import TopKEvent
 from dptext.sampling.randomness import Randomness
 from dptext.sampling.top_k import TopKRandomizedResponse
-from dptext.testing import CHECKS, ContractError, check_mechanism
+from dptext.testing import CHECKS, CORPUS_CHECKS, ContractError, check_mechanism, check_synthesis
 from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
+from dptext.text.samples import sample_records
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("## Adding a mechanism")[2]
@@ -28,15 +29,16 @@ PACKAGE = ROOT / "tests" / "package"
 CODE = (PACKAGE / "headline.py").read_text("utf-8")
 
 
-def block(language: str) -> str:
-    """The first block of code in that language."""
-    return PAGE.split(f"```{language}\n")[1].partition("```")[0]
+def block(language: str, number: int = 1) -> str:
+    """A block of code in that language."""
+    return PAGE.split(f"```{language}\n")[number].partition("```")[0]
 
 
 def test_the_page_shows_the_package() -> None:
     assert block("python") == CODE
     points = tomllib.loads((PACKAGE / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]
-    assert tomllib.loads(block("toml"))["project"]["entry-points"] == points
+    shown = [tomllib.loads(block("toml", number))["project"]["entry-points"] for number in (1, 2)]
+    assert shown[0] | shown[1] == points
 
 
 def test_what_the_page_says_is_so() -> None:
@@ -107,9 +109,9 @@ def fitted(toy: ModuleType) -> Mechanism[str]:
     return toy.Headline(2.0).fit(public=public)
 
 
-def imported() -> ModuleType:
-    """The package as it is, and nobody else's."""
-    path = PACKAGE / "headline.py"
+def imported(name: str = "headline") -> ModuleType:
+    """A module of the package as it is, and nobody else's."""
+    path = PACKAGE / f"{name}.py"
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -120,3 +122,31 @@ def imported() -> ModuleType:
     finally:
         del sys.modules[path.stem]
     return module
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_synthesis_of_the_page_keeps_the_contract(number: int) -> None:
+    spec = imported("mottos").Mottos.tiny()[number]
+    assert check_synthesis(spec.fit(public=sample_records(60, seed=3))) == tuple(CORPUS_CHECKS)
+
+
+def telling(read: Any) -> Any:
+    """Print how many texts each batch has."""
+    for batch in read:
+        print(len(batch[1]))
+        yield batch
+
+
+@pytest.mark.parametrize(
+    ("place", "fault"),
+    [
+        ("PrivateSum", lambda real: lambda cells, noise, **_: real(cells, noise)),
+        ("units_of", lambda real: lambda corpus, labels: telling(real(corpus, labels))),
+    ],
+    ids=["an author votes once for each text", "it tells how many texts there are"],
+)
+def test_a_fault_in_the_synthesis_is_caught(place: str, fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    toy = imported("mottos")
+    monkeypatch.setattr(toy, place, fault(getattr(toy, place)))
+    with pytest.raises(ContractError):
+        check_synthesis(toy.Mottos.tiny()[1].fit(public=sample_records(60, seed=3)), checks=["neighbours"])
