@@ -241,7 +241,7 @@ class Remarks:
 
 @runtime_checkable
 class HasRemarks(Protocol):
-    """A spec, or a fitted mechanism, whose epsilon alone is not informative enough."""
+    """A spec, or a fitted mechanism, whose epsilon alone tells too little about its protection."""
 
     def remarks(self) -> Remarks:
         """The remarks to read beside the guarantee. ConfigError: a file that the settings name is unreadable."""

@@ -25,7 +25,7 @@ def options_of(public: Floats, n: int, end: int) -> Integers:
 
 
 class Shifted:
-    """Draw in proportion to p^(1 / temperature) e^shift among the most likely options. No input may be private.
+    """Draw in proportion to p^(1 / temperature) e^shift among the most likely options. Draws protect no private input.
 
     Tokens that are already in a text get no positive shift. `expected` `(size,)` is the expected number of occurrences
     of each token, summed over the steps of texts that have not ended.
@@ -53,7 +53,7 @@ class Shifted:
 
 
 def by_temperature(temperature: float, options: int, end: int, source: Randomness) -> Choose:
-    """Draw in proportion to p^(1 / temperature) among the most likely options. No input may be private."""
+    """Draw in proportion to p^(1 / temperature) among the most likely options. Draws protect no private input."""
 
     def choose(public: Floats, _: Sequence[Tokens]) -> Integers:
         there = options_of(public, options, end)

@@ -300,7 +300,7 @@ def is_numerical(events: Iterable[Event], delta: float) -> bool:
 
 
 def slack(events: Iterable[Event]) -> float:
-    """The sum of the events' own additive deltas, rounded up. At a smaller delta no epsilon holds."""
+    """The least delta at which the events can have an epsilon: their own additive deltas, composed and rounded up."""
     return curves.round_up(curves.approximate_delta(event for event in events if isinstance(event, ApproximateEvent)))
 
 

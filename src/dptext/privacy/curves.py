@@ -240,7 +240,7 @@ def top_k_epsilon(event: TopKEvent, delta: float) -> float:
     """
     _validate.not_negative(epsilon=event.epsilon)
     most = sum_up([(event.epsilon, event.count)])
-    if event.epsilon > 500:  # e^-epsilon would underflow
+    if event.epsilon > 500:  # e^-epsilon nears underflow
         return most
     losses = top_k_net_losses(event, delta * NEGLIGIBLE)
     guess = up(_guessed_epsilon(event, losses, delta))

@@ -61,7 +61,7 @@ class Trust(StrEnum):
     """Who may see the private text."""
 
     LOCAL = "local"  # only the party that runs the mechanism
-    CENTRAL = "central"  # one more party, which trains the model, or sums up the corpus
+    CENTRAL = "central"  # one party, which trains the model, or sums up the corpus
 
 
 class Basis(StrEnum):
@@ -83,7 +83,7 @@ def weakest(*bases: Basis) -> Basis:
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """The guarantee of a release. Only `dptext.privacy.accounting` makes guarantees. Events are the stored truth.
+    """The guarantee of a release. `dptext.privacy.accounting` alone derives guarantees. They are never stored as truth.
 
     Attributes:
         epsilon: bound on the log ratio of output probabilities, multiplied by the distance if `metric` is set; infinite

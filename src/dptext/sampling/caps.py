@@ -73,7 +73,7 @@ def optimal_cap(dim: int, epsilon: float) -> Cap:
     exact = {"xatol": 1e-13}
     log_x = float(minimize_scalar(lambda v: -log_m(v), bounds=(left, right), method="bounded", options=exact).x)
     log_q = _log_cap(log_x, dim)
-    # p = 1 / (1 + e^-epsilon (1 - q) / q). A billionth of epsilon is reserved for the rounding of q and of the odds.
+    # p = 1 / (1 + e^-epsilon (1 - q) / q). Epsilon is lowered by 2^-30 to cover the rounding of q and of the odds.
     log_odds = epsilon - 2.0**-30 + log_q - log1m_exp(log_q)
     p = 1 / (1 + math.exp(-log_odds))
     return Cap(math.sqrt(-math.expm1(log_x)), p, log_odds, log_q, min(1.0, math.exp(log_m(log_x))), log_x)

@@ -167,7 +167,7 @@ class Nudged:
         """The log weights of options `(rows, options)`, from sums of steps and public log-probabilities of this shape.
 
         Both parts are clipped at a size of 128, so that their float rounding stays within its allowance for any number
-        of units. A unit moves a clipped sum by no more than the sum.
+        of units. Clipping a sum never increases the move of a unit.
         """
         shrunk = self.reach - (ROUNDING_LOSS + _FLOATS) / 2
         most = min(int(FARTHEST / self.reach * STEPS), MOST_STEPS)
