@@ -58,7 +58,7 @@ class Traits:
     #: the public set of the labels that are privatized; releases carry labels if there are any
     labels: tuple[str, ...] = ()
     reads_labels: bool = False  #: whether the label of a private record is read
-    learns_labels: bool = False  #: whether `fit` reads labels of public records, where releases carry none
+    learns_labels: bool = False  #: whether `fit` reads labels of public records though releases carry none
     releases_text: bool = True  #: whether releases carry text
     releases_vectors: bool = False  #: whether releases carry vectors
     #: whether the settings ask for some words to be released unchanged. Such a spec states no pure epsilon.

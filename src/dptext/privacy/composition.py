@@ -123,7 +123,7 @@ def require_events(events: Iterable[Event]) -> tuple[Event, ...]:
     """Compose the events. ConfigError: there is no event, for example because an iterator was read before."""
     merged = compose(events)
     if not merged:
-        raise ConfigError("Expected at least one event, found none: an iterator can be read once, a list again.")
+        raise ConfigError("Expected at least one event, found none: an iterator can be read only once, so give a list.")
     return merged
 
 

@@ -241,8 +241,8 @@ class Guarantee:
         epsilon = f"epsilon {format_epsilon(self.epsilon)}"
         if self.metric:
             return (
-                f"Of each {self.unit}, what is near is hard to tell apart and what is far may be easy ({epsilon} for "
-                f"each unit of {self.metric})."
+                f"Near values of one {self.unit} are hard to tell apart; far values may be easy to tell apart "
+                f"({epsilon} for each unit of {self.metric})."
             )
         most = f"{format_factor(self.epsilon)} ({epsilon}){_but(self.delta)}"
         if self.relation is Relation.REPLACE_ONE:

@@ -82,7 +82,7 @@ class EnvelopeResponse:
 
     @property
     def event(self) -> PureEvent:
-        """One choice."""
+        """The event of one choice."""
         return PureEvent(self.epsilon)
 
     def _raised(self, order: Integers) -> Integers:

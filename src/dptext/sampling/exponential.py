@@ -79,7 +79,7 @@ class _ByScore:
         return softmax(self._log_weights(scores))
 
     def choose(self, scores: Rankable, source: Randomness) -> Integers:
-        """One option a row, `(rows,)`."""
+        """One option per row, `(rows,)`."""
         return draw_by_weight(self._log_weights(scores), source)
 
     def _log_weights(self, scores: Rankable) -> Floats:
@@ -140,7 +140,7 @@ class PermuteAndFlip(_ByScore):
         return np.asarray(coins * (product * (weights / 2)).sum(axis=2))
 
     def choose(self, scores: Rankable, source: Randomness) -> Integers:
-        """One option a row, `(rows,)`."""
+        """One option per row, `(rows,)`."""
         log_weights = self._log_weights(scores)
         rows, options = log_weights.shape
         result = np.empty(rows, np.int64)
@@ -173,7 +173,7 @@ class ClippedExponential:
 
     @property
     def event(self) -> ExponentialEvent:
-        """One choice."""
+        """The event of one choice."""
         return ExponentialEvent((self.high - self.low) / self.temperature, self.size)
 
     def _log_weights(self, scores: Rankable) -> Floats:
@@ -185,7 +185,7 @@ class ClippedExponential:
         return softmax(self._log_weights(scores))
 
     def choose(self, scores: Rankable, source: Randomness) -> Integers:
-        """One option a row, `(rows,)`."""
+        """One option per row, `(rows,)`."""
         return draw_by_weight(self._log_weights(scores), source)
 
 
@@ -215,7 +215,7 @@ class TwoSet:
 
     @property
     def event(self) -> TwoSetEvent:
-        """One choice."""
+        """The event of one choice."""
         return TwoSetEvent(self.epsilon, self.k, self.size, self.set_choice)
 
     def _probabilities(self, probabilities: Scores) -> Floats:
@@ -255,7 +255,7 @@ class TwoSet:
         return np.asarray(np.where(total > 0, drawn / np.where(total > 0, total, 1.0), 0.5))
 
     def choose(self, probabilities: Scores, source: Randomness) -> Integers:
-        """One option a row, `(rows,)`."""
+        """One option per row, `(rows,)`."""
         result = np.empty(len(probabilities), np.int64)
         for block in blocks_of(len(probabilities), self.size):
             values = self._probabilities(probabilities[block])

@@ -63,7 +63,7 @@ class L2Laplace:
 
     @property
     def events(self) -> tuple[ApproximateEvent]:
-        """One release."""
+        """The events of one release."""
         return (ApproximateEvent(self.epsilon, slack(self.dim, self.dim * self.scale + self.clip_norm, self.grid)),)
 
     def release(self, vectors: Vectors, source: Randomness) -> Floats:

@@ -40,7 +40,7 @@ class GridLaplace:
 
     @property
     def events(self) -> tuple[PureEvent]:
-        """One release."""
+        """The events of one release."""
         return (PureEvent(self.epsilon),)
 
     @property
@@ -103,7 +103,7 @@ class GridGaussian:
 
     @property
     def events(self) -> tuple[ZcdpEvent]:
-        """One release."""
+        """The events of one release."""
         return (ZcdpEvent(self.rho),)
 
     @property

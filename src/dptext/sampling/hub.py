@@ -65,7 +65,7 @@ class Hub:
 
     @property
     def event(self) -> TopKEvent:
-        """One choice."""
+        """The event of one choice."""
         share = 1 / (1 + math.exp(self.epsilon / 2))
         return TopKEvent(self.epsilon, min(math.ceil(share * _EVENT_SIZE) + 1, _EVENT_SIZE // 2), _EVENT_SIZE)
 
@@ -123,7 +123,7 @@ class Hub:
         return self.parts(private, public) / PARTS
 
     def choose(self, private: Floats, public: Floats, source: Randomness) -> Integers:
-        """One option a row, `(rows,)`: one integer draw a row."""
+        """One option per row, `(rows,)`, by one integer draw per row."""
         drawn = uniform_below(PARTS, len(private), source).astype(np.float64)
         ends = np.cumsum(self.parts(private, public), axis=1)
         return np.asarray((ends <= drawn[:, None]).sum(axis=1), np.int64)

@@ -54,7 +54,7 @@ class _OnSphere:
 
     @property
     def events(self) -> tuple[ApproximateEvent]:
-        """One release."""
+        """The events of one release."""
         return (ApproximateEvent(self.epsilon, slack(self._sphere, POLAR, self.grid)),)
 
 
@@ -190,7 +190,7 @@ class Codebook:
 
     @property
     def event(self) -> TopKEvent:
-        """One choice."""
+        """The event of one choice."""
         return self.choice.event
 
     def choose(self, vectors: Vectors, source: Randomness) -> Integers:

@@ -69,7 +69,7 @@ class PublishedLaplace:
 
     @property
     def events(self) -> tuple[NoEvent]:
-        """One release."""
+        """The events of one release."""
         return (NoEvent("Laplace noise for an L1 distance of 2C, on vectors up to 2C sqrt(dim) apart (Habernal 2021)"),)
 
     def _on_grid(self, vectors: Vectors) -> Floats:
@@ -115,5 +115,5 @@ class ClassicalGaussian(FloatGaussian):
 
     @property
     def events(self) -> tuple[NoEvent]:
-        """One release."""
+        """The events of one release."""
         return (NoEvent("Gaussian noise by a formula that is proven for epsilon <= 1 only (Dwork and Roth 2014)"),)

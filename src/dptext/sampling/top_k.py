@@ -56,7 +56,7 @@ def _pick(mask: Booleans, rank: Integers) -> Integers:
 
 @dataclass(frozen=True, slots=True)
 class TopKRandomizedResponse:
-    """One of the k best options with probability k e^E / (k e^E + size - k), else one of the others (MATHS 1.4).
+    """A choice: one of the k best options with probability k e^E / (k e^E + size - k), else another (MATHS 1.4).
 
     Guarantee:
         Exactly epsilon for any two inputs: every option has one of two probabilities, whose ratio is e^epsilon, and
@@ -73,7 +73,7 @@ class TopKRandomizedResponse:
 
     @property
     def event(self) -> TopKEvent:
-        """One choice."""
+        """The event of one choice."""
         return TopKEvent(self.epsilon, self.k, self.size)
 
     def _weights(self) -> tuple[int, int]:
@@ -162,7 +162,7 @@ class LabelResponse:
 
     @property
     def event(self) -> TopKEvent:
-        """One choice among the labels."""
+        """The event of one choice among the labels."""
         return self._choice.event
 
     @property
