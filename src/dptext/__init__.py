@@ -5,14 +5,14 @@
     >>> spec.guarantee().epsilon, spec.guarantee().metric
     (10.0, 'Euclidean distance of word vectors (glove, first 50000 words)')
 
-The public names stand in `__init__.pyi`. Each is loaded when it is first used, so that `import dptext` loads no heavy
-library. The list of names itself is read when the first of them is used.
+`__init__.pyi` lists the public names. Each is loaded at its first use, so that `import dptext` loads no heavy library.
+The list itself is read at the first use of any name.
 """
 
 
 def __getattr__(name: str) -> object:
-    """Read the names from the stub. From then on `lazy_loader` answers for them."""
-    import lazy_loader  # noqa: PLC0415 (it and the stub take as long as all else that `dptext --help` needs of us)
+    """Read the public names from the stub. Afterwards `lazy_loader` resolves them."""
+    import lazy_loader  # noqa: PLC0415 (with the stub, it would double the time that `dptext --help` needs)
 
     found = dict(zip(("__getattr__", "__dir__", "__all__"), lazy_loader.attach_stub(__name__, __file__), strict=True))
     globals().update(found)

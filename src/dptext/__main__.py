@@ -1,4 +1,4 @@
-"""`python -m dptext`: the command line where its script is not on the path."""
+"""`python -m dptext`: the command line, for systems whose path lacks its script."""
 
 from dptext.cli.app import main
 

@@ -1,6 +1,6 @@
-"""Checks of public arguments: the keyword is the name in the message.
+"""Checks of public arguments. The message names the argument by its keyword.
 
-``positive(epsilon=-1)`` raises ``Expected epsilon=-1 > 0.``
+``positive(epsilon=-1)`` raises ``Expected epsilon=-1 > 0 and finite.``
 """
 
 import math
@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Mapping
 
 from dptext.errors import ConfigError
 
-_LARGEST_COUNT = 10**12  #: Nobody has more texts, coordinates or runs
+_LARGEST_COUNT = 10**12  #: more than any real number of texts, coordinates or runs
 
 
 def _refuse(name: str, value: object, condition: str) -> ConfigError:
     try:
         shown = repr(value)
-    except ValueError:  # Python writes no integer of thousands of digits
+    except ValueError:  # Python refuses to print an integer of thousands of digits
         shown = "an integer of thousands of digits"
     return ConfigError(f"Expected {name}={shown} {condition}.")
 
@@ -56,7 +56,7 @@ def within(low: float, high: float, **values: float) -> None:
 
 
 def count(**values: int) -> None:
-    """Raise ConfigError unless every value is an integer from 1 to 10^12, more than anybody has of anything."""
+    """Raise ConfigError unless every value is an integer from 1 to 10^12."""
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise _refuse(name, value, "to be an integer >= 1")
@@ -65,7 +65,7 @@ def count(**values: int) -> None:
 
 
 def one_of(known: Iterable[str], **values: str) -> None:
-    """Raise ConfigError unless every value is one of the known ones."""
+    """Raise ConfigError unless every value is in `known`."""
     names = list(known)
     for name, value in values.items():
         if value not in names:
@@ -73,7 +73,7 @@ def one_of(known: Iterable[str], **values: str) -> None:
 
 
 def labels(given: object) -> tuple[str, ...]:
-    """The label set of a setting: texts without control characters, each named once; else ConfigError."""
+    """Return a label set: nonempty texts without control characters, each named once. Else raise ConfigError."""
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise ConfigError(f"Expected labels={given!r} to be several labels: give a list.")
     found = tuple(given)
@@ -85,7 +85,7 @@ def labels(given: object) -> tuple[str, ...]:
 
 
 def two_labels(given: object, *, otherwise: str = "") -> tuple[str, ...]:
-    """The label set of a setting that needs one, as `labels`, of two at least; the message ends with `otherwise`."""
+    """Return a label set of at least two `labels`. Else raise ConfigError, whose message ends with `otherwise`."""
     found = labels(given)
     if len(found) < 2:
         wanted = f"Expected labels={found!r} to be at least two, each named once"

@@ -1,11 +1,11 @@
-"""Numbers with their nouns, for messages, tables in plain text, and what a notebook shows: plain HTML, all escaped."""
+"""Words of messages and displays: numbers with nouns, Markdown tables, and escaped HTML for notebooks."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
 
 
 def plural(n: int, noun: str) -> str:
-    """The number with its noun, which takes an s in the plural.
+    """The number with its noun; the plural ends in s.
 
     >>> plural(1, "record"), plural(1234, "record")
     ('1 record', '1,234 records')
@@ -14,7 +14,7 @@ def plural(n: int, noun: str) -> str:
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table in Markdown, all columns padded to their width."""
+    """The lines of a Markdown table whose cells are padded to the width of their column."""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     return [
         "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |"
@@ -23,7 +23,7 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[s
 
 
 def html_table(names: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:
-    """A table with a heading for each name; white space in cells is kept."""
+    """An HTML table with a heading for each name. White space in cells is kept."""
     head = "".join(f"<th>{escape(name)}</th>" for name in names)
     cell = '<td style="white-space: pre-wrap; text-align: left">'
     body = "".join(f"<tr>{''.join(f'{cell}{escape(str(value))}</td>' for value in row)}</tr>" for row in rows)
@@ -31,6 +31,6 @@ def html_table(names: Sequence[str], rows: Iterable[Sequence[object]], caption: 
 
 
 def html_text(text: str) -> str:
-    """Plain text as paragraphs, parted where lines are empty."""
+    """Plain text as HTML paragraphs, split at empty lines."""
     lines = escape(text).replace("\n\n", "</p><p>").replace("\n", "<br>")
     return f"<p>{lines}</p>"

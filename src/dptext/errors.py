@@ -5,14 +5,14 @@ The tree::
     DPTextError
       ConfigError(ValueError)       a setting or file cannot be used
         LedgerError                 the ledger cannot be used: unreachable, locked, read-only, of another schema
-          LedgerGoneError           its file was deleted or replaced after it was opened
+          LedgerGoneError           the ledger's file was deleted or replaced after it was opened
       DataError(ValueError)         record N of FILE cannot be read
-        BrokenFileError             nothing after it can be read: a truncated gzip, an open quote
-          HeaderError               its header has not the columns that were named
+        BrokenFileError             no later record can be read either: a truncated gzip, an open quote
+          HeaderError               the file's header lacks a named column, or repeats one
       PrivacyError                  going on would break or misstate a guarantee
-        BudgetExceededError         the release asks for more than what is left
+        BudgetExceededError         the release costs more privacy budget than is left
         IncomparableError           guarantees of different meaning were mixed
-        NoGuaranteeError            the mechanism guarantees nothing and nobody said that is fine
+        NoGuaranteeError            the mechanism guarantees nothing, and the call did not accept that
       MissingExtraError(ImportError)  names the exact pip install line
       GatewayError                    a gateway gave no answer (dptext.service.client)
 
@@ -32,10 +32,10 @@ class ConfigError(DPTextError, ValueError):
 
 
 class LedgerError(ConfigError):
-    """The ledger cannot be used now. The message names what to do and never a password.
+    """The ledger cannot be used now. The message says what to do, and never contains a password.
 
     Attributes:
-        unsure: whether the connection was lost while a change was made final, so that nobody knows if it was written.
+        unsure: whether the connection was lost during a commit, so that the change may or may not be written.
     """
 
     def __init__(self, message: str, *, unsure: bool = False) -> None:
@@ -44,7 +44,7 @@ class LedgerError(ConfigError):
 
 
 class LedgerGoneError(LedgerError):
-    """The file of a ledger was deleted or replaced after it was opened: a charge to it would be in no books."""
+    """The file of a ledger was deleted or replaced after it was opened: a charge to it would be lost."""
 
 
 class DataError(DPTextError, ValueError):
@@ -56,7 +56,7 @@ class BrokenFileError(DataError):
 
 
 class HeaderError(BrokenFileError):
-    """The header of a file lacks a column that was named, or has it several times."""
+    """The header of a file lacks a named column, or has it several times."""
 
 
 class PrivacyError(DPTextError):
@@ -64,12 +64,12 @@ class PrivacyError(DPTextError):
 
 
 class BudgetExceededError(PrivacyError):
-    """The release asks for more privacy budget than is left.
+    """The release costs more privacy budget than is left.
 
     Attributes:
-        asked: epsilon that the release alone would cost, infinite where no epsilon holds.
+        asked: epsilon that the release alone would cost; infinite if no epsilon holds.
         left: epsilon that is left, rounded down.
-        gap: epsilon by which the limit would be passed.
+        gap: epsilon by which the release would exceed the limit.
     """
 
     def __init__(self, message: str, *, asked: float, left: float, gap: float) -> None:
@@ -84,15 +84,15 @@ class IncomparableError(PrivacyError):
 
 
 class NoGuaranteeError(PrivacyError):
-    """The spec guarantees nothing and the call did not say that this is understood."""
+    """The spec guarantees nothing, and the call did not accept that."""
 
 
 class MissingExtraError(DPTextError, ImportError):
     """An optional package is absent; the message names the exact install line.
 
     Attributes:
-        said: what needs which package.
-        extras: all that the work needs, so that one line installs them; none where `said` has the line.
+        said: the feature and the package that it needs.
+        extras: all extras that the work needs, so that one line installs them; none if `said` has the line.
     """
 
     def __init__(self, said: str, *extras: str) -> None:
@@ -103,9 +103,9 @@ class MissingExtraError(DPTextError, ImportError):
 
 @contextmanager
 def needing(what: str, *extras: str) -> Iterator[None]:
-    """Around imports of optional packages: MissingExtraError names what cannot be done without which extras.
+    """Turn an ImportError of an optional package into a MissingExtraError that names `what` and the extras to install.
 
-    One around another adds its extras to the line.
+    Nested uses add their extras to one install line.
     """
     try:
         yield

@@ -6,9 +6,9 @@ Every number that dptext measures is an `Estimate`::
     >>> print(clopper_pearson(610, 1000))
     0.61 [0.58, 0.64] (95%)
 
-Clopper and Pearson 1934: the interval of k successes in n independent trials holds every success
-probability that an exact binomial test does not reject; its coverage is at least what it says for every
-n and every probability. The bounds are rounded outwards, so that this also survives floats.
+Clopper and Pearson 1934: the interval of k successes in n independent trials holds every success probability that an
+exact binomial test does not reject. Its coverage is at least the stated confidence for every n and every probability.
+The bounds are rounded outwards, so that the coverage holds in floats, too.
 """
 
 import functools
@@ -19,21 +19,22 @@ from dataclasses import dataclass, fields
 from dptext import _validate
 from dptext.errors import ConfigError
 
-# scipy's inverse of the incomplete beta function (seen in 1.17.1) is wrong by factors of two and more where
-# one parameter is exactly 1000 and the other above some 1e6, and NaN at alpha = 1e-290. So the tail itself is
-# bisected. On 40,000 random cases in this range the result was within the tolerance of 40-digit arithmetic.
+# scipy 1.17.1's inverse of the incomplete beta function is wrong by factors of two and more if one parameter is exactly
+# 1000 and the other above about 1e6, and is NaN at alpha = 1e-290. So the tail itself is bisected. On 40,000 random
+# cases in this range the result agreed with 40-digit arithmetic within the tolerance.
 MAX_TRIALS = 10**9
 _MIN_ALPHA, _MAX_ALPHA = 1e-100, 0.5
 _TOLERANCE = 1e-10
-_TAIL_SLACK = 1e-9  # Each bound moves outwards once more, by ten times the tolerance, for the rounding of the tail
+_TAIL_SLACK = 1e-9  # each bound moves outwards by ten times the tolerance, too, for the rounding of the tail
 _FLOAT_SLACK = 1e-15  # some ulps, for the closed forms at 0 and n
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A measured number and the interval that covers the true one with the stated confidence, in (0, 1).
+    """A measured number and an interval that covers the true number with the stated confidence, in (0, 1).
 
-    The ends of the interval may be infinite. ConfigError: not low <= value <= high, a NaN, or another confidence.
+    The ends of the interval may be infinite. ConfigError: not low <= value <= high, a NaN, or a confidence outside
+    (0, 1).
     """
 
     value: float
@@ -49,7 +50,7 @@ class Estimate:
         _check_confidence(self.confidence)
 
     def __str__(self) -> str:
-        # As many digits as the width of the interval supports: more would look more certain than it is.
+        # More digits than the width of the interval supports would look more certain than the estimate is.
         width, size = self.high - self.low, max(abs(self.low), abs(self.high))
         digits = 3
         if 0 < width < math.inf:
@@ -90,7 +91,7 @@ def bonferroni(confidence: float, parts: int) -> float:
 
 
 def _crossing(tail: Callable[[float], float], alpha: float, *, outer: float, inner: float) -> float:
-    """Where the tail crosses alpha, from the side of `outer`; needs tail(outer) <= alpha < tail(inner)."""
+    """The point at which the tail crosses alpha, rounded towards `outer`; needs tail(outer) <= alpha < tail(inner)."""
     while abs(inner - outer) > _TOLERANCE * max(inner, outer):
         middle = (outer + inner) / 2
         if tail(middle) <= alpha:
@@ -103,8 +104,8 @@ def _crossing(tail: Callable[[float], float], alpha: float, *, outer: float, inn
 def clopper_pearson_lower(successes: int, trials: int, *, alpha: float) -> float:
     """One-sided lower bound on a success probability, wrong with probability at most `alpha`, in [1e-100, 0.5].
 
-    The p with Pr[Bin(trials, p) >= successes] = alpha, that is Beta.ppf(alpha, k, n - k + 1); 0 for no success,
-    alpha^(1/n) for nothing else (MATHS 7). Rounded down. At most 1e9 trials.
+    The bound is the p with Pr[Bin(trials, p) >= successes] = alpha, that is Beta.ppf(alpha, k, n - k + 1); 0 if no
+    trial succeeds, alpha^(1/n) if all do (MATHS 7). It is rounded down. At most 1e9 trials.
     ConfigError: an argument out of its range, or counts that are not integers.
     """
     check_part("successes", successes, "trials", trials)
@@ -112,7 +113,7 @@ def clopper_pearson_lower(successes: int, trials: int, *, alpha: float) -> float
     return _lower(successes, trials, alpha)
 
 
-@functools.lru_cache(maxsize=1 << 16)  # a search for a threshold asks for the same few counts again and again
+@functools.lru_cache(maxsize=1 << 16)  # a search for a threshold repeats the same few counts many times
 def _lower(successes: int, trials: int, alpha: float) -> float:
     if successes == 0:
         return 0.0
@@ -130,8 +131,8 @@ def _lower(successes: int, trials: int, alpha: float) -> float:
 def clopper_pearson_upper(successes: int, trials: int, *, alpha: float) -> float:
     """One-sided upper bound on a success probability, wrong with probability at most `alpha`, in [1e-100, 0.5].
 
-    The p with Pr[Bin(trials, p) <= successes] = alpha, that is Beta.ppf(1 - alpha, k + 1, n - k); 1 for nothing but
-    successes, 1 - alpha^(1/n) for none (MATHS 7). Rounded up. At most 1e9 trials.
+    The bound is the p with Pr[Bin(trials, p) <= successes] = alpha, that is Beta.ppf(1 - alpha, k + 1, n - k); 1 if all
+    trials succeed, 1 - alpha^(1/n) if none does (MATHS 7). It is rounded up. At most 1e9 trials.
     ConfigError: an argument out of its range, or counts that are not integers.
     """
     check_part("successes", successes, "trials", trials)
@@ -155,7 +156,7 @@ def _upper(successes: int, trials: int, alpha: float) -> float:
 
 
 def clopper_pearson(successes: int, trials: int, *, confidence: float = 0.95) -> Estimate:
-    """The share of successes, of at most 1e9 trials, with its two-sided exact interval, half of the error a side."""
+    """The share of successes in at most 1e9 trials, with its exact interval: half of the error on each side."""
     alpha = bonferroni(confidence, 2)
     low = clopper_pearson_lower(successes, trials, alpha=alpha)
     high = clopper_pearson_upper(successes, trials, alpha=alpha)
@@ -163,7 +164,7 @@ def clopper_pearson(successes: int, trials: int, *, confidence: float = 0.95) ->
 
 
 def best_share(found: Sequence[tuple[Estimate, int]]) -> Estimate:
-    """The highest of some shares of so many trials each, with an interval that holds for all of them together."""
+    """The highest of several shares (each with its number of trials), with an interval that holds for all at once."""
     best, trials = max(found, key=lambda one: one[0].value)
     error = bonferroni(best.confidence, len(found))
     wide = clopper_pearson(round(best.value * trials), trials, confidence=1 - error)

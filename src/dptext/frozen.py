@@ -22,16 +22,16 @@ Dtype = TypeVar("Dtype", bound=np.generic)
 
 
 class Frozen:
-    """A base whose subclasses name their attributes in `__slots__` and set each once, in `__init__`.
+    """Base class whose subclasses name their attributes in `__slots__` and set each once, in `__init__`.
 
-    A frozen dataclass does the same for objects that follow from their arguments alone. As with a dataclass, a caller
-    can go around it by `object.__setattr__`: it guards against mistakes, not against the caller.
+    Frozen dataclasses suit objects that hold their arguments alone. In both, `object.__setattr__` still works: freezing
+    guards against mistakes, not against a determined caller.
     """
 
     __slots__ = ()
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Fill an empty slot; FrozenInstanceError where it is filled, or is no slot."""
+        """Fill an empty slot. FrozenInstanceError: the slot is filled, or does not exist."""
         kinds = (vars(kind).get(name) for kind in type(self).__mro__)
         if not any(isinstance(kind, MemberDescriptorType) for kind in kinds) or hasattr(self, name):
             kind_name = type(self).__name__
@@ -39,18 +39,18 @@ class Frozen:
         object.__setattr__(self, name, value)
 
     def __delattr__(self, name: str) -> None:
-        """Raise FrozenInstanceError: nothing is deleted."""
+        """Raise FrozenInstanceError: attributes cannot be deleted."""
         raise FrozenInstanceError(f"cannot delete {name!r}: a {type(self).__name__} is frozen")
 
 
 def fill(made: object, **fields: object) -> None:
-    """Set fields of a frozen dataclass, from within its `__post_init__`."""
+    """Set fields of a frozen dataclass from its `__post_init__`."""
     for name, value in fields.items():
         object.__setattr__(made, name, value)
 
 
 def read_only(array: NDArray[Dtype]) -> NDArray[Dtype]:
-    """A copy that cannot be written to."""
+    """Return a read-only copy of the array."""
     found = array.copy()
     found.flags.writeable = False
     return found

@@ -1,10 +1,10 @@
-"""The seam between mechanisms and their users: what a spec and a mechanism must offer.
+"""Protocols of specs and mechanisms: the interface between mechanisms and their users.
 
-A *spec* is a frozen dataclass of public settings; it knows its guarantee before anything is spent.
-`spec.fit(public=...)` gives a *mechanism*. It is frozen, as its spec is (`dptext.frozen`), and works on batches.
+A *spec* is a frozen dataclass of public settings. Its guarantee is known before any budget is spent.
+`spec.fit(public=...)` returns a *mechanism*, which is frozen, too (`dptext.frozen`), and works on batches.
 Private text enters only as the argument of `privatize` and is never kept.
 
-Mechanisms do not inherit from these protocols; `dptext.testing.check_mechanism` checks that they keep them.
+Mechanisms do not inherit from these protocols. `dptext.testing.check_mechanism` checks that mechanisms keep them.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,10 +25,10 @@ from dptext.types import Floats, Json
 class Learns(StrEnum):
     """The texts that `Spec.fit` learns from.
 
-    * NOTHING: no text. It reads public word vectors at most, or loads an installed tagger.
+    * NOTHING: no text. At most, `fit` reads public word vectors, or loads an installed tagger.
     * PUBLIC: `public`.
-    * PRIVATE: `public`, then `private`. The guarantee counts the training on the latter.
-    * EITHER: `public` or `private`. The latter is not protected.
+    * PRIVATE: `public`, then `private`. The guarantee counts the training on `private`.
+    * EITHER: `public` or `private`. The guarantee does not cover `private`.
     """
 
     NOTHING = "nothing"
@@ -38,10 +38,10 @@ class Learns(StrEnum):
 
 
 class Answers(StrEnum):
-    """The species of a spec: what one release answers.
+    """The species of a spec: the private input of one release.
 
-    * EACH_TEXT: each private record, by a release of its own. Such a spec is of a mechanism.
-    * CORPUS: all private records together, under one epsilon. Such a spec is of a synthesis.
+    * EACH_TEXT: one private record. Each record gets a release of its own. The spec is of a mechanism.
+    * CORPUS: all private records together, under one epsilon. The spec is of a synthesis.
     """
 
     EACH_TEXT = "each text"
@@ -50,7 +50,7 @@ class Answers(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What a spec with these settings learns from, reads and releases: declared by the spec, guessed by nobody."""
+    """The inputs and outputs of a spec with its settings: what it learns from, reads and releases."""
 
     learns: Learns = Learns.PUBLIC  #: the texts that `fit` learns from
     takes_pool: bool = False  #: whether `fit` takes public candidates as `pool`
@@ -58,16 +58,16 @@ class Traits:
     #: the public set of the labels that are privatized; releases carry labels if there are any
     labels: tuple[str, ...] = ()
     reads_labels: bool = False  #: whether the label of a private record is read
-    learns_labels: bool = False  #: whether `fit` reads labels of public records, where releases carry none
+    learns_labels: bool = False  #: whether `fit` reads labels of public records though releases carry none
     releases_text: bool = True  #: whether releases carry text
     releases_vectors: bool = False  #: whether releases carry vectors
-    #: whether words leave as they are because the settings ask for it. Such a spec states no pure epsilon.
+    #: whether the settings ask for some words to be released unchanged. Such a spec states no pure epsilon.
     keeps_words: bool = False
-    trust: Trust = Trust.LOCAL  #: who sees private text besides its owner: nobody (local), or whoever trains (central)
-    #: the settings that training does not read. `Refits.refit` takes a training over between specs that differ in
-    #: these alone. A setting that is not named here counts as read.
+    trust: Trust = Trust.LOCAL  #: who sees private text besides its owner: nobody (local), or the trainer (central)
+    #: the settings that training does not read. `Refits.refit` takes over the training of a spec that differs in these
+    #: settings alone. A setting that is not named here counts as read.
     refits: frozenset[str] = frozenset()
-    answers: Answers = Answers.EACH_TEXT  #: what one release answers
+    answers: Answers = Answers.EACH_TEXT  #: the private input of one release
 
     @property
     def releases_labels(self) -> bool:
@@ -82,9 +82,13 @@ class Traits:
 
 @dataclass(frozen=True, slots=True)
 class FitProgress:
-    """How far a fit has come: steps done, from 1, of a total at most, and what is counted, in the plural.
+    """Progress of a fit.
 
-    The note has the losses; it is empty where private text had a part in them.
+    Attributes:
+        done: number of steps done, from 1.
+        total: upper bound on the number of steps.
+        unit: the noun of the steps, in the plural.
+        note: the losses; empty if they depend on private text.
     """
 
     done: int
@@ -102,31 +106,31 @@ class Promise(Protocol):
 
     @property
     def kind(self) -> str:
-        """The name of the mechanism, as in `dptext mechanisms`."""
+        """The name that `dptext mechanisms` lists."""
 
     @property
     def units(self) -> tuple[Unit, ...]:
-        """The units for which `guarantee` has an answer, smallest first."""
+        """The units for which `guarantee` is known, smallest first."""
 
     @property
     def traits(self) -> Traits:
-        """What it learns from, reads and releases with these settings."""
+        """The inputs and outputs of the spec with these settings."""
 
     def events(self, unit: Unit) -> tuple[Event, ...]:
-        """The events of one release of one record, for this unit: a guarantee follows from them, a ledger adds them up.
+        """The events of one release of one record, for this unit. Guarantees are derived from events; ledgers add them.
 
-        IncomparableError: nothing is known for this unit with these settings.
+        IncomparableError: no events are known for this unit with these settings.
         """
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """What one release of one record guarantees; the unit defaults to the smallest. Errors as of `events`."""
+        """The guarantee of one release of one record. The unit defaults to the smallest. Errors: see `events`."""
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Self:
-        """The same spec with its noise set so that `guarantee(unit, delta)` costs at most epsilon."""
+        """Return this spec with its noise set so that `guarantee(unit, delta)` has at most this epsilon."""
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
-        """Settings for the contract: one for each way of working, each fitted in seconds."""
+        """Specs for tests of the contract: one for each way of working, each fitted in seconds."""
 
 
 @runtime_checkable
@@ -134,17 +138,17 @@ class Spec(Promise, Protocol):
     """Public settings of a mechanism."""
 
     def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> "Mechanism[str]":
-        """The mechanism, made from public data only; `seed` fixes what is random in the making.
+        """Make the mechanism from public data only. `seed` fixes the randomness of fitting.
 
-        Traits say which further arguments there are: `private`, `pool`, `on_progress`.
+        `Traits` tell which further arguments `fit` takes: `private`, `pool`, `on_progress`.
         """
 
     def load(self, folder: Path) -> "Mechanism[str]":
-        """The mechanism that `Mechanism.save` wrote into the folder, under the same spec."""
+        """Load the mechanism that `Mechanism.save` wrote into the folder under the same spec."""
 
 
 class Mechanism(Protocol[Output_co]):
-    """A fitted mechanism: frozen, and the output of a record depends on that record and fresh bits alone."""
+    """A fitted mechanism. It is frozen. The output of a record depends on this record and on fresh bits alone."""
 
     @property
     def spec(self) -> Spec:
@@ -152,16 +156,16 @@ class Mechanism(Protocol[Output_co]):
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """sha256 digests of the fitted model and of the public data in it, by name."""
+        """sha256 digests, by name, of the fitted model and of its public data."""
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Sequence[Release[Output_co]]:
-        """One release a record, in order. A record's output distribution is the same in any batch."""
+        """Return one release for each record, in order. A record's output distribution is the same in any batch."""
 
     def save(self, folder: Path) -> None:
-        """Write what was fitted into an existing folder, for `Spec.load`: JSON, plain arrays, safetensors; no code."""
+        """Write the fitted state into an existing folder, for `Spec.load`: JSON, plain arrays, safetensors; no code."""
 
 
-# Optional seams, for audits that see more than outputs.
+# Optional protocols, for audits that see more than outputs.
 
 
 @runtime_checkable
@@ -169,10 +173,10 @@ class HasDistribution(Protocol):
     """A mechanism whose outputs can be enumerated."""
 
     def output_distribution(self, record: Record, /) -> Mapping[str, float]:
-        """The exact probability of every possible output for this record; they sum to 1.
+        """The exact probability of every possible output for this record; the sum is 1.
 
-        Where more than a text is released, an output is `seen` of the release. ConfigError: the outputs cannot be
-        enumerated with these settings, or are too many for this record.
+        If more than a text is released, an output is `seen(release)`. ConfigError: the outputs cannot be enumerated
+        with these settings, or are too many for this record.
         """
 
 
@@ -181,21 +185,21 @@ class VectorNoise(Protocol):
     """A vector mechanism whose density is known, such as those of `dptext.sampling.float_noise`."""
 
     def release(self, vectors: Floats, randomness: Randomness, /) -> Floats:
-        """One noisy vector a row, `(rows, dim)`."""
+        """Return one noisy vector for each row, `(rows, dim)`."""
 
     def log_density(self, released: Floats, vectors: Floats, /) -> Floats:
         """Log density, `(rows,)`, of each released row given the vector in the same row.
 
-        A term that depends on the released row alone may be left out: audits compare vectors for one released row.
+        Terms that depend on the released row alone may be left out, as audits compare vectors for one released row.
         """
 
 
 @runtime_checkable
 class HasLatent(VectorNoise, Protocol):
-    """A mechanism that releases a noisy latent, or something made from it."""
+    """A mechanism that releases a noisy latent, or an output computed from the noisy latent."""
 
     def latent(self, records: Sequence[Record], /) -> Floats:
-        """The latents `(n_records, dim)` before the noise; ConfigError where there are none, or of several sizes."""
+        """The latents `(n_records, dim)` before the noise. ConfigError: no latents, or latents of several sizes."""
 
 
 @runtime_checkable
@@ -203,7 +207,7 @@ class HasReconstruction(Protocol):
     """A mechanism with an auto-encoder, whose losses an audit attacks."""
 
     def reconstruction_losses(self, records: Sequence[Record], /) -> Floats:
-        """Loss per token `(n_records,)` of writing each record from its own latent: private."""
+        """Loss per token `(n_records,)` of decoding each record from its own latent. The losses are private."""
 
 
 @runtime_checkable
@@ -211,25 +215,25 @@ class HasTraining(Protocol):
     """A spec whose guarantee counts a training on private text."""
 
     def training_guarantee(self) -> Guarantee:
-        """What the trained model alone guarantees."""
+        """The guarantee of the trained model alone."""
 
 
 @runtime_checkable
 class Refits(Protocol):
-    """A spec that can take over the training of another one. `Traits.refits` says in what the two may differ."""
+    """A spec that can take over the training of another spec. The two may differ in the settings of `Traits.refits`."""
 
     def refit(self, fitted: Mechanism[str], *, public: Iterable[Record], seed: int) -> Mechanism[str]:
-        """What `fit(public=public, seed=seed)` gives, without the training.
+        """Return the mechanism that `fit(public=public, seed=seed)` makes, without training again.
 
-        `fitted` is of another spec for the same records and seed, which differs in `Traits.refits` alone.
+        `fitted` was fitted on the same records and seed by a spec that differs in `Traits.refits` alone.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Remarks:
-    """What should be read beside a guarantee: plain sentences, and numbers by name.
+    """Remarks to read beside a guarantee: plain sentences, and numbers by name.
 
-    A number is None where the data that it is measured on is not installed.
+    A number is None if the data for its measurement is not installed.
     """
 
     text: str
@@ -238,10 +242,10 @@ class Remarks:
 
 @runtime_checkable
 class HasRemarks(Protocol):
-    """A spec, or a fitted mechanism, whose epsilon alone says too little."""
+    """A spec, or a fitted mechanism, whose epsilon alone tells too little about its protection."""
 
     def remarks(self) -> Remarks:
-        """What should be read beside its guarantee; ConfigError where a file that the settings name is unreadable."""
+        """The remarks to read beside the guarantee. ConfigError: a file that the settings name is unreadable."""
 
 
 @runtime_checkable
@@ -259,24 +263,24 @@ def setting_fields(spec: Promise | type[Promise]) -> tuple[Field[Any], ...]:
 
 
 def settings(spec: Promise) -> dict[str, Json]:
-    """A spec as JSON-able data, `kind` first, then its fields; made only of public settings."""
+    """A spec as JSON-able data: `kind`, then its fields. All of them are public settings."""
     values: dict[str, Json] = {"kind": spec.kind}
     for each in setting_fields(spec):
         value = getattr(spec, each.name)
-        if isinstance(value, Spec):  # a spec that is a setting of another
+        if isinstance(value, Spec):  # a spec that is a setting of another spec
             value = settings(value)
         values[each.name] = list(value) if isinstance(value, tuple) else value
     return values
 
 
 def training_settings(spec: Spec) -> dict[str, Json]:
-    """The settings that the training of a spec reads: all but `Traits.refits`."""
+    """The settings that the training of a spec reads: all except `Traits.refits`."""
     late = spec.traits.refits
     return {name: value for name, value in settings(spec).items() if name not in late}
 
 
 def output_fault(spec: Spec, releases: Iterable[Release[object]]) -> str | None:
-    """How releases differ from what the spec promises, or None."""
+    """Describe how releases differ from the spec's traits. None if they agree."""
     text, vector = spec.traits.releases_text, spec.traits.releases_vectors
     for release in releases:
         if (release.vector is not None) != vector:
@@ -289,7 +293,7 @@ def output_fault(spec: Spec, releases: Iterable[Release[object]]) -> str | None:
 
 
 def seen(release: Release[str]) -> str:
-    r"""All that leaves with a release but the id and the kept fields: label, text, vector, U+001F between them.
+    r"""The observable output of a release as one text: label, text and vector, joined by U+001F. No id, no kept fields.
 
     >>> seen(Release("0", "so", "positive", vector=(0.5, -1.0)))
     'positive\x1fso\x1f0.5 -1.0'
@@ -300,7 +304,7 @@ def seen(release: Release[str]) -> str:
 
 
 def compared(releases: Sequence[Release[str]]) -> list[str] | Floats:
-    """What leaves with releases, as an audit compares it: `seen`, or `(n, dim)` where nothing leaves but vectors."""
+    """The outputs of releases for audits: an array `(n, dim)` if all are vectors alone, else `seen` of each."""
     vectors = [release.vector for release in releases if release.label is None and release.output == ""]
     if releases and len(vectors) == len(releases) and None not in vectors:
         return np.array(vectors, np.float64)

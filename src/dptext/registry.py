@@ -1,7 +1,7 @@
-"""Every kind by its name: mechanisms, which answer each text, and syntheses, which answer the corpus.
+"""The registries of kinds: mechanisms, which answer each text, and syntheses, which answer the corpus.
 
-Ours come first, then those of installed packages. A package brings a kind by an entry point. The name of the entry
-point is the kind, its value is the class of the settings::
+The kinds of dptext come first, then the kinds of installed packages. A package brings a kind by an entry point, whose
+name is the kind and whose value is the class of the settings::
 
     [project.entry-points."dptext.mechanisms"]
     headline = "headline:Headline"
@@ -9,8 +9,8 @@ point is the kind, its value is the class of the settings::
     [project.entry-points."dptext.syntheses"]
     mottos = "mottos:Mottos"
 
-A class is imported when its kind is first asked for. Data name kinds, never modules: no file that is read can have
-anything imported that is not installed as a kind.
+A class is imported when its kind is first asked for. Files name kinds, never modules, so reading a file can import only
+classes that are installed as kinds.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from dptext.errors import ConfigError
 from dptext.mechanism import Answers, Promise, Spec
 
-if TYPE_CHECKING:  # a run of each text loads no synthesis
+if TYPE_CHECKING:  # a run of a mechanism loads no synthesis
     from dptext.synthesis.spec import SynthesisSpec
 
 Kind = TypeVar("Kind", bound=Promise)
 
 
 class Registry(Mapping[str, type[Kind]], Generic[Kind]):
-    """The classes of settings by kind: ours in the order in which they are listed, then those of packages by name.
+    """The classes of settings by kind: those of dptext in the order of `ours`, then those of packages by name.
 
     Attributes:
-        group: the entry points that packages use.
-        ours: by kind, where the class is within `dptext`, as in "mechanisms.embedded:Embedded".
-        what: the species in words, as in "mechanism".
+        group: the group of entry points that packages use.
+        ours: the place of each class within `dptext` by kind, such as "mechanisms.embedded:Embedded".
+        what: the noun of the species, such as "mechanism".
         offers: the methods and properties that a class of a package must have.
     """
 
@@ -45,7 +45,10 @@ class Registry(Mapping[str, type[Kind]], Generic[Kind]):
         self.loaded: dict[str, type[Kind]] = {}
 
     def __getitem__(self, kind: str) -> type[Kind]:
-        """The class of the settings, else KeyError; ConfigError: two packages bring it, or its package is unusable."""
+        """The class of a kind's settings.
+
+        KeyError: the kind is unknown. ConfigError: two packages bring the kind, or its package is unusable.
+        """
         if kind not in self.loaded:
             if kind in self.ours:
                 self.loaded[kind] = EntryPoint(kind, f"dptext.{self.ours[kind]}", self.group).load()
@@ -63,7 +66,7 @@ class Registry(Mapping[str, type[Kind]], Generic[Kind]):
         return kind in self.ours or kind in self._theirs
 
     def usable(self, say: Callable[[str], None] = lambda _: None) -> dict[str, type[Kind]]:
-        """All classes that can be used; `say` is told what is wrong with the package of each kind that is left out."""
+        """All usable classes by kind. `say` gets the error message of each kind whose package is unusable."""
         found = {}
         for kind in self:
             try:
@@ -76,12 +79,12 @@ class Registry(Mapping[str, type[Kind]], Generic[Kind]):
     def _theirs(self) -> dict[str, list[EntryPoint]]:
         found: dict[str, list[EntryPoint]] = {}
         for point in entry_points(group=self.group):
-            if point.name not in (*MECHANISMS, *WAYS):  # no package can take the place of one of ours
+            if point.name not in (*MECHANISMS, *WAYS):  # no package can replace a kind of dptext
                 found.setdefault(point.name, []).append(point)
         return found
 
     def _brought(self, points: list[EntryPoint]) -> type[Kind]:
-        """The class of a package's entry point; two points of one name are refused, as neither is the right one."""
+        """Load the class of a package's entry point. ConfigError: two packages bring the kind; neither is preferred."""
         point, *others = points
         packages = ", ".join(sorted(each.dist.name if each.dist else each.value for each in points))
         if others:
@@ -90,7 +93,7 @@ class Registry(Mapping[str, type[Kind]], Generic[Kind]):
             )
         try:
             found = point.load()
-        except Exception as error:  # the package of somebody else may fail in any way
+        except Exception as error:  # foreign packages may fail in any way
             raise ConfigError(
                 f"The {self.what} {point.name!r} of the package {packages} cannot be imported ({type(error).__name__}: "
                 f"{error}). Install {packages} again, or remove it."
@@ -109,7 +112,7 @@ def _offered(*protocols: type) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for each in protocols for name in vars(each) if not name.startswith("_")))
 
 
-#: A new mechanism of ours is registered by one line here: its kind, and where its settings are.
+#: dptext's mechanisms: kind, and place of the class of settings. One line here registers a new mechanism.
 MECHANISMS: Final = {
     "word_metric": "mechanisms.words.word_metric:WordMetric",
     "private_phrases": "mechanisms.words.baselines:PrivatePhrases",
@@ -130,7 +133,7 @@ MECHANISMS: Final = {
     "pii_redaction": "mechanisms.redaction.pii:PiiRedaction",
     "embedded": "mechanisms.embedded:Embedded",
 }
-#: A new synthesis of ours, likewise.
+#: dptext's syntheses: kind, and place of the class of settings. One line here registers a new synthesis.
 WAYS: Final = {
     "prototypes": "synthesis.prototypes:Prototypes",
     "prediction": "synthesis.prediction:Prediction",
@@ -141,12 +144,12 @@ WAYS: Final = {
 
 
 def mechanisms() -> Registry[Spec]:
-    """What answers each text, as it is installed now."""
+    """Make a registry of the mechanisms that are installed now."""
     return Registry("dptext.mechanisms", MECHANISMS, what="mechanism", offers=_offered(Promise, Spec))
 
 
 def syntheses() -> Registry[SynthesisSpec]:
-    """What answers the corpus, as it is installed now."""
+    """Make a registry of the syntheses that are installed now."""
     return Registry("dptext.syntheses", WAYS, what="synthesis", offers=(*_offered(Promise), "fit", "labels", "unit"))
 
 
@@ -155,7 +158,7 @@ SYNTHESES: Final = syntheses()
 
 
 def answers(kind: object) -> Answers | None:
-    """What a kind answers, by its name alone; None where there is no such kind."""
+    """The species of a kind, found without importing its class. None if the kind is unknown."""
     if not isinstance(kind, str):
         return None
     if kind in SPECS:
@@ -164,5 +167,5 @@ def answers(kind: object) -> Answers | None:
 
 
 def settings_class(kind: str) -> type[Promise]:
-    """The class of the settings of a kind of either species; errors as of a registry."""
+    """The class of the settings of a kind of either species. Errors: see `Registry.__getitem__`."""
     return SYNTHESES[kind] if kind in SYNTHESES else SPECS[kind]

@@ -1,9 +1,10 @@
-"""Figures of audits as SVG, the same bytes for the same numbers. Needs matplotlib: pip install "dptext[report]".
+"""Figures of audits as SVG: equal numbers give equal bytes. Needs matplotlib: pip install "dptext[report]".
 
-Each goes to the `path` of an SVG file, which only its owner can read; a `Target` may say otherwise, or overwrite a
-file. Each raises ConfigError where the file cannot be written, and MissingExtraError where matplotlib is not installed.
+Each function writes an SVG file to `path`. Only the file's owner can read it; a `Target` may set other rights, or allow
+an existing file to be overwritten. Errors of each: ConfigError if the file cannot be written, MissingExtraError if
+matplotlib is not installed.
 
-A figure of one's own is drawn on what `drawing` yields::
+`drawing` yields a figure for drawings of one's own::
 
     with drawing("violations.svg", title="...") as figure:
         axes = figure.subplots()
@@ -32,10 +33,10 @@ Place = str | os.PathLike[str] | Target
 
 
 def violations_figure(rows: Sequence[Violations], path: Place) -> None:
-    """The share of pairs of vectors that violate a claimed sensitivity, against their size, with a curve for each law.
+    """Draw the share of pairs of vectors that violate a claimed sensitivity, against their size, one curve per law.
 
-    It is figure 1 of Habernal 2021. The bands are the intervals of the shares. ConfigError: no rows, rows of too many
-    laws, or of claims that differ in more than the number of coordinates.
+    The figure is figure 1 of Habernal 2021. The bands are the intervals of the shares. ConfigError: no rows, rows of
+    too many laws, or rows of claims that differ in more than the number of coordinates.
     """
     if len({str(row.claim) for row in rows}) != 1:
         raise ConfigError("Expected rows of one claim, found none or several.")
@@ -70,17 +71,18 @@ def violations_figure(rows: Sequence[Violations], path: Place) -> None:
 class Bounds:
     """Lower bounds on epsilon of one mechanism, by the number of runs."""
 
-    name: str  #: of the mechanism
-    trials: tuple[int, ...]  #: runs on each input
-    bounds: tuple[float, ...]  #: the bound that so many runs gave
-    ceilings: tuple[float, ...]  #: the largest bound that so many runs can give
-    claimed: float  #: epsilon; infinite where nothing is claimed
+    name: str  #: name of the mechanism
+    trials: tuple[int, ...]  #: numbers of runs on each input
+    bounds: tuple[float, ...]  #: the measured bound for each number of runs
+    ceilings: tuple[float, ...]  #: the largest bound that each number of runs can give
+    claimed: float  #: claimed epsilon; infinite if nothing is claimed
 
 
 def bounds_figure(curves: Sequence[Bounds], path: Place) -> None:
-    """What counting shows, against the number of runs, with a panel for each claimed epsilon.
+    """Draw lower bounds on epsilon against the number of runs, one panel per claimed epsilon.
 
-    A curve above the claim refutes it; none can rise above the ceiling. ConfigError: no curves, or too many for one.
+    A curve above the claim refutes the claim. No curve can rise above the ceiling. ConfigError: no curves, or too many
+    for one panel.
     """
     panels: dict[float, list[Bounds]] = {}
     for curve in curves:
@@ -104,14 +106,15 @@ def bounds_figure(curves: Sequence[Bounds], path: Place) -> None:
         legend_below(figure)
 
 
-_LEAST_RATE: Final = 1e-3  #: Rates that a log scale cannot show are drawn at this one
+_LEAST_RATE: Final = 1e-3  #: lower end of the log scales; smaller rates of true positives are drawn here
 
 
 def roc_figure(curves: Mapping[str, Roc], path: Place) -> None:
-    """True against false positive rates of membership attacks, both on log scales (Carlini et al. 2022, figure 1).
+    """Draw true against false positive rates of membership attacks, on log scales (Carlini et al. 2022, figure 1).
 
     Log scales show a few members who are found for sure, whom an AUC hides. The diagonal is guessing. Rates of true
-    positives below 0.1% are drawn at 0.1%. The curves go by the name of the attack; ConfigError: none, or too many.
+    positives below 0.1% are drawn at 0.1%. `curves` maps names of attacks to curves. ConfigError: no curves, or too
+    many.
     """
     if not 1 <= len(curves) <= len(LINES):
         raise ConfigError(f"Expected 1 to {len(LINES)} curves, found {len(curves)}.")
@@ -135,7 +138,7 @@ def roc_figure(curves: Mapping[str, Roc], path: Place) -> None:
 
 
 def divergence_figure(found: DivergenceReport, path: Place) -> None:
-    """Divergence against its order, as `dptext.audits.divergence` found it, with the lines that give epsilons."""
+    """Draw divergences found by `dptext.audits.divergence` against their order, with the lines that give epsilons."""
     alphas = np.asarray(found.alphas)
     with drawing(path, title="Renyi divergence in one embedding against its order") as figure:
         figure.set_size_inches(6.4, 5.2)
@@ -157,10 +160,10 @@ def divergence_figure(found: DivergenceReport, path: Place) -> None:
 
 
 def plane_figure(sets: Mapping[str, Floats], path: Place) -> None:
-    """Sets of vectors in the first two main directions of public text, with a point for each record.
+    """Draw sets of vectors in the first two main directions of public text, one point per record.
 
-    It is as private as the sets: where space and embedder are public, whoever has a candidate text can look for its
-    point. The sets are `(n, 2)`, by name; ConfigError: none, more than four, or vectors of another shape.
+    The figure is as private as the sets: if space and embedder are public, anybody can look for the point of a
+    candidate text. `sets` maps names to arrays `(n, 2)`. ConfigError: no sets, more than four, or another shape.
     """
     if not 1 <= len(sets) <= len(LINES) or any(rows.ndim != 2 or rows.shape[1] != 2 for rows in sets.values()):
         raise ConfigError(f"Expected 1 to {len(LINES)} sets of points of shape (n, 2).")

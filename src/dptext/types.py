@@ -1,4 +1,4 @@
-"""Names of types that many modules use: arrays by what they hold, and what JSON can say. Results as JSON."""
+"""Shared type names: arrays by their elements, and JSON values. Conversion of results into JSON-able data."""
 
 import math
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
 
 
 def as_json(value: object) -> Json:
-    """A result as JSON-able data: a dataclass by the names of its fields, an infinite number as the text "inf".
+    """Convert a result into JSON-able data. A dataclass becomes a dict by field names, infinity the text "inf".
 
     >>> as_json((1, math.inf, {"so": None}))
     [1, 'inf', {'so': None}]

@@ -1,1 +1,1 @@
-"""Texts and words as vectors, and what is near to what. Nothing here is computed from private text."""
+"""Vectors of texts and words, and searches for near ones. All models here are made from public text."""

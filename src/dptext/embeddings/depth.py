@@ -1,8 +1,8 @@
-"""How deep public candidates lie among private sentences (Tukey 1975; Meehan et al. 2022, algorithm 1).
+"""Depth of public candidates among private sentences (Tukey 1975; Meehan et al. 2022, algorithm 1).
 
-Sentences and candidates are projected on p public directions. A document has k sentences. On one direction, h of them
-lie at or beyond the candidate, and the candidate's depth there is min(h, k - h). Replacing one sentence changes each h
-by 1 at most. So each statistic below has sensitivity 1; `mean`, as a sum over the directions, has sensitivity p.
+Sentences and candidates are projected on p public directions. A document has k sentences. On one direction, h of these
+lie at or beyond the candidate, and the candidate's depth is min(h, k - h). Replacing one sentence changes each h by at
+most 1. So each statistic below has sensitivity 1, except `mean`, a sum over the directions: sensitivity p.
 
 The running time depends on the numbers of sentences, candidates and directions alone: nothing stops early.
 """
@@ -29,12 +29,13 @@ _compiled = compiled_with()
 def _depths(
     sentences: Singles, ends: Integers, order: Singles, ranks: UInt16s, which: int, counts: Counts, found: Integers
 ) -> None:
-    """Write the depths into `found` `(n_documents, m)`, of projections of all `sentences`, document after document.
+    """Write the depths into `found` `(n_documents, m)`.
 
-    Sentences are `(n_sentences, directions)`; `ends` `(n_documents + 1,)` has 0 and where each document ends; `order`
-    the candidates, sorted on each direction, `(directions, blocks, block width)`; `ranks` `(directions, m)` how many
-    lie below each; `which` a place in `STATISTICS`; `counts` `(2, candidates at once)` holds half the sentences of a
-    document.
+    `sentences` `(n_sentences, directions)` are projections, document after document. `ends` `(n_documents + 1,)` is 0
+    and the end of each document. `order` `(directions, blocks, block width)` are the candidates, sorted on each
+    direction. `ranks` `(directions, m)` are the numbers of candidates below each candidate. `which` is an index into
+    `STATISTICS`. `counts` `(2, candidates at once)` is working memory, whose dtype must hold half the number of a
+    document's sentences.
     """
     directions, m = ranks.shape
     _, blocks, wide = order.shape
@@ -48,7 +49,7 @@ def _depths(
         half = size // 2
         below = np.empty((directions, size), np.uint16)
         for j in range(directions):
-            for i in range(size):  # counts the candidates at or below the sentence: whole blocks, then within one
+            for i in range(size):  # count the candidates at or below the sentence: whole blocks, then within a block
                 value = sentences[first + i, j]
                 block = np.int32(0)
                 for x in range(blocks):
@@ -92,19 +93,19 @@ def _depths(
                 found[document, start : start + width] = worst[:width]
 
 
-#: `lowest`: the smallest depth over the directions, as the paper's text says. `algorithm_1`: the largest, as the
-#: paper's algorithm is printed (which adds k/2; that changes no choice). `mean`: the sum over the directions.
+#: `lowest`: the smallest depth over the directions (the paper's text). `algorithm_1`: the largest depth (the paper's
+#: printed algorithm, which also adds k/2; this changes no choice). `mean`: the sum over the directions.
 Statistic = Literal["lowest", "algorithm_1", "mean"]
 STATISTICS: tuple[Statistic, ...] = ("lowest", "algorithm_1", "mean")
 _MOST = 65_535  # candidates
-_MOST_IN_16_BITS = 131_071  # sentences: no depth is above half of them
+_MOST_IN_16_BITS = 131_071  # sentences; depths are at most half as large, so 16 bits hold them
 _DOCUMENTS_AT_ONCE = 64
 _CANDIDATES_AT_ONCE = 8192
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProjectedCandidates:
-    """Public candidates on public directions, `(n_candidates, n_directions)`, ready to be compared."""
+    """Public candidates, projected on public directions, `(n_candidates, n_directions)`, and sorted for comparisons."""
 
     projections: Singles
     _order: Singles = field(init=False, repr=False)
@@ -118,7 +119,7 @@ class ProjectedCandidates:
         m, directions = values.shape
         order = np.sort(values, axis=0).T
         ranks = np.stack([np.searchsorted(row, column) for row, column in zip(order, values.T, strict=True)])
-        width = math.isqrt(m) + 1  # of a block, and the number of blocks; the last is filled up with infinity
+        width = math.isqrt(m) + 1  # width and number of blocks; the padding of the last block is infinity
         order = np.pad(order, [(0, 0), (0, width**2 - m)], constant_values=np.inf).reshape(directions, width, width)
         fill(self, projections=values, _order=order, _ranks=ranks.astype(np.uint16))
 
@@ -126,10 +127,11 @@ class ProjectedCandidates:
         return len(self.projections)
 
     def depths(self, sentences: Singles, sizes: Sequence[int], statistic: Statistic, *, threads: int = 1) -> Integers:
-        """The depth of every candidate in every document, `(n_documents, n_candidates)`, whatever the threads.
+        """The depth of every candidate in every document, `(n_documents, n_candidates)`, for any number of threads.
 
-        Projections of all `sentences` `(n_sentences, n_directions)` stand document after document, of these `sizes`;
-        below two every depth is 0. ConfigError: shapes or sizes do not fit, or a number is not finite.
+        `sentences` `(n_sentences, n_directions)` are projections, document after document. `sizes` are the documents'
+        numbers of sentences. Depths are 0 in a document of fewer than two. ConfigError: shapes or sizes do not fit, or
+        a number is not finite.
         """
         if statistic not in STATISTICS:
             raise ConfigError(f"Expected statistic={statistic!r} to be one of {', '.join(STATISTICS)}.")
@@ -146,7 +148,7 @@ class ProjectedCandidates:
 
         def one(start: int) -> None:
             here = slice(start, start + step)
-            # Narrow counts are twice as fast; where a document has too many sentences for them, they are wider.
+            # 16-bit counts are twice as fast. Documents with too many sentences for 16 bits get 64 bits.
             narrow = lengths[here].max() <= _MOST_IN_16_BITS
             counts = np.empty((2, _CANDIDATES_AT_ONCE), np.uint16 if narrow else np.int64)
             _depths(values, ends[start : start + step + 1], self._order, self._ranks, which, counts, found[here])

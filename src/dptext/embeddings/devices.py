@@ -1,4 +1,4 @@
-"""Where networks compute, and what torch draws there."""
+"""Devices of torch: their check, and torch's random state on them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,10 +9,10 @@ from dptext.errors import ConfigError
 
 
 def require_device(device: str) -> None:
-    """Raise ConfigError where torch cannot compute on this device here, before any work is done."""
-    try:  # to the device and back: "meta" takes tensors and computes nothing
+    """Raise ConfigError, before any work is done, if torch cannot compute on this device here."""
+    try:  # the result must come back from the device: "meta" takes tensors, but computes nothing
         found = torch.ones(1, device=device).add(1).cpu().tolist()
-    except (AssertionError, ImportError, RuntimeError) as error:  # torch raises another for each way to lack a device
+    except (AssertionError, ImportError, RuntimeError) as error:  # each kind of device has its own error when absent
         raise ConfigError(
             f"Expected device={device!r} to be available here: torch cannot compute on it, use device='cpu'. "
             "A fitted model: privatize --device cpu, or load_model(folder, device='cpu')."
@@ -23,10 +23,10 @@ def require_device(device: str) -> None:
 
 @contextmanager
 def seeded_torch(seed: int, device: str | torch.device = "cpu") -> Iterator[None]:
-    """Within, torch draws from this seed on the CPU and on the device; after it, its random state is as it was."""
+    """Let torch draw from this seed, on the CPU and on the device, within the context. Restore the old state after."""
     gpus = range(torch.cuda.device_count()) if torch.device(device).type == "cuda" else []
     with torch.random.fork_rng(devices=gpus):
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed devices that are not used
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed unused devices
         if gpus:
             torch.cuda.manual_seed_all(seed)
         yield

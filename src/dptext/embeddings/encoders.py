@@ -1,8 +1,8 @@
-"""Encoders of texts, loaded by name; and vectors of public texts, kept while mechanisms are fitted to the same texts.
+"""Encoders of texts, loaded by name, and a cache of public texts' vectors for fitting mechanisms to the same texts.
 
-A memory keeps vectors only while `learning` is open, and then everything that is embedded is public. It neither keeps
-nor looks up what a fitted mechanism reads later, which may be private. Only encoders whose vectors are a function of
-the text alone are remembered (`BertTexts`): a memory changes the company of a text.
+The cache keeps vectors only while `learning` is open, when every embedded text is public. It neither keeps nor looks up
+texts that a fitted mechanism reads later, which may be private. Only encoders whose vectors are a function of the text
+alone are cached (`BertTexts`), as a cache changes which texts share a batch.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ _GRID = 2.0**-10
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class WordMean:
-    """The mean of a text's word vectors, at length 1: an `Embedder` that is fast and blind to the order of words.
+    """The mean of a text's word vectors, scaled to norm 1: a fast `Embedder` that ignores the order of words.
 
     >>> toy = WordVectors(("cat", "dog"), np.array([[0.0, 1.0], [1.0, 0.0]], np.float32), name="toy")
     >>> WordMean(toy).embed(["Dog!", "a fish", "cat, cat"]).tolist()
@@ -40,7 +40,7 @@ class WordMean:
 
     @property
     def name(self) -> str:
-        """What identifies the embedder in reports, such as "mean of glove-6b-50d:50000"."""
+        """The embedder's name in reports, such as "mean of glove-6b-50d:50000"."""
         return f"mean of {self.vectors.name}"
 
     @property
@@ -54,9 +54,9 @@ class WordMean:
         return self.vectors.digest
 
     def embed(self, texts: Sequence[str], *, on_progress: Callable[[int], None] | None = None) -> Floats:
-        """Unit vectors `(n_texts, dim)`, float64 on a grid of 2^-10; zero where no word is known.
+        """Unit vectors `(n_texts, dim)` in float64 on a grid of 2^-10; zero if no word is known.
 
-        Each row is computed from its own text alone, whose tokens are those of `dptext.text.tokens.tokenize`.
+        Each row is computed from its own text alone. `dptext.text.tokens.tokenize` gives the tokens.
         """
         found = np.zeros((len(texts), self.dim))
         for i, text in enumerate(texts):
@@ -72,30 +72,31 @@ Encoder: TypeAlias = SentenceEncoder | WordMean
 
 
 def load_encoder(name: str = MINILM, *, device: str = "cpu", precision: Precision = "auto") -> Encoder:
-    """The encoder of this name, loaded anew unless `PublicVectors.learning` is open; errors as `load_sentence_encoder`.
+    """Load the encoder of this name. While `PublicVectors.learning` is open, the last encoder is loaded only once.
 
-    "glove" is the mean of 50,000 GloVe vectors, "sentence" all-MiniLM-L6-v2; device and precision are of others.
+    "glove" is the mean of 50,000 GloVe vectors, and ignores device and precision. "sentence" is all-MiniLM-L6-v2.
+    Errors: see `load_sentence_encoder`.
     """
     if name == "glove":
         return WordMean(load_glove())
     known = MINILM if name == "sentence" else name
 
     def loaded() -> SentenceEncoder:
-        # Looked up in its module at each call, so that another encoder can be put there.
+        # The function is looked up in its module at each call, so that tests can replace it.
         return sentence_encoder.load_sentence_encoder(known, device=device, precision=precision)
 
     memory = learning()
     return loaded() if memory is None else memory.encoder(loaded, known, device, precision)
 
 
-#: Vectors that are kept at most; of all-MiniLM-L6-v2 they take 77 MB.
+#: Largest number of cached vectors; those of all-MiniLM-L6-v2 take 77 MB.
 MOST_VECTORS: Final = 50_000
 
 
 class PublicVectors:
-    """The encoder that was loaded last, and vectors of public texts by any encoder. Its `repr` shows nothing.
+    """A cache: the encoder that was loaded last, and vectors of public texts by any encoder. Its `repr` shows no text.
 
-    At most `most` vectors are kept: where there is no room, all are forgotten.
+    At most `most` vectors are kept. If more would be needed, all are forgotten.
     """
 
     def __init__(self, most: int = MOST_VECTORS) -> None:
@@ -105,7 +106,7 @@ class PublicVectors:
 
     @contextmanager
     def learning(self) -> Iterator[None]:
-        """While this is open, whatever is embedded must be public. Threads that are started meanwhile keep nothing."""
+        """Open the cache: within the context, every embedded text must be public. New threads do not use the cache."""
         token = _LEARNING.set(self)
         try:
             yield
@@ -113,14 +114,14 @@ class PublicVectors:
             _LEARNING.reset(token)
 
     def forget(self) -> None:
-        """Forget the vectors. The encoder is kept."""
+        """Forget the vectors. Keep the encoder."""
         self._known.clear()
 
     def encoder(self, load: Callable[[], SentenceEncoder], name: str, device: str, precision: str) -> SentenceEncoder:
-        """The encoder that `load` gives. It is called where another one was loaded last."""
+        """The encoder of this name, device and precision. `load` is called if another encoder was loaded last."""
         key = (name, device, precision)
         if self._loaded is None or self._loaded[0] != key:
-            self._loaded = None  # two at once would need twice the memory
+            self._loaded = None  # two encoders at once would need twice the memory
             found = load()
             if isinstance(found.network, BertTexts):
                 found = replace(found, network=_Remembering(found.network, self, found.digest, found.precision))
@@ -128,7 +129,7 @@ class PublicVectors:
         return self._loaded[1]
 
     def vectors(self, network: BertTexts, texts: Sequence[str], *, digest: str, precision: str) -> Singles:
-        """The vectors of at least one public text `(n_texts, dim)`; those that are not known are computed."""
+        """The vectors of at least one public text `(n_texts, dim)`. Vectors that are not cached are computed."""
         keys = [(digest, precision, text) for text in texts]
         fresh = [key for key in dict.fromkeys(keys) if key not in self._known]
         if len(self._known) + len(fresh) > self._most:
@@ -145,13 +146,13 @@ _LEARNING: Final[ContextVar[PublicVectors | None]] = ContextVar("public vectors"
 
 
 def learning() -> PublicVectors | None:
-    """The memory whose `learning` is open; None where there is none."""
+    """The cache whose `learning` is open, or None."""
     return _LEARNING.get()
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Remembering:
-    """A network that asks the memory while that learns, and computes everything at all other times."""
+    """A network that uses the cache while `learning` is open, and computes every vector otherwise."""
 
     network: BertTexts
     memory: PublicVectors
@@ -159,7 +160,7 @@ class _Remembering:
     precision: str
 
     def vectors(self, texts: Sequence[str], *, on_done: Callable[[int], None] | None = None) -> Singles:
-        """As `Network.vectors`."""
+        """Unit vectors `(n_texts, dim)`; see `Network.vectors`."""
         if learning() is not self.memory:
             return self.network.vectors(texts, on_done=on_done)
         found = self.memory.vectors(self.network, texts, digest=self.digest, precision=self.precision)

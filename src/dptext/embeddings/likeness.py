@@ -1,8 +1,8 @@
-"""How well public candidates fit a document: each sentence gives a score in [0, 1], and scores are summed (MATHS 4).
+"""Scores of public candidates for a document: each sentence scores in [0, 1], and scores are summed (MATHS 4).
 
-Such a sum has sensitivity 1 where one sentence is replaced. Only whole numbers are summed, so that a sum depends on
-nothing but its terms: vectors are rounded to a grid on which their products are exact in float32, and scores to steps
-of 2^-12. Everything that is learnt here is learnt from public sentences.
+Replacing one sentence changes such a sum by at most 1 (its sensitivity). Only whole numbers are summed, so that a sum
+depends on its terms alone: vectors are rounded to a grid on which their products are exact in float32, and scores to
+steps of 2^-12. All models here are learnt from public sentences.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from dptext.errors import ConfigError, PrivacyError
 from dptext.types import Floats, Int32s, Integers, Singles
 
-#: Steps of a coordinate. A product of unit vectors is at most 2^22 steps, below the 2^24 that float32 counts exactly.
+#: Steps per unit of a coordinate. A product of unit vectors has at most 2^22 steps; float32 is exact up to 2^24.
 GRID = 2048
-#: Steps of a score.
+#: Steps per unit of a score.
 STEPS = 4096
 _ROWS = 256
 _SENTENCES_AT_ONCE = 512
 
 
 def in_blocks(rows: Floats, work: Callable[[Floats], Floats]) -> Floats:
-    """Apply `work` to blocks `(256, dim)`, filled up with zeros: no row's result depends on how many rows there are."""
+    """Apply `work` to blocks `(256, dim)`, padded with zeros, so that no row's result depends on the number of rows."""
     padded = np.zeros((_ROWS, rows.shape[1]))
     parts = []
     for start in range(0, max(len(rows), 1), _ROWS):
@@ -35,20 +35,23 @@ def in_blocks(rows: Floats, work: Callable[[Floats], Floats]) -> Floats:
 
 
 def on_grid(vectors: Floats) -> Singles:
-    """Unit vectors `(n, dim)` in whole steps of 2^-11; a zero vector stays zero."""
+    """Scale vectors `(n, dim)` to norm 1, in whole steps of 2^-11. A zero vector stays zero.
+
+    PrivacyError: NaN or infinity.
+    """
     _require_finite(vectors)
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.rint(vectors / np.where(norms > 0, norms, 1.0) * GRID).astype(np.float32)
 
 
 def _require_finite(embeddings: NDArray[np.floating[Any]]) -> None:
-    # Which whole number NaN or infinity becomes depends on the processor.
+    # NaN and infinity become whole numbers that depend on the processor.
     if not np.isfinite(embeddings).all():
         raise PrivacyError("Expected finite embeddings, found NaN or infinity: nothing is scored.")
 
 
 def mean_by_document(vectors: Floats, sizes: Sequence[int]) -> Floats:
-    """The mean of each document's rows, `(n_documents, dim)`; zero for a document without any."""
+    """The mean of each document's rows, `(n_documents, dim)`; zero for a document without rows."""
     found = sums_by_document(vectors, sizes)
     return np.asarray(found / np.maximum(np.asarray(sizes, np.float64), 1.0)[:, None])
 
@@ -70,7 +73,10 @@ def sums_by_document(rows: NDArray[np.generic], sizes: Sequence[int]) -> NDArray
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CosineSpace:
-    """A public affine map after which cosines compare meanings: less `centre` `(dim,)`, times `root` `(dim, other)`."""
+    """A public affine map, x -> (x - centre) @ root, after which cosines compare meanings.
+
+    `centre` is `(dim,)` and `root` is `(dim, other)`.
+    """
 
     centre: Floats
     root: Floats
@@ -81,16 +87,17 @@ class CosineSpace:
 
 
 def centred(sentences: Floats) -> CosineSpace:
-    """The space in which only the mean of public sentences `(n, dim)` is subtracted."""
+    """The space that subtracts the mean of public sentences `(n, dim)`, and changes nothing else."""
     return CosineSpace(sentences.mean(axis=0), np.eye(sentences.shape[1]))
 
 
 def whitened(sentences: Floats, sizes: Sequence[int], *, shrinkage: float = 0.1) -> CosineSpace:
-    """The space in which the sentences of a public document differ equally in all directions.
+    """The space in which the sentences of a public document have the same variance in all directions.
 
-    Its matrix is the inverse root of the covariance within documents, mixed with `shrinkage`, from 0 to 1, of the mean
-    variance (LDA in closed form, each document a class). So what differs between sentences of one document counts less
-    than what differs between documents. The sentences, `(n, dim)`, stand document after document.
+    The matrix is the inverse root of the covariance within documents, mixed with a share `shrinkage` in (0, 1] of the
+    mean variance (LDA in closed form, each document a class). So directions in which sentences of one document differ
+    count less than directions in which documents differ. `sentences` `(n, dim)` are document after document, of these
+    `sizes`. ConfigError: `shrinkage` is out of range.
     """
     if not 0 < shrinkage <= 1:
         raise ConfigError(f"Expected shrinkage={shrinkage!r} above 0 and at most 1.")
@@ -104,10 +111,10 @@ def whitened(sentences: Floats, sizes: Sequence[int], *, shrinkage: float = 0.1)
 def likeness_sums(
     sentences: Singles, sizes: Sequence[int], candidates: Singles, *, low: float, high: float
 ) -> Integers:
-    """Sums over the sentences of each document of clip((cosine - low) / (high - low), 0, 1), `(n_documents, m)`.
+    """Sums `(n_documents, m)`, over each document's sentences, of clip((cosine - low) / (high - low), 0, 1).
 
-    Sentences `(n_sentences, dim)`, document after document, and candidates `(m, dim)` are unit vectors on the grid. The
-    sums are integers in steps of 2^-12.
+    `sentences` `(n_sentences, dim)`, document after document, and `candidates` `(m, dim)` are unit vectors on the grid.
+    The sums are integers in steps of 2^-12. ConfigError: not low < high.
     """
     if not low < high:
         raise ConfigError(f"Expected low={low!r} below high={high!r}.")
@@ -131,9 +138,9 @@ def likeness_sums(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
-    """How strongly a sentence indicates each class: clip((log p(class | sentence) + depth) / depth, 0, 1).
+    """Scores of a sentence for each class: clip((log p(class | sentence) + depth) / depth, 0, 1).
 
-    Weights `(dim, n_classes)` and bias are of a linear classifier trained on public text; `depth` is in nats.
+    `weights` `(dim, n_classes)` and `bias` belong to a linear classifier trained on public text. `depth` is in nats.
     """
 
     weights: Floats

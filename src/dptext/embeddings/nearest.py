@@ -1,7 +1,7 @@
 """Exact nearest words of a public vocabulary, in batches.
 
-`NearestWords.search` is given vectors that carry noise (Feyisetan et al. 2020, algorithm 1, line 3), never the word
-behind them: neither its result nor its running time tells more than the noisy vectors do.
+`NearestWords.search` takes noisy vectors (Feyisetan et al. 2020, algorithm 1, line 3), never the words behind them. So
+neither its result nor its running time reveals more than the noisy vectors.
 """
 
 import contextlib
@@ -22,19 +22,19 @@ from dptext.types import Floats, Int32s, Positions, Singles
 if TYPE_CHECKING:
     from dptext.kernels.screening import Screen
 
-# A tile of scores is _TILE queries by _TILE words in float32: 4 MB a thread, whose largest are found in the cache.
+# A tile of scores is _TILE queries by _TILE words in float32: 4 MB per thread, so that the cache holds it.
 _TILE = 1024
 # Words in one small product within a tile.
 _BLOCK = 128
-_BLOCKS = _TILE // _BLOCK  # in a tile
+_BLOCKS = _TILE // _BLOCK  # number of blocks in a tile
 # OpenBLAS computes a product of at most 2^18 multiplications in the calling thread. Tiles are stacks of such products.
-# Our threads also do the rest, and would otherwise wait for those of OpenBLAS, 1.5 to 4 times as long (measured).
+# For larger products, our threads would wait for the threads of OpenBLAS, 1.5 to 4 times as long (measured).
 _SMALL_PRODUCT = 1 << 18
-# So many multiplications take about as long as starting a thread (measured): fewer are not shared.
+# This number of multiplications takes about as long as starting a thread (measured). Smaller work is not shared.
 _WORTH_A_THREAD = 1 << 25
-# Loading numba takes about as long as searching so many pairs of a query and a word without it (measured).
+# Loading numba takes about as long as searching this number of pairs (query, word) without numba (measured).
 SCREENED_PAIRS = 1 << 29
-# Farther from the mean than this many vocabulary radii, float32 scores say nothing, and float64 is used throughout.
+# Queries farther from the mean than this many vocabulary radii are searched in float64: float32 is too imprecise.
 _FAR = 1e4
 
 
@@ -45,8 +45,8 @@ class NearestWords:
     With the mean subtracted on both sides, the word e nearest to q has the largest score q.e - |e|^2 / 2. This is a
     matrix product, with the norm as an additional coordinate. Scores in float32 make a shortlist only: every word whose
     score could be the best within the worst rounding is compared again in float64. With numba and AVX-512,
-    `kernels.screening` makes the shortlist once so much was searched that loading it pays. By default there are as many
-    `threads` as processors; ConfigError where the number is no whole one of at least 1.
+    `kernels.screening` makes the shortlist once enough pairs were searched to repay its loading. The default number of
+    `threads` is the number of processors. ConfigError: `threads` is not an integer of at least 1.
     """
 
     vectors: WordVectors
@@ -55,18 +55,18 @@ class NearestWords:
     _radius: float = field(init=False, repr=False)
     _table: Singles = field(init=False, repr=False)
     _screened: "Screen | None" = field(init=False, repr=False, default=None)
-    _pairs: int = field(init=False, repr=False, default=0)  # searched so far
+    _pairs: int = field(init=False, repr=False, default=0)  # number of pairs searched so far
 
     def __post_init__(self) -> None:
         if self.threads is not None:
             _validate.count(threads=self.threads)
         words = self.vectors.vectors
         mean = words.mean(axis=0, dtype=np.float64)
-        # A tile after the other: what stands between is in the cache, and the system hands out no memory for it.
+        # The radius is computed tile by tile, so that intermediate arrays stay in the cache and need no new memory.
         tiles = [words[start : start + _TILE] for start in range(0, len(words), _TILE)]
         radius = max(float(_norms(tile - mean).max()) for tile in tiles) or 1.0
-        # Columns: -|e|^2 / 2, e. Blocks of words with a word to a column: the small products read them a fifth faster
-        # than the other way.
+        # The coordinates of a word are -|e|^2 / 2 and e. Blocks have one word per column: small products read this
+        # layout a fifth faster than its transpose.
         columns = np.zeros((_TILE, 1 + self.vectors.dim), np.float32)
         table = np.empty((len(tiles) * _BLOCKS, columns.shape[1], _BLOCK), np.float32)
         for i, tile in enumerate(tiles):
@@ -74,15 +74,15 @@ class NearestWords:
             columns[: len(tile), 0] = np.einsum("ij,ij->i", centred, centred) / -2
             columns[: len(tile), 1:] = centred
             columns[len(tile) :] = 0
-            columns[len(tile) :, 0] = -1e30  # fills up the last tile and is never the best
+            columns[len(tile) :, 0] = -1e30  # the padding of the last tile is never the best
             table[i * _BLOCKS : (i + 1) * _BLOCKS] = columns.reshape(_BLOCKS, _BLOCK, -1).swapaxes(1, 2)
         fill(self, _mean=mean, _radius=radius, _table=table)
 
     def search(self, queries: ArrayLike) -> Int32s:
-        """The position of the word nearest to each query, int32 of shape (n_queries,); the first of several.
+        """Return the position of the word nearest to each query, int32 of shape (n_queries,). Ties go by position.
 
-        Memory beyond that does not grow. ConfigError: queries are not finite numbers (n_queries, dim), float32 or
-        float64.
+        Working memory does not grow with the number of queries. ConfigError: queries are not finite numbers of shape
+        (n_queries, dim).
         """
         points = np.asarray(queries)
         if points.dtype.kind not in "fiu" or points.ndim != 2 or points.shape[1] != self.vectors.dim:
@@ -101,7 +101,7 @@ class NearestWords:
         return nearest
 
     def _screen(self, n_queries: int) -> "Screen | None":
-        """Return the first look in this processor's vectors, once that is worth loading numba and can be had."""
+        """Return the first pass by vector instructions, once it repays the loading of numba; None without it."""
         before, pairs = self._pairs, self._pairs + n_queries * len(self.vectors)
         fill(self, _pairs=pairs)
         if before < SCREENED_PAIRS <= pairs:
@@ -118,7 +118,7 @@ class NearestWords:
         points: Floats = np.asarray(queries, np.float64)
         if not np.isfinite(points).all():
             raise ConfigError("Expected queries to be finite.")
-        with np.errstate(over="ignore", invalid="ignore"):  # a query beyond all bounds is not <= _FAR
+        with np.errstate(over="ignore", invalid="ignore"):  # norms that overflow to infinity or NaN are not <= _FAR
             centred = (points - self._mean) / self._radius
             norms = _norms(centred)
         search = self._search_near if screen is None else screen.nearest
@@ -137,7 +137,7 @@ class NearestWords:
         for tile in range(n_tiles):
             self._fill(scores, stacked, tile)
             scores[: len(points)].max(axis=1, out=tops[tile])
-        # A word can be the nearest only if its score comes within rounding of the best.
+        # A word can be the nearest only if its score equals the best score up to rounding.
         needed = (tops.max(axis=0) - 2 * relative_error(self.vectors.dim) * (norms + 0.5)).astype(np.float32)
         again = tops >= needed
         shortlist = Shortlist(points, self.vectors.vectors)
@@ -154,7 +154,7 @@ class NearestWords:
         np.matmul(stacked, self._table[tile * _BLOCKS : (tile + 1) * _BLOCKS, None], out=out)
 
     def _search_far(self, point: Floats) -> int:
-        """Return the nearest word of a query so far off that float32 scores are all equal: float64, word by word."""
+        """Return, by float64 distances, the nearest word of a query so far off that all float32 scores are equal."""
         unit = np.abs(point).max()
         squares = np.empty(len(self.vectors))
         for start in range(0, len(squares), _TILE):
@@ -164,7 +164,7 @@ class NearestWords:
 
 
 def _stacked(rows: Singles) -> tuple[Singles, Singles]:
-    """Rows `(n, k)` for small products `(n_products, n_rows, k)`, filled up with zeros; and room for their scores."""
+    """Rows `(n, k)`, zero-padded for small products `(n_products, n_rows, k)`, and memory for their scores."""
     n, k = rows.shape
     n_rows = min(n, max(1, _SMALL_PRODUCT // (_BLOCK * k)))
     stacked = np.zeros((-(-n // n_rows), n_rows, k), np.float32)

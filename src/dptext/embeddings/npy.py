@@ -1,6 +1,6 @@
 """Arrays of .npy files, and public texts that are saved beside them.
 
-Whoever made a file up cannot make its reader run code or fill memory.
+A forged file can neither run code in its reader nor fill memory.
 """
 
 import json
@@ -19,12 +19,12 @@ from numpy.typing import DTypeLike, NDArray
 from dptext.errors import ConfigError
 from dptext.text.files import create_private, write_private
 
-# numpy reads the header as a Python literal. These errors are what it raises where the header is none.
+# numpy reads the header as a Python literal, and raises these errors if the header is not a literal.
 _BROKEN_HEADER = (SyntaxError, TypeError, OverflowError, TokenError, RecursionError, MemoryError)
 
 
 def map_array(path: Path) -> NDArray[np.generic]:
-    """The array of a .npy file, read-only and mapped; ConfigError where it is absent, cut short or holds objects."""
+    """Map the array of a .npy file, read-only. ConfigError: the file is absent, cut short, or holds objects."""
     try:
         return np.lib.format.open_memmap(path, mode="r")  # refuses objects
     except (ValueError, EOFError, OSError, *_BROKEN_HEADER) as error:
@@ -32,9 +32,9 @@ def map_array(path: Path) -> NDArray[np.generic]:
 
 
 def read_array(file: BufferedReader) -> NDArray[Any]:
-    """The array of an open .npy file. Its header is compared with the size of the file before memory is taken.
+    """Read the array of an open .npy file. The header is compared with the file's size before memory is taken.
 
-    ValueError: they differ, it is no .npy file, or it holds objects (which may hold code).
+    ValueError: header and size differ, the file is no .npy file, or it holds objects (which may hold code).
     """
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     try:
@@ -51,7 +51,7 @@ def read_array(file: BufferedReader) -> NDArray[Any]:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TextPool:
-    """At least two public texts, and the label of each, None without labels."""
+    """At least two public texts, and the label of each; None if there are no labels."""
 
     texts: tuple[str, ...]
     labels: tuple[str | None, ...]
@@ -61,7 +61,7 @@ class TextPool:
 
 
 def save_pool(folder: Path, name: str, described: Mapping[str, Any], vectors: NDArray[Any] | None) -> None:
-    """Write `name.json`, and `name.npy` where there are vectors, into an existing folder that has no such files."""
+    """Write `name.json`, and `name.npy` if there are vectors, as new files into an existing folder."""
     write_private(folder / f"{name}.json", json.dumps(described).encode())
     if vectors is not None:
         with create_private(folder / f"{name}.npy") as file:
@@ -71,10 +71,10 @@ def save_pool(folder: Path, name: str, described: Mapping[str, Any], vectors: ND
 def read_pool(
     folder: Path, name: str, *, labels: Collection[str], dtype: DTypeLike, with_vectors: bool = True
 ) -> tuple[TextPool, dict[str, Any], NDArray[Any]]:
-    """The texts that `save_pool` wrote, all of its JSON, and the vectors, one a text; `(n, 0)` without vectors.
+    """Read the texts that `save_pool` wrote, the whole JSON, and the vectors, one per text; `(n, 0)` without vectors.
 
-    The `labels` are the public set, or empty. OSError: a file cannot be read. ValueError, TypeError, LookupError:
-    texts, labels, the number k of the nearest or the vectors do not belong together.
+    `labels` is the public set of labels, or empty. OSError: a file cannot be read. ValueError, TypeError, LookupError:
+    texts, labels, vectors or the number k of nearest texts do not fit together.
     """
     described = json.loads((folder / f"{name}.json").read_bytes())
     found = TextPool(tuple(described["texts"]), tuple(described["labels"]))

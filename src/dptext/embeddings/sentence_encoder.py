@@ -1,9 +1,9 @@
-"""Sentence encoders: all-MiniLM-L6-v2 from its package, and any sentence-transformers model that is on this machine.
+"""Sentence encoders: all-MiniLM-L6-v2 from its package, and any sentence-transformers model on this machine.
 
-Nothing is downloaded or cached; a private embedding is only in the caller's array. On a processor, a BERT with mean
-pooling is computed by `dptext.embeddings.bert`, whose vectors are a function of the text alone; it needs no torch. All
-else is computed by torch in blocks, whose size may tell in the last bits (see `torch_network`). Vectors are rounded to
-multiples of 2^-10, which hides a difference of 1e-7, usual in float32, in all but a few of a hundred.
+Nothing is downloaded or cached: a private embedding is only in the caller's array. On a CPU, `dptext.embeddings.bert`
+computes a BERT with mean pooling, without torch. Its vectors are a function of the text alone. torch computes all other
+models in blocks, whose size may change last bits (see `torch_network`). Vectors are rounded to multiples of 2^-10. This
+hides a difference of 1e-7, usual in float32, in all but a few percent of cases.
 """
 
 import importlib.resources
@@ -27,50 +27,50 @@ if TYPE_CHECKING:
 
     from dptext.embeddings.bert.network import Bert
 
-#: "auto" is bfloat16 where the processor multiplies it, else float32.
+#: "auto" is bfloat16 if the processor multiplies it, else float32.
 Precision: TypeAlias = Literal["auto", "float32", "bfloat16", "int8"]
 
-#: Of the vectors of public sentences to those of sentence-transformers in float32; of int8 less is asked.
+#: Least cosine between vectors of public sentences and those of sentence-transformers in float32; int8 may be less.
 MIN_COSINE: Final = 0.999
 MIN_COSINE_INT8: Final = 0.98
 
 _GRID = 2.0**-10
-_TEXTS_AT_ONCE = 8192  # bounds the memory of their word pieces
+_TEXTS_AT_ONCE = 8192  # bounds the memory of word pieces
 _PROBES = (
     "Yes.",
     "The second half drags, but the cast is wonderful and I laughed.",
     "Will it rain in Oslo on Sunday, or can we take the ferry?",
     "He paid 1,250 dollars for a guitar that nobody else wanted, took it home, tuned it twice and never played it.",
 )
-_RANGES_OF = 200  # built-in texts that say what range the numbers of int8 layers have
+_RANGES_OF = 200  # number of built-in texts that give the ranges of the inputs of int8 layers
 
 
 class Network(Protocol):
-    """What computes the vectors of an encoder."""
+    """The network that computes an encoder's vectors."""
 
     def vectors(self, texts: Sequence[str], *, on_done: Callable[[int], None] | None = None) -> Singles:
-        """Unit vectors `(n_texts, dim)` of at least one text; `on_done` is called with the number of texts done."""
+        """Unit vectors `(n_texts, dim)` of at least one text. `on_done` is called with the number of texts done."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BertTexts:
-    """Texts to unit vectors by `Bert`; `pieces` cuts them into word pieces."""
+    """A network that maps texts to unit vectors by `Bert`. `pieces` splits texts into word pieces."""
 
     bert: "Bert"
     pieces: Callable[[Sequence[str]], list[list[int]]]
 
     def vectors(self, texts: Sequence[str], *, on_done: Callable[[int], None] | None = None) -> Singles:
-        """As `Network.vectors`, on as many threads as OMP_NUM_THREADS or the processor has."""
+        """Unit vectors (see `Network.vectors`), on OMP_NUM_THREADS threads, by default one per processor."""
         return self.bert.vectors(self.pieces(texts), threads=threads(), on_done=on_done)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SentenceEncoder:
-    """Texts to unit vectors `(n_texts, dim)`; an `Embedder`.
+    """An `Embedder` that maps texts to unit vectors `(n_texts, dim)`.
 
-    The digest is sha256 of the weights, or over names and digests of several files. Products have the `precision` that
-    this machine computes in.
+    `digest` is the sha256 of the weights, or over names and digests of several files. `precision` is that of the matrix
+    products on this machine.
     """
 
     name: str
@@ -83,18 +83,18 @@ class SentenceEncoder:
         return f"SentenceEncoder({self.name})"
 
     def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
-        """Pickled as its name: another process loads it again. ConfigError: it is not the packaged one on a CPU."""
+        """Pickle the name only: another process loads the encoder again. ConfigError: not the packaged one on a CPU."""
         if self.name != MINILM or isinstance(self.network, TorchNetwork):
             raise ConfigError(f"Expected {MINILM} on a processor, to be loaded by workers, found {self.name}.")
         return _loaded_again, (self.digest, self.precision)
 
     def embed(self, texts: Sequence[str], *, on_progress: Callable[[int], None] | None = None) -> Floats:
-        """Unit vectors `(n_texts, dim)`, float64 on a grid of 2^-10; each distinct text is encoded once.
+        """Unit vectors `(n_texts, dim)` in float64 on a grid of 2^-10. Each distinct text is encoded once.
 
-        Beyond the model's own maximum (256 word pieces for all-MiniLM-L6-v2) texts are cut. Half of a surrogate pair,
-        which UTF-8 cannot hold, is read as "?". `on_progress` is told how many distinct texts are done.
+        Texts are cut at the model's maximum (256 word pieces for all-MiniLM-L6-v2). Half of a surrogate pair, which
+        UTF-8 cannot hold, is read as "?". `on_progress` gets the number of distinct texts done.
         """
-        distinct = sorted(set(texts), key=lambda text: (len(text), text))  # one order, whatever the hash seed
+        distinct = sorted(set(texts), key=lambda text: (len(text), text))  # the order must not depend on the hash seed
         position = {text: i for i, text in enumerate(distinct)}
         found = np.empty((len(distinct), self.dim))
         for start in range(0, len(distinct), _TEXTS_AT_ONCE):
@@ -116,18 +116,18 @@ def _after(start: int, on_progress: Callable[[int], None]) -> Callable[[int], No
 
 
 def load_sentence_encoder(name: str = MINILM, *, device: str = "cpu", precision: Precision = "auto") -> SentenceEncoder:
-    """A sentence encoder that is on this machine; the network is never asked.
+    """Load a sentence encoder from this machine. The network is never used.
 
-    The name is all-MiniLM-L6-v2 (Reimers and Gurevych 2019; Wang et al. 2020), which comes as a package, its weights
-    checked by sha256; or a folder that sentence-transformers saved; or a model that it has downloaded before, such as
-    "all-mpnet-base-v2". Of the matrix products, "auto" takes bfloat16 where the processor multiplies it (least cosine
-    to float32 above .999 on public sentences), else float32. "int8" is faster and less exact (mean cosine .998). A
-    processor that cannot multiply bfloat16 or int8 computes in float32; `SentenceEncoder.precision` says so.
+    `name` is all-MiniLM-L6-v2 (Reimers and Gurevych 2019; Wang et al. 2020), which comes as a package and whose weights
+    are checked by sha256; or a folder that sentence-transformers saved; or a model that sentence-transformers has
+    downloaded before, such as "all-mpnet-base-v2". `precision` is that of the matrix products. "auto" is bfloat16 if
+    the processor multiplies it (least cosine to float32 above .999 on public sentences), else float32. "int8" is faster
+    and less exact (mean cosine .998). A processor that cannot multiply bfloat16 or int8 computes in float32, and
+    `SentenceEncoder.precision` is then "float32".
 
     MissingExtraError: sentence-transformers, or the package with the weights, is absent. ConfigError: the model is not
-    here, has other weights than it should or none in safetensors, needs code of its own, or answers fixed public
-    sentences with too small a cosine to what sentence-transformers computes; the device is not here; the model knows no
-    int8.
+    here, has wrong weights or none in safetensors, needs code of its own, or its vectors of fixed public sentences have
+    too small a cosine to those of sentence-transformers; the device is not here; the model does not support int8.
     """
     if precision not in get_args(Precision):
         raise ConfigError(f"Expected precision={precision!r} to be auto, float32, bfloat16 or int8.")
@@ -139,7 +139,7 @@ def load_sentence_encoder(name: str = MINILM, *, device: str = "cpu", precision:
 
 @contextmanager
 def model_folder(name: str) -> Iterator[tuple[str, str, Path]]:
-    """The name of a model in reports, the digest of its weights, and its folder; errors as `load_sentence_encoder`."""
+    """Yield a model's name in reports, its weights' digest, and its folder. Errors: see `load_sentence_encoder`."""
     packaged = name in MINILM_NAMES
     with needing("The sentence encoder", "sbert"):
         source = importlib.resources.files(PACKAGE) / "model" if packaged else encoder_folder(name)
@@ -155,7 +155,7 @@ def model_folder(name: str) -> Iterator[tuple[str, str, Path]]:
 
 
 def _packaged(path: Path, digest: str, precision: Precision) -> SentenceEncoder:
-    """all-MiniLM-L6-v2, whose weights are known; the tests hold its vectors against sentence-transformers."""
+    """Load all-MiniLM-L6-v2, whose weights are known. Tests compare its vectors with those of sentence-transformers."""
     with needing("The sentence encoder", "sbert"):
         from safetensors.numpy import load_file  # noqa: PLC0415 (an extra)
         from tokenizers import Tokenizer  # noqa: PLC0415 (an extra)
@@ -166,7 +166,7 @@ def _packaged(path: Path, digest: str, precision: Precision) -> SentenceEncoder:
         tokenizer.no_padding()
         tokenizer.enable_truncation(int(read_json(path / "sentence_bert_config.json")["max_seq_length"]))
         bert = read_bert(load_file(path / "model.safetensors"), read_json(path / "config.json"))
-    except Exception as error:  # tokenizers raises nothing narrower
+    except Exception as error:  # tokenizers raises bare Exceptions
         raise ConfigError(f"Cannot load the sentence encoder in {path}: {error}. Install {PACKAGE} again.") from error
 
     def pieces(texts: Sequence[str]) -> list[list[int]]:
@@ -179,7 +179,7 @@ def _packaged(path: Path, digest: str, precision: Precision) -> SentenceEncoder:
 def _by_bert(
     name: str, digest: str, bert: "Bert", pieces: Callable[[Sequence[str]], list[list[int]]], precision: Precision
 ) -> SentenceEncoder:
-    """The encoder, if this processor computes each text as if it were alone."""
+    """Make the encoder. ConfigError unless this processor computes each text as if it were alone."""
     from dptext.kernels.linear import best_there_is  # noqa: PLC0415 (numba is slow to load)
 
     exactness = best_there_is(precision)
@@ -190,7 +190,7 @@ def _by_bert(
 
 
 def _checked(name: str, digest: str, path: Path, device: str, precision: Precision) -> SentenceEncoder:
-    """The encoder, if it computes on public sentences what sentence-transformers computes."""
+    """Make the encoder. ConfigError unless it agrees with sentence-transformers on public sentences."""
     model = load_torch_model(path, device=device)
     from transformers import PreTrainedTokenizerBase  # noqa: PLC0415 (an extra)
 
@@ -205,7 +205,7 @@ def _checked(name: str, digest: str, path: Path, device: str, precision: Precisi
         encoder = SentenceEncoder(name, known.shape[1], digest, computed, TorchNetwork(model, computed))
     least = MIN_COSINE_INT8 if encoder.precision == "int8" else MIN_COSINE
     cosine = float(np.einsum("ij,ij->i", encoder.embed(_PROBES), known).min())
-    if not cosine >= least:  # also when it is no number
+    if not cosine >= least:  # true for NaN, too
         raise ConfigError(
             f"Expected the vectors of {name} in {encoder.precision} to have a cosine >= {least} to those of "
             f"sentence-transformers in float32, found {cosine:.4f} on public sentences. "

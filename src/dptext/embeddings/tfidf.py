@@ -1,4 +1,4 @@
-"""TF-IDF of words, and the fitting of scikit-learn's models. Needs scikit-learn, loaded when it is first used."""
+"""TF-IDF of words, and the fitting of scikit-learn's models. scikit-learn is needed, and loaded at first use."""
 
 import functools
 import hashlib
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-#: Coordinates, unless another number is asked for.
+#: Default number of coordinates.
 TFIDF_DIM: Final = 128
 _LEAST_TEXTS: Final = 10
 _MOST_WORDS: Final = 50_000
@@ -28,7 +28,7 @@ Model = TypeVar("Model", bound=Any)
 
 
 def load_sklearn() -> ModuleType:
-    """The module sklearn, with its features of text and its linear models; MissingExtraError without scikit-learn."""
+    """Load sklearn with its text features and linear models. MissingExtraError: scikit-learn is not installed."""
     with needing("Learning from texts", "audit"):
         import sklearn.feature_extraction.text  # noqa: PLC0415
         import sklearn.linear_model  # noqa: PLC0415
@@ -42,22 +42,22 @@ def _word() -> re.Pattern[str]:
 
 
 def has_word(texts: Iterable[str], *, but: Collection[str] = ()) -> bool:
-    """Whether some text holds a word, `but` for these in lower case, so that there is something to count."""
+    """Tell whether some text has a word to count: any word that is not in `but`, which is in lower case."""
     return any(word not in but for text in texts for word in _word().findall(composed(text.lower())))
 
 
 def words_tfidf(**settings: Any) -> "TfidfVectorizer":
-    """TF-IDF of words without regard to case, where a term counts with 1 + ln of how often it occurs.
+    """TF-IDF of words, without regard to case. A term that occurs n times in a text counts 1 + ln(n).
 
-    A word is any run of letters, digits and underscores with their marks, in NFC; settings such as `ngram_range` are
-    those of `TfidfVectorizer`.
+    A word is any run of letters, digits and underscores with their marks, in NFC. `TfidfVectorizer` defines the
+    settings, such as `ngram_range`.
     """
     vectorizer = load_sklearn().feature_extraction.text.TfidfVectorizer
     return vectorizer(token_pattern=_word().pattern, strip_accents=composed, sublinear_tf=True, **settings)
 
 
 def fit_quietly(model: Model, rows: object, classes: object) -> Model:
-    """The model, fitted without a warning where the fit has not converged: rough scores are enough."""
+    """Fit the model and return it. No warning is given if the fit does not converge, as rough scores are enough."""
     from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
 
     with warnings.catch_warnings():
@@ -68,7 +68,7 @@ def fit_quietly(model: Model, rows: object, classes: object) -> Model:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TfidfSvd:
-    """TF-IDF of words, cut to its main directions: an `Embedder` that was fitted on public text."""
+    """An `Embedder` that was fitted on public text: TF-IDF of words, reduced to its main directions."""
 
     counter: "TfidfVectorizer"
     reducer: "TruncatedSVD"
@@ -80,11 +80,11 @@ class TfidfSvd:
 
     @property
     def name(self) -> str:
-        """What identifies it in reports."""
+        """The embedder's name in reports."""
         return f"tfidf-svd:{self.dim}:{self.digest[:12]}"
 
     def embed(self, texts: Sequence[str]) -> Floats:
-        """Vectors `(n_texts, dim)` of norm 1, or of norm 0 where no word is known."""
+        """Vectors `(n_texts, dim)` of norm 1, or of norm 0 if no word is known."""
         if not texts:
             return np.zeros((0, self.dim))
         found = np.asarray(self.reducer.transform(self.counter.transform(texts)), np.float64)
@@ -93,9 +93,9 @@ class TfidfSvd:
 
 
 def fit_tfidf_svd(public: Sequence[str], *, dim: int = TFIDF_DIM, seed: int = 0) -> TfidfSvd:
-    """TF-IDF of public words, cut by a randomised singular value decomposition to `dim` at most.
+    """Fit TF-IDF on public texts, reduced by a randomised singular value decomposition to at most `dim` coordinates.
 
-    ConfigError: fewer than 10 texts, fewer than 3 words in at least two of them, or the same words in each.
+    ConfigError: fewer than 10 texts, fewer than 3 words that two texts share, or the same words in each text.
     """
     _validate.count(dim=dim)
     if len(public) < _LEAST_TEXTS:
@@ -105,7 +105,7 @@ def fit_tfidf_svd(public: Sequence[str], *, dim: int = TFIDF_DIM, seed: int = 0)
 
     try:
         weights = counter.fit_transform(public)
-    except ValueError:  # no word is left; our message says what to do
+    except ValueError:  # no word is left; the message below says what to do
         weights = None
     if weights is None or weights.shape[1] < 3:
         raise ConfigError("Expected public texts that share at least 3 words. Give more public text.")

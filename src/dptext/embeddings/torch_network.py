@@ -1,13 +1,13 @@
-"""Any sentence-transformers model, computed by torch in blocks that are filled up with padding.
+"""Any sentence-transformers model, computed by torch in padded blocks.
 
-The number of a text's word pieces decides how long its block is. A block of a given length has one of five sizes and is
-filled up with rows of padding; the number of texts decides which size. All rows of a block have padding, or none has.
-So a text's vector does not depend on the content, the lengths or the order of the other texts.
+The number of a text's word pieces determines the length of its block. A block of a given length has one of five sizes
+and is padded with rows; the number of texts determines the size. All rows of a block have padding, or none has. So a
+text's vector does not depend on the content, the lengths or the order of the other texts.
 
-It depends on the size of the block only if the library of matrix products computes a row in another way in another
-size. On the processor that was measured (x86 with AVX-512 BF16, torch 2.13, float32 and bfloat16, all lengths, all
-sizes, one thread and two) the floats are bit for bit the same in every size; another may differ (see
-docs/concepts/sharp-edges.md). `dptext.embeddings.bert` has no such doubt.
+The vector depends on the size of the block only if the library of matrix products computes a row differently in
+different sizes. On the measured processor (x86 with AVX-512 BF16, torch 2.13, float32 and bfloat16, all lengths, all
+sizes, one thread and two), the floats are bit for bit the same in every size. Other processors may differ (see
+docs/concepts/sharp-edges.md). `dptext.embeddings.bert` has no such dependence.
 """
 
 import logging
@@ -25,18 +25,18 @@ from dptext.types import Integers, Positions, Singles
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-#: Word pieces of a block, largest first. A single text needs a block of the smallest size.
+#: Numbers of word pieces in a block, largest first. A single text needs a block of the smallest size.
 _SIZES = (1024, 512, 256, 128, 64)
 TorchPrecision: TypeAlias = Literal["float32", "bfloat16"]
-_LONGEST = 8192  # word pieces, where a model names no limit
-_GPU_FACTOR = 32  # more rows a block: a GPU is idle otherwise
+_LONGEST = 8192  # limit of word pieces for models that name none
+_GPU_FACTOR = 32  # factor of the rows per block, as small blocks leave a GPU idle
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """At most `n_rows` texts, by position, in rows of `length` pieces: no row of a `full` block has padding, else all.
+    """At most `n_rows` texts, by position, in rows of `length` pieces. All rows have padding; in a `full` block, none.
 
-    Without padding the libraries drop the attention mask, and then compute in another way.
+    Without padding, the libraries drop the attention mask and compute differently.
     """
 
     texts: Positions
@@ -46,10 +46,10 @@ class Block:
 
 
 def padded_blocks(lengths: Positions, *, limit: int, factor: int) -> Iterator[Block]:
-    """Put every text, of so many word pieces, into one block.
+    """Put every text into one block. `lengths` are the texts' numbers of word pieces.
 
-    Its own length decides the shape, up to the choice among five sizes. The rows of a block are multiplied by `factor`,
-    1 on a processor.
+    A text's own length determines the shape, up to the choice among five sizes. The number of rows of a block is
+    multiplied by `factor`, which is 1 on a CPU.
     """
     groups: dict[tuple[int, bool], list[int]] = {}
     for i, length in enumerate(lengths.tolist()):
@@ -64,9 +64,9 @@ def padded_blocks(lengths: Positions, *, limit: int, factor: int) -> Iterator[Bl
 
 
 def block_of(length: int, limit: int) -> tuple[int, bool]:
-    """Length of the block for a text of so many pieces, and whether its rows are full; else one place is left at least.
+    """The length of the block for a text of `length` pieces, and whether its rows are full. Other rows have padding.
 
-    Steps of 4 up to 64 pieces, of 8 up to 128, of 16 up to 256: at most an eighth of a long row is padding.
+    Lengths go in steps of 4 up to 64 pieces, 8 up to 128, 16 up to 256: at most an eighth of a long row is padding.
     """
     if length >= limit:
         return limit, True
@@ -75,7 +75,7 @@ def block_of(length: int, limit: int) -> tuple[int, bool]:
 
 
 def padded(pieces: Mapping[str, Sequence[Sequence[int]]], block: Block, *, pad: int, side: str) -> dict[str, Integers]:
-    """The features of a block, `(n_rows, length)` each. A row without a text has one piece, or all if it is full."""
+    """The features of a block, `(n_rows, length)` each. A row without text has one unmasked piece, or all if full."""
     shape = (block.n_rows, block.length)
     features = {name: np.full(shape, pad if name == "input_ids" else 0, np.int64) for name in pieces}
     mask = features["attention_mask"] = np.full(shape, int(block.full), np.int64)
@@ -91,13 +91,13 @@ def padded(pieces: Mapping[str, Sequence[Sequence[int]]], block: Block, *, pad: 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TorchNetwork:
-    """Texts to unit vectors by torch: the network with its tokenizer, and the precision of its products."""
+    """A network that maps texts to unit vectors by torch: the model with its tokenizer, and the products' precision."""
 
     model: "SentenceTransformer"
     precision: TorchPrecision = "float32"
 
     def vectors(self, texts: Sequence[str], *, on_done: Callable[[int], None] | None = None) -> Singles:
-        """Unit vectors `(n_texts, dim)` of one text at least; `on_done` is told how many are done."""
+        """Unit vectors `(n_texts, dim)` of at least one text. `on_done` gets the number of texts done."""
         import torch  # noqa: PLC0415 (an extra, slow to load)
 
         tokenizer, device, limit = self.model.tokenizer, self.model.device, piece_limit(self.model)
@@ -106,7 +106,7 @@ class TorchNetwork:
         factor = 1 if device.type == "cpu" else _GPU_FACTOR
         found: list[tuple[Positions, Singles]] = []
         done = 0
-        # Autocast keeps the weights that it has cast, so one serves all blocks. Under inference_mode it would not.
+        # One autocast serves all blocks, as it keeps the weights that it has cast. Under inference_mode it keeps none.
         with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
             for block in padded_blocks(lengths, limit=limit, factor=factor):
                 features = padded(pieces, block, pad=tokenizer.pad_token_id or 0, side=tokenizer.padding_side)
@@ -121,9 +121,9 @@ class TorchNetwork:
 
 
 def load_torch_model(path: Path, *, device: str) -> "SentenceTransformer":
-    """The model in a folder, for inference.
+    """Load the model in a folder, for inference.
 
-    ConfigError: the device is not here, or the model cannot be loaded, needs code of its own, or has weights that are
+    ConfigError: the device is not here; or the model cannot be loaded, needs code of its own, or has weights that are
     not finite.
     """
     with needing("The sentence encoder", "sbert"):
@@ -138,7 +138,7 @@ def load_torch_model(path: Path, *, device: str) -> "SentenceTransformer":
             weights = {
                 "use_safetensors": True,
                 "dtype": torch.float32,
-            }  # a folder may hold 16 bits, and would keep them
+            }  # weights saved in 16 bits would stay in 16 bits
             found = SentenceTransformer(str(path), device=device, local_files_only=True, model_kwargs=weights).eval()
         except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
             raise ConfigError(f"Cannot load the sentence encoder in {path}: {error}.") from error
@@ -149,14 +149,15 @@ def load_torch_model(path: Path, *, device: str) -> "SentenceTransformer":
 
 
 def piece_limit(model: "SentenceTransformer") -> int:
-    """Word pieces of a text that are read at most."""
+    """The largest number of word pieces that are read of a text."""
     return min(model.max_seq_length or _LONGEST, _LONGEST)
 
 
 def word_pieces(model: "SentenceTransformer", texts: Sequence[str], *, limit: int) -> dict[str, list[list[int]]]:
-    """Word pieces and, if any, their types, as `SentenceTransformer.encode` cuts texts (one at least), `limit` at most.
+    """Split at least one text into at most `limit` word pieces, as `SentenceTransformer.encode` does, with their types.
 
-    The model's own prompt, if any, stands first. Half of a surrogate pair, which UTF-8 cannot hold, is read as "?".
+    The model's own prompt, if any, comes first. Half of a surrogate pair, which UTF-8 cannot hold, is read as "?". The
+    types are absent for a model without types.
     """
     prompt = model.prompts.get(model.default_prompt_name or "") or ""
     readable = [(prompt + text).encode("utf-8", "replace").decode("utf-8") for text in texts]
@@ -166,7 +167,7 @@ def word_pieces(model: "SentenceTransformer", texts: Sequence[str], *, limit: in
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Within, the libraries show no progress bars and no advice."""
+    """Silence the libraries' progress bars and advice within the context."""
     from transformers.utils import logging as transformers_logging  # noqa: PLC0415 (an extra)
 
     shown = transformers_logging.is_progress_bar_enabled()

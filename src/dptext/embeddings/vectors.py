@@ -13,8 +13,8 @@ from dptext.kernels.shortlist import relative_error
 from dptext.text.tokens import composed
 from dptext.types import Int32s, Singles
 
-DIAMETER_WORDS = 60_000  #: Of more outer words no pairs are compared
-_ROWS = 1024  # at once
+DIAMETER_WORDS = 60_000  #: largest number of outer words whose pairs are compared
+_ROWS = 1024  # words of a block of pairs
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -23,8 +23,8 @@ class WordVectors:
 
     Attributes:
         words: The words, each non-empty, unique and without whitespace; at least two.
-        vectors: Read-only float32 of shape (n_words, dim), a copy of what was given.
-        name: What identifies the vectors in reports, such as 'glove-6b-50d:50000'.
+        vectors: Read-only float32 of shape (n_words, dim), a copy of the argument.
+        name: The name of the vectors in reports, such as 'glove-6b-50d:50000'.
         digest: sha256 (hex) over words and vectors.
 
     Raises:
@@ -51,7 +51,7 @@ class WordVectors:
                 f"Expected one vector for each word of {name!r}, got {len(words)} words and {len(array)}."
             )
         positions = dict(zip(words, range(len(words)), strict=True)) if set(map(type, words)) == {str} else {}
-        # All at once: a word at a time, as errors need it, takes ten times as long.
+        # All words are checked at once. The check word by word, for the error message, takes ten times as long.
         if len(positions) != len(words) or " ".join(words).split() != list(words):
             positions.clear()
             for i, word in enumerate(words):
@@ -77,7 +77,7 @@ class WordVectors:
     def index_of(self, tokens: Sequence[str]) -> Int32s:
         """Return the position of each token, else of its lower-cased form, else -1; int32 of shape (n_tokens,).
 
-        A token that is not found as it is spelled is searched in NFC.
+        A token that is not found in its own spelling is searched in NFC.
         """
         get = self._positions.get
         found = (get(token, -1) for token in tokens)
@@ -91,18 +91,18 @@ class WordVectors:
         return places
 
     def diameter_bound(self) -> float:
-        """The largest distance of two of the vectors, rounded up by about 1e-5 of itself.
+        """The largest distance between two vectors, rounded up by a relative error of about 1e-5.
 
-        Only words far from the mean are compared; where these are more than 60,000, it is twice the largest distance
-        from it.
+        Only words far from the mean are compared. If these are more than 60,000, the bound is twice the largest
+        distance from the mean.
         """
         centred = self.vectors - self.vectors.mean(axis=0, dtype=np.float64)
         norms = np.sqrt(np.einsum("ij,ij->i", centred, centred))
         radius = float(norms.max())
         if radius == 0:
             return 0.0
-        # The distance of the outermost word to the word farthest from it occurs. Two words that are farther apart both
-        # lie at least (this distance - radius) from the mean, because |a - b| <= |a| + |b| <= |a| + radius.
+        # Let d be the distance of the outermost word to the word farthest from it. Two words that are farther apart
+        # than d both lie at least d - radius from the mean, because |a - b| <= |a| + |b| <= |a| + radius.
         gap = centred - centred[norms.argmax()]
         occurs = float(np.sqrt(np.einsum("ij,ij->i", gap, gap).max()))
         outer = (centred[norms >= (occurs - radius) * (1 - 1e-9)] / radius).astype(np.float32)
@@ -112,21 +112,21 @@ class WordVectors:
         ones = np.ones_like(halves)
         left = np.column_stack([outer, halves, ones])
         right = np.column_stack([-outer, ones, halves])
-        largest = 0.0  # of |a - b|^2 / 2 = |a|^2 / 2 + |b|^2 / 2 - a.b, at most 2 in units of the radius
+        largest = 0.0  # largest |a - b|^2 / 2 = |a|^2 / 2 + |b|^2 / 2 - a.b, at most 2 in units of the radius
         for i in range(0, len(outer), _ROWS):
             for j in range(i, len(outer), _ROWS):
                 largest = max(largest, float((left[i : i + _ROWS] @ right[j : j + _ROWS].T).max()))
-        slack = 2 * relative_error(self.dim)  # the absolute terms sum to 2 at most
+        slack = 2 * relative_error(self.dim)  # the absolute terms sum to at most 2
         return min(float(np.sqrt(2 * (largest + slack))), 2.0) * radius * (1 + 1e-6)
 
 
 def as_vectors(vectors: ArrayLike, name: str) -> Singles:
-    """A read-only float32 copy `(n_words, dim)`, finite, else ConfigError, which calls it `name`."""
+    """Return a read-only float32 copy `(n_words, dim)`. ConfigError: another shape, or not finite. It names `name`."""
     given = np.asarray(vectors)
     if given.dtype.kind not in "fiu" or given.ndim != 2 or given.shape[1] < 1:
         found = f"{given.dtype} of shape {given.shape}"
         raise ConfigError(f"Expected vectors of {name!r} to be numbers of shape (n_words, dim), got {found}.")
-    with np.errstate(over="ignore"):  # what does not fit float32 is refused below
+    with np.errstate(over="ignore"):  # numbers too large for float32 are refused below
         array = np.array(given, np.float32, order="C", copy=True)
     finite = np.isfinite(array).all(axis=1)
     if not finite.all():
@@ -136,7 +136,7 @@ def as_vectors(vectors: ArrayLike, name: str) -> Singles:
 
 
 def word_problem(word: object, known: dict[str, int]) -> str:
-    """What a word should be and is not after the `known` ones, such as "unique"; "" where nothing is wrong."""
+    """The rule that a word breaks, given the `known` words before it, such as "unique"; "" if it breaks none."""
     if not isinstance(word, str):
         return "a string"
     if word.split() != [word]:

@@ -1,1 +1,1 @@
-"""What networks are made of, compiled for this processor. Each row is computed alone."""
+"""Building blocks of networks, compiled for this processor. Each row is computed on its own."""

@@ -1,4 +1,4 @@
-"""Functions of single numbers, and of the numbers of a row: each row is treated alone."""
+"""Functions of single numbers, and of the numbers of a row. Each row is computed on its own."""
 
 import math
 
@@ -10,7 +10,7 @@ from dptext.kernels.compilation import Array, F, compiled
 _LOG2_E = F(1.4426950408889634)
 _EXP = tuple(map(F, (1.000000071657404, 0.6931469670420607, 0.2402211970947732, 0.05550713302949038,
                      0.009675542136165033, 0.0013276464884749116)))  # fmt: skip
-_LEAST = F(-100.0)  # 2^-100 is nothing beside the largest share, and the exponent stays in range
+_LEAST = F(-100.0)  # 2^-100 is negligible beside the largest share, and the exponent stays in range
 _BITS = F(1 << 23)
 # erf(z) = z P(z^2) / Q(z^2) for |z| <= 4, with an error of 4e-6; both were fitted by least squares.
 _ERF_P = tuple(map(F, (1.128404966835483, 0.16183068592669247, 0.047812788516960546, 0.0011210986840822785,
@@ -23,7 +23,7 @@ _ZERO, _HALF, _ONE, _TWO, _MOST = F(0.0), F(0.5), F(1.0), F(2.0), F(127.0)
 
 @compiled
 def exp_minus(x: np.float32) -> np.float32:
-    """e^-x, but for x beyond 69 from 0 that of 69."""
+    """e^-x, with x clipped to [-69, 69]."""
     power = min(max(-x * _LOG2_E, _LEAST), -_LEAST)
     whole = np.rint(power)
     f = power - whole
@@ -45,7 +45,7 @@ def gelu(x: Array, n: int) -> None:
 
 @compiled
 def gate(both: Array, n: int, out: Array) -> None:
-    """silu(g) u of rows that hold g and u side by side."""
+    """silu(g) * u for rows that hold g and u side by side."""
     width = out.shape[1]
     for i in range(n):
         for k in range(width):
@@ -63,7 +63,7 @@ def tanh(x: Array, n: int) -> None:
 
 @compiled
 def elu(x: Array, n: int) -> None:
-    """x where x > 0, else e^x - 1, in place."""
+    """x if x > 0, else e^x - 1, in place."""
     for i in range(n):
         for k in range(x.shape[1]):
             x[i, k] = max(x[i, k], _ZERO) + exp_minus(max(-x[i, k], _ZERO)) - _ONE

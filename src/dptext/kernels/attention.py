@@ -1,4 +1,4 @@
-"""Attention of a text to itself: each text is treated alone."""
+"""Self-attention of texts. Each text is computed on its own."""
 
 from dptext.kernels.activations import exp_minus
 from dptext.kernels.compilation import Array, F, compiled
@@ -10,7 +10,7 @@ _ONE, _NOTHING = F(1.0), F(-1e30)
 
 @compiled
 def softmax(shares: Array, r: int, n: int, padded: int) -> None:
-    """Shares of the n scores in row r, in place. Those after them, up to a multiple of 16, get next to nothing."""
+    """Softmax of the n scores in row r, in place. The padding up to a multiple of 16 gets shares of nearly 0."""
     for j in range(n, padded):
         shares[r, j] = _NOTHING
     most, total = largest(shares.ctypes.data + r * shares.shape[1] * 4, padded), F(0.0)
@@ -26,11 +26,11 @@ def softmax(shares: Array, r: int, n: int, padded: int) -> None:
 def attend(
     projected: Array, ends: Array, heads: int, keys: Array, values: Array, shares: Array, tile: Array, out: Array
 ) -> None:
-    """Attention of each text to itself, into `out`: what each piece takes from the values.
+    """Self-attention of each text: write the weighted sum of values of each word piece into `out`.
 
-    `projected` holds queries (already over the root of their dimension), keys and values side by side, `ends` where
-    each text ends; a head has a multiple of 32 coordinates. The rest is room: `keys` `(n_pieces / 32, dim, 32)`,
-    `values` `(dim / 32, n_pieces, 32)` of a head, `shares` `(ROWS, n_pieces)` of a tile.
+    `projected` holds queries (already divided by the root of their dimension), keys and values side by side. `ends` are
+    the ends of the texts. A head has a multiple of 32 coordinates. The other arrays are working memory: `keys`
+    `(n_pieces / 32, dim, 32)` and `values` `(dim / 32, n_pieces, 32)` of a head, `shares` `(ROWS, n_pieces)` of a tile.
     """
     width = out.shape[1]
     dim, start = width // heads, 0
@@ -73,11 +73,11 @@ def attend_causally(
     projected: Array, owners: Array, places: Array, sines: Array, cosines: Array, keys: Array, values: Array,
     shares: Array, out: Array
 ) -> None:  # fmt: skip
-    """Attention of each row to its own text up to it, into `out`; the row's key and value join the text's.
+    """Causal attention of each row to its own text up to the row, into `out`. Keys and values of the rows are stored.
 
-    `projected` holds queries (already over the root of their dimension), keys and values side by side. Row i is token
-    `places[i]` of text `owners[i]`, in order. `keys` and `values` are `(texts, room, heads of keys, dim)`; each serves
-    several heads of queries. `shares` is room for a row of numbers.
+    `projected` holds queries (already divided by the root of their dimension), keys and values side by side. Row i is
+    token `places[i]` of text `owners[i]`, in order. `keys` and `values` are `(texts, room, heads of keys, dim)`. Each
+    head of keys serves several heads of queries. `shares` is working memory for a row of numbers.
     """
     kv_heads, dim = keys.shape[2], keys.shape[3]
     width, half = out.shape[1], dim // 2

@@ -1,6 +1,6 @@
-"""Loops compiled by numba when they are first called, which takes seconds.
+"""Compilation of loops by numba at their first call, which takes seconds.
 
-The machine code is kept beside the file of the loops, or in the user's cache.
+The machine code is cached beside the file of the loops, or in the user's cache.
 """
 
 from collections.abc import Callable
@@ -10,17 +10,17 @@ import numpy as np
 from numba import njit
 
 Loops = TypeVar("Loops", bound=Callable[..., Any])
-Array = Any  # numba decides by the dtype
+Array = Any  # numba compiles for the dtype of each call
 F = np.float32
 
 
 def compiled_with(**options: Any) -> Callable[[Loops], Loops]:
-    """What turns loops into machine code, with these options of numba, when they are first called."""
+    """Return a decorator that compiles loops at their first call, with these options of numba."""
 
     def compiled(loops: Loops) -> Loops:
         try:
             return cast("Loops", njit(nogil=True, cache=True, **options)(loops))
-        except RuntimeError:  # there is no place to keep it
+        except RuntimeError:  # no writable place for the cache
             return cast("Loops", njit(nogil=True, **options)(loops))
 
     return compiled

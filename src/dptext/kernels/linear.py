@@ -1,4 +1,4 @@
-"""A linear layer as its kernel reads it, in the precision that this processor multiplies."""
+"""Linear layers in the memory layout of their kernel, in a precision that this processor multiplies."""
 
 import math
 from collections.abc import Mapping
@@ -13,16 +13,16 @@ from dptext.types import Floats, Singles
 
 Exactness: TypeAlias = Literal["float32", "bfloat16", "int8"]
 
-#: The numbers of rows in each precision.
+#: The dtype of the rows in each precision.
 DTYPES: Final[Mapping[str, type[np.generic]]] = {"float32": np.float32, "bfloat16": np.uint16, "int8": tiles.INT_ROWS}
 _ALIGNED = 64  # bytes
-_SMOOTHING = 0.5  # of SmoothQuant (Xiao et al. 2023): the share of a channel's range that moves to the weights
+_SMOOTHING = 0.5  # share of a channel's range that SmoothQuant (Xiao et al. 2023) moves to the weights
 
 
 def best_there_is(asked: str) -> Exactness:
-    """The precision that is computed where `asked` is: "auto" is bfloat16 where the processor multiplies it.
+    """The precision in which this processor computes a request: "auto" is bfloat16 if the processor multiplies it.
 
-    A processor without bfloat16 computes in float32, which takes no longer there; int8 needs VNNI or AVX2.
+    A processor without bfloat16 computes in float32, which is as fast there. int8 needs VNNI or AVX2, else float32.
     """
     if asked == "int8" and tiles.HAS_INT8:
         return "int8"
@@ -30,7 +30,7 @@ def best_there_is(asked: str) -> Exactness:
 
 
 def room(*shape: int, dtype: type[np.generic] = np.float32) -> np.ndarray[Any, Any]:
-    """Zeros, aligned as the vectors want them."""
+    """Zeros, aligned to 64 bytes for vector instructions."""
     n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
     raw = np.zeros(n_bytes + _ALIGNED, np.uint8)
     start = -raw.ctypes.data % _ALIGNED
@@ -39,9 +39,9 @@ def room(*shape: int, dtype: type[np.generic] = np.float32) -> np.ndarray[Any, A
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Linear:
-    """A layer of weights `(n_out, n_in)` and bias `(n_out,)` as its kernel reads it, in `panels` of columns.
+    """A layer of weights `(n_out, n_in)` and bias `(n_out,)`, with `panels` of columns for its kernel.
 
-    Those of int8 have `units`, a scale for each output, and multiply inputs by `smoothing`, `(n_in,)`.
+    Layers of int8 have `units` `(n_out,)`, a scale for each output, and multiply inputs by `smoothing` `(n_in,)`.
     """
 
     weights: Singles
@@ -52,7 +52,7 @@ class Linear:
 
     @classmethod
     def of(cls, weights: Singles, bias: Singles, exactness: Exactness, largest: Singles | None = None) -> "Linear":
-        """The layer for a kernel; `largest` are the largest absolute inputs on public text, for int8."""
+        """Make the layer. `largest` `(n_in,)` are the largest absolute inputs on public text, for int8."""
         units, smoothing = np.ones(len(bias), np.float32), np.ones(weights.shape[1], np.float32)
         if exactness == "bfloat16":
             bits = np.ascontiguousarray(weights).view(np.uint32)  # the upper 16 are kept, rounded to even
@@ -70,25 +70,25 @@ class Linear:
 
     @classmethod
     def padded(cls, weights: Singles, bias: Singles) -> "Linear":
-        """The layer in float32, with outputs of zeros up to a whole panel."""
+        """Make the layer in float32, padded with outputs of zero to a whole panel."""
         more = -len(bias) % tiles.COLUMNS
         return cls.of(np.pad(weights, ((0, more), (0, 0))), np.pad(bias, (0, more)), "float32")
 
 
 def rows_for(n: int, width: int) -> Singles:
-    """Room for n rows, and for a whole tile after them."""
+    """Memory for n rows, and for a whole tile after them."""
     return room(n + tiles.ROWS, width)
 
 
 def product(rows: Singles, n: int, layer: Linear, out: Singles | None = None) -> Singles:
-    """What a layer in float32 makes of the first `n` rows, of which it reads as many columns as it has inputs."""
+    """The outputs of a float32 layer for the first `n` rows. The layer reads as many columns as it has inputs."""
     out = rows_for(n, len(layer.bias)) if out is None else out
     products.products(rows, n, layer.panels, layer.bias, room(tiles.ROWS, tiles.COLUMNS), out)
     return out
 
 
 def _panels(weights: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """`(n_out, n_in)` to `(n_panels, n_steps, COLUMNS * per_step)`: the weights of a step stand side by side."""
+    """Reorder `(n_out, n_in)` to `(n_panels, n_steps, COLUMNS * per_step)`: the weights of a step are side by side."""
     n_out, n_in = weights.shape
     per_step = 4 // weights.itemsize  # a step reads 4 bytes of a row
     found = room(n_out // tiles.COLUMNS, n_in // per_step, tiles.COLUMNS * per_step, dtype=weights.dtype.type)
@@ -98,7 +98,7 @@ def _panels(weights: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def require_alike(found: Floats | Singles, alone: Floats | Singles, what: str, remedy: str) -> None:
-    """Raise ConfigError where numbers of public texts, computed at another place, differ in a bit from those alone."""
+    """Raise ConfigError if numbers of public texts, computed at another place in a batch, differ from those alone."""
     if not np.array_equal(found, alone):
         places = f"a text's {what} alike in every place, found other last bits"
         raise ConfigError(f"Expected this processor to compute {places}. {remedy}")

@@ -1,4 +1,4 @@
-"""Rows brought to one size: each row is treated alone."""
+"""Normalisation of rows. Each row is computed on its own."""
 
 import numpy as np
 
@@ -26,7 +26,7 @@ def add_and_normalize(x: Array, more: Array, n: int, gain: Array, shift: Array, 
 
 @compiled
 def normalize(x: Array, n: int, gain: Array, epsilon: np.float32, out: Array) -> None:
-    """Each row over the root of its mean square (RMSNorm), times the gain."""
+    """Each row divided by the root of its mean square (RMSNorm), times the gain."""
     width = F(x.shape[1])
     for i in range(n):
         squares = F(0.0)

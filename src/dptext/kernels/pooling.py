@@ -1,4 +1,4 @@
-"""The vectors of word pieces, a row each, and the mean of a text's rows."""
+"""Look-up of the vectors of word pieces (one row per piece), and means of a text's rows."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ _ZERO, _ONE, _TINY = F(0.0), F(1.0), F(1e-30)
 
 @compiled
 def look_up(pieces: Array, places: Array, words: Array, positions: Array, x: Array, more: Array) -> None:
-    """The vectors of word pieces in x; those of their places in `more`."""
+    """Write the vectors of word pieces into `x`, and the vectors of their positions into `more`."""
     for i in range(len(pieces)):
         for k in range(x.shape[1]):
             x[i, k] = words[pieces[i], k]
@@ -18,7 +18,7 @@ def look_up(pieces: Array, places: Array, words: Array, positions: Array, x: Arr
 
 @compiled
 def unit_means(x: Array, ends: Array, out: Array) -> None:
-    """The mean over the pieces of each text, at norm 1."""
+    """The mean over the word pieces of each text, scaled to norm 1."""
     start = 0
     for t in range(len(ends)):
         for k in range(x.shape[1]):

@@ -1,6 +1,6 @@
 """Products of rows with the panels of a layer, in float32, bfloat16 or int8.
 
-Each row is treated alone. Rows have room for a whole tile after the last.
+Each row is computed on its own. Arrays of rows have memory for a whole tile after the last row.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ _MOST, _TINY = F(127.0), F(1e-30)
 
 @compiled
 def round_rows(x: Array, n: int, rows: Array) -> None:
-    """The rows as bfloat16."""
+    """Round the rows to bfloat16."""
     for i in range(n):
         for k in range(rows.shape[1]):
             rows[i, k] = to_bfloat(x[i, k])
@@ -21,7 +21,7 @@ def round_rows(x: Array, n: int, rows: Array) -> None:
 
 @compiled
 def quantize_rows(x: Array, n: int, smoothing: Array, rows: Array, scales: Array, totals: Array) -> None:
-    """The rows, each times `smoothing`, as whole numbers from -127 to 127 and a scale a row; their sum times `MORE`."""
+    """Quantize rows times `smoothing` to whole numbers in [-127, 127], with a scale and the sum * `MORE` per row."""
     for i in range(n):
         most = max(_TINY, largest_product(x[i].ctypes.data, smoothing.ctypes.data, rows.shape[1]))
         steps, total = _MOST / most, F(0.0)
@@ -34,7 +34,7 @@ def quantize_rows(x: Array, n: int, smoothing: Array, rows: Array, scales: Array
 
 @compiled
 def products(rows: Array, n: int, panels: Array, bias: Array, tile: Array, out: Array) -> None:
-    """The rows times the panels, plus the bias; of float32 or bfloat16."""
+    """The rows times the panels, plus the bias, for float32 or bfloat16."""
     stride, steps = rows.shape[1] * rows.itemsize, panels.shape[1]
     for p in range(panels.shape[0]):
         panel = panels.ctypes.data + p * steps * COLUMNS * 4
@@ -49,7 +49,7 @@ def products(rows: Array, n: int, panels: Array, bias: Array, tile: Array, out: 
 def int_products(
     rows: Array, n: int, panels: Array, units: Array, bias: Array, scales: Array, totals: Array, tile: Array, out: Array
 ) -> None:
-    """`products` for int8. Stored weights are offset by `MORE`, which `totals` takes off again."""
+    """`products` for int8. Stored weights are offset by `MORE`; subtracting `totals` removes the offset."""
     stride, steps = rows.shape[1] * rows.itemsize, panels.shape[1]
     for p in range(panels.shape[0]):
         panel = panels.ctypes.data + p * steps * COLUMNS * 4

@@ -1,4 +1,4 @@
-"""The next state of an LSTM and of a GRU: each row is treated alone."""
+"""The next states of an LSTM and of a GRU. Each row is computed on its own."""
 
 from dptext.kernels.activations import exp_minus
 from dptext.kernels.compilation import Array, F, compiled
@@ -8,7 +8,10 @@ _ONE, _TWO = F(1.0), F(2.0)
 
 @compiled
 def lstm_step(gates: Array, of_tokens: Array, tokens: Array, n: int, h: Array, c: Array) -> None:
-    """The next state of an LSTM from products with h, and with the vectors of tokens; the gates in torch's order."""
+    """The next state of an LSTM, in place, from products with h (`gates`) and with the vectors of tokens (`of_tokens`).
+
+    Gates are in torch's order.
+    """
     units = c.shape[1]
     for i in range(n):
         given = of_tokens[tokens[i]]
@@ -23,7 +26,10 @@ def lstm_step(gates: Array, of_tokens: Array, tokens: Array, n: int, h: Array, c
 
 @compiled
 def gru_step(of_inputs: Array, inputs: Array, gates: Array, n: int, units: int, h: Array) -> None:
-    """The next state of a GRU, in place, from products with h and with the `inputs`; the gates in torch's order."""
+    """The next state of a GRU, in place, from products with h (`gates`) and with the inputs (`of_inputs`).
+
+    Gates are in torch's order.
+    """
     for i in range(n):
         given = of_inputs[inputs[i]]
         for k in range(units):

@@ -1,12 +1,13 @@
-"""The first look of `dptext.embeddings.nearest` in this processor's vectors, compiled by numba when first called.
+"""The first pass of `dptext.embeddings.nearest`, in vector instructions that numba compiles at the first call.
 
-Scores are bounds: no word scores less than q.e - |e|^2 / 2, apart from the rounding of sums. With bfloat16 factors
-q' and e', |q'.e' - q.e| = |(q' - q).e' + q.(e' - e)| <= |q' - q| |e'| + |q| |e' - e| (Cauchy-Schwarz). This is at most
-(|q' - q| + s |q|) w, where w is the larger of |e'| and |e' - e| / s, for any s > 0: one more coordinate, its factors
-rounded up. |e|^2 / 2 is the sum of three bfloat16 numbers of 8 bits each, exactly. Products of two bfloat16 numbers are
-exact in float32. So what remains is the float32 rounding of a sum of dim + 4 terms and of q and e before, in any order
-at most `relative_error(dim + 4)` of the absolute terms, |q| |e| + |e|^2 / 2 <= |q| + 1/2 but for a hundredth, which the
-factor 2 in it covers. Numbers too small for bfloat16 count as 0, which costs less than 1e-37.
+Scores are upper bounds: no word e scores less than q.e - |e|^2 / 2 for a query q, apart from the rounding of sums. With
+bfloat16 factors q' and e', |q'.e' - q.e| = |(q' - q).e' + q.(e' - e)| <= |q' - q| |e'| + |q| |e' - e| (Cauchy-Schwarz).
+This is at most (|q' - q| + s |q|) w, where w is the larger of |e'| and |e' - e| / s, for any s > 0. One more coordinate
+adds this bound, with its factors rounded up. |e|^2 / 2 is exactly the sum of three bfloat16 numbers of 8 bits each.
+Products of two bfloat16 numbers are exact in float32. The remaining error is the float32 rounding of a sum of dim + 4
+terms, and before it of q and e. In any order, this is at most `relative_error(dim + 4)` of the absolute terms,
+|q| |e| + |e|^2 / 2 <= |q| + 1/2 up to a hundredth, which the factor 2 of `relative_error` covers. Numbers too small for
+bfloat16 count as 0, which costs less than 1e-37.
 """
 
 from typing import Final
@@ -19,17 +20,17 @@ from dptext.kernels.shortlist import Shortlist, relative_error
 from dptext.kernels.tiles import COLUMNS, HAS_BFLOAT16, ROWS, WIDE, largest_tile
 from dptext.types import Floats, Positions, Singles
 
-#: Whether the processor has the vectors: with others the products of OpenBLAS are faster.
+#: Whether the processor has AVX-512. On other processors the products of OpenBLAS are faster.
 FAST: Final = WIDE
-_DEPTH = 32  # words that share a lane, and its largest score; what is looked at again at once
+_DEPTH = 32  # words per lane; they share the lane's largest score, and are compared together in the second pass
 _GROUP = COLUMNS * _DEPTH
-_AT_ONCE = 256  # queries: the largest scores of 400,000 words take 13 MB
+_AT_ONCE = 256  # queries at once: their largest scores over 400,000 words take 13 MB
 _LANES_AT_ONCE = 1 << 14
-_SHARES = {True: 2.0**-10, False: 2.0**-40}  # s: about what rounding to bfloat16 takes of a vector; without it nothing
-ROUNDED_UP = 1 + 1e-6  # a factor of widths, so that the rounding of their own sums makes none too small
+_SHARES = {True: 2.0**-10, False: 2.0**-40}  # s: about bfloat16's relative rounding; without it next to 0
+ROUNDED_UP = 1 + 1e-6  # factor of widths, so that the rounding of their own sums makes none too small
 _LEAST = np.float32(-3e38)
-_NEVER = 2.0**100  # |e|^2 / 2 of what fills up the last group
-_TIES = 2.0**-50  # of a sum of n squares in float64, times n + 4: twice what rounding makes of two of them
+_NEVER = 2.0**100  # |e|^2 / 2 of the padding in the last group
+_TIES = 2.0**-50  # times n + 4: twice the relative rounding error between two sums of n squares in float64
 
 
 _compiled = compiled_with(fastmath={"reassoc", "contract"})
@@ -37,7 +38,7 @@ _compiled = compiled_with(fastmath={"reassoc", "contract"})
 
 @_compiled
 def _find_tops(rows: Array, panels: Array, room: Array, tops: Array) -> None:
-    """The largest score of each query in each lane, `(n_queries, n_lanes)`, both multiples of a tile."""
+    """The largest score of each query in each lane, `(n_queries, n_lanes)`. Both numbers are multiples of a tile."""
     stride, (_, depth, steps, _) = rows.shape[1] * rows.itemsize, panels.shape
     for group in range(len(panels)):
         for i in range(0, len(tops), ROWS):
@@ -54,7 +55,7 @@ def _find_tops(rows: Array, panels: Array, room: Array, tops: Array) -> None:
 
 @_compiled
 def _find_squares(points: Array, vectors: Array, rows: Array, lanes: Array, squares: Array) -> None:
-    """Squared distances `(n, _DEPTH)` of points to all words of a lane; infinite after the last word."""
+    """Squared distances `(n, _DEPTH)` of points to all words of a lane; infinite for padding after the last word."""
     for i in range(len(rows)):
         for j in range(squares.shape[1]):
             word, total = lanes[i] * squares.shape[1] + j, np.inf
@@ -67,22 +68,22 @@ def _find_squares(points: Array, vectors: Array, rows: Array, lanes: Array, squa
 
 
 class Screen:
-    """A vocabulary ready for the first look; searches like `NearestWords`, from which it takes its coordinates."""
+    """A vocabulary prepared for the first pass. `NearestWords` gives its coordinates, and has the same search."""
 
     __slots__ = ("_panels", "_radius", "_vectors")
 
     def __init__(self, vectors: Singles, radius: float, words: Singles, halves: Singles) -> None:
-        """Take the vectors as given, their radius, and in its unit, around the mean: e and |e|^2 / 2, as float32."""
+        """Take vectors, their radius, and, in float32, e (`words` centred, in units of the radius) and |e|^2 / 2."""
         packed = _pack(_columns(words, halves))
         per_step = 4 // packed.itemsize
-        # Words of a lane stand one after the other in the vocabulary; a panel holds one word of each lane.
+        # The words of a lane are consecutive in the vocabulary; a panel holds one word of each lane.
         split = packed.reshape(-1, COLUMNS, _DEPTH, packed.shape[1] // per_step, per_step).transpose(0, 2, 3, 1, 4)
         self._panels = room(*split.shape[:3], COLUMNS * per_step, dtype=packed.dtype.type)
         self._panels[:] = split.reshape(self._panels.shape)
         self._vectors, self._radius = vectors, radius
 
     def nearest(self, points: Floats, centred: Floats, norms: Floats) -> Positions:
-        """The nearest word of each query; `centred` are the queries in the coordinates of e, `norms` their norms."""
+        """The nearest word of each query. `centred` are the queries in the coordinates of e, `norms` their norms."""
         starts = range(0, len(points), _AT_ONCE)
         parts = (slice(start, start + _AT_ONCE) for start in starts)
         return np.concatenate([self._nearest(points[part], centred[part], norms[part]) for part in parts])
@@ -102,7 +103,7 @@ class Screen:
         needed = (reached - relative_error(dim + 4) * (norms + 0.5)).astype(np.float32)
         near, lanes = np.divmod(np.flatnonzero(tops >= needed[:, None]), tops.shape[1])
         shortlist = Shortlist(points, self._vectors)
-        for start in range(0, len(near), _LANES_AT_ONCE):  # many only where words are as good as equal
+        for start in range(0, len(near), _LANES_AT_ONCE):  # several slices only if many words are nearly equal
             rows, lane = near[start : start + _LANES_AT_ONCE], lanes[start : start + _LANES_AT_ONCE]
             squares = np.empty((len(rows), _DEPTH))
             _find_squares(points, self._vectors, rows, lane, squares)
@@ -112,7 +113,7 @@ class Screen:
 
 
 def _columns(words: Singles, halves: Singles) -> Singles:
-    """What stands for each word in the products, `(n, dim + 4)`, filled up to whole groups and an even width."""
+    """The factors of each word in the products, `(n, dim + 4)`, padded to whole groups and an even width."""
     n, dim = words.shape
     columns = np.zeros((-(-n // _GROUP) * _GROUP, dim + 4 + dim % 2), np.float32)
     columns[n:, dim + 1] = _NEVER
@@ -136,7 +137,7 @@ def _rows(centred: Floats, norms: Floats) -> Singles:
 
 
 def _cut(numbers: Singles, more: int) -> Singles:
-    """Numbers of bfloat16 by them, for positive ones: `more` 0 rounds down, 0x8000 to the nearest, 0xFFFF up."""
+    """Round positive numbers to bfloat16: `more` = 0 rounds down, 0x8000 to the nearest, 0xFFFF up."""
     if not HAS_BFLOAT16:
         return numbers
     found: Singles = ((numbers.view(np.uint32) + np.uint32(more)) & np.uint32(0xFFFF0000)).view(np.float32)

@@ -1,4 +1,4 @@
-"""The second look at nearest words: what float32 cannot tell apart is compared in float64."""
+"""The second pass of the search for nearest words: float64 compares words that float32 cannot tell apart."""
 
 import numpy as np
 
@@ -10,12 +10,12 @@ _FLOAT32_EPS = float(np.finfo(np.float32).eps)
 def relative_error(dim: int) -> float:
     """A bound on the float32 error of a product of dim + 1 coordinates, relative to the sum of absolute terms.
 
-    Rounding factors and sums costs at most (dim + 4) units of 2^-24 (Higham 2002, section 3.1); twice that is taken.
+    Rounding factors and sums costs at most (dim + 4) units of 2^-24 (Higham 2002, section 3.1). The bound doubles this.
     """
     return (dim + 4) * _FLOAT32_EPS
 
 
-PAIRS_AT_ONCE = 1 << 16  #: Of a row and a word, whose distances are compared
+PAIRS_AT_ONCE = 1 << 16  #: pairs of a row and a word whose distances are compared at once
 
 
 class Shortlist:
@@ -49,7 +49,7 @@ class Shortlist:
             return
         all_rows, all_words = np.concatenate(self._rows), np.concatenate(self._words)
         self._rows, self._words, self._size = [], [], 0
-        for start in range(0, len(all_rows), PAIRS_AT_ONCE):  # a few slices only when many words are as good as equal
+        for start in range(0, len(all_rows), PAIRS_AT_ONCE):  # several slices only if many words are nearly equal
             rows, words = all_rows[start : start + PAIRS_AT_ONCE], all_words[start : start + PAIRS_AT_ONCE]
             gaps = self._vectors[words] - self._points[rows]
             squares = np.einsum("ij,ij->i", gaps, gaps)

@@ -1,4 +1,4 @@
-"""Sorting whose steps depend on the length alone."""
+"""Sorting in steps that depend on the length alone."""
 
 from dptext.kernels.compilation import compiled_with
 from dptext.types import UInt16s
@@ -6,7 +6,7 @@ from dptext.types import UInt16s
 
 @compiled_with()
 def sort(values: UInt16s) -> None:
-    """Batcher's odd-even merge network (Knuth, 5.2.2, algorithm M): its steps depend on the length alone."""
+    """Sort in place by Batcher's odd-even merge network (Knuth, 5.2.2, algorithm M), in steps fixed by the length."""
     n = len(values)
     top = 1
     while top < n:

@@ -1,7 +1,7 @@
-"""Products of a few rows with a panel of columns, in the vectors of this processor.
+"""Products of a few rows with a panel of columns, in the vector instructions of this processor.
 
-A tile is `ROWS` rows times `VECTORS` vectors of 16 columns, whose sums stay in registers. Each row goes through the
-same instructions: its numbers depend on neither its place in the tile nor on the rows beside it.
+A tile is `ROWS` rows times `VECTORS` vectors of 16 columns, whose sums stay in registers. All rows go through the same
+instructions, so a row's numbers depend neither on its place in the tile nor on the other rows.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ LANES: Final = 16
 
 
 def _features() -> frozenset[str]:
-    """What the processor can, in the words of LLVM; NUMBA_CPU_FEATURES overrules it, as it does for the compiler."""
+    """The processor's features by LLVM's names. NUMBA_CPU_FEATURES overrules them, as it does for the compiler."""
     overruled: str | None = getattr(numba_config, "CPU_FEATURES")  # noqa: B009  # set when it is loaded
     if overruled is not None:
         return frozenset(name[1:] for name in overruled.split(",") if name.startswith("+"))
@@ -30,10 +30,11 @@ WIDE: Final = "avx512f" in FEATURES
 HAS_BFLOAT16: Final = WIDE and "avx512bf16" in FEATURES
 _AVX2: Final = "avx2" in FEATURES and not WIDE
 HAS_INT8: Final = (WIDE and "avx512vnni" in FEATURES) or _AVX2
-#: Whole numbers of 8 bits: AVX2 has them in 16 bits, two at once; VNNI takes four, and 128 more of each weight.
+#: Types of int8 rows and weights, and the offset of stored weights. AVX2 multiplies pairs of 16-bit numbers; VNNI
+#: multiplies four 8-bit numbers at once, with unsigned weights, which are offset by 128.
 INT_ROWS, INT_WEIGHTS, MORE = (np.int16, np.int16, 0) if _AVX2 else (np.int8, np.uint8, 128)
-#: 24 sums of 16 lanes fill three quarters of the 32 registers of AVX-512, 6 those of AVX2, 16 of 8 lanes; others have
-#: less room.
+#: Rows of a tile. With AVX-512, 24 sums of 16 lanes fill three quarters of the 32 registers; with AVX2, 6 sums fill
+#: three quarters of the 16 registers of 8 lanes. Other processors have fewer registers.
 ROWS: Final = 8 if WIDE else 6 if _AVX2 else 4
 VECTORS: Final = 3 if WIDE else 1
 #: Columns of a panel.
@@ -57,7 +58,7 @@ class _BFloat(ir.types.Type):  # type: ignore[misc]  # llvmlite has no types
 
 _BFLOATS = ir.VectorType(_BFloat(), 2 * LANES)
 _HALF, _PAIRS = ir.VectorType(_I32, LANES // 2), ir.VectorType(ir.IntType(16), LANES)
-Value = Any  # of llvmlite, which has no types
+Value = Any  # a value of llvmlite, which has no type hints
 
 
 def _intrinsic(function: Callable[..., Value]) -> Callable[..., Any]:
@@ -66,27 +67,27 @@ def _intrinsic(function: Callable[..., Value]) -> Callable[..., Any]:
 
 
 def _float_step(builder: Value, total: Value, weights: Value, row: Value) -> Value:
-    """total + weights * row, one number a lane."""
+    """total + weights * row, one product per lane."""
     if WIDE or "fma" in FEATURES or "neon" in FEATURES:
         return builder.call(_of_vectors(builder, "llvm.fma.v16f32", _REALS, 3), [row, weights, total])
     return builder.fadd(total, builder.fmul(row, weights))
 
 
 def _bfloat_step(builder: Value, total: Value, weights: Value, row: Value) -> Value:
-    """Total + two products a lane."""
+    """total + two products per lane."""
     name, kind = "llvm.x86.avx512bf16.dpbf16ps.512", ir.FunctionType(_REALS, [_REALS, _BFLOATS, _BFLOATS])
     pairs = [builder.bitcast(weights, _BFLOATS), builder.bitcast(row, _BFLOATS)]
     return builder.call(builder.module.declare_intrinsic(name, (), kind), [total, *pairs])
 
 
 def _int_step(builder: Value, total: Value, weights: Value, row: Value) -> Value:
-    """Total + four products a lane, of unsigned weights and signed numbers of the row. Exact."""
+    """total + four products per lane, of unsigned weights and signed numbers of the row. Exact."""
     name, kind = "llvm.x86.avx512.vpdpbusd.512", ir.FunctionType(_INTS, [_INTS] * 3)
     return builder.call(builder.module.declare_intrinsic(name, (), kind), [total, weights, row])
 
 
 def _pair_step(builder: Value, total: Value, weights: Value, row: Value) -> Value:
-    """Total + two products a lane, of signed numbers of 16 bits. Exact."""
+    """total + two products per lane, of signed numbers of 16 bits. Exact."""
     name, kind = "llvm.x86.avx2.pmadd.wd", ir.FunctionType(_HALF, [_PAIRS, _PAIRS])
     pairs, found = builder.module.declare_intrinsic(name, (), kind), []
     for first in (0, LANES // 2):
@@ -96,7 +97,7 @@ def _pair_step(builder: Value, total: Value, weights: Value, row: Value) -> Valu
     return builder.add(total, builder.shuffle_vector(*found, ir.Constant(_INTS, [*range(LANES)])))
 
 
-#: By the dtype of the rows: a step of the sum, what it reads of panel and row, and what it sums up.
+#: By the dtype of the rows: the step of the sum, the vector type of panel and row, and the vector type of the sums.
 _KINDS = {
     types.float32: (_float_step, _REALS, _REALS),
     types.uint16: (_bfloat_step, _INTS, _REALS),
@@ -106,11 +107,11 @@ _KINDS = {
 
 
 def _tile(vectors: int, *, largest: bool = False) -> Callable[..., None]:
-    """A function for compiled code that computes one tile; `largest` keeps what stands in its place where that is more.
+    """Make a function, for compiled code, that computes one tile. `largest` keeps stored numbers that are larger.
 
-    It takes the array of the rows (for its dtype), addresses of the first of `ROWS` rows, of a panel (16 `vectors`
-    numbers of 4 bytes a step) and of where the sums go row by row, both aligned to 64 bytes, the bytes from a row to
-    the next, and the number of steps, at least 1. A step reads 4 bytes of each row.
+    The function takes the array of the rows (for its dtype), the address of the first of `ROWS` rows, the bytes from
+    one row to the next, the addresses of a panel (16 * `vectors` numbers of 4 bytes per step) and of the output (sums
+    row by row), both aligned to 64 bytes, and the number of steps, at least 1. A step reads 4 bytes of each row.
     """
 
     @_intrinsic
@@ -119,7 +120,7 @@ def _tile(vectors: int, *, largest: bool = False) -> Callable[..., None]:
         step, lanes, sums = _KINDS[rows.dtype]
 
         def generate(context: Value, builder: Value, _: Value, arguments: Value) -> Value:
-            for first in range(0, vectors, VECTORS):  # more at once than the registers hold
+            for first in range(0, vectors, VECTORS):  # all vectors at once may exceed the registers
                 sum_up(builder, range(first, min(first + VECTORS, vectors)), *arguments[1:])
             return context.get_dummy_value()
 
@@ -176,15 +177,15 @@ def _spread(builder: Value, number: Value, lanes: Value) -> Value:
 
 
 row_tile = _tile(VECTORS)
-#: Of float32 or bfloat16: what stood in the place of each sum stays where it is larger.
+#: For float32 or bfloat16: writes the larger of each sum and the stored number.
 largest_tile = _tile(VECTORS, largest=True)
-#: For attention: 32 columns, the coordinates of a head.
+#: For attention: 32 columns, which are coordinates of a head.
 head_tile = _tile(2)
 
 
 @_intrinsic
 def to_bfloat(_: Value, number: Value) -> Value:
-    """The 16 bits of the nearest bfloat16, ties to even."""
+    """The 16 bits of the nearest bfloat16; ties go to even."""
 
     def generate(_: Value, builder: Value, __: Value, arguments: Value) -> Value:
         return builder.bitcast(builder.fptrunc(arguments[0], _BFloat()), ir.IntType(16))
@@ -193,7 +194,7 @@ def to_bfloat(_: Value, number: Value) -> Value:
 
 
 def _largest(builder: Value, row: Value, n: Value, seen: Callable[[Value, Value], Value]) -> Value:
-    """The largest of `seen(numbers, place in bytes)` over the n numbers of a row, 16 at a time, unlike a plain loop."""
+    """The largest of `seen(numbers, place in bytes)` over the n numbers of a row, 16 at a time."""
     before = builder.block
     loop, after = builder.append_basic_block("largest"), builder.append_basic_block("found")
     builder.branch(loop)

@@ -1,1 +1,1 @@
-"""Causal language models behind one seam, and writing with them by our own exact choices."""
+"""Causal language models behind one interface, and writing with them by dptext's exact choices."""

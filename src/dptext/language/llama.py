@@ -1,7 +1,7 @@
-"""A Llama computed on this processor's vectors: no padding, and a text's logits are a function of the text alone.
+"""A Llama in vector instructions of this processor: no padding, and a text's logits are a function of the text alone.
 
-Rows and texts are treated alone (see `dptext.kernels`). So what is read beside a text moves no bit of its
-logits, nor does reading it in parts: prompts that begin alike are read once.
+Each row and each text is computed on its own (see `dptext.kernels`). So neither the other texts nor reading a text in
+parts changes a bit of its logits. The common beginning of several prompts is read once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dptext.kernels.norms import normalize
 from dptext.kernels.products import products
 from dptext.types import Floats, Integers, Singles
 
-_ROWS_AT_ONCE: Final = 256  # so that the numbers between two layers stay in the cache
+_ROWS_AT_ONCE: Final = 256  # tokens of a batch, few enough for the cache to hold the numbers between layers
 _LONGEST: Final = 8192
 _KV_HEADS: Final = "num_key_value_heads"
 #: What transformers takes where a config has none: `rope_theta` is absent from those of Llama 2.
@@ -42,7 +42,10 @@ _ANOTHER: Final = "Save the language model again, or take another."
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LlamaLayer:
-    """One layer: gains of its two norms, and attention, what mixes it, gate with widening, narrowing."""
+    """One layer: the gains of its two norms, attention and its output `mixed`, and the feed-forward part.
+
+    `widened` is gate and widening side by side; `narrowed` leads back.
+    """
 
     norms: tuple[Singles, Singles]
     attention: Linear
@@ -53,10 +56,11 @@ class LlamaLayer:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Llama:
-    """A network of the Llama family, which reads `longest` tokens at most.
+    """A network of the Llama family, which reads at most `longest` tokens.
 
-    Its tokens have vectors `words` `(vocabulary, dim)`; the last norm has a `gain`, and `head` leads to logits. The
-    `heads` of queries share `kv_heads` of keys and values; `theta` is the base of the rotations.
+    `words` `(vocabulary, dim)` are the vectors of tokens. `gain` belongs to the last norm. `head` computes the logits.
+    `heads` is the number of heads of queries, which share `kv_heads` heads of keys and values. `theta` is the base of
+    the rotations.
     """
 
     words: Singles
@@ -71,7 +75,7 @@ class Llama:
     longest: int
 
     def contexts(self, prompts: Sequence[Sequence[int]], *, more: int) -> LlamaContexts:
-        """Read prompts, with room for so many tokens more; ConfigError for a prompt that cannot be read."""
+        """Read prompts, with room for `more` tokens. ConfigError: a prompt is empty, too long or has unknown tokens."""
         lengths = [len(prompt) for prompt in prompts]
         if not prompts or min(lengths) < 1 or max(lengths) + more > self.longest:
             raise ConfigError(f"Expected prompts of 1 to {self.longest - more} tokens.")
@@ -83,7 +87,7 @@ class Llama:
 
 
 class LlamaContexts:
-    """Texts that a `Llama` has read so far, with their keys and values."""
+    """Texts that a `Llama` has read so far: their keys, values and last `logits` `(n, vocabulary)`."""
 
     __slots__ = ("_cosines", "_keys", "_lengths", "_network", "_sines", "_values", "logits")
 
@@ -103,7 +107,7 @@ class LlamaContexts:
         return f"LlamaContexts({len(self._lengths)} texts)"
 
     def read_prompts(self, prompts: Sequence[Sequence[int]]) -> None:
-        """Read the prompts; their common beginning once, as its keys and values are the same in each."""
+        """Read the prompts. Their common beginning is read once, as its keys and values are the same in each."""
         columns = enumerate(zip(*prompts, strict=False))
         shared = next((i for i, column in columns if len(set(column)) > 1), min(map(len, prompts)) - 1)
         shared = min(shared, min(map(len, prompts)) - 1)
@@ -120,7 +124,7 @@ class LlamaContexts:
         return log_probabilities(self.logits)
 
     def append(self, tokens: Integers) -> None:
-        """Read one token more of each text, `(n,)`."""
+        """Read one more token of each text, `(n,)`."""
         self._read_rest([[token] for token in tokens.tolist()])
 
     def _read_rest(self, parts: Sequence[Sequence[int]]) -> None:
@@ -137,11 +141,11 @@ class LlamaContexts:
         self._lengths += [len(part) for part in parts]
 
     def _read(self, owners: Sequence[int], places: Sequence[int], tokens: Sequence[int]) -> Singles:
-        """The rows of the last layer for these tokens, whose keys and values are kept."""
+        """Compute the last layer's rows for these tokens, and keep the tokens' keys and values."""
         network, n = self._network, len(tokens)
         first, dim = network.layers[0], network.words.shape[1]
         own, where = np.array(owners, np.int64), np.array(places, np.int64)
-        # What layers read is as wide as it is; what they write has room for whole panels (see `Linear.padded`).
+        # The inputs of layers have their own width; the outputs have room for whole panels (see `Linear.padded`).
         x, rows, more = _room(n, dim), _room(n, dim), _room(n, len(first.narrowed.bias))
         taken, gated = (_room(n, layer.weights.shape[1]) for layer in (first.mixed, first.narrowed))
         projected, both = (_room(n, len(layer.bias)) for layer in (first.attention, first.widened))
@@ -171,7 +175,7 @@ class LlamaContexts:
 
 
 def log_probabilities(logits: Singles) -> Floats:
-    """ln of the probabilities `(n, vocabulary)`: each row is a function of that row alone."""
+    """ln of the probabilities `(n, vocabulary)`. Each row is a function of the same row of logits alone."""
     totals = np.empty(len(logits))
     log_totals(logits, len(logits), totals)
     return np.asarray(logits.astype(np.float64) - totals[:, None])
@@ -199,7 +203,7 @@ def completed(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unsupported(config: Mapping[str, Any]) -> str:
-    """What `Llama` does not compute of a model with this `config`, in words; empty where it computes all of it.
+    """Name the settings of a model's `config` that `Llama` cannot compute; empty if it can compute the model.
 
     ConfigError as of `completed`.
     """
@@ -221,7 +225,7 @@ def unsupported(config: Mapping[str, Any]) -> str:
 
 
 def read_llama(part: Callable[[str], Singles], config: Mapping[str, Any]) -> Llama:
-    """The network in float32 from its weights by name.
+    """Make the network in float32. `part` returns weights by name.
 
     ConfigError: weights have another shape than the settings say, or a number is not finite, or no number.
     """
@@ -245,7 +249,7 @@ def read_llama(part: Callable[[str], Singles], config: Mapping[str, Any]) -> Lla
         found, shape = part(name), shapes.get(name.split(".")[-2], (dim,))
         if found.shape != shape:
             raise ConfigError(f"Expected the weights {name} to have shape {shape}, found {found.shape}. {_ANOTHER}")
-        # The ends are enough, as NaN is an end of what holds it; a mask of all would take memory and time.
+        # Minimum and maximum are enough, as both are NaN if a weight is NaN. A mask would take more memory and time.
         if not (np.isfinite(found.min()) and np.isfinite(found.max())):
             raise ConfigError(f"Expected the weights {name} to be finite, found NaN or infinity. {_ANOTHER}")
         return found

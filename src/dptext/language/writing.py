@@ -1,4 +1,4 @@
-"""Writing with a language model: tokens are drawn by exact choices, among options that public text decides."""
+"""Writing with a language model: tokens are drawn by exact choices among options that public text determines."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from dptext.sampling.weights import draw_by_weight, softmax
 from dptext.types import Floats, Integers
 
 _TEXTS_AT_ONCE: Final = 64
-#: Of log-probabilities `(rows, vocabulary)`, and what was written so far in each row: the next token of each text.
+#: A choice of the next token of each text, from log-probabilities `(rows, vocabulary)` and each row's tokens so far.
 Choose = Callable[[Floats, Sequence[Tokens]], Integers]
 
 
 def options_of(public: Floats, n: int, end: int) -> Integers:
-    """The tokens that may be chosen in each row, `(rows, n)`: the end, and the most likely others."""
+    """The tokens that may be chosen in each row, `(rows, n)`: the end, and the most likely other tokens."""
     ranked = public.copy()
     ranked[:, end] = np.inf
     return np.asarray(np.argpartition(-ranked, n - 1, axis=1)[:, :n])
 
 
 class Shifted:
-    """Draws in proportion to p^(1 / temperature) e^shift among the most likely options. For what holds nothing private.
+    """Draw in proportion to p^(1 / temperature) e^shift among the most likely options. Draws protect no private input.
 
-    A token that a text has is not made likelier again. `expected` `(size,)` adds up how often each token was expected
-    to be written in texts that were not at their end.
+    Tokens that are already in a text get no positive shift. `expected` `(size,)` is the expected number of occurrences
+    of each token, summed over the steps of texts that have not ended.
     """
 
     __slots__ = ("_end", "_options", "_shift", "_source", "_temperature", "expected")
@@ -47,13 +47,13 @@ class Shifted:
         there = options_of(moved, self._options, self._end)
         weights = np.take_along_axis(moved, there, axis=1)
         longest = max(map(len, texts))
-        going = [i for i, text in enumerate(texts) if len(text) == longest]  # the others are at their end
+        going = [i for i, text in enumerate(texts) if len(text) == longest]  # the other texts have ended
         np.add.at(self.expected, there[going], softmax(weights[going]))
         return np.asarray(there[np.arange(len(there)), draw_by_weight(weights, self._source)])
 
 
 def by_temperature(temperature: float, options: int, end: int, source: Randomness) -> Choose:
-    """Draws in proportion to p^(1 / temperature) among the most likely options. For what holds nothing private."""
+    """Draw in proportion to p^(1 / temperature) among the most likely options. Draws protect no private input."""
 
     def choose(public: Floats, _: Sequence[Tokens]) -> Integers:
         there = options_of(public, options, end)
@@ -64,7 +64,7 @@ def by_temperature(temperature: float, options: int, end: int, source: Randomnes
 
 
 def write(model: LanguageModel, prompts: Sequence[Tokens], choose: Choose, *, end: int, most: int) -> list[list[int]]:
-    """What follows each prompt up to `end`, at most so many tokens; ConfigError: a prompt is empty or too long."""
+    """Continue each prompt up to `end`, by at most `most` tokens. ConfigError: a prompt is empty or too long."""
     written: list[list[int]] = []
     for start in range(0, len(prompts), _TEXTS_AT_ONCE):
         part = prompts[start : start + _TEXTS_AT_ONCE]

@@ -1,1 +1,1 @@
-"""The only home of torch: encoders, the auto-encoder, its training, classifiers. Loaded when first needed."""
+"""Networks in torch: auto-encoders, their training, and classifiers. They are loaded at first use."""

@@ -1,6 +1,6 @@
-"""Annotated utterances as numbers: `@Label text`, cut and padded to a public length.
+"""Annotated utterances (`@Label text`) as token ids, cut and padded to a public length.
 
-The vocabulary is made from public text. The labels are public settings: no text decides which there are.
+The vocabulary is made from public text. The labels are public settings, and depend on no text.
 """
 
 import math
@@ -20,7 +20,10 @@ _SPECIAL = 4
 
 
 def batches(rows: Integers, lengths: Integers, size: int, source: np.random.Generator) -> list[Integers]:
-    """Batches of rows in random order, each of like `lengths` (of all rows): sorted within windows of 16 batches."""
+    """Batches of rows in random order, with similar lengths in a batch: rows are sorted within windows of 16 batches.
+
+    `lengths` are those of all rows.
+    """
     shuffled = source.permutation(rows)
     shuffled = shuffled[np.lexsort((lengths[shuffled], np.arange(len(shuffled)) // (16 * size)))]
     found = [shuffled[start : start + size] for start in range(0, len(shuffled), size)]
@@ -28,14 +31,14 @@ def batches(rows: Integers, lengths: Integers, size: int, source: np.random.Gene
 
 
 def require_converging(loss: float) -> None:
-    """Raise ConfigError where the loss of a training is no number any more."""
+    """Raise ConfigError if the loss of a training is not finite."""
     if not math.isfinite(loss):
         raise ConfigError("Expected a loss that is a number: the training diverged. Choose a smaller learning_rate.")
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Four special tokens, one for each label (the paper's `@Label`), then words, frequent ones first, all public."""
+    """A public vocabulary: four special tokens, one token per label (the paper's `@Label`), then words by frequency."""
 
     words: tuple[str, ...]
     labels: tuple[str, ...]
@@ -50,7 +53,7 @@ class Tokens:
     def from_public(
         cls, texts: Iterable[str], *, labels: tuple[str, ...], max_tokens: int, min_count: int, max_words: int
     ) -> "Tokens":
-        """The words that occur at least `min_count` times in public texts, the most frequent `max_words` of them."""
+        """Make the vocabulary of words that occur at least `min_count` times in public texts, at most `max_words`."""
         counts = Counter(word for document in texts for word in words_of(document, max_tokens))
         ranked = sorted((word for word in counts if counts[word] >= min_count), key=lambda word: (-counts[word], word))
         return cls(tuple(ranked[:max_words]), labels, max_tokens)
@@ -60,16 +63,19 @@ class Tokens:
 
     @property
     def length(self) -> int:
-        """Positions of a sequence: one for the label if there are labels, those of the words, one for the end."""
+        """Positions of a sequence: one for the label if there are labels, `max_tokens` for words, one for the end."""
         return bool(self.labels) + self.max_tokens + 1
 
     def label_rows(self, labels: Sequence[str | None]) -> Integers:
-        """The position of each label among `labels`, `(n,)`; -1 where there is none or an unknown one."""
+        """The position of each label among `labels`, `(n,)`; -1 for a missing or unknown label."""
         index = {label: i for i, label in enumerate(self.labels)}
         return np.asarray([-1 if label is None else index.get(label, -1) for label in labels], np.int64)
 
     def sequences(self, records: Sequence[Record]) -> Integers:
-        """What a decoder writes, `(n, length)`: label, words (UNKNOWN for a missing or unknown one), end, padding."""
+        """The decoder's targets `(n, length)`: label, words, end, padding.
+
+        UNKNOWN stands for a missing or unknown label, and for an unknown word.
+        """
         found = np.full((len(records), self.length), PAD, np.int64)
         offset = int(bool(self.labels))
         if self.labels:
@@ -82,17 +88,17 @@ class Tokens:
         return found
 
     def inputs(self, sequences: Integers) -> Integers:
-        """What an encoder reads: the same sequences, padded on the left, so that all end at the last position."""
+        """The encoder's inputs: the sequences, padded on the left, so that all end at the last position."""
         lengths = (sequences != PAD).sum(axis=1)
         positions = np.arange(sequences.shape[1])[None, :] - (sequences.shape[1] - lengths)[:, None]
         return np.where(positions < 0, PAD, np.take_along_axis(sequences, np.maximum(positions, 0), axis=1))
 
     def label_ids(self) -> range:
-        """The tokens of the labels."""
+        """The ids of the labels' tokens."""
         return range(_SPECIAL, _SPECIAL + len(self.labels))
 
     def read(self, ids: Sequence[int]) -> tuple[str | None, str]:
-        """Label and text of one written sequence, up to its end. Special tokens are left out."""
+        """Label and text of one decoded sequence, up to its end. Special tokens are left out."""
         label: str | None = None
         words: list[str] = []
         for position, token in enumerate(ids):

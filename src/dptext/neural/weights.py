@@ -1,4 +1,4 @@
-"""The weights of a network as tensors on the CPU: their digest, and how they are read from a file."""
+"""The weights of a network as tensors on the CPU: their digest, and reading them from a file."""
 
 import hashlib
 
@@ -14,7 +14,7 @@ def weights_of(network: nn.Module) -> dict[str, Tensor]:
 
 
 def network_digest(network: nn.Module, described: str) -> str:
-    """sha256 of a description, such as the vocabulary, and of all names and weights."""
+    """sha256 over a description, such as the vocabulary, and over all names and weights."""
     found = hashlib.sha256(described.encode())
     for name, value in weights_of(network).items():
         found.update(name.encode() + value.numpy().tobytes())
@@ -22,7 +22,7 @@ def network_digest(network: nn.Module, described: str) -> str:
 
 
 def read_weights(data: bytes) -> dict[str, Tensor]:
-    """The tensors of a safetensors file, which holds no code; ValueError for another, or one with NaN or infinity."""
+    """The tensors of a safetensors file, which holds no code. ValueError: another file, or NaN or infinity in it."""
     try:
         found = load(data)
     except SafetensorError as error:

@@ -1,4 +1,4 @@
-"""What happened and what it means: events, guarantees, and the accounting between them."""
+"""Privacy accounting: events (facts about releases), guarantees, and the rules that derive guarantees from events."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""The only maker of epsilons: composing (`composition`), lifting, calibrating and reading events as guarantees."""
+"""Compose (`composition`), lift and calibrate events, and derive guarantees. No other module makes an epsilon."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -36,7 +36,7 @@ AnyEvent = TypeVar("AnyEvent", bound=Event)
 
 
 def _with_strength(event: AnyEvent, strength: float) -> AnyEvent:
-    """The event with its one free parameter set; a larger strength means a larger epsilon."""
+    """Return the event with its one free parameter set. A larger strength means a larger epsilon."""
     match event:
         case PureEvent() | ApproximateEvent() | TopKEvent() | TwoSetEvent() | MetricEvent():
             return replace(event, epsilon=strength)
@@ -60,12 +60,12 @@ def calibrate(
     relation: Relation = Relation.REPLACE_ONE,
     lifted: Callable[[AnyEvent], Iterable[Event]] | None = None,
 ) -> AnyEvent:
-    """The event with its free parameter (epsilon, rho, log_range or noise_multiplier) set to reach epsilon.
+    """Return the event with its free parameter (epsilon, rho, log_range or noise_multiplier) set to reach epsilon.
 
-    Never overshoots: `epsilon(lifted(result), delta) <= epsilon`. The other fields of the event and its count stay as
-    they are. The epsilon is what all runs together may cost at delta. `lifted` says how the event becomes what is
-    accounted for, for example `lambda event: lift([event], runs=20)`; by default it is accounted for as it is.
-    ConfigError where the mechanism cannot reach so small an epsilon; the message names the floor.
+    The result never overshoots: `epsilon(lifted(result), delta) <= epsilon`. The event keeps its other fields and its
+    count. `epsilon` bounds the cost of all runs together at delta. `lifted` maps the event to the events that are
+    accounted for, for example `lambda event: lift([event], runs=20)`; the default accounts for the event alone.
+    ConfigError: the mechanism cannot reach so small an epsilon (the message names the floor), or it always costs less.
     """
     _validate.positive(epsilon=epsilon)
     _validate.probability(delta=delta)
@@ -74,7 +74,7 @@ def calibrate(
         candidate = _with_strength(event, strength)
         return composition.epsilon(lifted(candidate) if lifted is not None else [candidate], delta, relation=relation)
 
-    # A numerical distribution takes a second an evaluation. Then there are fewer, from a strength of 10^-4 on.
+    # Each evaluation of a numerical distribution takes a second, so the search makes fewer and starts at 10^-4.
     costly = composition.is_numerical(lifted(event) if lifted is not None else [event], delta)
     low = 1e-4 if costly else 2.0**-60
     floor = cost(low)
@@ -102,7 +102,7 @@ def calibrate(
 
 
 def bounded_metric(events: Iterable[Event], *, diameter: float) -> tuple[Event, ...]:
-    """Metric events read without metric, for inputs at most `diameter` (public) apart."""
+    """Convert metric events into pure or approximate events, for inputs at most `diameter` (public) apart."""
     _validate.positive(diameter=diameter)
 
     def read(event: Event) -> Event:
@@ -115,12 +115,12 @@ def bounded_metric(events: Iterable[Event], *, diameter: float) -> tuple[Event, 
 
 
 def lift(events: Iterable[Event], *, runs: int = 1, parts: int = 1) -> tuple[Event, ...]:
-    """Events of a small unit read for a larger one (MATHS 8).
+    """Convert events of a small unit into events of a larger unit (MATHS 8).
 
-    `runs` is the public maximum of small units in a large one when each is *a run of its own* (tokens of a document,
-    documents of an author): sequential composition. `parts` is that when *one run depends on all of them*: group
-    privacy. IncomparableError where an event has a metric (see `bounded_metric`), or is a training, which sees all
-    small units of a large one at once. ConfigError where there is no event.
+    `runs` and `parts` are public maxima of the number of small units in a large unit. `runs` counts units that are
+    *each a run of its own* (tokens of a document, documents of an author): sequential composition. `parts` counts units
+    of which *one run depends on all*: group privacy. IncomparableError: an event has a metric (see `bounded_metric`),
+    or is a training, which sees all small units of a large unit at once. ConfigError: there is no event.
     """
     _validate.count(runs=runs, parts=parts)
     listed = require_events(events)
@@ -134,11 +134,11 @@ def lift(events: Iterable[Event], *, runs: int = 1, parts: int = 1) -> tuple[Eve
 
 
 def for_author(document: Guarantee, *, max_per_author: int) -> Guarantee:
-    """A document's guarantee read for everything by one author, when no author has more than so many documents.
+    """Convert a guarantee per document into a guarantee per author with at most `max_per_author` documents.
 
     Each document is a run of its own, so epsilon and delta add up. The maximum must have been enforced. The number of
     records is revealed: the guarantee does not cover two inputs that differ in the author's number of records.
-    IncomparableError where the guarantee is not per document, or has a metric.
+    IncomparableError: the guarantee is not per document, has a metric, or is of a training (trust is central).
     """
     _validate.count(max_per_author=max_per_author)
     if document.unit is not Unit.DOCUMENT or document.metric is not None:
@@ -174,8 +174,8 @@ def _group(event: Event, parts: int) -> Event:
             growth = math.expm1(total) / math.expm1(event.epsilon) if event.epsilon else float(parts)
             return replace(event, epsilon=total, delta=min(1.0, up(event.delta * growth)))
         case TopKEvent() | TwoSetEvent() | ExponentialEvent():
-            return event  # these hold for any two inputs whatever, groups included
-        case ApproximateEvent() | SampledGaussianEvent() | NoEvent():  # of one part, or none can be told
+            return event  # these bounds hold for any two inputs, so for groups, too
+        case ApproximateEvent() | SampledGaussianEvent() | NoEvent():  # one part (see `lift`), or no guarantee
             return event
         case _:
             assert_never(event)
@@ -197,14 +197,15 @@ def guarantee(
     reveals: Sequence[str] = (),
     bound: Bound = epsilon,
 ) -> Guarantee:
-    """What the events mean at this delta, for this unit and relation.
+    """Derive the guarantee of the events at this delta, for this unit and relation.
 
-    The events happened to one such unit; there is at least one. Events with a metric give a metric guarantee: all of
-    one metric, epsilons and slacks added up. Only the caller knows the basis, why the guarantee should be believed, and
-    the assumptions, what must hold for a CONDITIONAL one. The trainer of a training (a sampled Gaussian event) sees the
-    private text: its trust is central. What the guarantee reveals are functions of the input that leave as they are.
-    The bound is `epsilon`, or `quick_epsilon`. ConfigError where there is no event. IncomparableError: events with a
-    metric are mixed with others, or with another metric; or a training is said to be local.
+    The events are all that happened to one unit. Events with a metric give a metric guarantee: they must share one
+    metric, and their epsilons and slacks are added up. The caller states `basis` (why the guarantee should be believed)
+    and `assumptions` (the conditions of a CONDITIONAL guarantee), as events do not contain them. A training (a sampled
+    Gaussian event) needs trust CENTRAL, as the trainer sees the private text. `reveals` lists the functions of the
+    input that are released exactly. `bound` is `epsilon` or `quick_epsilon`. ConfigError: there is no event.
+    IncomparableError: events with a metric are mixed with others, or with another metric; or a training is said to be
+    local.
     """
     merged = require_events(events)
     if trust is Trust.LOCAL and any(isinstance(event, SampledGaussianEvent) for event in merged):
@@ -229,14 +230,17 @@ def guarantee(
 
 
 def restated(source: Guarantee, *, epsilon: float, delta: float) -> Guarantee:
-    """The guarantee with other numbers; its basis becomes NONE where epsilon is infinite."""
+    """Return the guarantee with other numbers. The basis becomes NONE if epsilon is infinite."""
     if math.isinf(epsilon) and source.basis is not Basis.NONE:
         return source.voided("no finite epsilon is known")
     return replace(source, epsilon=epsilon, delta=delta)
 
 
 def add(first: Guarantee, second: Guarantee) -> Guarantee:
-    """Both releases by basic composition; IncomparableError where unit, relation or metric of the guarantees differ."""
+    """Return the guarantee of both releases together, by basic composition.
+
+    IncomparableError: unit, relation or metric of the guarantees differ.
+    """
     first.require_comparable(second)
     both = replace(
         first if weakest(first.basis, second.basis) is first.basis else second,

@@ -1,4 +1,4 @@
-"""How events add up: the epsilon of several runs at a delta.
+"""Composition of events: the epsilon of several runs together at a delta.
 
     >>> from dptext.privacy import accounting
     >>> from dptext.privacy.events import TopKEvent
@@ -7,14 +7,14 @@
     >>> accounting.epsilon([TopKEvent(epsilon=4, k=5, size=20_000, count=20)], delta=1e-5) < 16.1
     True
 
-Every number is rounded up. Pure epsilons are summed exactly, as fractions. Where delta > 0 several valid upper bounds
-are computed and the smallest is taken:
+Every number is rounded up. Pure epsilons are summed exactly, as fractions. If delta > 0, several valid upper bounds are
+computed and the smallest is returned:
 
 * pure epsilons added up, Gaussian parts by their analytic curve (Balle and Wang 2018), sampled Gaussian
   parts by the pessimistic privacy loss distribution of dp-accounting;
 * the exact privacy loss distribution of equal runs of randomized response (MATHS 1.4). An epsilon-DP run loses no more
-  than binary randomized response at epsilon; so does an (epsilon, delta)-DP run after its delta is subtracted
-  (Kairouz, Oh and Viswanath 2015);
+  than binary randomized response at epsilon. Nor does an (epsilon, delta)-DP run once its delta is subtracted from the
+  total (Kairouz, Oh and Viswanath 2015);
 * zero-concentrated DP and Renyi DP, converted as in Canonne, Kamath and Steinke 2020, proposition 12;
 * numerical privacy loss distributions of runs of several kinds; `quick_epsilon` leaves these out.
 """
@@ -50,17 +50,18 @@ from dptext.privacy.guarantee import Relation
 from dptext.privacy.loss_distributions import Mixable, inverse_square, is_mixable, mixed_epsilon
 from dptext.types import Floats
 
-MAX_EXACT_RUNS = 32_768  # beyond, the exact distribution of top-k losses costs more than it gains
-#: What more runs cost was computed numerically before. Up to here the exponential mechanism still has no other bound.
+MAX_EXACT_RUNS = 32_768  # for more runs, the exact distribution of top-k losses takes more time than it is worth
+#: Up to this number of runs, an exponential mechanism gets the exact bound of randomized response and no other.
+#: Earlier versions computed the cost of more runs numerically.
 _MAX_ALONE = 16_384
 _LARGEST_RHO = 1e15
 _ORDERS = 1 + np.logspace(-4, 3.5, 160)
-#: All fields of an event but its count. A tuple of them is made and compared ten times faster than an event.
+#: Getters of all fields of an event but its count. Tuples of fields are made and compared ten times faster than events.
 _SETTINGS = {cls: attrgetter(*(each.name for each in fields(cls) if each.name != "count")) for cls in EVENTS.values()}
 
 
 def compose(events: Iterable[Event]) -> tuple[Event, ...]:
-    """Several runs on the same input, as run lengths: equal events are merged into their count."""
+    """Compose runs on the same input: equal events are merged into one event with the sum of their counts."""
     first: dict[object, Event] = {}
     counts: dict[object, int] = {}
     for event in events:
@@ -72,13 +73,13 @@ def compose(events: Iterable[Event]) -> tuple[Event, ...]:
 
 
 def repeat(events: Iterable[Event], times: int) -> tuple[Event, ...]:
-    """The same events, each run `times` times (adaptive sequential composition)."""
+    """Return the events with each run repeated `times` times (adaptive sequential composition)."""
     _validate.count(times=times)
     return compose(replace(event, count=event.count * times) for event in require_events(events))
 
 
 def _pure_epsilon(event: Event) -> float | None:
-    """Epsilon of one run at delta = 0, or None where it is infinite."""
+    """Epsilon of one run at delta = 0. None if it is infinite."""
     match event:
         case PureEvent() | TopKEvent():
             return event.epsilon
@@ -98,7 +99,7 @@ def _pure_epsilon(event: Event) -> float | None:
 
 
 def _zcdp_rho(event: Event) -> float | None:
-    """rho of one run in zero-concentrated DP, or None where there is none."""
+    """rho of one run in zero-concentrated DP. None if no rho is known."""
     match event:
         case ZcdpEvent():
             return event.rho
@@ -119,15 +120,18 @@ def _zcdp_rho(event: Event) -> float | None:
 
 
 def require_events(events: Iterable[Event]) -> tuple[Event, ...]:
-    """The events composed; ConfigError where there is none, as in an iterator that was read before."""
+    """Compose the events. ConfigError: there is no event, for example because an iterator was read before."""
     merged = compose(events)
     if not merged:
-        raise ConfigError("Expected at least one event, found none: an iterator can be read once, a list again.")
+        raise ConfigError("Expected at least one event, found none: an iterator can be read only once, so give a list.")
     return merged
 
 
 def _without_delta(events: Iterable[Event], delta: float) -> tuple[tuple[Event, ...], float]:
-    """The events without their own deltas, and what is left of delta after these; below 0 nothing holds."""
+    """Take the events' own deltas off delta. Return the events without them, and the rest of delta.
+
+    No epsilon holds if the rest is below 0. Events with a pure epsilon of 0 are left out.
+    """
     listed = list(events)
     approximate = [e for e in listed if isinstance(e, ApproximateEvent)]
     left = Fraction(delta) - curves.approximate_delta(approximate)
@@ -142,7 +146,7 @@ def _round_down(exact: Fraction) -> float:
 
 
 def _as_choice(event: Event) -> Event:
-    """For a pure run, randomized response that loses no less; any other event as it is."""
+    """Return a randomized response that loses at least as much as a pure run. Other events are returned unchanged."""
     match event:
         case PureEvent(epsilon=pure):
             return TopKEvent(pure, 1, 2, event.count)
@@ -153,7 +157,7 @@ def _as_choice(event: Event) -> Event:
 
 
 def _one_choice(events: Sequence[Event]) -> TopKEvent | None:
-    """All the events as runs of one randomized response, or None where they need several or another."""
+    """Return all the events as runs of one randomized response. None if their randomized responses differ."""
     kinds = iter(map(_as_choice, events))
     first = next(kinds)
     if not isinstance(first, TopKEvent) or any(replace(each, count=first.count) != first for each in kinds):
@@ -162,7 +166,7 @@ def _one_choice(events: Sequence[Event]) -> TopKEvent | None:
 
 
 def _mixed(events: Iterable[Event], max_exact: int) -> tuple[Mixable, ...]:
-    """The events that a numerical loss distribution bounds more tightly than any formula; empty where none does."""
+    """The events as `Mixable` events if a numerical loss distribution is tighter than every formula, else ()."""
     found = compose(map(_as_choice, events))
     mixable = tuple(e for e in found if isinstance(e, Mixable) and is_mixable(e))
     by_formula = all(isinstance(e, GaussianEvent) for e in mixable) or (
@@ -172,7 +176,7 @@ def _mixed(events: Iterable[Event], max_exact: int) -> tuple[Mixable, ...]:
 
 
 def _renyi_curve(event: Event) -> Floats | None:
-    """Renyi divergences of one run at `_ORDERS`, or None where there are none."""
+    """Renyi divergences of one run at `_ORDERS`. None if no divergence is known."""
     rho = _zcdp_rho(event)
     if rho is None:
         return None
@@ -183,13 +187,13 @@ def _renyi_curve(event: Event) -> Floats | None:
     return np.minimum(linear, _choice_curve(choice.epsilon, choice.k, choice.size))
 
 
-@lru_cache(maxsize=4096)  # an account has many charges of few strengths
+@lru_cache(maxsize=4096)  # a ledger account has many charges, but few different settings
 def _choice_curve(per_run: float, k: int, size: int) -> Floats:
     return curves.renyi_divergence(TopKEvent(per_run, k, size), _ORDERS)
 
 
 def _bounds(events: Sequence[Event], delta: float, relation: Relation) -> Iterator[float]:
-    """Bounds on epsilon at delta that are quick to compute, for events without a metric and without deltas."""
+    """Yield upper bounds on epsilon at delta by formulas, for events without a metric and without own deltas."""
     pure = [(event, _pure_epsilon(event)) for event in events]
     noisy = [event for event, value in pure if value is None]
     terms = [(value, event.count) for event, value in pure if value is not None]
@@ -202,7 +206,7 @@ def _bounds(events: Sequence[Event], delta: float, relation: Relation) -> Iterat
     if choice and choice.count <= MAX_EXACT_RUNS:
         yield curves.top_k_epsilon(choice, delta)
         if choice.count <= _MAX_ALONE or not any(isinstance(event, ExponentialEvent) for event in events):
-            return  # that bound is exact, but for the exponential mechanism, which loses less
+            return  # the bound is exact, except for the exponential mechanism, which loses less
     rhos = [(_zcdp_rho(event), event.count) for event in events]
     rho = curves.sum_up((rho, count) for rho, count in rhos if rho is not None)
     if all(each is not None for each, _ in rhos) and rho < _LARGEST_RHO:
@@ -228,31 +232,34 @@ def _noise_epsilon(noisy: Sequence[Event], delta: float, relation: Relation) -> 
 
 
 def _unsampled_epsilon(rho: float, delta: float, precision: float | None) -> float:
-    """Epsilon at delta > 0 of rho-zCDP runs; where all are Gaussian, 1 / noise_multiplier^2 adds up to `precision`."""
+    """Epsilon at delta > 0 of runs that are rho-zCDP together.
+
+    `precision` is the sum of 1 / noise_multiplier^2 if all runs are Gaussian, else None.
+    """
     if precision is None or rho == 0 or rho > _LARGEST_RHO:
         return curves.zcdp_epsilon(rho, delta)
     return curves.gaussian_epsilon(1 / math.sqrt(precision), delta)  # Gaussians compose to one Gaussian
 
 
 class Sums(NamedTuple):
-    """What runs add up to, in `curves.units`: exact, in any order, and all that the bounds of `epsilons` ask for."""
+    """Sums over runs, in `curves.units`: exact, so the order does not matter. The bounds of `epsilons` need no more."""
 
     pure: int = 0  # epsilons at delta 0
     slack: int = 0  # additive deltas
     precision: int = 0  # 1 / noise_multiplier^2 of Gaussian runs
-    zcdp: int = 0  # how many runs are zCDP
+    zcdp: int = 0  # number of zCDP runs
     noise: int = 0  # rho of the runs without a pure epsilon
-    rho: int = 0  # of all runs
-    exponential: int = 0  # how many runs are of the exponential mechanism
+    rho: int = 0  # rho of all runs
+    exponential: int = 0  # number of runs of the exponential mechanism
 
     @classmethod
     def of(cls, event: Event) -> Self | None:
-        """The sums of one run length; None where they do not bound it."""
+        """The sums of one event and its count. None if the sums give no bound for this event."""
         if isinstance(event, SampledGaussianEvent | MetricEvent | NoEvent):
             return None
         run = PureEvent(event.epsilon) if isinstance(event, ApproximateEvent) else event
         pure, rho = _pure_epsilon(run), _zcdp_rho(run) or 0.0
-        if pure is None and not rho:  # too little for a float
+        if pure is None and not rho:  # rho is too small for a float
             return None
         terms = (
             pure or 0.0,
@@ -269,7 +276,7 @@ class Sums(NamedTuple):
             return None
 
     def epsilons(self, delta: float) -> Iterator[float]:
-        """Bounds at delta, quickest first, none below `quick_epsilon`; OverflowError where one is infinite."""
+        """Yield bounds at delta, quickest first, none below `quick_epsilon`. OverflowError: a bound is infinite."""
         left = _round_down(Fraction(delta) - Fraction(self.slack, curves.UNIT))
         if left < 0 or (self.noise and not left):
             return
@@ -279,38 +286,37 @@ class Sums(NamedTuple):
             noise = _unsampled_epsilon(curves.round_up(Fraction(self.noise, curves.UNIT)), left, precision)
         yield curves.round_up(Fraction(self.pure + curves.units(noise), curves.UNIT))
         rho = curves.round_up(Fraction(self.rho, curves.UNIT))
-        # Few exponential runs are charged by another bound than zCDP, which may be larger; see `_bounds`.
+        # `_bounds` charges few exponential runs by another bound, which may be larger than the bound by zCDP.
         if left and rho < _LARGEST_RHO and not self.exponential:
             yield curves.zcdp_epsilon(rho, left)
 
 
 def is_numerical(events: Iterable[Event], delta: float) -> bool:
-    """Whether `epsilon` of these events computes a numerical distribution, which takes tenths of a second.
+    """Tell whether `epsilon` of these events computes a numerical distribution, which takes tenths of a second.
 
-    Equal choices count from `_MAX_ALONE` on: `accounting.calibrate` finds their settings as it does those of others.
+    More than `_MAX_ALONE` equal choices count as numerical, so that `accounting.calibrate` searches with fewer steps.
     """
     return delta > 0 and bool(_mixed(_without_delta(require_events(events), delta)[0], _MAX_ALONE))
 
 
 def slack(events: Iterable[Event]) -> float:
-    """The least delta at which the events can have an epsilon because of their own additive deltas, rounded up."""
+    """The least delta at which the events can have an epsilon: their own additive deltas, composed and rounded up."""
     return curves.round_up(curves.approximate_delta(event for event in events if isinstance(event, ApproximateEvent)))
 
 
 def epsilon(events: Iterable[Event], delta: float = 0.0, *, relation: Relation = Relation.REPLACE_ONE) -> float:
     """The smallest epsilon that is known to hold at delta for all these runs together, rounded up.
 
-    Infinite where nothing holds (a Gaussian at delta 0, a NoEvent). IncomparableError where an event has a metric,
-    ConfigError where delta is outside [0, 1], or there is no event.
+    Infinite if no epsilon holds (a Gaussian at delta 0, a NoEvent). IncomparableError: an event has a metric.
+    ConfigError: delta is outside [0, 1], or there is no event.
     """
     return _epsilon(events, delta, relation, numerical=True)
 
 
 def quick_epsilon(events: Iterable[Event], delta: float = 0.0, *, relation: Relation = Relation.REPLACE_ONE) -> float:
-    """A bound that is never below `epsilon` and takes milliseconds; errors as there. A ledger charges by it.
+    """Bound `epsilon` from above, by formulas that take milliseconds. Ledgers charge this bound. Errors: see `epsilon`.
 
-    It takes formulas alone. A training has none, so its bound takes longer. Runs of several kinds may cost less than it
-    says.
+    The bound may be loose for runs of several kinds. A training has no formula, so its bound takes longer.
     """
     return _epsilon(events, delta, relation, numerical=False)
 
@@ -328,7 +334,7 @@ def _epsilon(events: Iterable[Event], delta: float, relation: Relation, *, numer
     mixed = _mixed(rest, MAX_EXACT_RUNS) if numerical and left else ()
     tightest = mixed_epsilon(mixed, left, relation) if mixed else math.inf
     if _is_trained(mixed) and math.isfinite(tightest):
-        return tightest  # the other bounds of a training take seconds, and are larger
+        return tightest  # the other bounds of a training are larger, and take seconds
     return min([tightest, *_bounds(rest, left, relation)])
 
 

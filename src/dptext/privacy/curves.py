@@ -1,6 +1,6 @@
 """Privacy curves of single mechanisms: epsilon as a function of delta, or delta of epsilon, rounded up.
 
-The formulas that `dptext.privacy.accounting` composes; look there for what several runs cost.
+`dptext.privacy.accounting` uses these formulas, and has the cost of several runs.
 """
 
 import math
@@ -14,12 +14,12 @@ from dptext import _validate
 from dptext.privacy.events import ApproximateEvent, Event, ExponentialEvent, TopKEvent, TwoSetEvent
 from dptext.types import Floats
 
-#: Relative room for the rounding of exp and log in the closed formulas; they err by a few 2^-53.
+#: Relative margin for the rounding of exp and log in the closed formulas, whose relative error is a few 2^-53.
 _ROUNDING = 2.0**-44
 
 
 def up(value: float) -> float:
-    """A little above a value that floats computed, so that rounding never makes epsilon smaller than it is."""
+    """Add a small margin to a computed value, so that float errors never make an epsilon smaller than the truth."""
     return math.nextafter(value * (1 + _ROUNDING), math.inf) if value > 0 else 0.0
 
 
@@ -37,13 +37,14 @@ def two_set_epsilon(event: TwoSetEvent) -> float:
 
 
 def dominating(event: Event) -> Event:
-    """Top-k randomized response that loses at least as much as the two-set mechanism, at every order.
+    """Return a top-k randomized response that loses at least as much as a two-set mechanism, at every order.
 
-    An input gives probability a, between c = 1 / (1 + e^(epsilon/2)) and 1 - c, to a set S, evenly, and the rest evenly
-    to the others; where S is drawn its law is a mixture of such. Hockey-stick divergences are jointly convex, so they
-    are largest for a and a' in {c, 1 - c} and fixed sets, and there for disjoint sets of the smallest size, both with
-    1 - c: mass 1 - c at the largest loss. (Enumerated for all overlaps and sizes in the tests.) That is top-k
-    randomized response at the tight epsilon. A pair that is worst at every order is worst in composition.
+    Other events are returned unchanged. Proof: an input gives a set S probability a in [c, 1 - c], spread evenly, where
+    c = 1 / (1 + e^(epsilon/2)); the other options share the rest evenly. If S is drawn, the law is a mixture of such
+    laws. Hockey-stick divergences are jointly convex, so they are largest for fixed sets and a, a' in {c, 1 - c}. Among
+    these, disjoint sets of the smallest size with a = a' = 1 - c are worst: they put mass 1 - c at the largest loss
+    (the tests enumerate all overlaps and sizes). This pair is top-k randomized response at the tight epsilon. A pair
+    that is worst at every order is worst in composition.
     """
     if not isinstance(event, TwoSetEvent):
         return event
@@ -53,8 +54,8 @@ def dominating(event: Event) -> Event:
 
 def exponential_epsilon(event: ExponentialEvent) -> float:
     """Tight epsilon of one choice, for any two inputs (MATHS 1.4)."""
-    # MATHS 1.4: one option at the top of the range and the others at its bottom, against the reverse. With n others,
-    # d + ln((n e^d + 1) / (e^d + n)) is written so that nothing cancels, however small d is.
+    # MATHS 1.4. The worst pair: one option at the top of the range and the others at its bottom, against the reverse.
+    # With n others, d + ln((n e^d + 1) / (e^d + n)) is written without cancellation, so that a small d stays precise.
     d, others = event.log_range, event.size - 1
     if others == 0 or d == 0:
         return 0.0
@@ -63,19 +64,19 @@ def exponential_epsilon(event: ExponentialEvent) -> float:
 
 
 def sum_up(terms: Iterable[tuple[float, int]]) -> float:
-    """The sum of value * count, exact, rounded up to a float; infinite beyond all floats."""
+    """The sum of value * count, computed exactly and rounded up to a float; infinite if no float is large enough."""
     try:
         return round_up(Fraction(sum(units(value) * count for value, count in terms), UNIT))
     except OverflowError:
         return math.inf
 
 
-#: Every float is a whole number of 1 / 2^1074. Such numbers add up exactly, and five times faster than fractions.
+#: Every float is a whole multiple of 1 / 2^1074. Whole numbers add up exactly, and five times faster than fractions.
 UNIT = 2**1074
 
 
 def units(value: float) -> int:
-    """The value in units of 1 / 2^1074; OverflowError where it is infinite."""
+    """The value in units of 1 / 2^1074. OverflowError: the value is infinite."""
     numerator, denominator = value.as_integer_ratio()
     return numerator * (UNIT // denominator)
 
@@ -83,8 +84,8 @@ def units(value: float) -> int:
 def approximate_delta(events: Iterable[ApproximateEvent]) -> Fraction:
     """The delta of (epsilon, delta)-DP runs together, adaptive or not, at the sum of their epsilons; rounded up.
 
-    1 - prod (1 - delta_i): such a run is an epsilon-DP one but for a chance of delta_i, and all of them have to be
-    (Kairouz, Oh and Viswanath 2015). Never more than the sum, which is exact and taken where rounding makes it smaller.
+    The delta is 1 - prod (1 - delta_i): run i is epsilon_i-DP but for a chance of delta_i, and the bound needs all runs
+    to be (Kairouz, Oh and Viswanath 2015). The exact sum of the deltas is returned if rounding makes it smaller.
     """
     listed = list(events)
     if any(event.delta == 1 for event in listed):
@@ -163,16 +164,22 @@ def top_k_probabilities(event: TopKEvent) -> tuple[float, float, float]:
 
 @dataclass(frozen=True, slots=True)
 class NetLosses:
-    """(Runs with loss +epsilon) - (runs with loss -epsilon), from `lowest` on; `missing` bounds what `mass` lacks."""
+    """Distribution of (number of runs with loss +epsilon) - (number of runs with loss -epsilon).
+
+    Attributes:
+        lowest: the difference that `mass[0]` belongs to.
+        mass: probabilities of `lowest`, `lowest` + 1, ...
+        missing: upper bound on the probability that `mass` leaves out.
+    """
 
     lowest: int
     mass: Floats
     missing: float = 0.0
 
     def after(self, other: "NetLosses", negligible: float) -> "NetLosses":
-        """Both together; ends of a long distribution are left out where each number has less than `negligible`.
+        """Convolve both distributions. The ends of a long result are cut while each mass is below `negligible`.
 
-        The standard deviation of n runs is at most sqrt(n), so that far fewer than 2n + 1 numbers are kept.
+        The standard deviation of n runs is at most sqrt(n), so far fewer than 2n + 1 masses are kept.
         """
         lowest, mass = self.lowest + other.lowest, np.convolve(self.mass, other.mass)
         missing = self.missing + other.missing
@@ -185,7 +192,7 @@ class NetLosses:
 
 
 def top_k_net_losses(event: TopKEvent, negligible: float = 0.0) -> NetLosses:
-    """The net losses of `event.count` runs, by repeated squaring; exact where nothing is negligible."""
+    """The net losses of `event.count` runs, by repeated squaring. They are exact if `negligible` is 0."""
     gain, zero, loss = top_k_probabilities(event)
     result = NetLosses(0, np.ones(1))
     power = NetLosses(-1, np.array([loss, zero, gain]))
@@ -199,10 +206,10 @@ def top_k_net_losses(event: TopKEvent, negligible: float = 0.0) -> NetLosses:
     return result
 
 
-#: Room for the rounding of sums of positive terms, which is far below: 1e-9 of their value, and all that underflows.
+#: Margins for sums of positive terms: a factor far above their relative rounding, and a term far above all underflow.
 _SUMMED = 1 + 1e-9
 _UNDERFLOW = 1e-300
-#: A probability that is no part of delta, relative to it: some thousand times as much stays far below `_SUMMED`.
+#: Probabilities below this share of delta are cut. Some thousand cut probabilities stay far below the margin `_SUMMED`.
 NEGLIGIBLE = 1e-16
 _SHORT = 2049  # losses of 1,024 runs, which take less than a millisecond
 
@@ -210,13 +217,13 @@ _SHORT = 2049  # losses of 1,024 runs, which take less than a millisecond
 def top_k_delta(event: TopKEvent, epsilon: float) -> float:
     """delta at epsilon of `event.count` runs of top-k randomized response, from the exact loss distribution.
 
-    Never below the truth: each loss is rounded up before epsilon is taken off it.
+    The result is never below the truth: each loss is rounded up before epsilon is subtracted.
     """
     return min(1.0, _delta_of_losses(event, top_k_net_losses(event), epsilon))
 
 
 def _delta_of_losses(event: TopKEvent, losses: NetLosses, epsilon: float) -> float:
-    # Only runs with more gains than losses can be above an epsilon >= 0. What is missing may all be above it.
+    # Only a positive net loss can exceed an epsilon >= 0. All of the missing probability counts as above epsilon.
     first = max(losses.lowest, 1)
     mass = losses.mass[first - losses.lowest :]
     net = np.nextafter(np.arange(first, first + len(mass)) * event.epsilon, np.inf)
@@ -228,12 +235,12 @@ def _delta_of_losses(event: TopKEvent, losses: NetLosses, epsilon: float) -> flo
 def top_k_epsilon(event: TopKEvent, delta: float) -> float:
     """Epsilon at delta of `event.count` runs of top-k randomized response: the inverse of `top_k_delta`.
 
-    The closed form between two losses subtracts numbers that are nearly equal, so what it gives is tried, and made
+    The closed form between two losses subtracts nearly equal numbers, so its result is only a guess. The guess is made
     larger until `top_k_delta` is at most delta.
     """
     _validate.not_negative(epsilon=event.epsilon)
     most = sum_up([(event.epsilon, event.count)])
-    if event.epsilon > 500:  # e^-epsilon is no float
+    if event.epsilon > 500:  # e^-epsilon nears underflow
         return most
     losses = top_k_net_losses(event, delta * NEGLIGIBLE)
     guess = up(_guessed_epsilon(event, losses, delta))
@@ -244,7 +251,7 @@ def top_k_epsilon(event: TopKEvent, delta: float) -> float:
 
 
 def _guessed_epsilon(event: TopKEvent, found: NetLosses, delta: float) -> float:
-    """Where sum over losses l above epsilon of mass * (1 - e^(epsilon - l)) is delta, as floats compute it."""
+    """The epsilon at which the sum of mass * (1 - e^(epsilon - l)) over losses l > epsilon is delta, up to rounding."""
     losses = found.mass
     net = np.arange(found.lowest, found.lowest + len(losses)) * event.epsilon
     # On [net_j-1, net_j]: delta(epsilon) = mass_j - e^epsilon * weight_j, both over the losses from net_j on.
@@ -259,12 +266,12 @@ def _guessed_epsilon(event: TopKEvent, found: NetLosses, delta: float) -> float:
 
 
 def renyi_divergence(event: TopKEvent, orders: Floats) -> Floats:
-    """Renyi divergence `(n_orders,)` of one run of top-k randomized response at these orders above 1 (MATHS 1.4)."""
+    """Renyi divergences `(n_orders,)` of one run of top-k randomized response at orders above 1 (MATHS 1.4)."""
     if event.epsilon == 0:
         return np.zeros(len(orders))
     gain = top_k_probabilities(event)[0]
     x = (orders - 1) * event.epsilon
-    # E e^((a-1) loss) - 1 = gain (e^x - 1) - loss (1 - e^-x), as a product: nothing cancels, however small x is.
+    # E e^((a-1) loss) - 1 = gain (e^x - 1) - loss (1 - e^-x). The product form avoids cancellation at small x.
     log_excess = math.log(gain) + x + np.log(-np.expm1(-x)) + np.log(-np.expm1(-(x + event.epsilon)))
     return np.asarray(np.minimum(np.logaddexp(0.0, log_excess) / (orders - 1) * _SUMMED, event.epsilon))
 

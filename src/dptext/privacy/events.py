@@ -1,6 +1,6 @@
-"""What happened to a text: events, frozen data with the facts about a release that accounting needs.
+"""Events: frozen data with the facts about a release that accounting needs.
 
-They are public: they can be printed, logged and stored, and they survive JSON exactly::
+Events are public: they may be printed, logged and stored. A round trip through JSON changes nothing::
 
     >>> event_from_dict(event_to_dict(PureEvent(0.1, count=3)))
     PureEvent(epsilon=0.1, count=3)
@@ -16,7 +16,7 @@ from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.types import Json
 
-#: Above this delta a guarantee protects nobody: it is explained and sorted as no protection.
+#: A guarantee with a larger delta protects nobody, and is explained and sorted as no protection.
 MAX_MEANINGFUL_DELTA = 1e-3
 
 
@@ -35,7 +35,7 @@ class PureEvent:
 
 @dataclass(frozen=True, slots=True)
 class ApproximateEvent:
-    """`count` runs, each (epsilon, delta)-DP; also pure mechanisms drawn in floats, whose slack is delta."""
+    """`count` runs, each (epsilon, delta)-DP. A pure mechanism that draws in floats counts its slack as delta."""
 
     epsilon: float
     delta: float
@@ -52,7 +52,7 @@ class ApproximateEvent:
 class GaussianEvent:
     """`count` runs of continuous Gaussian noise; noise_multiplier = standard deviation / L2 sensitivity.
 
-    The sensitivity is the one of the guarantee's own relation (2C for vectors clipped to norm C and replace one).
+    The sensitivity is that under the guarantee's relation (2C under replace one, for vectors clipped to norm C).
     """
 
     noise_multiplier: float
@@ -81,8 +81,8 @@ class ZcdpEvent:
 class SampledGaussianEvent:
     """`count` trainings of `steps` Poisson-sampled Gaussian steps (DP-SGD).
 
-    noise_multiplier = standard deviation / clip norm of one record, the convention of DP-SGD; what one record can
-    change under the relation of the guarantee is left to accounting.
+    noise_multiplier = standard deviation / clip norm of one record, the convention of DP-SGD. Accounting derives the
+    sensitivity from the guarantee's relation.
     """
 
     noise_multiplier: float
@@ -121,8 +121,8 @@ class TopKEvent:
 class TwoSetEvent:
     """`count` choices by the two-set exponential mechanism of ER-AE (MATHS 1.2, 1.3).
 
-    set_choice says how the first set is made: `top_k` (deterministic) or `sampled` (k draws with
-    replacement, as in the authors' code).
+    `set_choice` is how the first set is made: `top_k` (deterministic) or `sampled` (k draws with replacement, as in the
+    authors' code).
     """
 
     epsilon: float
@@ -145,8 +145,8 @@ class TwoSetEvent:
 class ExponentialEvent:
     """`count` choices with probability proportional to e^w, all log weights w within a public range.
 
-    `log_range` is (largest - smallest possible w) over all inputs, `size` the number of options. The statement holds
-    for any two inputs whatever, so it needs no lifting (MATHS 1.4).
+    `log_range` is (largest - smallest possible w) over all inputs. `size` is the number of options. The bound holds for
+    any two inputs, so it needs no lifting (MATHS 1.4).
     """
 
     log_range: float
@@ -163,8 +163,8 @@ class ExponentialEvent:
 class MetricEvent:
     """`count` runs whose output probabilities differ by e^(epsilon * distance) + slack, `distance` in `metric`.
 
-    `delta` is the additive slack of a float sampler (0 when only integers are drawn). It does not grow
-    with the distance (see dptext.sampling.float_noise).
+    `delta` is the additive slack of a float sampler (0 if only integers are drawn). The slack does not grow with the
+    distance (see dptext.sampling.float_noise).
     """
 
     epsilon: float
@@ -177,14 +177,14 @@ class MetricEvent:
         _validate.positive(epsilon=self.epsilon)
         _validate.probability(delta=self.delta)
         _validate.count(count=self.count)
-        # Without a name it would read like a guarantee that holds at any distance.
+        # A guarantee without the name of its metric would read as if it held at any distance.
         if not isinstance(self.metric, str) or not is_name(self.metric):
             raise ConfigError(f"Expected metric={self.metric!r} to name the distance that epsilon is multiplied with.")
 
 
 @dataclass(frozen=True, slots=True)
 class NoEvent:
-    """Something was released without any guarantee, for the given reason."""
+    """A release without any guarantee, for the given reason."""
 
     reason: str
     count: int = 1
@@ -196,7 +196,7 @@ class NoEvent:
             raise ConfigError(f"Expected reason={self.reason!r} to say why there is no guarantee.")
 
 
-#: Choices that hold for any two inputs whatever.
+#: Choices whose bound holds for any two inputs.
 Choice = TopKEvent | TwoSetEvent | ExponentialEvent
 Event = PureEvent | ApproximateEvent | GaussianEvent | ZcdpEvent | SampledGaussianEvent | Choice | MetricEvent | NoEvent
 
@@ -208,7 +208,7 @@ def event_to_dict(event: Event) -> dict[str, Json]:
 
 
 def event_from_dict(data: Mapping[str, Json]) -> Event:
-    """The event that `event_to_dict` wrote; ConfigError where its kind or a field is unknown, missing or wrong."""
+    """Read an event that `event_to_dict` wrote. ConfigError: its kind or a field is unknown, missing or wrong."""
     values = dict(data)
     kind = values.pop("kind", None)
     cls = EVENTS.get(kind) if isinstance(kind, str) else None
@@ -221,7 +221,7 @@ def event_from_dict(data: Mapping[str, Json]) -> Event:
 
 
 def is_name(metric: str) -> bool:
-    """Whether anything of it can be seen."""
+    """Tell whether a metric's name has at least one visible character."""
     return any(letter.isprintable() and not letter.isspace() for letter in metric)
 
 

@@ -1,7 +1,7 @@
-"""What a release guarantees: the statement that `dptext.privacy.accounting` derives from events.
+"""Guarantees: the statements that `dptext.privacy.accounting` derives from events.
 
-A guarantee carries its meaning with it, so that two guarantees of different meaning are never mixed up. It is public:
-it can be printed, logged and stored, and it survives JSON exactly::
+A guarantee contains its meaning (unit, relation, metric), so that guarantees of different meaning are never mixed up.
+Guarantees are public: they may be printed, logged and stored. A round trip through JSON changes nothing::
 
     >>> guarantee = Guarantee(0.1, 0.0, Unit.DOCUMENT, Relation.REPLACE_ONE)
     >>> Guarantee.from_dict(guarantee.to_dict()) == guarantee
@@ -21,27 +21,27 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA, is_name
 from dptext.types import Json
 
-#: Every file reveals this, and no guarantee per author can hide it: one author may have more records than another.
+#: Every release of a file reveals this. No guarantee per author can hide it: authors differ in their number of records.
 RECORD_COUNT = "the number of records"
 
-#: A choice among candidates assumes this.
+#: The assumption of a choice among candidates.
 PUBLIC_CANDIDATES = "the candidates, and all that ranks them, were made from public text only"
 
-#: A statement per document assumes this: nothing tells two records of one text from records of two texts.
+#: The assumption of a statement per document: two records of one text cannot be told from records of two texts.
 ONE_RECORD = "no document stands in more than one record of a run (not checked, as documents are not named)"
 
-#: A statement per author assumes this.
+#: The assumption of a statement per author.
 ONE_SPELLING = "the name of an author is spelled alike in all of the author's records"
 
-#: A statement about a sum per author assumes this, too: two who are clipped as one are not two.
+#: A further assumption of a sum per author: two authors of one name would be clipped together.
 ONE_PERSON = "no two authors go by one name"
 
-#: A statement about a corpus assumes this: one record that damages a file would keep all others from being added up.
+#: The assumption of a statement about a corpus: one record that damages a file would remove the others from the sum.
 WHOLE_FILES = "the private files can be read to their end (a record that cannot be read, or says nothing, adds nothing)"
 
 
 class Unit(StrEnum):
-    """What is protected: two inputs are neighbours when they differ in one such thing."""
+    """The unit of protection: two inputs are neighbours if they differ in one unit."""
 
     TOKEN = "token"  # noqa: S105
     SENTENCE = "sentence"
@@ -50,7 +50,7 @@ class Unit(StrEnum):
 
 
 class Relation(StrEnum):
-    """How two neighbouring inputs differ in the one unit."""
+    """The neighbouring relation: how two inputs differ in one unit."""
 
     REPLACE_ONE = "replace_one"
     ADD_OR_REMOVE_ONE = "add_or_remove_one"
@@ -60,8 +60,8 @@ class Relation(StrEnum):
 class Trust(StrEnum):
     """Who may see the private text."""
 
-    LOCAL = "local"  # nobody besides whoever runs the mechanism
-    CENTRAL = "central"  # one party: who trains the model, or sums up the corpus
+    LOCAL = "local"  # only the party that runs the mechanism
+    CENTRAL = "central"  # one party, which trains the model, or sums up the corpus
 
 
 class Basis(StrEnum):
@@ -73,29 +73,30 @@ class Basis(StrEnum):
     NONE = "none"
 
 
-_LARGE = 15.0  # of epsilon: e^15 is 3 million
+_LARGE = 15.0  # epsilon; e^15 is 3 million
 
 
 def weakest(*bases: Basis) -> Basis:
-    """The weakest of several bases: what a composition rests on."""
+    """The weakest of several bases, which is the basis of a composition."""
     return max(bases, key=list(Basis).index)
 
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """What a release guarantees. Made by `dptext.privacy.accounting` only; derived, never stored as truth.
+    """The guarantee of a release. `dptext.privacy.accounting` alone derives guarantees. They are never stored as truth.
 
     Attributes:
-        epsilon: bound on the log ratio of output probabilities (times the distance when `metric` is set); infinite when
-            nothing is guaranteed.
+        epsilon: bound on the log ratio of output probabilities, multiplied by the distance if `metric` is set; infinite
+            if nothing is guaranteed.
         delta: additive part of the bound.
         unit, relation: which inputs are neighbours.
         metric: None, or the public distance that epsilon is multiplied with.
         trust: who sees the private text.
-        basis: why it should be believed; NONE demands a `reason`.
-        assumptions: what must hold for a CONDITIONAL basis.
-        reveals: public functions of the input whose value leaves as it is; the guarantee holds for neighbours with
-            equal value.
+        basis: why the guarantee should be believed; NONE demands a `reason`.
+        assumptions: the conditions of a CONDITIONAL basis.
+        reveals: public functions of the input whose values are released exactly; the guarantee holds for neighbours
+            with equal values.
+        reason: why nothing is guaranteed; empty unless the basis is NONE.
     """
 
     epsilon: float
@@ -122,12 +123,12 @@ class Guarantee:
 
     @property
     def effective_epsilon(self) -> float:
-        """Epsilon, or infinity where nothing is protected (basis NONE, or delta above 1e-3)."""
+        """Epsilon, or infinity if nothing is protected (basis NONE, or delta above 1e-3)."""
         return math.inf if self.delta > MAX_MEANINGFUL_DELTA else self.epsilon
 
     @property
     def meaning(self) -> tuple[Unit, Relation, str | None]:
-        """What must be equal in two guarantees before they are compared or added."""
+        """Unit, relation and metric: two guarantees are compared or added only if these are equal."""
         return self.unit, self.relation, self.metric
 
     def require_comparable(self, other: "Guarantee") -> None:
@@ -143,21 +144,24 @@ class Guarantee:
             )
 
     def __lt__(self, other: "Guarantee") -> bool:
-        """Order by protection (effective epsilon, then delta), for neighbours on which both hold."""
+        """Order by protection: effective epsilon, then delta. The order is of neighbours on which both hold.
+
+        IncomparableError: the guarantees differ in meaning.
+        """
         self.require_comparable(other)
         return (self.effective_epsilon, self.delta) < (other.effective_epsilon, other.delta)
 
     def common_reveals(self, other: "Guarantee") -> tuple[str, ...]:
-        """The union of `reveals`: both guarantees hold for neighbours that agree on all of these."""
+        """The union of both `reveals`. Both guarantees hold for neighbours that agree on all these functions."""
         return tuple(dict.fromkeys(self.reveals + other.reveals))
 
     def voided(self, reason: str) -> "Guarantee":
-        """The same statement with basis NONE, for the given reason."""
+        """Return the guarantee with basis NONE and an infinite epsilon, for the given reason."""
         reasons = "; ".join(dict.fromkeys(filter(None, (self.reason, reason))))
         return replace(self, epsilon=math.inf, delta=0.0, basis=Basis.NONE, reason=reasons)
 
     def revealing(self, *names: str) -> "Guarantee":
-        """The same statement for neighbours that also agree on the named functions of the input."""
+        """Return the guarantee restricted to neighbours that also agree on the named functions of the input."""
         return replace(self, reveals=tuple(dict.fromkeys(self.reveals + names)))
 
     def to_dict(self) -> dict[str, Json]:
@@ -169,7 +173,7 @@ class Guarantee:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Json]) -> "Guarantee":
-        """The guarantee that `to_dict` wrote; ConfigError where a field is missing, unknown or out of range."""
+        """Read a guarantee that `to_dict` wrote. ConfigError: a field is missing, unknown or out of range."""
         try:
             epsilon = math.inf if data["epsilon"] == "inf" else _number(data["epsilon"])
             unit, relation = Unit(_text(data["unit"])), Relation(_text(data["relation"]))
@@ -237,8 +241,8 @@ class Guarantee:
         epsilon = f"epsilon {format_epsilon(self.epsilon)}"
         if self.metric:
             return (
-                f"Of each {self.unit}, what is near is hard to tell apart and what is far may be easy ({epsilon} for "
-                f"each unit of {self.metric})."
+                f"Near values of one {self.unit} are hard to tell apart; far values may be easy to tell apart "
+                f"({epsilon} for each unit of {self.metric})."
             )
         most = f"{format_factor(self.epsilon)} ({epsilon}){_but(self.delta)}"
         if self.relation is Relation.REPLACE_ONE:
@@ -246,7 +250,7 @@ class Guarantee:
                 f"Whatever one {self.unit} says, the release changes the odds of any guess about it by a factor of at "
                 f"most {most}."
             )
-        # Two inputs with different texts differ by one step to the input without either, and by one step from it.
+        # Two inputs with different texts are two steps apart: the input without either text lies between them.
         twice = 0.0 if not self.delta else self.delta * (1 + math.exp(min(self.epsilon, 700.0)))
         said = f"by at most {format_factor(2 * self.epsilon)}{_but(twice)}"
         if self.delta and twice > MAX_MEANINGFUL_DELTA:
@@ -294,7 +298,7 @@ _TRUST = {
 
 
 def format_epsilon(epsilon: float) -> str:
-    """Epsilon for reading: three decimals at most, always rounded up."""
+    """Epsilon as text, with three decimals at most, always rounded up."""
     if math.isinf(epsilon):
         return "infinity"
     if epsilon > 1e12:
@@ -304,7 +308,7 @@ def format_epsilon(epsilon: float) -> str:
 
 
 def format_delta(delta: float) -> str:
-    """Delta for reading: three digits, rounded up (but for a billionth, so that 1e-5 stays 1e-5)."""
+    """Delta as text, with three digits, rounded up. Excesses below a billionth are dropped, so that 1e-5 stays 1e-5."""
     shown = f"{delta:.2e}"
     if float(shown) < delta * (1 - 1e-9):
         shown = str(Decimal(shown) + Decimal(1).scaleb(Decimal(shown).adjusted() - 2))
@@ -312,7 +316,7 @@ def format_delta(delta: float) -> str:
 
 
 def format_factor(epsilon: float) -> str:
-    """e^epsilon for reading, rounded up; as a power where it has more than six digits."""
+    """e^epsilon as text, rounded up; a power such as "e^16" if epsilon is above 15."""
     if epsilon > _LARGE:
         return f"e^{format_epsilon(epsilon)}"
     factor = math.exp(epsilon)

@@ -1,10 +1,10 @@
-"""Numerical privacy loss distributions: how (sampled) Gaussian noise and randomized response add up at a delta.
+"""Numerical privacy loss distributions: the composition of (sampled) Gaussian noise and randomized response at a delta.
 
-This is the tightest bound for runs of several kinds, by the pessimistic distributions of dp-accounting. It takes from a
-tenth of a second to seconds, so `dptext.privacy.accounting` also has a quicker one.
+The pessimistic distributions of dp-accounting give the tightest bound for runs of several kinds. The computation takes
+a tenth of a second to seconds, so `dptext.privacy.accounting` also has a quicker bound.
 
-Losses are convolved by Fourier transforms, whose rounding error is absolute: some 1e-16 of probability. So 1e-12 is
-subtracted from delta, and deltas below 1e-11 get a formula only.
+Fourier transforms convolve the losses. Their rounding error is absolute: about 1e-16 of probability. So 1e-12 is
+subtracted from delta, and a delta below 1e-11 gets the bound of a formula only.
 """
 
 import math
@@ -23,42 +23,43 @@ if TYPE_CHECKING:
 
 Mixable = TopKEvent | GaussianEvent | SampledGaussianEvent
 
-_FINEST = 1e-4  # of the grid of losses, as dp-accounting has it
-_WIDE = 50.0  # from here on a run has some 10^5 losses on a coarser grid, a tenth of a second each
-#: Points of all losses together, about: a finer grid takes many seconds; this one cost up to 1e-5 of epsilon.
+_FINEST = 1e-4  # finest step of the grid of losses, the default of dp-accounting
+_WIDE = 50.0  # runs with a wider range of losses get a coarser grid of about 10^5 points, a tenth of a second each
+#: Approximate number of grid points. A finer grid takes many seconds; this grid cost up to 1e-5 of epsilon.
 GRID_POINTS = 3e6
 _COARSEST = 1.0
 _LEAST_DELTA = 1e-11
-_TRANSFORMED = 1e-12  # far above what Fourier transforms round
+_TRANSFORMED = 1e-12  # far above the rounding error of Fourier transforms
 _MOST_SPREAD = 3e5
 _MOST_KINDS = 32
 _LARGEST_LOSS = 500.0  # e^-loss must be a float
-#: Below this multiplier, or beyond this range of losses, a training protects nobody, and has no useful grid.
+#: A training with a smaller multiplier, or losses beyond `_MOST_SPREAD`, protects nobody and has no useful grid.
 _LEAST_MULTIPLIER = 0.02
 
 
 def is_mixable(event: object) -> bool:
-    """Whether the event has a loss distribution here."""
+    """Tell whether this module has a loss distribution for the event."""
     if isinstance(event, TopKEvent):
         return event.epsilon <= _LARGEST_LOSS
     return isinstance(event, GaussianEvent | SampledGaussianEvent)
 
 
-@lru_cache(maxsize=256)  # planning, calibrating and stating ask for the same
+@lru_cache(maxsize=256)  # planning, calibrating and stating a guarantee ask for the same epsilon
 def mixed_epsilon(events: tuple[Mixable, ...], delta: float, relation: Relation) -> float:
     """Epsilon at delta > 0 of (sampled) Gaussian and top-k events together, rounded up; infinite if none is known."""
-    # dp-accounting takes most of a second to import, and few releases need it.
+    # The import of dp-accounting takes most of a second, and few releases need it.
     from dp_accounting import NeighboringRelation  # noqa: PLC0415
     from dp_accounting.pld import privacy_loss_distribution as pld  # noqa: PLC0415
 
     choices = _few([event for event in events if isinstance(event, TopKEvent)])
     sampled = [event for event in events if isinstance(event, SampledGaussianEvent)]
-    # Our multiplier is relative to the sensitivity, theirs to the norm of a record, which REPLACE_ONE moves by two.
+    # Our multiplier is relative to the sensitivity, theirs to the norm of a record. REPLACE_ONE has a sensitivity of
+    # twice that norm.
     moved = 2.0 if relation is Relation.REPLACE_ONE else 1.0
     precision = sum_up((inverse_square(e.noise_multiplier), e.count) for e in events if isinstance(e, GaussianEvent))
-    # Sampling never harms: an output's distribution is a mixture, with public weights, of those with and without the
-    # record, and divergences are jointly convex. So where there is very little noise, steps are counted as if they took
-    # every record.
+    # Sampling never harms: the output's distribution is a mixture, with public weights, of the distributions with and
+    # without the record, and divergences are jointly convex. So steps with very little noise are counted as if each
+    # step took every record.
     bare = [e for e in sampled if e.noise_multiplier < _LEAST_MULTIPLIER or _spread(e, moved) > _MOST_SPREAD]
     every = sum_up([(precision, 1), *(_unsampled(event, moved) for event in sampled)])
     precision = sum_up([(precision, 1), *(_unsampled(event, moved) for event in bare)])
@@ -71,12 +72,12 @@ def mixed_epsilon(events: tuple[Mixable, ...], delta: float, relation: Relation)
         widths.append(_width(math.sqrt(precision)))
     interval = max(
         _FINEST if max(widths) <= _WIDE else max(widths) / 1e5,
-        # The grid holds the losses of all runs together, which takes the memory.
+        # The grid of the losses of all runs together must fit into memory.
         sum(2 * event.epsilon * event.count for event in choices) / 5e6,
         sum(_sampled_spread(event, moved) for event in sampled) / GRID_POINTS,
     )
     if interval > _COARSEST:
-        return formula  # a grid so coarse says nothing
+        return formula  # so coarse a grid gives no useful bound
     grid = {"neighboring_relation": NeighboringRelation[relation.name], "value_discretization_interval": interval}
     total: PrivacyLossDistribution = pld.identity(interval)
     for event in sampled:
@@ -90,44 +91,44 @@ def mixed_epsilon(events: tuple[Mixable, ...], delta: float, relation: Relation)
         total = total.compose(choice.self_compose(runs.count))
     if precision:
         total = total.compose(pld.from_gaussian_mechanism(moved / math.sqrt(precision), **grid))
-    with np.errstate(over="ignore"):  # where e^-loss is no float, it is infinite
+    with np.errstate(over="ignore"):  # e^-loss overflows to infinity, as intended
         found = up(float(total.get_epsilon_for_delta(delta - _TRANSFORMED)))
     return min(found, formula)
 
 
 def inverse_square(noise_multiplier: float) -> float:
-    """1 / noise_multiplier^2, rounded up: what Gaussians add up in."""
+    """1 / noise_multiplier^2, rounded up. Composed Gaussians add up in this quantity."""
     return up(1 / noise_multiplier / noise_multiplier)
 
 
 def _unsampled(event: SampledGaussianEvent, moved: float) -> tuple[float, int]:
-    """1 / noise_multiplier^2 of a step that takes every record, and how many steps there are."""
+    """1 / noise_multiplier^2 of a step that takes every record, and the number of steps."""
     return inverse_square(event.noise_multiplier / moved), event.steps * event.count
 
 
 def _spread(event: SampledGaussianEvent, moved: float) -> float:
-    """About the range of losses of all steps together, of which the tails are cut."""
+    """Approximate range of losses of all steps together, without the tails."""
     steps = event.steps * event.count
     return _width(moved / event.noise_multiplier) * min(steps, 12 * math.sqrt(steps))
 
 
 def _sampled_spread(event: SampledGaussianEvent, moved: float) -> float:
-    """About the same, where a step's losses deviate by the root of q^2 (e^(mu^2) - 1)."""
+    """Approximate range of losses of all steps, from a standard deviation of sqrt(q^2 (e^(mu^2) - 1)) per step."""
     mu = moved / event.noise_multiplier
     deviation = min(mu, event.sampling_rate * math.sqrt(math.expm1(min(mu * mu, _WIDE))))
     return _width(mu) + 12 * math.sqrt(event.steps * event.count) * deviation
 
 
 def _width(mu: float) -> float:
-    """About the range of losses of a Gaussian that moves by mu standard deviations."""
+    """Approximate range of losses of a Gaussian that moves by mu standard deviations."""
     return mu * mu / 2 + 10 * mu
 
 
 def _few(choices: Sequence[TopKEvent]) -> list[TopKEvent]:
-    """The choices as a few kinds that lose no less.
+    """Replace the choices by at most `_MOST_KINDS` kinds that lose no less.
 
-    A pure run at epsilon is dominated by binary randomized response (Kairouz, Oh and Viswanath 2015), and that by the
-    one at a larger epsilon.
+    Binary randomized response at epsilon dominates a pure run at epsilon (Kairouz, Oh and Viswanath 2015), and binary
+    randomized response at a larger epsilon dominates both.
     """
     if len(choices) <= _MOST_KINDS:
         return list(choices)

@@ -1,4 +1,4 @@
-"""Names of people and accounts in a normal form, so that one name has one spelling; and names that look alike.
+"""Normal forms of names of people and accounts, so that each name has one spelling; detection of look-alike names.
 
 >>> normal_form("  MARI\u0301A ") == normal_form("mar\u00eda")
 True
@@ -12,27 +12,27 @@ import re
 import unicodedata
 from typing import Final
 
-#: How names are compared, as certificates and terms say it.
+#: The rule by which names are compared, in the words of certificates and terms.
 COMPARED: Final = "compared in Unicode's form NFKC, with case folded and without white space at the ends"
-#: The same of names that are compared as they look.
+#: The rule for names that are compared by their visible characters (`seen_form`).
 AS_SEEN: Final = f"{COMPARED}, and without characters that show nothing"
-#: A charge to named subjects assumes this.
+#: The assumption of a charge to named subjects.
 ONE_NAME: Final = f"each subject has one name in all runs (names are {AS_SEEN})"
 
-#: East Asian writing mixes scripts in a word, also with Latin, and none of its letters looks like one of an alphabet.
+#: East Asian words may mix these scripts, and Latin. None of their letters looks like a letter of an alphabet.
 _EAST_ASIAN: Final = {"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC"}
 _WORD: Final = re.compile(r"[^\W_]+")
-#: What fonts show as nothing: a joiner, fillers, variation selectors.
+#: Characters that fonts show as nothing: a joiner, fillers, variation selectors.
 _UNSEEN: Final = dict.fromkeys(
     [0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]
 )
-#: Letters of Cyrillic, Greek, Armenian and phonetic Latin, and the Latin ones that they look like.
+#: Small letters of Cyrillic, Greek, Armenian and phonetic Latin, and the Latin letters that look like them.
 _SMALL: Final = {
     **str.maketrans("авсԁеһіјӏкмноргԛѕтуѵԝх", "abcdehijlkmhoprqstyvwx"),
     **str.maketrans("αγηικνορτυχω", "aynikvoptuxw"),
     **str.maketrans("գհյոսց\u0585զɑɡıʏ", "qhjnugoqagiy"),
 }
-#: The same for capitals, with Cherokee.
+#: Capitals of Cyrillic, Greek, Armenian and Cherokee, and the Latin capitals that look like them.
 _CAPITAL: Final = {
     **str.maketrans("АВСЕНІӀЈКМОРԚЅТУҮѴԜХ", "ABCEHIIJKMOPQSTYYVWX"),
     **str.maketrans("ΑΒϹΕΖΗΙΚΜΝΟΡΤΥΧ", "ABCEZHIKMNOPTYX"),
@@ -42,13 +42,13 @@ _CAPITAL: Final = {
 
 
 def normal_form(name: str) -> str:
-    """The name in NFKC, with case folded and without white space at its ends; applied twice it changes nothing."""
+    """Return the name in NFKC, with case folded and without white space at its ends. The function is idempotent."""
     found = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold()).strip()
     return found if found == name else normal_form(found)
 
 
 def seen_form(name: str) -> str:
-    """The normal form of what a name shows: without controls, joiners and other characters that show nothing."""
+    """The normal form of a name without its invisible characters: controls, joiners and the like."""
     found = normal_form("".join(letter for letter in name if not _shows_nothing(letter)))
     return found if found == name else seen_form(found)
 
@@ -62,7 +62,7 @@ def _shows_nothing(letter: str) -> bool:
 
 
 def mixed_scripts(name: str) -> tuple[str, ...]:
-    """The scripts of the first word that mixes several, as Unicode names them; none where no word does."""
+    """The Unicode names of the scripts of the first word that mixes several scripts; empty if no word does."""
     bare = (letter for letter in unicodedata.normalize("NFKC", name) if unicodedata.category(letter)[0] != "M")
     for word in _WORD.findall("".join(bare)):
         letters = [letter for letter in word if unicodedata.category(letter) in ("Lu", "Ll", "Lt", "Lo")]
@@ -73,7 +73,7 @@ def mixed_scripts(name: str) -> tuple[str, ...]:
 
 
 def look_alike(one: str, other: str) -> bool:
-    """Whether two names look the same, in small letters or in capitals, as far as the letters of our tables go."""
+    """Tell whether two names look the same, in small letters or in capitals, by this module's tables of letters."""
     return bool(_looks(one) & _looks(other))
 
 

@@ -1,4 +1,4 @@
-"""Percentile bootstrap intervals, for exploration; no refutation rests on one."""
+"""Percentile bootstrap intervals, for exploration. No refutation of a claim relies on them."""
 
 import math
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from dptext.types import Floats
 T = TypeVar("T", bound=np.generic)
 
 _TOGETHER = 1 << 12  # rows drawn together
-_FEW = 30  # rows; of fewer the percentiles hold the mean less often than they say
+_FEW = 30  # rows; for fewer, percentile intervals cover the mean less often than stated
 Bounds = tuple[float, float]
 _ANY: Bounds = (-math.inf, math.inf)
 
@@ -33,28 +33,29 @@ def bootstrap(
 ) -> Estimate:
     """A statistic of rows `(n, ...)` with its percentile bootstrap interval (Efron 1979).
 
-    Right only in the limit of many rows, so no refutation may rest on it: use counts and Clopper-Pearson there. The
-    ends are order statistics of the resampled values, taken outwards, and widened to contain the statistic of `values`
-    itself, which a biased statistic can otherwise leave. Fewer than 30 rows, or an interval without width, make it
-    wider still (`allowing_unseen`), by the `bounds` of the statistic. Whole rows are drawn, exactly uniformly from the
-    source. ConfigError for no rows, a statistic that is NaN, or too few resamples for the confidence.
+    The coverage is right only in the limit of many rows, so no refutation may rely on the interval: use counts and
+    Clopper-Pearson there. The ends are order statistics of the resampled values, rounded outwards. They are widened to
+    contain the statistic of `values`, which lies outside for some biased statistics. For fewer than 30 rows, or an
+    interval without width, `allowing_unseen` widens the interval towards the `bounds` of the statistic. Whole rows are
+    drawn, exactly uniformly, from the source. ConfigError: no rows, a statistic that is NaN, or too few resamples for
+    the confidence.
     """
     found = _bootstrap(values, lambda many: [float(statistic(rows)) for rows in many], source, resamples, confidence)
     return allowing_unseen(found, len(values), bounds)
 
 
 def bootstrap_mean(values: Floats, *, seed: int, bounds: Bounds, confidence: float = 0.95) -> Estimate:
-    """The mean of values `(n,)` within `bounds`, with its interval as of `bootstrap`, for experiments."""
+    """The mean of values `(n,)` within `bounds`, with an interval of `bootstrap`, for experiments."""
     found = _bootstrap(values, lambda many: many.mean(axis=1), seeded(seed), 1000, confidence)
     return allowing_unseen(found, len(values), bounds)
 
 
 def allowing_unseen(found: Estimate, n: int, bounds: Bounds) -> Estimate:
-    """A bootstrap estimate of n rows, wider where these are fewer than 30, or where the interval has no width.
+    """Widen a bootstrap estimate of n rows if n < 30, or if the interval has no width.
 
-    Resamples know nothing but the rows. What n rows did not show once can be a share u = 1 - alpha^(1/n) of all there
-    are, the Clopper-Pearson bound of 0 in n for alpha = (1 - confidence) / 2. So much weight goes to the worst value:
-    each end moves by u of its way to the bound. One row says next to nothing so, whatever it is.
+    Resamples contain only values of the n rows. Values that no row has may be a share u = 1 - alpha^(1/n) of the
+    population, the Clopper-Pearson bound for 0 of n at alpha = (1 - confidence) / 2. They are counted as the worst
+    value: each end moves by u of its distance to the bound. So one row alone gives a nearly vacuous interval.
     """
     if n >= _FEW and found.low < found.high:
         return found
@@ -66,7 +67,7 @@ def allowing_unseen(found: Estimate, n: int, bounds: Bounds) -> Estimate:
 def _bootstrap(
     values: NDArray[T], found: Callable[[NDArray[T]], ArrayLike], source: Randomness, resamples: int, confidence: float
 ) -> Estimate:
-    """`bootstrap` for a statistic of many samples at once: of `(samples, n, ...)` comes `(samples,)`."""
+    """`bootstrap` for a statistic that maps many samples `(samples, n, ...)` to `(samples,)` at once."""
     _validate.count(resamples=resamples)
     alpha = bonferroni(confidence, 2)
     rank = math.floor(alpha * (resamples + 1))
@@ -78,7 +79,7 @@ def _bootstrap(
         raise ConfigError(f"Expected values of shape {values.shape} to have at least one row.")
     value = float(np.asarray(found(values[None]))[0])
     drawn = np.empty(resamples)
-    together = max(1, _TOGETHER // n)  # all at once, resamples x n row numbers would not fit in memory
+    together = max(1, _TOGETHER // n)  # the row numbers of all resamples at once would not fit into memory
     for start in range(0, resamples, together):
         part = drawn[start : start + together]
         part[:] = found(values[uniform_below(n, part.size * n, source).reshape(part.size, n)])

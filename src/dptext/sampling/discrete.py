@@ -1,7 +1,7 @@
 """Exact draws of whole numbers: by weight, Bernoulli, discrete Laplace and Gaussian.
 
-Integer arithmetic alone, so that no float rounding makes an output impossible for one input and possible for its
-neighbour (Mironov 2012).
+All draws use integer arithmetic, so that no float rounding makes an output possible for one input and impossible for
+its neighbour (Mironov 2012).
 
     >>> from dptext.sampling.randomness import seeded
     >>> uniform_below(6, 3, seeded(7)).tolist()
@@ -17,7 +17,7 @@ from dptext.types import Booleans, Floats, Integers, UInt64s
 
 
 def uniform_below(bound: int, size: int, source: Randomness) -> UInt64s:
-    """`size` independent uniform integers in [0, bound), bound at most 2^63; by rejection, so exact."""
+    """`size` independent uniform integers in [0, bound), exact by rejection. ConfigError: bound not in [1, 2^63]."""
     if not 1 <= bound <= 1 << 63:
         raise ConfigError(f"Expected bound={bound!r} in [1, 2^63].")
     draws = source.uint64(size)
@@ -26,7 +26,7 @@ def uniform_below(bound: int, size: int, source: Randomness) -> UInt64s:
     limit, divisor = np.uint64((1 << 64) // bound * bound), np.uint64(bound)
     refused = np.flatnonzero(draws >= limit)
     if refused.size:
-        draws = draws.copy()  # a view of the buffer would be written to
+        draws = draws.copy()  # the array may be a view of the stream's buffer
     while refused.size:
         again = source.uint64(refused.size)
         draws[refused] = again
@@ -46,7 +46,7 @@ def uniform_below_each(bounds: UInt64s, source: Randomness) -> UInt64s:
 
 
 def weighted_choice(weights: UInt64s, source: Randomness) -> Integers:
-    """One index a row with probability exactly weight / row sum; integers `(rows, options)`, sums in [1, 2^63]."""
+    """One index per row with probability exactly weight / row sum. Weights `(rows, options)`, row sums in [1, 2^63]."""
     cumulated = np.cumsum(weights, axis=1, dtype=np.uint64)
     drawn = uniform_below_each(cumulated[:, -1], source)
     return np.asarray((cumulated <= drawn[:, None]).sum(axis=1), np.int64)
@@ -58,7 +58,7 @@ _LIMB_MASK = np.uint64((1 << LIMB_BITS) - 1)
 
 
 def _below(left: UInt64s, right: UInt64s) -> Booleans:
-    """left < right for integers of several limbs, first axis = limbs, least first."""
+    """left < right for integers of several limbs. The first axis is the limbs, least limb first."""
     result: Booleans = left[0] < right[0]
     for low, high in zip(left[1:], right[1:], strict=True):
         result = (low < high) | ((low == high) & result)
@@ -68,15 +68,15 @@ def _below(left: UInt64s, right: UInt64s) -> Booleans:
 def wide_choice(weights: UInt64s, source: Randomness) -> Integers:
     """`weighted_choice` for weights of up to 120 bits, given as limbs of 40 bits `(3, rows, options)`.
 
-    Least limb first; the largest weight of a row is at least 2^80 (else the rejection would take long),
-    and there are at most 2^20 options, so that no sum of limbs overflows.
+    The least limb is first. The largest weight of a row must be at least 2^80, else rejection takes long. At most 2^20
+    options are allowed, so that no sum of limbs overflows.
     """
     cumulated = np.cumsum(weights, axis=2, dtype=np.uint64)
     for i in range(LIMBS - 1):  # the top limb keeps its carries: it has 24 spare bits
         cumulated[i + 1] += cumulated[i] >> np.uint64(LIMB_BITS)
         cumulated[i] &= _LIMB_MASK
     total = cumulated[:, :, -1]
-    # Bits of each total's top limb, with its carries: what a draw must cover.
+    # A draw must cover the bits of each total's top limb, with its carries.
     top_bits = np.frexp(total[-1].astype(np.float64))[1].astype(np.uint64)
     drawn = np.empty_like(total)
     pending = np.arange(total.shape[1])
@@ -90,7 +90,7 @@ def wide_choice(weights: UInt64s, source: Randomness) -> Integers:
 
 
 def wide_bernoulli(weights: UInt64s, source: Randomness) -> Booleans:
-    """True with probability exactly weight / 2^119 for each weight in [0, 2^119], given as limbs first."""
+    """True with probability exactly weight / 2^119, for weights in [0, 2^119] whose first axis is the limbs."""
     flat = weights.reshape(LIMBS, -1)
     words = source.uint64(flat.size).reshape(flat.shape) & _LIMB_MASK
     words[-1] &= _LIMB_MASK >> np.uint64(1)
@@ -100,8 +100,8 @@ def wide_bernoulli(weights: UInt64s, source: Randomness) -> Booleans:
 def bernoulli_exp(numerator: UInt64s, denominator: int, source: Randomness) -> Booleans:
     """True with probability exactly exp(-numerator / denominator), for numerators in [0, denominator].
 
-    Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), algorithm 1: count how long Bernoulli(x / k)
-    succeeds for k = 1, 2, ...; the count is odd at the first failure with probability exp(-x).
+    Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), algorithm 1: draw Bernoulli(x / k) for k = 1, 2, ... until the
+    first failure. Its k is odd with probability exp(-x).
     """
     result = np.zeros(numerator.size, bool)
     pending = np.arange(numerator.size)
@@ -116,7 +116,7 @@ def bernoulli_exp(numerator: UInt64s, denominator: int, source: Randomness) -> B
 
 
 def _successes_of_exp_minus_one(size: int, source: Randomness) -> UInt64s:
-    """How often Bernoulli(1/e) succeeds before it fails first."""
+    """The numbers of successes of Bernoulli(1/e) before the first failure."""
     result = np.zeros(size, np.uint64)
     pending = np.arange(size)
     while pending.size:
@@ -128,7 +128,7 @@ def _successes_of_exp_minus_one(size: int, source: Randomness) -> UInt64s:
 def discrete_laplace(scale: int, size: int, source: Randomness) -> Integers:
     """`size` integers x with probability proportional to exp(-|x| / scale), scale an integer below 2^40.
 
-    Canonne, Kamath and Steinke 2020, algorithm 2, in integers throughout.
+    Source: Canonne, Kamath and Steinke 2020, algorithm 2, in integer arithmetic throughout.
     """
     _validate.count(scale=scale)
     _validate.within(1, 1 << 40, scale=scale)
@@ -139,7 +139,7 @@ def discrete_laplace(scale: int, size: int, source: Randomness) -> Integers:
         kept = np.flatnonzero(bernoulli_exp(below, scale, source))
         magnitude = below[kept] + np.uint64(scale) * _successes_of_exp_minus_one(kept.size, source)
         negative = source.uint64(kept.size) >> np.uint64(63) == 1
-        valid = ~(negative & (magnitude == 0))  # zero would be drawn with both signs
+        valid = ~(negative & (magnitude == 0))  # else zero would be drawn with either sign, so twice as often
         signed = magnitude.astype(np.int64)
         result[pending[kept[valid]]] = np.where(negative, -signed, signed)[valid]
         pending = np.delete(pending, kept[valid])
@@ -149,9 +149,9 @@ def discrete_laplace(scale: int, size: int, source: Randomness) -> Integers:
 def discrete_gaussian(sigma: int, size: int, source: Randomness) -> Integers:
     """`size` integers x with probability proportional to exp(-x^2 / (2 sigma^2)), sigma an integer up to 2^24.
 
-    Canonne, Kamath and Steinke 2020, algorithm 3, with the proposal's scale equal to sigma, so that the
-    acceptance exponent is the exact fraction (|y| - sigma)^2 / (2 sigma^2). A proposal beyond 2^31 is
-    refused: its acceptance probability is below e^-8000.
+    Source: Canonne, Kamath and Steinke 2020, algorithm 3. The proposal's scale equals sigma, so that the acceptance
+    exponent is the exact fraction (|y| - sigma)^2 / (2 sigma^2). A proposal y with ||y| - sigma| >= 2^31 is refused:
+    its acceptance probability is below e^-8000.
     """
     _validate.count(sigma=sigma)
     _validate.within(1, 1 << 24, sigma=sigma)
@@ -177,7 +177,7 @@ def discrete_gaussian(sigma: int, size: int, source: Randomness) -> Integers:
 def bernoulli_exp_minus(exponent: float, size: int, source: Randomness) -> Booleans:
     """True with probability exp(-exponent), the exponent (>= 0, finite) rounded to a multiple of 2^-40.
 
-    It is exact for that multiple, however large: no probability is too small to be drawn.
+    The probability is exact for the rounded exponent, however large: no probability is too small to be drawn.
     """
     _validate.not_negative(exponent=exponent)
     whole, rest = divmod(round(exponent * 2**40), 1 << 40)
@@ -190,8 +190,8 @@ def bernoulli_exp_minus(exponent: float, size: int, source: Randomness) -> Boole
 def uniform_open(size: int, source: Randomness) -> Floats:
     """`size` uniform floats in (0, 1) for the continuous samplers, precise to 2^-52 of their own size.
 
-    (r + 1/2) / 2^64 for r uniform below 2^64. Where r is small more bits follow, so that no tail of a distribution is
-    out of reach. A tail that one input can reach and another cannot would void any epsilon.
+    A value is (r + 1/2) / 2^64 for r uniform below 2^64. If r is small, more bits are drawn, so that every tail of a
+    distribution can be reached. A tail that one input can reach and another cannot would void any epsilon.
     """
     whole = source.uint64(size).astype(np.float64)
     values = whole + 0.5

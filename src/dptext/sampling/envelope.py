@@ -1,9 +1,9 @@
-"""The best private choice among public options for a public sample of inputs: a public least chance for each option.
+"""The best private choice among public options for a public sample of inputs, by an envelope of least chances.
 
-Any choice under epsilon has a lower envelope: the least chance a_y of each option over all inputs. No input gives an
-option more than e^epsilon a_y. Given the envelope, the best choice for an input raises its best options to that cap,
-until the chances add up to 1. So the best envelope for a sample of inputs is a concave problem (MATHS 10). Its value is
-the best expected utility of any epsilon-LDP choice among these options for these inputs.
+Any epsilon-LDP choice has a lower envelope: the least chance a_y of each option y over all inputs. No input gives y a
+chance above e^epsilon a_y. Given the envelope, the best choice for an input raises the input's best options to this cap
+until the chances add up to 1. So finding the best envelope for a sample of inputs is a concave problem (MATHS 10). Its
+value is the best expected utility of any epsilon-LDP choice among these options for these inputs.
 
     >>> import numpy as np
     >>> utilities = np.array([[0.9, 0.8, 0.1, 0.0], [0.7, 0.8, 0.2, 0.0], [0.0, 0.8, 0.1, 0.9]])
@@ -29,22 +29,22 @@ from dptext.sampling.top_k import best_number
 from dptext.sampling.weights import Rankable, blocks_of, checked
 from dptext.types import Booleans, Floats, Int16s, Integers, Singles
 
-_ROUNDS, _FEWER = 300, 100  # for a choice; for trying one
-MIXTURES = (0.0, 0.25, 0.5, 0.75, 1.0)  # shares of equal weights beside the best, of which one is chosen
+_ROUNDS, _FEWER = 300, 100  # of the ascent, for a final choice and for a trial
+MIXTURES = (0.0, 0.25, 0.5, 0.75, 1.0)  # candidate shares of the envelope of equal weights in the mixture
 _PRUNE_EVERY, _LEAST = 20, 0.01
 _HALVINGS = 40
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EnvelopeResponse:
-    """Each option at its least weight; the best options of an input, in their order, raised by e^epsilon.
+    """A choice by weight: an input's best options, in their order, are raised from their least weight by e^epsilon.
 
-    The `least` weight of each option `(size,)` is public; an option of weight 0 is never chosen. All weights are whole
-    numbers, and those of an input add up to `total`: the last option that is raised is raised in part.
+    The `least` weights `(size,)` are public. An option of weight 0 is never chosen. All weights are whole numbers. The
+    weights of an input add up to `total`, so the last raised option is raised in part.
 
     Guarantee:
-        Exactly epsilon for any two inputs at all: an option's weight lies between `least` and `most`, whose ratio is at
-        most e^epsilon, and `total` is the same for all. Only the *order* of the options depends on the input.
+        Exactly epsilon for any two inputs: an option's weight lies between `least` and `most`, whose ratio is at most
+        e^epsilon, and all inputs have the same `total`. Only the *order* of the options depends on the input.
     """
 
     epsilon: float
@@ -62,7 +62,7 @@ class EnvelopeResponse:
 
     @classmethod
     def of(cls, envelope: Floats, *, epsilon: float) -> Self:
-        """The choice of an envelope `(size,)` of chances >= 0, whose sum lies between 1/e^epsilon and 1."""
+        """Make the choice from an envelope `(size,)` of chances >= 0, whose sum lies between 1/e^epsilon and 1."""
         scale = ((1 << 62) // len(envelope)) / 2
         least = np.where(envelope > 0, np.maximum(np.floor(envelope * scale), 1), 0).astype(np.int64)
         within = cls._most(least, epsilon, math.floor(scale))
@@ -71,22 +71,22 @@ class EnvelopeResponse:
 
     @staticmethod
     def _most(least: Integers, epsilon: float, total: int) -> Integers:
-        # Less 2^-48: more than a float's rounding of the weight, of e^epsilon and of their product.
+        # The factor 1 - 2^-48 covers the float rounding of the weight, of e^epsilon and of their product.
         raised = np.minimum(least * (_ratio(epsilon) * (1 - 2.0**-48)), float(total))
         return np.asarray(np.maximum(np.minimum(np.floor(raised).astype(np.int64), total), least))
 
     @property
     def most(self) -> Integers:
-        """The largest weight of each option `(size,)`: at most e^epsilon times the least."""
+        """The largest weight of each option `(size,)`: at most e^epsilon times the least weight."""
         return self._most(self.least, self.epsilon, self.total)
 
     @property
     def event(self) -> PureEvent:
-        """One choice."""
+        """The event of one choice."""
         return PureEvent(self.epsilon)
 
     def _raised(self, order: Integers) -> Integers:
-        """How much of what is to be raised goes to the options of an order, and to those before them `(rows, size)`."""
+        """Cumulative raises `(rows, size)` along each row's order: weight added to an option and all options before."""
         room = np.cumsum((self.most - self.least)[order], axis=1)
         return np.asarray(np.minimum(room, self.total - int(self.least.sum())))
 
@@ -99,10 +99,10 @@ class EnvelopeResponse:
         return np.asarray(weights / self.total)
 
     def choose(self, scores: Rankable, source: Randomness) -> Integers:
-        """One option a row, `(rows,)`: one integer draw a row."""
+        """One option per row, `(rows,)`, by one integer draw per row."""
         drawn = uniform_below(self.total, len(scores), source).astype(np.int64)
         floors = np.cumsum(self.least)
-        # Of the least weights, whatever the input; else one of those that the input raises.
+        # A draw below the sum of the least weights ignores the input. Other draws fall on the raises of the input.
         result = np.searchsorted(floors, drawn, side="right")
         above = drawn - floors[-1]
         for block in blocks_of(len(scores), len(self.least)):
@@ -113,25 +113,25 @@ class EnvelopeResponse:
         return np.asarray(result)
 
     def in_play(self) -> int:
-        """How many options get 99 of 100 of what is chosen without regard to the input: the texts really in play."""
+        """The number of options that get 99% of the least weights: the number of texts that are really used."""
         shares = np.sort(self.least)[::-1].cumsum() / self.least.sum(dtype=np.float64)
         return int(np.searchsorted(shares, 0.99) + 1)
 
 
 def _descending(scores: Rankable, size: int) -> NDArray[Any]:
-    """The options of each row from the best to the worst, of equal ones the first first."""
+    """The options of each row from best to worst. Ties go by index."""
     if np.issubdtype(scores.dtype, np.integer) and scores.ndim == 2 and scores.shape[1] == size:
         return np.argsort(np.invert(scores), axis=1, kind="stable")  # no integer overflows, and integers sort faster
     return np.argsort(-checked(scores, size), axis=1, kind="stable")
 
 
 def tuned_response(scores: Int16s, own: Booleans, *, epsilon: float, seed: int) -> EnvelopeResponse:
-    """The choice that gains most of the scores `(n, m)` of public inputs, on inputs that it was not made for.
+    """Make the choice that gains most from scores `(n, m)` of public inputs, by cross-validation.
 
-    From epsilon 8 on the best envelope overfits its inputs. So it is mixed with the envelope of the best top-k
-    randomized response, in the share that gains most where each half of the inputs, drawn by the seed, is tried with
-    what is made for the other half. Scores are what each option is worth to each input, in whole steps. Each of an
-    input's `own` options `(n, m)` is worth to it what the others are on average.
+    From epsilon 8 on, the best envelope overfits its inputs. So it is mixed with the envelope of the best top-k
+    randomized response. Twofold cross-validation over the inputs, split by the seed, finds the share of the mixture.
+    Scores are the utility of each option to each input, in whole steps. `own` `(n, m)` marks an input's own options:
+    their utility is replaced by the mean of the input's other options.
     """
     gains = scores.astype(np.float64)
     gains[own] = np.nan
@@ -151,23 +151,23 @@ def _mixtures(gains: Floats, own: Booleans, scores: Int16s, epsilon: float, roun
 
 
 def top_k_envelope(k: int, size: int, *, epsilon: float) -> Floats:
-    """Of top-k randomized response (MATHS 1.4): equal least chances `(size,)`, of which k are raised."""
+    """The envelope of top-k randomized response (MATHS 1.4): equal least chances `(size,)`, of which k are raised."""
     return np.full(size, 1 / (k * _ratio(epsilon) + size - k))
 
 
 def best_envelope(utilities: NDArray[np.floating[Any]], *, epsilon: float, rounds: int = _ROUNDS) -> Floats:
-    """The envelope `(m,)` with which a choice among m options gains most for n public inputs; of utilities `(n, m)`.
+    """The envelope `(m,)` with the highest mean utility for n public inputs with utilities `(n, m)` of m options.
 
-    By exponentiated gradient ascent (Kivinen and Warmuth 1997), its longest step shrinking as t^-0.7. Of all envelopes
-    on the way the best is kept. An option below a hundredth of the mean weight is dropped. ConfigError unless utilities
-    are finite.
+    The method is exponentiated gradient ascent (Kivinen and Warmuth 1997), whose longest step shrinks as t^-0.7. The
+    best envelope on the way is returned. Options below a hundredth of the mean weight are dropped on the way.
+    PrivacyError: a utility is not finite. ConfigError: another shape.
     """
     return _solved(utilities, epsilon, rounds)[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What the best epsilon-LDP choice of any kind would gain on average: found, and what none exceeds."""
+    """The mean utility of the best epsilon-LDP choice of any kind: `value` was attained, `bound` cannot be exceeded."""
 
     epsilon: float
     value: float
@@ -175,16 +175,16 @@ class Limit:
 
 
 def limit(utilities: NDArray[np.floating[Any]], *, epsilon: float, rounds: int = 2 * _ROUNDS) -> Limit:
-    """What the best epsilon-LDP choice of any kind gains for the very inputs of utilities `(n, m)`: a measurement.
+    """Measure the mean utility of the best epsilon-LDP choice of any kind for the inputs with utilities `(n, m)`.
 
-    The bound is any thresholds l `(n,)` with E[w(u - l)] <= 0 for each option, w(t) = e^epsilon t above 0, else t: then
-    no choice gains more than their mean (MATHS 10). The mean of the thresholds on the way is nearly that, and is moved
-    by the least constant that makes it so.
+    Let w(t) = e^epsilon t for t > 0, else t. If thresholds l `(n,)` satisfy E[w(u - l)] <= 0 for each option, no choice
+    has a mean utility above the mean of l (MATHS 10). The averaged thresholds of the ascent nearly satisfy this. The
+    least constant is added that makes them satisfy it, and their mean is the bound.
     """
     envelope, thresholds = _solved(utilities, epsilon, rounds)
     u, ratio = np.asarray(utilities, np.float64), _ratio(epsilon)
     value = float(expected_utility(envelope, u, u, epsilon=epsilon).mean())
-    low, high = float(u.min() - thresholds.max()), float(u.max() - thresholds.min())  # no option gains at the latter
+    low, high = float(u.min() - thresholds.max()), float(u.max() - thresholds.min())  # `high` satisfies the condition
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         above = u - (thresholds + middle)[:, None]
@@ -194,7 +194,10 @@ def limit(utilities: NDArray[np.floating[Any]], *, epsilon: float, rounds: int =
 
 
 def expected_utility(envelope: Floats, scores: Rankable, gains: Floats, *, epsilon: float) -> Floats:
-    """What each input gains `(n,)` by the choice of an envelope: options are raised by scores `(n, m)`."""
+    """Expected utility `(n,)` of each input under an envelope's choice, which raises options in order of their scores.
+
+    `scores` and `gains` (utilities) are `(n, m)`.
+    """
     order = _descending(scores, len(envelope))
     room = (_ratio(epsilon) - 1) * envelope[order]
     before = np.cumsum(room, axis=1) - room
@@ -203,9 +206,9 @@ def expected_utility(envelope: Floats, scores: Rankable, gains: Floats, *, epsil
 
 
 def _solved(utilities: NDArray[np.floating[Any]], epsilon: float, rounds: int) -> tuple[Floats, Floats]:
-    """The envelope `(m,)`, and the mean of the thresholds `(n,)` on the way to it, weighted by the steps.
+    """The best envelope `(m,)`, and the mean `(n,)` of the thresholds on the way, weighted by the lengths of the steps.
 
-    The steps are those of exponentiated gradient ascent. With these weights the mean solves the dual problem.
+    The steps are those of exponentiated gradient ascent. With these weights, the mean solves the dual problem.
     """
     u = checked(np.asarray(utilities), None).astype(np.float32)
     n, m = u.shape
@@ -237,7 +240,7 @@ def _solved(utilities: NDArray[np.floating[Any]], epsilon: float, rounds: int) -
 
 
 def _levels(order: NDArray[np.int32], ranked: Singles, u: Singles, a: Floats, ratio: float) -> tuple[Floats, Floats]:
-    """The utility of the last option that each input raises `(n,)`; and E[max(0, u - that)] of each option `(m,)`."""
+    """The utility l `(n,)` of the last option that each input raises, and E[max(0, u - l)] of each option `(m,)`."""
     room, rest = (ratio - 1) * a, 1 - a.sum()
     level, gain = np.empty(len(u)), np.zeros(len(a))
     for block in blocks_of(*u.shape):
@@ -249,5 +252,5 @@ def _levels(order: NDArray[np.int32], ranked: Singles, u: Singles, a: Floats, ra
 
 
 def _ratio(epsilon: float) -> float:
-    """e^epsilon, at most e^100, which is more than whole numbers of 62 bits can tell from infinity."""
+    """e^epsilon, but at most e^100: integers of 62 bits cannot tell e^100 from infinity."""
     return math.exp(min(epsilon, 100.0))

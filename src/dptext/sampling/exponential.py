@@ -1,13 +1,13 @@
-"""Choices by score: the exponential mechanism, over scores as they are or clipped, permute-and-flip, two-set, and TEM.
+"""Choices by score: the exponential mechanism (unclipped or clipped), permute-and-flip, two-set, and TEM.
 
 Each choice is a frozen dataclass of public settings with an `event`, an exact `distribution(scores)` and a vectorized
-`choose(scores, source)` over a batch of rows. Scores are `(rows, options)`; those that are not finite are refused.
-Their order and size are private. Draws use integers only.
+`choose(scores, source)` over a batch of rows. Scores are `(rows, options)`. Scores that are not finite are refused.
+Order and size of the scores are private. Draws use integers only.
 
-`TruncatedExponential.choose` weighs every option that is listed. Where options are many, propose and keep instead: an
-option v is proposed with probability proportional to 2^-k(v), where 2^-k(v) is at least its weight W(v), and is kept
-with probability 2^k(v) W(v). What is kept has probability proportional to W(v), however many proposals were dropped
-before, so another way of proposing may be taken for the next. All of it is in integers: W(v) is a multiple of 2^-119.
+`TruncatedExponential.choose` weighs every listed option. For many options, use rejection (`keep`): an option v is
+proposed with probability proportional to 2^-k(v), where 2^-k(v) is at least its weight W(v), and is kept with
+probability 2^k(v) W(v). A kept option has probability proportional to W(v), however many proposals were dropped before,
+so each proposal may be drawn by another method. All draws are in integers: W(v) is a multiple of 2^-119.
 """
 
 import math
@@ -42,12 +42,12 @@ from dptext.sampling.weights import (
 )
 from dptext.types import Booleans, Floats, Integers, Singles, UInt8s, UInt64s
 
-#: Distances below this one are counted as this one by `TruncatedExponential`, whose rounding they could not pay for.
+#: `TruncatedExponential` counts smaller distances as this distance: they could not pay for its rounding.
 LEAST_DISTANCE = 2.0**-10
 #: Options whose weights lie within a factor of two form a shell; no weight is below e^-35.
 SHELLS = 52
-_SHELL_SLACK = 2.0**-10  # more than float32 can round 52 shells
-_FIRST_SHELL_BITS = 80  # a row sums to 2^80 or more, as `wide_choice` needs
+_SHELL_SLACK = 2.0**-10  # more than the float32 rounding of 52 shells
+_FIRST_SHELL_BITS = 80  # so that the weights of a row sum to 2^80 or more, as `wide_choice` needs
 _LEAST = "different points count as at least 2^-10 apart"
 
 
@@ -61,12 +61,12 @@ class _ByScore:
         _validate.positive(epsilon=self.epsilon, sensitivity=self.sensitivity)
         if self.score_range is not None:
             _validate.positive(score_range=self.score_range)
-            if self.score_range < self.sensitivity:  # what rounding adds is paid for by a share of the sensitivity
+            if self.score_range < self.sensitivity:  # the allowance for rounding shrinks with the range
                 raise ConfigError(f"Expected score_range={self.score_range!r} >= sensitivity={self.sensitivity!r}.")
 
     @property
     def event(self) -> PureEvent:
-        """One choice, for neighbours of the sensitivity."""
+        """The event of one choice, for neighbours within the sensitivity."""
         return PureEvent(self.epsilon)
 
     def _enforced_range(self) -> float:
@@ -79,7 +79,7 @@ class _ByScore:
         return softmax(self._log_weights(scores))
 
     def choose(self, scores: Rankable, source: Randomness) -> Integers:
-        """One option a row, `(rows,)`."""
+        """One option per row, `(rows,)`."""
         return draw_by_weight(self._log_weights(scores), source)
 
     def _log_weights(self, scores: Rankable) -> Floats:
@@ -93,16 +93,16 @@ class _ByScore:
 class Exponential(_ByScore):
     """The exponential mechanism: probability proportional to e^(epsilon * score / (2 * sensitivity)).
 
-    The epsilon is of one choice, for neighbours whose scores differ by at most `sensitivity` each; clipping makes it no
-    larger. Scores are clipped to [0, score_range]; None leaves them as they are.
+    Epsilon is the cost of one choice, for neighbours whose scores differ by at most `sensitivity` each. Scores are
+    clipped to [0, score_range], which never increases the cost; None means no clipping.
 
     Guarantee:
-        `event`: epsilon for neighbours of the sensitivity. With a `score_range` also `range_event(m)`: for any two
-        inputs at all (MATHS 1.4 and 8).
+        `event`: epsilon for neighbours within the sensitivity. With a `score_range`, also `range_event(m)`, for any two
+        inputs (MATHS 1.4 and 8).
     """
 
     def range_event(self, size: int) -> ExponentialEvent:
-        """One choice among at most `size` options, for any two inputs; ConfigError where there is no `score_range`."""
+        """The event of one choice among at most `size` options, for any two inputs. ConfigError: no `score_range`."""
         return ExponentialEvent(self.epsilon * self._enforced_range() / (2 * self.sensitivity), size)
 
 
@@ -110,17 +110,17 @@ class Exponential(_ByScore):
 class PermuteAndFlip(_ByScore):
     """Permute-and-flip (McKenna and Sheldon 2020): never worse in expected score than `Exponential`.
 
-    Options are visited in random order; each is taken with probability
+    Options are visited in random order. Each is taken with probability
     e^(epsilon * (score - largest) / (2 * sensitivity)). So the choice is uniform among the options whose
-    coins came up, and all coins can be thrown at once.
+    coins come up, and all coins can be thrown at once.
 
     Guarantee:
-        `event`: epsilon for neighbours whose scores differ by at most `sensitivity` each. With a `score_range`, as in
-        `Exponential`, also `range_event`: any two inputs are neighbours of the sensitivity `score_range`.
+        `event`: epsilon for neighbours whose scores differ by at most `sensitivity` each. With a `score_range` (see
+        `Exponential`), also `range_event`: any two inputs are neighbours within the sensitivity `score_range`.
     """
 
     def range_event(self) -> PureEvent:
-        """One choice, for any two inputs; ConfigError where there is no `score_range`."""
+        """The event of one choice, for any two inputs. ConfigError: no `score_range`."""
         exact = Fraction(self.epsilon) * Fraction(self._enforced_range()) / Fraction(self.sensitivity)
         return PureEvent(round_up(exact))
 
@@ -140,7 +140,7 @@ class PermuteAndFlip(_ByScore):
         return np.asarray(coins * (product * (weights / 2)).sum(axis=2))
 
     def choose(self, scores: Rankable, source: Randomness) -> Integers:
-        """One option a row, `(rows,)`."""
+        """One option per row, `(rows,)`."""
         log_weights = self._log_weights(scores)
         rows, options = log_weights.shape
         result = np.empty(rows, np.int64)
@@ -154,10 +154,10 @@ class PermuteAndFlip(_ByScore):
 class ClippedExponential:
     """Exponential choice over scores clipped to the public range [low, high]: DP-Prompt, DP-MLM, AE-DP (MATHS 1.4).
 
-    Probability proportional to e^(score / temperature).
+    The probability of an option is proportional to e^(score / temperature).
 
     Guarantee:
-        `event`, for any two inputs at all.
+        `event`, for any two inputs.
     """
 
     low: float
@@ -173,7 +173,7 @@ class ClippedExponential:
 
     @property
     def event(self) -> ExponentialEvent:
-        """One choice."""
+        """The event of one choice."""
         return ExponentialEvent((self.high - self.low) / self.temperature, self.size)
 
     def _log_weights(self, scores: Rankable) -> Floats:
@@ -185,7 +185,7 @@ class ClippedExponential:
         return softmax(self._log_weights(scores))
 
     def choose(self, scores: Rankable, source: Randomness) -> Integers:
-        """One option a row, `(rows,)`."""
+        """One option per row, `(rows,)`."""
         return draw_by_weight(self._log_weights(scores), source)
 
 
@@ -193,15 +193,15 @@ class ClippedExponential:
 class TwoSet:
     """The two-set exponential mechanism of ER-AE (Bo et al. 2021; MATHS 1.2 and 1.3).
 
-    Takes probabilities (rows that sum to 1). First a set S is made: the k most probable options (`top_k`), or the
-    distinct ones of k draws with replacement (`sampled`, the authors' code, where the mass of S counts an option as
-    often as it was drawn). S or its complement O is chosen by an exponential mechanism with weight e^(epsilon * mass /
-    2). Then one of its options is drawn uniformly, as in the paper; the code makes a second exponential choice (epsilon
-    0.1).
+    The inputs are probabilities (rows that sum to 1). First a set S is made: the k most probable options (`top_k`), or
+    the distinct options among k draws with replacement (`sampled`, the authors' code, which counts an option in the
+    mass of S as often as it was drawn). Then an exponential mechanism with weight e^(epsilon * mass / 2) chooses S or
+    its complement O. Last, an option of the chosen set is drawn uniformly, as in the paper; the authors' code makes a
+    second exponential choice (epsilon 0.1).
 
     Guarantee:
-        For any two inputs at all, epsilon/2 + ln((size - k) / k) with `top_k`, epsilon/2 + ln(size - 1) with
-        `sampled`: accounting derives it from `event`. The paper's epsilon + ln(size) is true but loose.
+        For any two inputs, epsilon/2 + ln((size - k) / k) with `top_k`, epsilon/2 + ln(size - 1) with `sampled`.
+        Accounting derives these from `event`. The paper's epsilon + ln(size) is true but loose.
     """
 
     epsilon: float
@@ -215,7 +215,7 @@ class TwoSet:
 
     @property
     def event(self) -> TwoSetEvent:
-        """One choice."""
+        """The event of one choice."""
         return TwoSetEvent(self.epsilon, self.k, self.size, self.set_choice)
 
     def _probabilities(self, probabilities: Scores) -> Floats:
@@ -227,7 +227,7 @@ class TwoSet:
         return np.stack([scale * mass, scale * (1 - mass)], axis=1)
 
     def distribution(self, probabilities: Scores) -> Floats:
-        """Probabilities `(rows, options)`; for `sampled`, by enumerating every draw (small sizes only)."""
+        """Probabilities `(rows, options)`. `sampled` enumerates every draw. ConfigError: there are too many draws."""
         values = self._probabilities(probabilities)
         if self.set_choice == "top_k":
             return self._given_set(top_k_mask(values, self.k), np.where(top_k_mask(values, self.k), values, 0).sum(1))
@@ -255,7 +255,7 @@ class TwoSet:
         return np.asarray(np.where(total > 0, drawn / np.where(total > 0, total, 1.0), 0.5))
 
     def choose(self, probabilities: Scores, source: Randomness) -> Integers:
-        """One option a row, `(rows,)`."""
+        """One option per row, `(rows,)`."""
         result = np.empty(len(probabilities), np.int64)
         for block in blocks_of(len(probabilities), self.size):
             values = self._probabilities(probabilities[block])
@@ -270,7 +270,7 @@ class TwoSet:
         return result
 
     def _sampled_set(self, values: Floats, source: Randomness) -> tuple[Booleans, Floats]:
-        # The bound holds for any set, so rounding the weights that it is drawn by costs nothing.
+        # The bound holds for any set S, so rounding the weights of its draws costs nothing.
         weights = np.rint(values * 2.0**40).astype(np.uint64)
         weights[:, 0] += (weights.sum(axis=1) == 0).astype(np.uint64)
         draws = np.stack([weighted_choice(weights, source) for _ in range(self.k)], axis=1)
@@ -281,17 +281,17 @@ class TwoSet:
 
 @dataclass(frozen=True, slots=True)
 class TruncatedExponential:
-    """Probability proportional to e^(-epsilon * min(distance, threshold) / 2): the choice of TEM.
+    """The choice of TEM, with probability proportional to e^(-epsilon * min(distance, threshold) / 2).
 
-    Carvalho et al. 2021 choose among the options nearer than the threshold and one stand-in for all others,
-    with score -threshold + 2 ln(others) / epsilon, and then uniformly among the others: the same distribution.
-    So only the near options must be looked at.
+    Carvalho et al. 2021 choose among the options nearer than the threshold and one stand-in for all others, with score
+    -threshold + 2 ln(others) / epsilon, and then uniformly among the others. The distribution is the same, so that only
+    the near options need to be looked at.
 
     Guarantee:
-        `event(metric)`: log ratio at most epsilon * distance, when distances obey the triangle inequality, and those of
-        different points are at least `LEAST_DISTANCE` or counted as that. Rounding of weights and distances can add
-        2^-36 to a log ratio, whatever the distance; so epsilon is shrunk by 2^-36 / `LEAST_DISTANCE` beforehand. The
-        larger of each distance and a constant obeys the triangle inequality, too.
+        `event(metric)`: log ratio at most epsilon * distance, if distances obey the triangle inequality, and distances
+        of different points are at least `LEAST_DISTANCE` or counted as `LEAST_DISTANCE`. Rounding of weights and
+        distances can add 2^-36 to a log ratio at any distance, so epsilon is shrunk by 2^-36 / `LEAST_DISTANCE`
+        beforehand. The larger of each distance and a constant obeys the triangle inequality, too.
     """
 
     epsilon: float
@@ -306,18 +306,18 @@ class TruncatedExponential:
 
     @staticmethod
     def threshold_for(epsilon: float, size: int, beta: float) -> float:
-        """The threshold at which options beyond it are chosen with probability about beta or less."""
+        """The threshold beyond which an option is chosen with a probability of about beta or less."""
         _validate.positive(epsilon=epsilon)
         _validate.within(1e-6, 0.5, beta=beta)
         return 2 / epsilon * math.log((1 - beta) * (size - 1) / beta)
 
     def event(self, metric: str) -> MetricEvent:
-        """One choice, for distances called `metric`, of which the least is `LEAST_DISTANCE`."""
+        """The event of one choice, for distances called `metric`, of which the least is `LEAST_DISTANCE`."""
         return MetricEvent(self.epsilon, self.counted(metric))
 
     @staticmethod
     def counted(metric: str) -> str:
-        """The distance that epsilon is multiplied with, by name."""
+        """The name of the distance that epsilon is multiplied with."""
         return f"{metric}; {_LEAST}"
 
     @property
@@ -330,9 +330,9 @@ class TruncatedExponential:
         return softmax(-near * self._shrunk)
 
     def choose(self, near: Floats, source: Randomness) -> Integers:
-        """Which of the near options of each row, `(rows,)`, or -1 for one of the others.
+        """The index `(rows,)` of the chosen near option of each row, or -1 if another option is chosen.
 
-        The distances `(rows, most)` are padded with infinity. An option beyond the threshold may be listed.
+        The distances `(rows, most)` are padded with infinity. Options beyond the threshold may be listed.
         """
         result = np.empty(len(near), np.int64)
         for block in blocks_of(*near.shape):
@@ -352,7 +352,7 @@ class TruncatedExponential:
         return np.where(chosen == near.shape[1], -1, chosen)
 
     def shells(self, least: Singles) -> UInt8s:
-        """A k below `SHELLS` for each least distance: 2^-k is at least the weight, and at most twice if it can be."""
+        """The shell k < `SHELLS` of each least distance: 2^-k is at least the weight, if possible at most twice it."""
         unit = min(max(self.threshold, 1e-30), 1e30)
         found = np.minimum(least / np.float32(unit), np.float32(1))
         found *= np.float32(self._shrunk * self.threshold / math.log(2))
@@ -360,9 +360,9 @@ class TruncatedExponential:
         return np.asarray(np.maximum(found, 0), np.uint8)
 
     def keep(self, distances: Floats, shells: Integers, source: Randomness) -> Booleans:
-        """Whether each proposed option is kept: with probability 2^shell times its weight.
+        """Draw for each proposed option whether to keep it: with probability 2^shell times its weight.
 
-        A shell of 0 always is one. PrivacyError where a distance is not finite, or is smaller than its shell allows.
+        A shell of 0 is valid for any distance. PrivacyError: a distance is not finite, or too small for its shell.
         """
         require_finite(distances)
         exponents = -self._shrunk * np.minimum(distances, self.threshold) / math.log(2) + shells
@@ -371,17 +371,17 @@ class TruncatedExponential:
         return wide_bernoulli(powers(exponents), source)
 
     def chance_of_own(self, distances: Singles) -> Singles:
-        """The probability `(rows,)` of the option at distance 0, to float32; for measurements, not for draws."""
+        """The probability `(rows,)` of the option at distance 0, in float32; for measurements, not for draws."""
         near = np.minimum(distances, np.float32(min(self.threshold, 1e30)))
         near *= np.float32(-self._shrunk)
         return np.asarray(1 / np.exp(near, out=near).sum(axis=1))
 
 
 def proposal_weights(counts: Integers) -> UInt64s:
-    """How often a shell is to be proposed, for the number of options in each: count * 2^-shell.
+    """The weights count * 2^-shell by which shells are proposed, from the number of options in each shell.
 
-    Counts `(rows, SHELLS)` below 2^40 become whole numbers `(limbs, rows, SHELLS)` for `wide_choice`, relative to the
-    row's first shell that has options.
+    Counts `(rows, SHELLS)` are below 2^40. The weights are whole numbers `(limbs, rows, SHELLS)` for `wide_choice`,
+    relative to the row's first shell that has options.
     """
     first = (counts > 0).argmax(axis=1)[:, None]
     by = np.minimum(_FIRST_SHELL_BITS + first - np.arange(SHELLS), _FIRST_SHELL_BITS)

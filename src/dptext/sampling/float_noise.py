@@ -1,18 +1,18 @@
 """Laplace and Gaussian noise drawn in floats, and the additive slack that this costs.
 
 Each mechanism here and in `grid_noise` is a frozen dataclass of public settings with `events`, a vectorized
-`release(vectors, source)` and a `log_density(released, vectors)` for white-box audits: one number a row, of the
-released row given the vector in the same row. Neighbours are any two vectors whatever: clipping (or the sphere) bounds
-their distance.
+`release(vectors, source)` and a `log_density(released, vectors)` for white-box audits: one number per row, of the
+released row given the vector in the same row. Any two vectors are neighbours: clipping (or the sphere) bounds their
+distance.
 
-The result is rounded to a grid of step h, far coarser than the error eta of the float computation; `privunit` does the
-same. Couple the float sampler with the ideal one by letting both read the same uniform reals, of which the floats see
-the leading bits: coordinates then differ by at most eta. The float result can be in a set S of grid cells only if the
-ideal one is within eta of S, and it must be in S if the ideal one is inside by more than eta. So P~_x(S) <= e^loss *
-P~_x'(S) + delta, where delta is the ideal mass within eta of a cell wall, counted on both sides: at most 8 * dim * eta
-/ h, whatever epsilon or distance (docs/decisions/0004). The densities are those before rounding; the mean over a cell
-(h is 1/64 of a coordinate's standard deviation) differs from the middle by h^2/24 of second derivatives, which changes
-the difference of two log densities by 2e-5 of itself.
+Results are rounded to a grid of step h, far coarser than the error eta of the float computation (in `privunit`, too).
+Couple the float sampler with the ideal sampler: both read the same uniform reals, of which floats see the leading bits.
+Then coordinates differ by at most eta. The float result can be in a set S of grid cells only if the ideal result is
+within eta of S, and it must be in S if the ideal result is inside by more than eta. So P~_x(S) <= e^loss * P~_x'(S) +
+delta, where delta is the ideal mass within eta of a cell wall, counted on both sides: at most 8 * dim * eta / h, for
+any epsilon and distance (docs/decisions/0004). Log densities are those before rounding. The mean over a cell (h is 1/64
+of a coordinate's standard deviation) differs from the middle by h^2/24 of second derivatives, which changes the
+difference of two log densities by 2e-5 of itself.
 """
 
 import math
@@ -36,10 +36,10 @@ from dptext.types import Floats
 class L2Laplace:
     """L2 clipping, then noise with density proportional to exp(-epsilon |z|_2 / (2C)) (K-norm mechanism).
 
-    sqrt(2) less root mean square noise than `GridLaplace` after L2 clipping.
+    The root mean square noise is smaller than that of `GridLaplace` after L2 clipping, by a factor of sqrt(2).
 
     Guarantee:
-        `events`: (epsilon, slack); a float sampler (see the module).
+        `events`: (epsilon, slack), because the sampler draws in floats (see the module).
     """
 
     epsilon: float
@@ -63,7 +63,7 @@ class L2Laplace:
 
     @property
     def events(self) -> tuple[ApproximateEvent]:
-        """One release."""
+        """The events of one release."""
         return (ApproximateEvent(self.epsilon, slack(self.dim, self.dim * self.scale + self.clip_norm, self.grid)),)
 
     def release(self, vectors: Vectors, source: Randomness) -> Floats:
@@ -79,7 +79,7 @@ class L2Laplace:
 
 @dataclass(frozen=True, slots=True)
 class FloatGaussian:
-    """L2 clipping, then Gaussian noise drawn in floats and rounded to a grid. A subclass says how large sigma is."""
+    """L2 clipping, then Gaussian noise drawn in floats and rounded to a grid. Subclasses define sigma."""
 
     epsilon: float
     delta: float
@@ -117,12 +117,12 @@ class FloatGaussian:
 class Gaussian(FloatGaussian):
     """L2 clipping, then continuous Gaussian noise with the least sigma for (epsilon, delta) (Balle and Wang 2018).
 
-    Less noise than `GridGaussian` at the same (epsilon, delta).
+    The noise is smaller than that of `GridGaussian` at the same (epsilon, delta).
 
     Guarantee:
         `events`: Gaussian noise and the additive slack of a float sampler (1e-9 at 64 dimensions), so that many
-        releases compose as Gaussians do. Together they are (epsilon, delta): sigma comes from the analytic curve at
-        delta - slack (MATHS 2.2). A smaller delta raises ConfigError.
+        releases compose as Gaussians do. Both events together are (epsilon, delta): sigma comes from the analytic curve
+        at delta - slack (MATHS 2.2). ConfigError: delta is at most the slack.
     """
 
     def __post_init__(self) -> None:
@@ -136,18 +136,18 @@ class Gaussian(FloatGaussian):
 
     @property
     def _slack(self) -> float:
-        # The slack shrinks as sigma grows, so the one at too small a sigma is a bound for the final one. A Box-Muller
-        # pair errs by some 2^-49 of its own radius, which is at most the length of the whole noise vector.
+        # The slack shrinks as sigma grows, so the slack at too small a sigma bounds the final slack. A Box-Muller pair
+        # errs by some 2^-49 of its own radius, which is at most the length of the whole noise vector.
         least = self._distance * analytic_multiplier(self.epsilon, self.delta)
         return slack(self.dim, math.sqrt(self.dim) * least + self.clip_norm, least / 64)
 
     @property
     def noise_multiplier(self) -> float:
-        """sigma / sensitivity: the least at which `events` cost at most epsilon at delta."""
+        """sigma / sensitivity: the least multiplier at which `events` cost at most epsilon at delta."""
         sure = self._slack
         if self.delta <= sure:
             raise ConfigError(f"Expected delta={self.delta!r} > {sure:.3g}, a float sampler's slack: see GridGaussian.")
-        # Accounting rounds what it reads off the curve up by 2^-44.
+        # Accounting rounds the epsilon of the curve up by 2^-44.
         return analytic_multiplier(self.epsilon * (1 - 2.0**-42), self.delta - sure)
 
     @property
@@ -157,7 +157,7 @@ class Gaussian(FloatGaussian):
 
     @property
     def events(self) -> tuple[GaussianEvent, ApproximateEvent]:
-        """One release: the noise, and the slack of its sampler."""
+        """The events of one release: the noise, and the slack of its sampler."""
         return GaussianEvent(self.noise_multiplier), ApproximateEvent(0.0, self._slack)
 
 
@@ -165,7 +165,7 @@ class Gaussian(FloatGaussian):
 def analytic_multiplier(epsilon: float, delta: float) -> float:
     """The least sigma / sensitivity of continuous Gaussian noise for (epsilon, delta), rounded up.
 
-    Balle and Wang 2018, theorem 8 and algorithm 1; by bisection of `dptext.privacy.curves.gaussian_delta`.
+    Source: Balle and Wang 2018, theorem 8 and algorithm 1, by bisection of `dptext.privacy.curves.gaussian_delta`.
     """
     low, high = 0.0, 1.0
     while gaussian_delta(high, epsilon) > delta:
@@ -181,7 +181,7 @@ class MetricNoise:
     """Noise with density proportional to exp(-epsilon |z|_2), without clipping (Feyisetan et al. 2020).
 
     Guarantee:
-        `event`: log ratio at most epsilon * |x - x'|_2, plus an additive slack for points of at most
+        `event`: log ratio at most epsilon * |x - x'|_2, plus an additive slack, for points of norm at most
         `largest_norm` (public).
     """
 
@@ -200,7 +200,7 @@ class MetricNoise:
         return math.sqrt(self.dim) / self.epsilon / 64
 
     def event(self, metric: str) -> MetricEvent:
-        """One release, of points whose distance is called `metric`."""
+        """The event of one release of points whose distance is called `metric`."""
         length = self.dim / self.epsilon + self.largest_norm
         return MetricEvent(self.epsilon, metric, slack(self.dim, length, self.grid))
 
@@ -263,8 +263,8 @@ def gaussian_log_density(noise: Floats, sigma: float) -> Floats:
 def slack(dim: int, length: float, grid: float) -> float:
     """The additive slack 8 * dim * eta / h of a float sampler of vectors of this expected length.
 
-    eta = 2^-48 * length: a sum of dim logarithms by pairwise summation errs by at most
-    (2 + log2(dim) / 2) * 2^-52 relative, a coordinate of a normalised Box-Muller vector by 2^-50 absolute,
-    adding the vector itself by 2^-53 relative; for dim <= 4096 these are below 2^-48 together.
+    eta = 2^-48 * length covers three errors. A sum of dim logarithms by pairwise summation errs by at most
+    (2 + log2(dim) / 2) * 2^-52 relative, a coordinate of a normalised Box-Muller vector by 2^-50 absolute, and the
+    addition of the vector by 2^-53 relative. For dim <= 4096 their sum is below 2^-48.
     """
     return min(1.0, 8 * dim * ETA * length / grid)

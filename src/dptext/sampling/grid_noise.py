@@ -1,6 +1,6 @@
-"""Laplace and Gaussian noise on an integer grid: exact. Mechanisms are used as those of `float_noise`.
+"""Exact Laplace and Gaussian noise on an integer grid. Mechanisms have the interface of `float_noise`.
 
-Rounding to the grid moves two vectors apart by at most one grid step a coordinate, which is counted in the sensitivity.
+Rounding to the grid moves two vectors apart by at most one grid step per coordinate. The sensitivity includes that.
 """
 
 import math
@@ -25,7 +25,7 @@ class GridLaplace:
     """Clipping, then independent discrete Laplace noise on each coordinate of a fine grid. Exact.
 
     Guarantee:
-        `events`: pure epsilon for any two vectors; scale = L1 sensitivity / epsilon, rounding included.
+        `events`: pure epsilon for any two vectors. The scale is L1 sensitivity / epsilon, rounding included.
     """
 
     epsilon: float
@@ -40,12 +40,12 @@ class GridLaplace:
 
     @property
     def events(self) -> tuple[PureEvent]:
-        """One release."""
+        """The events of one release."""
         return (PureEvent(self.epsilon),)
 
     @property
     def _steps(self) -> int:
-        """The noise scale in grid steps: rounding then adds at most a thousandth to the sensitivity."""
+        """The noise scale in grid steps, so large that rounding adds at most a thousandth to the sensitivity."""
         wanted = max(2.0**20, 2.0**11 * self.dim / self.epsilon)
         if wanted > 2.0**39:
             raise ConfigError(f"Expected epsilon={self.epsilon!r} large enough for a grid of 2^39 steps.")
@@ -72,7 +72,7 @@ class GridLaplace:
         return np.asarray((steps.astype(np.int64) + noise) * self.grid)
 
     def log_density(self, released: Floats, vectors: Vectors) -> Floats:
-        """Log probability of each released point of the grid, `(rows,)`; the same formula between its points."""
+        """Log probability, `(rows,)`, of each released point of the grid. Points between have the same formula."""
         steps = self._on_grid(vectors)
         away = np.abs(paired(released, steps) / self.grid - steps).sum(axis=1)
         # the weights e^(-|k| / steps) of all integers k add up to coth(1 / (2 steps))
@@ -83,8 +83,8 @@ class GridLaplace:
 class GridGaussian:
     """L2 clipping, then discrete Gaussian noise on each coordinate of a fine grid. Exact, accounted as rho-zCDP.
 
-    The continuous curve (accounting of a GaussianEvent) would give a slightly smaller epsilon, but is not
-    proven for the discrete sampler: at rho = 2, delta = 1e-5 it is 10.00 against 10.73 here.
+    The continuous curve (accounting of a GaussianEvent) would give a slightly smaller epsilon (10.00 against 10.73 at
+    rho = 2 and delta = 1e-5), but is not proven for the discrete sampler.
 
     Guarantee:
         `events`: rho-zCDP for any two vectors (Canonne, Kamath and Steinke 2020, theorem 14).
@@ -103,7 +103,7 @@ class GridGaussian:
 
     @property
     def events(self) -> tuple[ZcdpEvent]:
-        """One release."""
+        """The events of one release."""
         return (ZcdpEvent(self.rho),)
 
     @property
@@ -128,14 +128,14 @@ class GridGaussian:
         return np.asarray((steps.astype(np.int64) + noise) * self.grid)
 
     def log_density(self, released: Floats, vectors: Vectors) -> Floats:
-        """Log probability of each released point of the grid, `(rows,)`; the same formula between its points."""
+        """Log probability, `(rows,)`, of each released point of the grid. Points between have the same formula."""
         steps = self._on_grid(vectors)
-        # with so many steps the sum over the integers is the integral to far below float precision
+        # At this number of steps, the sum over the integers equals the integral to far below float precision.
         return gaussian_log_density(paired(released, steps) / self.grid - steps, _SIGMA_ON_GRID)
 
 
 def coordinate_laplace(rows: int, dim: int, variance: float, source: Randomness) -> Floats:
-    """Independent Laplace noise of this variance on each coordinate, drawn on a grid of 2^-20 of its scale."""
+    """Independent Laplace noise of this variance on each coordinate, drawn on a grid of step 2^-20 * scale."""
     _validate.positive(variance=variance)
     step = math.sqrt(variance / 2) * 2.0**-20
     return np.asarray(discrete_laplace(1 << 20, rows * dim, source).reshape(rows, dim) * step, np.float64)

@@ -1,8 +1,9 @@
-"""Choices near a public hub: the probabilities that a private text suggests, clipped around public ones.
+"""Choices near a public hub: private probabilities, clipped around public probabilities.
 
-MATHS 1.5 (relatives: PMixED, Flemings et al. 2024; InvisibleInk, Vinod et al. 2025). With h = epsilon / 2 every option
-v leaves with a probability between e^-h pub(v) and e^h pub(v), whatever the private text is: no price for the size of
-the vocabulary, no factor 2. `Nudged` moves public log-probabilities a little by private ones: private prediction.
+Source: MATHS 1.5 (relatives: PMixED, Flemings et al. 2024; InvisibleInk, Vinod et al. 2025). With h = epsilon / 2,
+option v is chosen with a probability between e^-h pub(v) and e^h pub(v) for any private text. Epsilon has no factor 2
+and does not depend on the size of the vocabulary. `Nudged` moves public log-probabilities a little by private
+log-probabilities (private prediction).
 
     >>> import numpy as np
     >>> from dptext.sampling.randomness import seeded
@@ -26,11 +27,11 @@ from dptext.sampling.randomness import Randomness
 from dptext.sampling.weights import ROUNDING_LOSS, checked, draw_by_weight, normalized, require_finite, softmax
 from dptext.types import Floats, Integers
 
-#: Probabilities are whole parts of this: sums of them are exact in float64.
+#: Probabilities are whole multiples of 1 / PARTS, so that their sums are exact in float64.
 PARTS = 1 << 46
 LARGEST_HUB_EPSILON = 24.0
 _LARGEST_SIZE = 1 << 16
-#: Share of the uniform distribution in the hub: nothing is impossible.
+#: Share of the uniform distribution in the hub, so that every option is possible.
 _UNIFORM = 1e-3
 _BISECTIONS = 40
 _ROWS_AT_ONCE = 16
@@ -39,18 +40,19 @@ _EVENT_SIZE = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Hub:
-    """One of `size` options, near public probabilities.
+    """A choice of one of `size` options, near public probabilities.
 
     Guarantee:
         Exactly epsilon for any two private inputs, given the public probabilities, which must not depend on either.
-        Probabilities are whole parts of 2^-46. The parts of each option lie between the least and the most that the
-        public probabilities allow, and all together are 2^46. Where the bisection ends matters for utility only.
+        Probabilities are whole multiples (parts) of 2^-46. The parts of each option lie between a least and a most
+        number that the public probabilities set, and the parts of all options add up to 2^46. The end of the bisection
+        affects utility only.
 
-        In composition with delta: among distributions with a density in [e^-h, e^h] to one hub, no two are further
-        apart than two that give the most to disjoint sets of hub mass a = 1 / (1 + e^h) and the least elsewhere. (The
-        hockey-stick divergence is jointly convex, so that it is largest between extreme points, whose densities have
-        the two values only; where both agree they lose nothing, so disjoint sets are the worst, at every order. Atoms
-        only take extreme points away.) That is top-k randomized response with k/size = a, rounded up: `event`.
+        In composition with delta: consider distributions with a density in [e^-h, e^h] to one hub. No two are further
+        apart than two with density e^h on disjoint sets of hub mass a = 1 / (1 + e^h) and e^-h elsewhere. (The
+        hockey-stick divergence is jointly convex, so it is largest between extreme points, whose densities have these
+        two values only. Options with equal densities lose nothing, so disjoint sets are the worst, at every order.
+        Atoms only remove extreme points.) This pair is top-k randomized response with k/size = a, rounded up: `event`.
     """
 
     epsilon: float
@@ -63,14 +65,15 @@ class Hub:
 
     @property
     def event(self) -> TopKEvent:
-        """One choice."""
+        """The event of one choice."""
         share = 1 / (1 + math.exp(self.epsilon / 2))
         return TopKEvent(self.epsilon, min(math.ceil(share * _EVENT_SIZE) + 1, _EVENT_SIZE // 2), _EVENT_SIZE)
 
     def parts(self, private: Floats, public: Floats) -> Floats:
-        """Whole parts of 2^46 for each option `(rows, size)`; each row's sum is 2^46.
+        """The parts of each option `(rows, size)`, whole numbers; each row's sum is 2^46.
 
-        What the private text suggests, of the same shape, is not negative; its scale means nothing.
+        `private` and `public` have this shape. `private` is not negative, and its scale has no effect. ConfigError:
+        another shape. PrivacyError: an entry is not finite.
         """
         if private.shape != public.shape or private.ndim != 2 or private.shape[1] != self.size:
             raise ConfigError(f"Expected two arrays of shape (rows, {self.size}), found {private.shape, public.shape}.")
@@ -83,10 +86,10 @@ class Hub:
     def _block(self, private: Floats, public: Floats) -> Floats:
         least, most = self._limits(public)
         require_finite(private)
-        # Options that the private text says nothing of share what is left in proportion to their public probabilities:
-        # at each epsilon e^60 lifts 1e-9 of the least to the most.
+        # Options without private probability share the remaining parts in proportion to their public probabilities: at
+        # every epsilon, the factor e^60 lifts 1e-9 of the least parts to the most.
         wanted = np.maximum(normalized(private.clip(0.0, 1e30)) * PARTS, 1e-9 * least)
-        # Every text takes as many rounds, so that time says nothing.
+        # The number of rounds is the same for every text, so that the time reveals nothing.
         low, high = np.full((len(wanted), 1), -60.0), np.full((len(wanted), 1), 60.0)
         found = np.empty_like(wanted)
         for _ in range(_BISECTIONS):
@@ -94,7 +97,7 @@ class Hub:
             fits = self._between(wanted, middle, least, most, found).sum(axis=1, keepdims=True) <= PARTS
             low, high = np.where(fits, middle, low), np.where(fits, high, middle)
         found = np.floor(self._between(wanted, low, least, most, found))
-        # Where rounding alone makes the start too large, the least is taken.
+        # If rounding alone makes the starting point too large, the least parts are taken.
         found = np.where(found.sum(axis=1, keepdims=True) <= PARTS, found, least)
         room = most - found
         before = np.cumsum(room, axis=1) - room
@@ -110,7 +113,7 @@ class Hub:
         """The least and the most parts of each option: functions of the public probabilities alone."""
         require_finite(public)
         hub = ((1 - _UNIFORM) * normalized(public.clip(0.0, 1.0)) + _UNIFORM / self.size) * PARTS
-        half = self.epsilon / 2 * (1 - 1e-12) - 2.0**-50  # what rounding of the next two lines could add
+        half = self.epsilon / 2 * (1 - 1e-12) - 2.0**-50  # covers the rounding of the next two lines
         least = np.ceil(hub * math.exp(-half))
         most = np.minimum(np.floor(hub * math.exp(half)), PARTS)
         return least, np.maximum(most, least)
@@ -120,27 +123,27 @@ class Hub:
         return self.parts(private, public) / PARTS
 
     def choose(self, private: Floats, public: Floats, source: Randomness) -> Integers:
-        """One option a row, `(rows,)`: one integer draw a row."""
+        """One option per row, `(rows,)`, by one integer draw per row."""
         drawn = uniform_below(PARTS, len(private), source).astype(np.float64)
         ends = np.cumsum(self.parts(private, public), axis=1)
         return np.asarray((ends <= drawn[:, None]).sum(axis=1), np.int64)
 
 
-#: Whole steps in the reach of a unit.
+#: Number of steps in the reach of a unit.
 STEPS: Final = 1 << 20
-FARTHEST: Final = 128.0  # from 0: where floats still add up exactly enough
-MOST_STEPS: Final = 1 << 53  # which floats still count one by one
-_FLOATS: Final = 2.0**-37  # what adding up log weights in floats can move them, between two options and two inputs
+FARTHEST: Final = 128.0  # largest size of the two parts of a log weight; their float sum is precise enough
+MOST_STEPS: Final = 1 << 53  # largest count that floats represent exactly
+_FLOATS: Final = 2.0**-37  # bound on the rounding of log weights' sums, between two options and two inputs
 
 
 @dataclass(frozen=True, slots=True)
 class Nudged:
-    """One of several options, near public log-probabilities, which are divided by a temperature.
+    """A choice of one of several options, near public log-probabilities, which are divided by a temperature.
 
-    A unit moves a log weight by `reach` at most, whatever its text. So what one unit adds to the log weights has a
-    range of 2 reach, and what one does in the place of another a range of 4 reach. A choice in proportion to weights
-    whose logarithms move by a range of eta is eta^2 / 8 zero-concentrated differentially private (Cesar and Rogers
-    2021, lemma 3.4), and eta-DP. Absolute differences of log-probabilities count up to `clip`.
+    A unit moves a log weight by `reach` at most, for any text. So adding a unit moves the log weights by a range of
+    2 reach, and replacing a unit by a range of 4 reach. A choice in proportion to weights whose logarithms move by a
+    range of eta is (eta^2 / 8)-zCDP (Cesar and Rogers 2021, lemma 3.4), and eta-DP. Differences of log-probabilities
+    are clipped to [-clip, clip].
     """
 
     reach: float
@@ -153,18 +156,18 @@ class Nudged:
             raise ConfigError(f"Expected reach={self.reach!r} to be more than rounding: choose a larger epsilon.")
 
     def steps(self, private: Floats, public: Floats) -> Integers:
-        """What units say, `(units, options)`, in whole steps from -STEPS to STEPS: toward 0, so that none adds more.
+        """The moves of units `(units, options)` in whole steps from -STEPS to STEPS, rounded toward 0.
 
-        Log-probabilities of a unit that are not all finite say nothing.
+        A unit whose log-probabilities are not all finite moves nothing.
         """
         apart = np.where(np.isfinite(private).all(axis=1, keepdims=True), private - public, 0.0)
         return np.trunc(np.clip(apart / self.clip, -1.0, 1.0) * STEPS).astype(np.int64)
 
     def log_weights(self, total: Integers, public: Floats) -> Floats:
-        """Of options `(rows, options)`, from sums of steps and public log-probabilities of that shape.
+        """The log weights of options `(rows, options)`, from sums of steps and public log-probabilities of this shape.
 
-        Both parts are cut at 128, so that no number of units makes floats round by more than is paid for. A cut sum
-        still moves by no more than a unit adds.
+        Both parts are clipped at a size of 128, so that their float rounding stays within its allowance for any number
+        of units. Clipping a sum never increases the move of a unit.
         """
         shrunk = self.reach - (ROUNDING_LOSS + _FLOATS) / 2
         most = min(int(FARTHEST / self.reach * STEPS), MOST_STEPS)
@@ -177,11 +180,11 @@ class Nudged:
         return softmax(self.log_weights(total, public))
 
     def choose(self, total: Integers, public: Floats, source: Randomness) -> Integers:
-        """One option a row, `(rows,)`: an exact choice by whole weights."""
+        """One option per row, `(rows,)`: an exact choice by whole weights."""
         return draw_by_weight(self.log_weights(total, public), source)
 
 
 def reach_of(rho: float, choices: int, *, replaced: bool) -> float:
-    """The largest reach at which so many choices are rho-zCDP, where a unit is added or `replaced`."""
+    """The largest reach at which `choices` choices are rho-zCDP, if neighbours add a unit, or have one `replaced`."""
     eta = math.sqrt(8 * rho / choices) * (1 - 2.0**-40)
     return eta / (4 if replaced else 2)

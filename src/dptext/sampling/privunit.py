@@ -1,10 +1,10 @@
 """PrivUnit: the unbiased estimate of a unit vector with the least error among pure mechanisms.
 
-Bhowmick et al. 2018; that it is optimal among unbiased mechanisms: Asi, Feldman and Talwar 2022. A point of
-the sphere is drawn uniformly from a cap around the vector with probability p, else from the rest.
+Source: Bhowmick et al. 2018. Asi, Feldman and Talwar 2022 prove that PrivUnit is optimal among unbiased mechanisms.
+With probability p, a point is drawn uniformly from a cap around the vector, else from the rest of the sphere.
 
-`PrivUnit` (a ball, by lifting) and `PrivUnitSphere` draw in floats and state an additive slack, as derived in
-`dptext.sampling.float_noise`. `Codebook` chooses among public points with integers and is exact.
+`PrivUnit` (for a ball, by lifting) and `PrivUnitSphere` draw in floats and state an additive slack, which
+`dptext.sampling.float_noise` derives. `Codebook` chooses among public points with integers and is exact.
 """
 
 import math
@@ -27,12 +27,12 @@ from dptext.types import Floats, Integers
 __all__ = ["Cap", "Codebook", "PrivUnit", "PrivUnitSphere", "optimal_cap"]
 
 _SCORES_AT_ONCE = 1 << 22
-#: Heights of the dropped coordinate among which `PrivUnit.log_density` averages, on each side.
+#: Number of heights of the dropped coordinate over which `PrivUnit.log_density` averages, on each side.
 HEIGHTS = 48
 
 
 class _OnSphere:
-    """What both forms of PrivUnit share. A subclass says in how many dimensions the sphere lies."""
+    """Base of both forms of PrivUnit. Subclasses define the dimension of the sphere's space."""
 
     __slots__ = ()
 
@@ -44,17 +44,17 @@ class _OnSphere:
 
     @property
     def cap(self) -> Cap:
-        """The cap on the sphere, lifted where vectors are."""
+        """The cap on the sphere (on the lifted sphere if vectors are lifted)."""
         return optimal_cap(self._sphere, self.epsilon)
 
     @property
     def grid(self) -> float:
-        """Step of the coordinates of V."""
+        """Step of the grid to which the drawn point V is rounded."""
         return sphere_grid(self.cap, self._sphere)
 
     @property
     def events(self) -> tuple[ApproximateEvent]:
-        """One release."""
+        """The events of one release."""
         return (ApproximateEvent(self.epsilon, slack(self._sphere, POLAR, self.grid)),)
 
 
@@ -62,13 +62,13 @@ class _OnSphere:
 class PrivUnit(_OnSphere):
     """PrivUnit for unit vectors, and for a ball by lifting to a sphere of one more dimension. Unbiased.
 
-    A point V is drawn uniformly from the cap {v: <v, u> >= gamma} with probability p, else from the rest of
-    the sphere; V / m is released (unbiased up to half a grid step). Vectors in a ball of radius C become
+    With probability p, a point V is drawn uniformly from the cap {v: <v, u> >= gamma}, else from the rest of the
+    sphere. V / m is released (unbiased up to half a grid step). A vector x in a ball of radius C is lifted to
     u = (x/C, +-sqrt(1 - |x/C|^2)) with a random sign, and the last coordinate of the result is dropped.
 
     Guarantee:
-        `events`: (epsilon, slack) for any two vectors; a float sampler, whose V is rounded to a grid before it
-        is scaled. For a pure guarantee use `Codebook`.
+        `events`: (epsilon, slack) for any two vectors. The sampler draws in floats; V is rounded to a grid before
+        scaling. For a pure guarantee use `Codebook`.
     """
 
     epsilon: float
@@ -85,22 +85,22 @@ class PrivUnit(_OnSphere):
         return self.dim + 1
 
     def _lifted(self, vectors: Vectors) -> tuple[Floats, Floats]:
-        """x/C, `(rows, dim)`, and the size of the coordinate that lifts it to the sphere, `(rows,)`."""
+        """x/C, `(rows, dim)`, and the absolute coordinate `(rows,)` that lifts x/C to the sphere."""
         inner = clip(finite(vectors, self.dim), self.clip_norm) / self.clip_norm
         return inner, np.sqrt(np.maximum(0.0, 1 - np.square(inner).sum(axis=1)))
 
     def release(self, vectors: Vectors, source: Randomness) -> Floats:
-        """Unbiased noisy vectors `(rows, dim)` for vectors of L2 norm at most `clip_norm` (longer ones are clipped)."""
+        """Unbiased noisy vectors `(rows, dim)`. Vectors of L2 norm above `clip_norm` are clipped first."""
         inner, last = self._lifted(vectors)
         sign = np.where(source.uint64(len(inner)) >> np.uint64(63) == 1, 1.0, -1.0)
         lifted = np.concatenate([inner, (sign * last)[:, None]], axis=1)
         return self.clip_norm * (rounded(around(lifted, self.cap, source), self.grid) / self.cap.m)[:, : self.dim]
 
     def log_density(self, released: Floats, vectors: Vectors) -> Floats:
-        """Log density `(rows,)` relative to what uniform points of the lifted sphere would give (see `share_inside`).
+        """Log density `(rows,)` relative to the release of uniform points of the lifted sphere (see `share_inside`).
 
-        Both the sign of the lift and the dropped coordinate are unknown: the density is the mean over them. ConfigError
-        where the cap is so small against the grid that it is not known (see `check_cells`).
+        The sign of the lift and the dropped coordinate are unknown, so the density is the mean over both. ConfigError:
+        the cap is so small against the grid that the density is not known (see `check_cells`).
         """
         check_cells(cells_across(self.cap, self.grid, self.dim + 1), at_least=16)
         check_cells(math.exp(self.cap.log_x) / self.grid, at_least=1)
@@ -119,10 +119,10 @@ class PrivUnit(_OnSphere):
 
 @dataclass(frozen=True, slots=True)
 class PrivUnitSphere(_OnSphere):
-    """PrivUnit for directions: each vector is normalised first (the zero vector to the first axis).
+    """PrivUnit for directions: each vector is first normalised (the zero vector to the first axis).
 
     Guarantee:
-        `events`: (epsilon, slack) for any two vectors; a float sampler.
+        `events`: (epsilon, slack) for any two vectors, because the sampler draws in floats.
     """
 
     epsilon: float
@@ -143,9 +143,9 @@ class PrivUnitSphere(_OnSphere):
         return np.asarray(rounded(around(units, self.cap, source), self.grid) / self.cap.m)
 
     def log_density(self, released: Floats, vectors: Vectors) -> Floats:
-        """Log density `(rows,)` relative to what uniform points of the sphere would give (see `share_inside`).
+        """Log density `(rows,)` relative to the release of uniform points of the sphere (see `share_inside`).
 
-        ConfigError where the cap is so small against the grid that the density is not known (see `check_cells`).
+        ConfigError: the cap is so small against the grid that the density is not known (see `check_cells`).
         """
         check_cells(cells_across(self.cap, self.grid, self.dim), at_least=16)
         units = unit(finite(vectors, self.dim))
@@ -157,11 +157,11 @@ class PrivUnitSphere(_OnSphere):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Codebook:
-    """PrivUnit on a public codebook: the k points nearest to the direction, by top-k randomized response. Exact.
+    """PrivUnit on a public codebook: top-k randomized response over the k points nearest to the direction. Exact.
 
-    `points` `(size, dim)` are public unit vectors; k = round(q * size) for the optimal cap's share q. Only
-    the *set* of the k best depends on the input, and it is ranked by similarity with ties by index, so the
-    guarantee is pure whatever floats do (MATHS 2.6).
+    `points` `(size, dim)` are public unit vectors; k = round(q * size) for the optimal cap's share q. Only the *set* of
+    the k best points depends on the input. Points are ranked by similarity, with ties by index, so no float error
+    affects the guarantee (MATHS 2.6).
 
     Guarantee:
         `event`: exactly epsilon, for any two vectors.
@@ -177,7 +177,7 @@ class Codebook:
 
     @staticmethod
     def drawn(epsilon: float, *, dim: int, size: int, source: Randomness) -> "Codebook":
-        """A codebook of uniform points; they are public, so `source` is usually seeded and published."""
+        """Draw a codebook of uniform points. The points are public, so `source` is usually seeded and published."""
         _validate.count(size=size)
         return Codebook(epsilon, directions(size, dim, source))
 
@@ -190,11 +190,11 @@ class Codebook:
 
     @property
     def event(self) -> TopKEvent:
-        """One choice."""
+        """The event of one choice."""
         return self.choice.event
 
     def choose(self, vectors: Vectors, source: Randomness) -> Integers:
-        """Index of one point a row, `(rows,)`."""
+        """The index of one point per row, `(rows,)`."""
         units, choice = unit(vectors), self.choice
         step = max(1, _SCORES_AT_ONCE // len(self.points))
         blocks = [choice.choose(units[i : i + step] @ self.points.T, source) for i in range(0, len(units), step)]
@@ -202,11 +202,11 @@ class Codebook:
 
 
 def check_cells(cells: float, at_least: int) -> None:
-    """Raise ConfigError where too few cells of the grid fit into a cap for `share_inside` to be right.
+    """Raise ConfigError if too few cells of the grid fit into a cap for `share_inside` to be right.
 
-    A cap is 64 cells wide, or less where floats need a coarse grid (`sphere_grid`). Below some six cells a test notices
-    the error. The ball sees a cap around a vector of full length from the side, where it is x / 2 deep. The height of
-    a point then drowns in the rounding of the other coordinates where x < h.
+    A cap is 64 cells wide, or fewer if floats need a coarse grid (`sphere_grid`). Below about six cells, a test notices
+    the error. The ball sees a cap around a vector of full length from the side, where the cap is x / 2 deep. If x < h,
+    the rounding of the other coordinates hides the height of a point.
     """
     if cells < at_least:
         raise ConfigError(
@@ -216,14 +216,15 @@ def check_cells(cells: float, at_least: int) -> None:
 
 
 def cells_across(cap: Cap, grid: float, dim: int) -> float:
-    """How many cells of the grid a cap is wide."""
+    """The width of a cap in cells of the grid."""
     return math.exp(cap.log_x / 2) / math.sqrt(dim) / grid
 
 
 def log_density_given(inside: Floats, cap: Cap) -> Floats:
-    """Log density relative to uniform, given the share of the points behind a released one that lie in the cap.
+    """Log density relative to uniform, given the share of a released point's possible originals that lie in the cap.
 
-    The density lies between (1-p)/(1-q) and p/q whatever the share is. So no two vectors differ by more than epsilon.
+    The density is between (1-p)/(1-q) and p/q for any share, so the log densities of two vectors differ by at most
+    epsilon.
     """
     loss = cap.log_odds - cap.log_q + log1m_exp(cap.log_q)
     outside = -float(np.logaddexp(0.0, cap.log_odds)) - log1m_exp(cap.log_q)
@@ -236,14 +237,15 @@ def share_inside(
 ) -> Floats:
     """Share of the points V of the sphere that are rounded to each given point and lie in the cap, `(rows, heights)`.
 
-    The rounded point cannot stand for V: at 256 dimensions and epsilon 20 V lies outside its cap with probability .031,
-    and a further .028 would seem to. V = w - e, where w is the rounded point (its known coordinates) and e is nearly
-    uniform in a cell of side h. |V|^2 = 1 - z^2, where the height z is the unknown last coordinate, fixes <w, e>. Given
-    it, <e, u> is taken as normal with its true mean and variance: h^2/12 times the squared length of the part of u that
-    is orthogonal to w. A million runs did not tell this from the sampler (16 dimensions and more, epsilon 5 to 20).
+    The rounded point cannot stand for V: at 256 dimensions and epsilon 20, V lies outside its cap with probability
+    .031, and only its rounded point does with probability .028. V = w - e, where w is the rounded point (its known
+    coordinates) and e is nearly uniform in a cell of side h. |V|^2 = 1 - z^2, where the height z is the unknown last
+    coordinate, determines <w, e>. Given <w, e>, <e, u> is taken as normal with its true mean and variance: h^2/12 times
+    the squared length of the part of u orthogonal to w. A million runs could not tell this law from the sampler (16
+    dimensions and more, epsilon 5 to 20).
 
-    `points` w and `centres` u are `(rows, dim)` on the scale of the sphere, without the coordinate that lifts u, which
-    is `lift` `(rows,)`. `grid` is h, `heights` are z `(rows, heights)`, each for an interval of `width` `(rows,)`.
+    `points` w and `centres` u are `(rows, dim)` on the scale of the sphere, without the lifting coordinate of u, which
+    is `lift` `(rows,)`. `grid` is h. `heights` are z `(rows, heights)`, each for an interval of `width` `(rows,)`.
     """
     square = np.maximum(np.square(points).sum(axis=1, keepdims=True), 1e-300)
     along = (points * centres).sum(axis=1, keepdims=True)
@@ -257,11 +259,11 @@ def share_inside(
 
 
 def heights_of(points: Floats, grid: float) -> tuple[Floats, Floats, Floats]:
-    """Possible last coordinates of V on either side, their weights (of sum 1 a row), and the step between them.
+    """Possible last coordinates z of V on either side, their weights (with sum 1 per row), and the step between them.
 
-    `points` `(rows, dim)` are the other coordinates after rounding. Their square is 1 - z^2, but for the rounding's
-    part 2 <w, e>, which is nearly normal with variance 4 |w|^2 h^2/12. Above a point v of the ball the uniform measure
-    of the sphere is dv / |z|, and <w, e> = z^2/2 + constant. So z has the normal density of <w, e>.
+    `points` `(rows, dim)` are the other coordinates after rounding. Their squared length is 1 - z^2, except for the
+    rounding's part 2 <w, e>, which is nearly normal with variance 4 |w|^2 h^2/12. Above a point v of the ball, the
+    uniform measure of the sphere is dv / |z|, and <w, e> = z^2/2 + constant. So z has the normal density of <w, e>.
     """
     square = np.square(points).sum(axis=1)
     level = 1 - square - points.shape[1] * grid**2 / 12

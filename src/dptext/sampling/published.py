@@ -1,14 +1,14 @@
-"""Noise as published, whose claims are false, for audits and for published systems. The event is NoEvent.
+"""Published noise with false claims, for audits and for published systems. The event is NoEvent.
 
-The sound counterparts are `grid_noise.GridLaplace` and `float_noise.Gaussian`. `claimed` is what the authors state,
-`true_epsilon` the least epsilon that their noise has for any two vectors::
+The sound counterparts are `grid_noise.GridLaplace` and `float_noise.Gaussian`. `claimed` is the authors' claim, and
+`true_epsilon` is the least epsilon that their noise has for any two vectors::
 
     >>> from dptext.sampling.published import PublishedLaplace
     >>> adept = PublishedLaplace(epsilon=5.0, dim=64, clip_norm=1.0)
     >>> adept.claimed.epsilon, round(adept.true_epsilon, 3)
     (5.0, 40.0)
 
-As in `dptext.sampling.float_noise`, releases lie on a grid, so that the only fault of the noise is its scale.
+Releases lie on a grid, like those of `dptext.sampling.float_noise`, so that the scale is the only fault of the noise.
 """
 
 import math
@@ -28,13 +28,13 @@ from dptext.types import Floats
 
 @dataclass(frozen=True, slots=True)
 class PublishedLaplace:
-    """ADePT's noise as printed: L2 clipping, then independent Laplace noise of scale 2C / epsilon.
+    """ADePT's noise as published: L2 clipping, then independent Laplace noise of scale 2C / epsilon.
 
-    Krishna, Gupta and Dupuy 2021 (EACL). The scale is the one for an L1 distance of 2C, but L2-clipped vectors are
-    up to 2C sqrt(dim) apart in L1 (Habernal 2021, EMNLP): the claim holds in one dimension only.
+    Source: Krishna, Gupta and Dupuy 2021 (EACL). The scale suits an L1 distance of 2C, but L2-clipped vectors are up to
+    2C sqrt(dim) apart in L1 (Habernal 2021, EMNLP). So the claim holds in one dimension only.
 
     Guarantee:
-        None. `claimed` says pure epsilon; the noise has `true_epsilon`.
+        None. `claimed` is pure epsilon; the noise has `true_epsilon`.
     """
 
     epsilon: float
@@ -58,18 +58,18 @@ class PublishedLaplace:
 
     @property
     def claimed(self) -> PureEvent:
-        """What the authors state about one release."""
+        """The authors' claim about one release."""
         return PureEvent(self.epsilon)
 
     @property
     def true_epsilon(self) -> float:
-        """epsilon * sqrt(dim), attained by (C, ..., C) / sqrt(dim) and its negative; rounding adds some 2^-20 dim."""
+        """epsilon * sqrt(dim), attained by (C, ..., C) / sqrt(dim) and its negative; rounding adds about 2^-20 dim."""
         distance = sensitivity(self.clip_norm, dim=self.dim, clipped=Norm.L2, measured=Norm.L1, grid=self.grid)
         return distance / self.scale
 
     @property
     def events(self) -> tuple[NoEvent]:
-        """One release."""
+        """The events of one release."""
         return (NoEvent("Laplace noise for an L1 distance of 2C, on vectors up to 2C sqrt(dim) apart (Habernal 2021)"),)
 
     def _on_grid(self, vectors: Vectors) -> Floats:
@@ -81,7 +81,7 @@ class PublishedLaplace:
         return np.asarray(clipped + coordinate_laplace(len(clipped), self.dim, 2 * self.scale**2, source))
 
     def log_density(self, released: Floats, vectors: Vectors) -> Floats:
-        """Log density of each released vector, `(rows,)`: log probability on the grid over the volume of its cells."""
+        """Log density, `(rows,)`, of each released vector: probability on the grid divided by the volume of a cell."""
         clipped = self._on_grid(vectors)
         away = np.abs(paired(released, clipped) - clipped).sum(axis=1)
         return np.asarray(-away / self.scale - self.dim * math.log(2 * self.scale))
@@ -91,11 +91,11 @@ class PublishedLaplace:
 class ClassicalGaussian(FloatGaussian):
     """L2 clipping, then Gaussian noise of sigma = 2C sqrt(2 ln(1.25 / delta)) / epsilon, at any epsilon.
 
-    The formula is proven for epsilon <= 1 (Dwork and Roth 2014, theorem A.1). At delta = 1e-5 it is false above some
-    8.4 (MATHS 2.3). Systems that use it at epsilon 10 to 500 overlook that.
+    The formula is proven for epsilon <= 1 (Dwork and Roth 2014, theorem A.1). At delta = 1e-5 it is false for epsilon
+    above about 8.4 (MATHS 2.3). Some systems use the formula at epsilon 10 to 500.
 
     Guarantee:
-        None. `claimed` says (epsilon, delta); the noise has `true_epsilon` at delta.
+        None. `claimed` is (epsilon, delta); the noise has `true_epsilon` at delta.
     """
 
     @property
@@ -105,7 +105,7 @@ class ClassicalGaussian(FloatGaussian):
 
     @property
     def claimed(self) -> ApproximateEvent:
-        """What is stated about one release."""
+        """The claim about one release."""
         return ApproximateEvent(self.epsilon, self.delta)
 
     @property
@@ -115,5 +115,5 @@ class ClassicalGaussian(FloatGaussian):
 
     @property
     def events(self) -> tuple[NoEvent]:
-        """One release."""
+        """The events of one release."""
         return (NoEvent("Gaussian noise by a formula that is proven for epsilon <= 1 only (Dwork and Roth 2014)"),)

@@ -1,9 +1,9 @@
-"""The only door to random bits: `secure()` for releases, `seeded(int)` for experiments.
+"""The only source of random bits: `secure()` for releases, `seeded(int)` for experiments.
 
-Both read a ChaCha20 keystream (pyca/cryptography) as unsigned 64-bit integers; `discrete` draws from them.
+Both read a ChaCha20 keystream (pyca/cryptography) as unsigned 64-bit integers, from which `discrete` draws.
 
-A mechanism draws for a whole batch through `Randomness.rows`. In a *seeded* run each record has a stream of its own, so
-that batch size, order of batches and resuming change nothing.
+A mechanism draws for a whole batch through `Randomness.rows`. In a *seeded* run each record has its own stream, so that
+outputs do not depend on batch size, order of batches or resuming.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _REKEY_BYTES = 1 << 36  # far below the 2^38 bytes after which ChaCha20's 32-bit
 
 T = TypeVar("T", bound=np.generic)
 
-_forks = 0  # of this process and those before it: a number of a process may come again
+_forks = 0  # number of forks that led to this process, because the operating system reuses process ids
 _renewing = threading.Lock()
 
 
@@ -44,7 +44,7 @@ def _process() -> tuple[int, int]:
 
 
 class Randomness:
-    """A stream of uniform unsigned 64-bit integers. Made by `secure()` and `seeded(int)`."""
+    """A stream of uniform unsigned 64-bit integers. `secure()` and `seeded(int)` make streams."""
 
     __slots__ = (
         "_buffer",
@@ -70,12 +70,12 @@ class Randomness:
 
     @property
     def is_secure(self) -> bool:
-        """Whether the bits come from the operating system; a seeded stream voids every guarantee."""
+        """Whether the operating system keys the bits. A seeded stream voids every guarantee."""
         return self._seed is None
 
     @property
     def fingerprint(self) -> str:
-        """The word secure, or a digest that tells one seed from another; a short seed can be found from it."""
+        """The word "secure", or a digest that identifies the seed. A short seed can be guessed from the digest."""
         return "secure" if self._seed is None else hashlib.sha256(b"fingerprint" + self._seed).hexdigest()
 
     def __repr__(self) -> str:
@@ -98,7 +98,7 @@ class Randomness:
         self._used = 0
 
     def _renew(self) -> None:
-        """Go on in a forked child: it would repeat the parent's noise, or wait for a thread that it does not have."""
+        """Renew key and lock in a forked child: it would repeat the parent's noise, or wait for the parent's thread."""
         with _renewing:
             if self._process != _process():
                 self._lock = threading.Lock()
@@ -129,13 +129,13 @@ class Randomness:
             return self._buffer[start : start + size]
 
     def at(self, position: int) -> Randomness:
-        """The randomness of a batch whose first record has this position in the whole input."""
+        """The randomness for a batch whose first record has this position in the whole input."""
         return self if self._seed is None else Randomness(self._seed, position)
 
     def rows(self, sizes: Sequence[int], draw: Callable[[Randomness, int], NDArray[T]]) -> NDArray[T]:
         """Draw `sizes[i]` rows for record i of a batch with `draw(randomness, n_rows)`, stacked in order.
 
-        Secure: one vectorized draw. Seeded: one stream a record.
+        Secure: one vectorized draw. Seeded: one stream per record.
         """
         if self._seed is None:
             return draw(self, int(sum(sizes)))
@@ -143,13 +143,13 @@ class Randomness:
         return np.concatenate([draw(s, int(n)) for s, n in zip(streams, sizes, strict=True)] or [draw(self, 0)])
 
     def each(self, first: int, n: int) -> list[tuple[Randomness, int]]:
-        """Streams of `n` records from the `first` on, each with how many it serves: all if secure, one if seeded."""
+        """Streams for `n` records from `first` on, with the number of records of each: all if secure, 1 if seeded."""
         return [(self, n)] if self._seed is None else [(self._record(i), 1) for i in range(first, first + n)]
 
     def blocks(self, sizes: Sequence[int], limit: int) -> Iterator[tuple[Randomness, int]]:
-        """Streams and numbers of rows, at most `limit` at a time, for a batch that is worked off in blocks.
+        """Yield streams with numbers of rows, at most `limit`, to process a batch in blocks.
 
-        Secure: the whole batch is one run of rows, cut every `limit` rows. Seeded: each record is cut on its own.
+        Secure: the whole batch is cut every `limit` rows. Seeded: the rows of each record are cut on their own.
         """
         runs = [(self, int(sum(sizes)))] if self._seed is None else [(self._record(i), n) for i, n in enumerate(sizes)]
         for stream, rows in runs:
@@ -161,12 +161,12 @@ class Randomness:
 
 
 def secure() -> Randomness:
-    """Fresh bits keyed by the operating system: the randomness of every real release."""
+    """Make a stream of fresh bits keyed by the operating system, for every real release."""
     return Randomness(None)
 
 
 def seeded(seed: int) -> Randomness:
-    """Bits that a seed determines, for experiments: whoever knows the seed can undo the noise."""
+    """Make a stream that the seed determines, for experiments: anybody who knows the seed can remove the noise."""
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise ConfigError(f"Expected seed={seed!r} to be an integer >= 0.")
     return Randomness(hashlib.sha256(f"dptext:{seed}".encode()).digest())

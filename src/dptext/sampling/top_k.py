@@ -1,6 +1,6 @@
-"""Top-k randomized response: one of the k best options, or one of the others; and the k that is best on public text.
+"""Top-k randomized response over options or labels, and the k that is best on public text.
 
-One of the k best of a pool of m has probability k e^epsilon / (k e^epsilon + m - k).
+The choice among m options is one of the k best with probability k e^epsilon / (k e^epsilon + m - k).
 
     >>> choice = TopKRandomizedResponse(epsilon=3.0, k=1, size=4)
     >>> choice.distribution(np.array([[0.1, 0.9, 0.3, 0.2]])).round(3).tolist()
@@ -8,7 +8,7 @@ One of the k best of a pool of m has probability k e^epsilon / (k e^epsilon + m 
     >>> choice.event
     TopKEvent(epsilon=3.0, k=1, size=4, count=1)
 
-Scores are as in `exponential`.
+Scores are `(rows, options)`, as in `exponential`.
 """
 
 import math
@@ -29,14 +29,14 @@ from dptext.types import Booleans, Floats, Int16s, Integers
 
 
 def _ranked(scores: Rankable, size: int) -> NDArray[Any]:
-    """Integer scores as they are, because integers compare faster than floats; other scores checked."""
+    """Return integer scores unchanged, because integers compare faster than floats. Check other scores."""
     if np.issubdtype(scores.dtype, np.integer) and scores.ndim == 2 and scores.shape[1] == size:
         return scores
     return checked(scores, size)
 
 
 def top_k_mask(values: NDArray[Any], k: int) -> Booleans:
-    """Which options are the k best of each row; of equal ones the first."""
+    """Mark the k best options of each row. Ties go by index."""
     if k == 1:
         threshold = values.max(axis=1, keepdims=True)
     else:
@@ -56,11 +56,11 @@ def _pick(mask: Booleans, rank: Integers) -> Integers:
 
 @dataclass(frozen=True, slots=True)
 class TopKRandomizedResponse:
-    """One of the k best options with probability k e^E / (k e^E + size - k), else one of the others (MATHS 1.4).
+    """A choice: one of the k best options with probability k e^E / (k e^E + size - k), else another (MATHS 1.4).
 
     Guarantee:
-        Exactly epsilon for any two inputs at all: every option has one of two probabilities, whose ratio is
-        e^epsilon, and only the *set* of the k best depends on the input.
+        Exactly epsilon for any two inputs: every option has one of two probabilities, whose ratio is e^epsilon, and
+        only the *set* of the k best options depends on the input.
     """
 
     epsilon: float
@@ -73,13 +73,13 @@ class TopKRandomizedResponse:
 
     @property
     def event(self) -> TopKEvent:
-        """One choice."""
+        """The event of one choice."""
         return TopKEvent(self.epsilon, self.k, self.size)
 
     def _weights(self) -> tuple[int, int]:
-        """Integers best : other with ratio at most e^epsilon, as close as 62 bits allow."""
+        """Integer weights (best, other) with a ratio of at most e^epsilon, as close as 62 bits allow."""
         budget = 1 << 62
-        # other = 2^b as large as k * other * e^epsilon + size * other allows
+        # other is the largest power of 2 for which k * other * e^epsilon + size * other fits the budget.
         room = math.log2(budget) - 1 - max(math.log2(self.size), math.log2(self.k) + self.epsilon / math.log(2))
         other = 1 << max(0, math.floor(room))
         cap = (budget - self.size * other) // self.k
@@ -95,7 +95,7 @@ class TopKRandomizedResponse:
         return np.asarray(np.where(mask, best / total, other / total))
 
     def choose(self, scores: Rankable, source: Randomness) -> Integers:
-        """One option a row, `(rows,)`: one integer draw a row."""
+        """One option per row, `(rows,)`, by one integer draw per row."""
         best, other = self._weights()
         rows = len(scores)
         drawn = uniform_below(self.k * best + (self.size - self.k) * other, rows, source).astype(np.int64)
@@ -109,7 +109,7 @@ class TopKRandomizedResponse:
 
 
 def agreement(pool: Sequence[str | None], labels: Sequence[str | None]) -> Booleans:
-    """Whether each label equals each label of the pool `(n, m)`; a missing or unknown label equals none."""
+    """Compare n labels with the m labels of the pool, `(n, m)`. A missing or unknown label equals none."""
     number = {label: i for i, label in enumerate(dict.fromkeys(pool)) if label is not None}
     own = np.array([number.get(label or "", -2) for label in pool], np.int32)
     asked = np.array([number.get(label or "", -1) for label in labels], np.int32)
@@ -117,10 +117,10 @@ def agreement(pool: Sequence[str | None], labels: Sequence[str | None]) -> Boole
 
 
 def best_number(scores: Int16s, gains: Floats, own: Booleans, epsilon: float) -> int:
-    """The k of top-k randomized response that gains most on public texts.
+    """The k at which top-k randomized response gains most on public texts.
 
-    The nearest are chosen by scores `(n, m)`; members of the pool that are a text's `own` do not count, and are
-    overwritten. `gains` `(n, m)` is what each is worth to each text.
+    `scores` `(n, m)` rank the m members of the pool for each of n texts. `gains` `(n, m)` are the utilities of members
+    to texts. `own` `(n, m)` marks a text's own members, which do not count. Their scores and gains are overwritten.
     """
     size = int(scores.shape[1])
     scores[own], gains[own] = np.iinfo(np.int16).min, 0.0
@@ -137,15 +137,17 @@ def best_number(scores: Int16s, gains: Floats, own: Booleans, epsilon: float) ->
 
 @dataclass(frozen=True, slots=True)
 class LabelResponse:
-    """The own label of L with probability e^epsilon / (e^epsilon + L - 1), each other with 1 / (e^epsilon + L - 1).
+    """Randomized response on a label of a public set of L >= 2 labels (Warner 1965; Kairouz, Bonawitz and Ramage 2016).
 
-    Randomized response (Warner 1965; Kairouz, Bonawitz and Ramage 2016) on a label of a public set, at least two.
+    The own label is released with probability e^epsilon / (e^epsilon + L - 1), each other label with 1 / (e^epsilon +
+    L - 1).
 
     Guarantee:
-        `event`, for any two labels at all. A label that is missing or not among `labels` is replaced by a uniformly
-        drawn one, so that what leaves is uniform. That keeps epsilon: 1/L lies between the two probabilities p and q,
-        and p L and 1 / (q L) are at most e^epsilon. And with a delta, in any composition: such an output is a mixture,
-        with public weights, of those of records with a label, and divergences are jointly convex.
+        `event`, for any two labels. A label that is missing or not among `labels` is replaced by a uniformly drawn
+        label, so that the released label is uniform. This keeps epsilon: 1/L lies between the two probabilities p and
+        q, and p L and 1 / (q L) are at most e^epsilon. The bound also holds with a delta, in any composition: the
+        output is a mixture, with public weights, of the outputs of labelled records, and divergences are jointly
+        convex.
     """
 
     epsilon: float
@@ -160,7 +162,7 @@ class LabelResponse:
 
     @property
     def event(self) -> TopKEvent:
-        """One choice among the labels."""
+        """The event of one choice among the labels."""
         return self._choice.event
 
     @property
@@ -172,15 +174,15 @@ class LabelResponse:
         return np.array([place.get(label or "", -1) for label in labels], np.int64)
 
     def distribution(self, label: str | None) -> Floats:
-        """The probability of each label of the set `(L,)`, given the private one."""
+        """The probability of each label of the set `(L,)`, given the private label."""
         [place] = self._places([label]).tolist()
         every = self._choice.distribution(np.eye(len(self.labels)))
         return np.asarray(every.mean(axis=0) if place < 0 else every[place])
 
     def choose(self, labels: Sequence[str | None], source: Randomness) -> Integers:
-        """The place in the set of what leaves for each private label `(n,)`."""
+        """The released label for each private label, as an index into `labels`, `(n,)`."""
         given = self._places(labels)
-        # Drawn for every record, so that which ones have an unknown label shows in nothing.
+        # Every record draws, so that the use of random bits does not reveal which labels are unknown.
         anything = uniform_below(len(self.labels), len(given), source).astype(np.int64)
         true = np.where(given >= 0, given, anything)
         scores = np.zeros((len(true), len(self.labels)))

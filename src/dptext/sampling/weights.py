@@ -1,9 +1,9 @@
-"""Weights of options as integers, and draws by them: what private choices share.
+"""Integer weights of options, and draws by weight: the common part of private choices.
 
-Scores are `(rows, options)`. Weights e^w become integers of up to 119 bits. That is as if each w were off by at most
-2^-39, which is paid for by shrinking w a little (`ROUNDING_LOSS`), so that the stated epsilon holds exactly. Weights
-more than e^54 below a row's largest are lifted to that floor. This changes no sensitivity, because the largest weight
-is as Lipschitz as each score.
+Scores are `(rows, options)`. Weights e^w become integers of up to 119 bits. The rounding moves each w by at most 2^-39.
+Each w is shrunk a little in advance (`ROUNDING_LOSS`), so that the stated epsilon holds exactly. Weights below e^-54
+times a row's largest weight are lifted to this floor. The floor changes no sensitivity, because the largest weight is
+as Lipschitz as each score.
 """
 
 import math
@@ -21,13 +21,13 @@ Scores = Floats | Singles
 Rankable = Scores | Int16s | Int32s | Integers
 _FLOOR = -54.0
 _TOP_BITS = 119
-#: What rounding weights to integers can add to the log ratio of two outputs (four roundings of 2^-40 each).
+#: Bound on the log ratio that rounding weights to integers can add between two outputs (four roundings of 2^-40 each).
 ROUNDING_LOSS = 2.0**-37
-OPTIONS_AT_ONCE = 1 << 17  # bounds the memory of the wide integers, some 900 bytes an option
+OPTIONS_AT_ONCE = 1 << 17  # bounds the memory of the wide integers, about 900 bytes per option
 
 
 def checked(scores: Rankable, size: int | None = None) -> Floats:
-    """Scores `(rows, options)` in float64, for `size` options, else ConfigError; PrivacyError for NaN or infinity."""
+    """Scores `(rows, options)` in float64. ConfigError: not `size` options. PrivacyError: NaN or infinity."""
     if scores.ndim != 2 or scores.shape[1] < 1:
         raise ConfigError(f"Expected scores of shape (rows, options), found {scores.shape}.")
     if size is not None and scores.shape[1] != size:
@@ -38,18 +38,18 @@ def checked(scores: Rankable, size: int | None = None) -> Floats:
 
 
 def require_finite(values: NDArray[np.floating[Any]]) -> None:
-    """Refuse NaN and infinity with PrivacyError: they have no place in the order, and no bound covers them."""
+    """Raise PrivacyError for NaN or infinity: they have no place in the order, and no bound covers them."""
     if not np.isfinite(values).all():
         raise PrivacyError("Expected finite scores, found NaN or infinity: nothing is chosen.")
 
 
 def relative(log_weights: Floats) -> Floats:
-    """Log weights relative to the row's largest, at least -54."""
+    """Log weights relative to the row's largest log weight, at least -54."""
     return np.asarray(np.maximum(log_weights - log_weights.max(axis=1, keepdims=True), _FLOOR))
 
 
 def integer_weights(log_weights: Floats) -> UInt64s:
-    """e^w as integers of up to 119 bits relative to the row's largest (exactly 2^119), limbs first."""
+    """e^w as integers relative to the row's largest weight, which becomes exactly 2^119; limbs first."""
     return powers(relative(log_weights) / math.log(2))
 
 
@@ -61,7 +61,7 @@ def powers(exponents: Floats) -> UInt64s:
 
 
 def shifted(numbers: UInt64s, by: Integers) -> UInt64s:
-    """floor(number * 2^by) for whole numbers below 2^54, where it is below 2^120; limbs first."""
+    """floor(number * 2^by) for whole numbers below 2^54 and results below 2^120; limbs first."""
     limbs = np.empty((LIMBS, *numbers.shape), np.uint64)
     mask = np.uint64((1 << LIMB_BITS) - 1)
     for i in range(LIMBS):
@@ -74,18 +74,18 @@ def shifted(numbers: UInt64s, by: Integers) -> UInt64s:
 
 
 def blocks_of(rows: int, options: int) -> list[slice]:
-    """The rows in blocks that fit into memory."""
+    """Split the rows into blocks that fit into memory."""
     step = max(1, OPTIONS_AT_ONCE // options)
     return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
 
 
 def scaled(scores: Floats, scale: float) -> Floats:
-    """Log weights scale * (score - row's largest), subtracted first so that large scores keep their digits."""
+    """Log weights scale * (score - row's largest score). The difference comes first, so that no digits are lost."""
     return np.asarray(scale * (scores - scores.max(axis=1, keepdims=True)))
 
 
 def normalized(values: Floats) -> Floats:
-    """Rows `(rows, options)` of values >= 0 divided by their sum; uniform where the sum is 0."""
+    """Rows `(rows, options)` of values >= 0 divided by their sum; uniform if the sum is 0."""
     total = values.sum(axis=1, keepdims=True)
     return np.where(total > 0, values / np.where(total > 0, total, 1.0), 1.0 / values.shape[1])
 
@@ -97,7 +97,7 @@ def softmax(log_weights: Floats) -> Floats:
 
 
 def draw_by_weight(log_weights: Floats, source: Randomness) -> Integers:
-    """One option a row `(rows,)`, with probability in proportion to its weight."""
+    """One option per row `(rows,)`, with probability in proportion to its weight."""
     rows, options = log_weights.shape
     result = np.empty(rows, np.int64)
     for block in blocks_of(rows, options):

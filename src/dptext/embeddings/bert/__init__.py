@@ -1,1 +1,1 @@
-"""A BERT that computes each text by itself: packed rows, no padding."""
+"""A BERT that computes each text on its own: packed rows, no padding."""

@@ -1,7 +1,7 @@
-"""A BERT with mean pooling, computed on this processor's vectors: packed texts, no padding, a choice of precision.
+"""A BERT with mean pooling, in vector instructions of this processor: packed texts, no padding, a choice of precision.
 
-A text's vector is a function of the text alone. Linear layers, norms and activations treat each row alone (see
-`dptext.kernels`), attention each text; `require_alone` checks that at every place of a tile when a network is made.
+A text's vector is a function of the text alone. Linear layers, norms and activations compute each row on its own (see
+`dptext.kernels`), and attention each text. `require_alone` checks this at every place of a tile when a network is made.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,12 +18,15 @@ from dptext.types import Integers, Positions, Singles
 
 Pieces: TypeAlias = Sequence[Sequence[int]]
 
-PIECES_AT_ONCE: Final = 256  # so that the numbers between two layers stay in the cache
+PIECES_AT_ONCE: Final = 256  # word pieces of a batch, few enough for the cache to hold the numbers between layers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BertLayer:
-    """One layer: attention, what mixes it, the two of the feed-forward part, each norm's gain and shift."""
+    """One layer: attention (queries, keys, values) and its output `mixed`, the two feed-forward layers, and both norms.
+
+    A norm is its gain and shift.
+    """
 
     attention: Linear
     mixed: Linear
@@ -39,7 +42,7 @@ class BertLayer:
 
 
 class _Workspace:
-    """Room for the numbers of one batch of pieces, for one thread."""
+    """Working memory of one thread for one batch of word pieces."""
 
     def __init__(self, network: "Bert", n_pieces: int) -> None:
         n = -(-n_pieces // tiles.ROWS) * tiles.ROWS + tiles.ROWS
@@ -57,10 +60,9 @@ class _Workspace:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Bert:
-    """A BERT whose vectors are means over word pieces, at norm 1.
+    """A BERT whose vectors are means over word pieces, scaled to norm 1.
 
-    `tables` are the vectors of the word pieces and of their places; `table_norm` is gain and shift of the norm after
-    them.
+    `tables` are the vectors of word pieces and of positions. `table_norm` is the gain and shift of the norm after them.
     """
 
     tables: tuple[Singles, Singles]
@@ -72,13 +74,13 @@ class Bert:
 
     @property
     def dim(self) -> int:
-        """Coordinates of a vector."""
+        """Number of coordinates of a vector."""
         return int(self.tables[0].shape[1])
 
     def vectors(self, pieces: Pieces, *, threads: int = 1, on_done: Callable[[int], None] | None = None) -> Singles:
-        """Unit vectors `(n_texts, dim)` of texts of one piece at least; none depends on `threads`.
+        """Unit vectors `(n_texts, dim)` of texts of at least one word piece. They do not depend on `threads`.
 
-        `on_done` is told how many texts are done. ConfigError: a piece, or a place of a text, has no vector.
+        `on_done` gets the number of texts done. ConfigError: a word piece, or a position in a text, has no vector.
         """
         found = np.empty((len(pieces), self.dim), np.float32)
         lengths = np.array([len(own) for own in pieces], np.intp)
@@ -108,7 +110,7 @@ class Bert:
         return found
 
     def inputs(self, pieces: Integers, ends: Integers, space: _Workspace) -> Iterator[Singles]:
-        """Compute the last layer's rows in `space.x`; give the input of each linear layer on the way."""
+        """Compute the last layer's rows in `space.x`. Yield the input of each linear layer on the way."""
         n, epsilon = len(pieces), np.float32(self.epsilon)
         starts = np.concatenate([[0], ends[:-1]])
         places = np.arange(n) - np.repeat(starts, ends - starts)
@@ -142,7 +144,7 @@ class Bert:
             products.products(x, n, layer.panels, layer.bias, space.tile, out)
 
     def at(self, exactness: Exactness, public: Pieces) -> "Bert":
-        """The same network in another precision; `public` texts say what range the inputs of int8 layers have."""
+        """Return this network in another precision. `public` texts give the ranges of the inputs of int8 layers."""
         largest: list[Singles] = []
         if exactness == "int8":
             flat = np.concatenate([np.asarray(own, np.int64) for own in public])
@@ -162,15 +164,15 @@ class Bert:
         return replace(self, layers=tuple(layers), exactness=exactness)
 
     def require_alone(self, public: Pieces) -> None:
-        """ConfigError unless vectors of `public` texts have the same bits at every place and beside any other text."""
+        """Raise ConfigError unless `public` texts have the same vectors, bit for bit, at every place of a batch."""
         alone = np.concatenate([self.vectors([own]) for own in public])
         for shift in range(tiles.ROWS):
-            moved = [[0] * (shift + 1), *public]  # sorted by length: the first stands before longer ones
+            moved = [[0] * (shift + 1), *public]  # batches are sorted by length: the first text precedes longer ones
             require_alike(self.vectors(moved)[1:], alone, "vector", 'Take encoder="glove", which reads words.')
 
 
 def _batches(lengths: Positions) -> Iterator[Positions]:
-    """Positions of texts that are computed together: short ones first, so many pieces, at least one text."""
+    """Yield the positions of each batch's texts, short texts first: at most `PIECES_AT_ONCE` pieces, or one text."""
     order = np.argsort(lengths, kind="stable")
     start, pieces = 0, 0
     for i, length in enumerate(lengths[order].tolist()):

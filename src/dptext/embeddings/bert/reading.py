@@ -1,4 +1,4 @@
-"""A BERT as transformers saves it, and whether `Bert` computes it."""
+"""Reading a BERT that transformers saved, and a check whether `Bert` can compute it."""
 
 import json
 import math
@@ -15,7 +15,7 @@ from dptext.types import Singles
 
 
 def supported(config: Mapping[str, Any], folder: Path) -> bool:
-    """Whether `Bert` computes what the sentence-transformers model in a folder does, given its `config`."""
+    """Tell whether `Bert` can compute the sentence-transformers model in a folder, given the model's `config`."""
     modules = read_json(folder / "modules.json")
     pooling = read_json(folder / modules[1]["path"] / "config.json") if len(modules) > 1 else {}
     names = [str(module.get("type", "")).rpartition(".")[2] for module in modules]
@@ -35,7 +35,7 @@ def supported(config: Mapping[str, Any], folder: Path) -> bool:
 
 
 def read_bert(weights: Mapping[str, Singles], config: Mapping[str, Any]) -> Bert:
-    """The network in float32 from weights by the names that transformers gives them; KeyError where one is missing."""
+    """Make the network in float32 from weights by the names of transformers. KeyError: a weight is missing."""
     prefix = "" if "embeddings.word_embeddings.weight" in weights else "bert."
 
     def part(name: str) -> Singles:
@@ -63,7 +63,7 @@ def read_bert(weights: Mapping[str, Singles], config: Mapping[str, Any]) -> Bert
 
     words, places, kinds = (part(f"embeddings.{name}_embeddings.weight") for name in ("word", "position", "token_type"))
     return Bert(
-        (words, places + kinds[0]),  # every piece of a single text is of the first kind
+        (words, places + kinds[0]),  # all pieces of a single text have the first token type
         pair("embeddings.LayerNorm"),
         tuple(layer(i) for i in range(int(config["num_hidden_layers"]))),
         heads,
@@ -72,5 +72,5 @@ def read_bert(weights: Mapping[str, Singles], config: Mapping[str, Any]) -> Bert
 
 
 def read_json(path: Path) -> Any:
-    """What a file of settings holds."""
+    """Read a JSON file."""
     return json.loads(path.read_bytes())

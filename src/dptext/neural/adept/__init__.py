@@ -1,4 +1,4 @@
-"""The auto-encoder of ADePT: network, training, codebook. What mechanisms use of it is imported here."""
+"""The auto-encoder of ADePT: network, training, codebook. The names that mechanisms use are imported here."""
 
 from dptext.neural.adept.codebook import TextCodebook as TextCodebook
 from dptext.neural.adept.codebook import best_choice as best_choice

@@ -1,7 +1,7 @@
-"""A public codebook of utterances: written by the decoder from public latents, cleaned, ranked by likeness.
+"""A public codebook of utterances: the decoder writes them from public latents; they are cleaned, and ranked by cosine.
 
-Everything here sees public text only. So no choice costs privacy: which sentences are kept, how many of them, and how
-often each leaves at least.
+The functions of this module see public text only, except `scores`, which ranks for a private text. So it costs no
+privacy to choose the sentences, their number, and the least chance of each.
 """
 
 import math
@@ -27,15 +27,15 @@ _MIN_WORDS = 2
 _QUERIES = 2000
 _PAIRS = 10_000_000  # bounds time and memory
 _GRID = 4096.0
-_FIRST = 3.0  # two cosines differ by 2 at most
+_FIRST = 3.0  # more than 2, the largest difference of two cosines
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextCodebook(TextPool):
-    """Public utterances, of which no two have both text and label in common.
+    """Public utterances. No two have both the same text and the same label.
 
-    Their `points` are unit vectors `(size, d)` for the cosine, their `sources` the public records from which each was
-    written.
+    `points` `(size, d)` are their unit vectors for the cosine. `sources` are the positions of the public records from
+    which they were written.
     """
 
     points: Floats
@@ -46,12 +46,12 @@ class TextCodebook(TextPool):
 
 
 def scores(codebook: TextCodebook, meanings: Floats, labels: Sequence[str | None], *, label_weight: float) -> Int16s:
-    """Cosine, plus `label_weight` where the labels agree, `(n, size)`, in whole steps of 2^-12.
+    """Cosines `(n, size)`, plus `label_weight` for equal labels, in whole steps of 2^-12.
 
-    A weight above 3 counts as 3: it already ranks all equal labels first.
+    A weight above 3 counts as 3, which already ranks all equal labels first.
     """
-    # The product is exact where a sentence encoder's grid holds the meanings. The weight, which may be any float, is
-    # added once for each score. So no score depends on the other rows.
+    # The product is exact for meanings on a sentence encoder's grid. The weight, which may be any float, is added once
+    # to each score. So no score depends on the other rows.
     likeness = meanings * _GRID @ codebook.points.T
     likeness += min(label_weight, _FIRST) * _GRID * agreement(codebook.labels, labels)
     return np.asarray(np.rint(likeness, out=likeness).astype(np.int16))
@@ -60,15 +60,16 @@ def scores(codebook: TextCodebook, meanings: Floats, labels: Sequence[str | None
 def write_codebook(model: AnnotatedModel, public: Sequence[Record], *, size: int, seed: int) -> TextCodebook:
     """Decode the latents of public records, and latents near to them, until there are `size` good sentences.
 
-    One is removed if it is a duplicate, has another label than its record, did not end, or has fewer than two words or
-    one twice in a row; then the tenth that the decoder finds least likely. ConfigError: fewer than two are left.
+    A sentence is removed if it is a duplicate, has another label than its record, did not end, has fewer than two
+    words, or has a word twice in a row. Then the tenth of the sentences that the decoder finds least likely is removed.
+    ConfigError: fewer than two are left.
     """
     source = np.random.default_rng(seed)
     latents = model.latents(public)
     wanted = math.ceil(size / (1 - _WORST)) + 1
     kept: dict[tuple[str | None, str], tuple[int, Floats]] = {}
     for round_ in range(_ROUNDS):
-        # The first round writes the best sentence of each latent. Later rounds draw some, farther and farther away.
+        # The first round writes the best sentence of each latent. Later rounds draw sentences farther and farther away.
         how = Decoding(temperature=0.0 if round_ == 0 else 0.5)
         shift = 0.1 * round_ * source.normal(size=latents.shape) / math.sqrt(latents.shape[1])
         moved = latents + shift * np.linalg.norm(latents, axis=1, keepdims=True)
@@ -99,7 +100,7 @@ def _is_whole(text: str, max_tokens: int) -> bool:
 def best_choice(
     book: TextCodebook, model: AnnotatedModel, public: Sequence[Record], epsilon: float, label_weight: float, seed: int
 ) -> EnvelopeResponse:
-    """The choice that keeps most of the scores of public records; an utterance does not count for its own record."""
+    """Make the choice with the highest scores on public records. An utterance does not count for its own record."""
     most = min(_QUERIES, max(1, _PAIRS // len(book)))
     rows = np.random.default_rng(seed).permutation(len(public))[:most]
     asked = [public[i] for i in rows]

@@ -1,4 +1,4 @@
-"""The decoder of ADePT's auto-encoder in use: from latents to labels and texts."""
+"""Decoding with ADePT's fitted auto-encoder: from latents to labels and texts."""
 
 from dataclasses import dataclass
 
@@ -11,15 +11,15 @@ from dptext.neural.tokens import BEGIN, END, PAD, UNKNOWN, Tokens
 from dptext.types import Floats, Integers
 
 _NO_REPEAT = 3
-#: Tokens of a block, in `drawn`.
+#: Number of tokens in a block, in `drawn`.
 _BLOCK = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """How a latent becomes a sequence: by the best tokens, or drawn ones at a `temperature` above 0.
+    """The way in which a latent becomes a sequence: by the best tokens, or by draws at a `temperature` above 0.
 
-    Where it is `constrained`, a label stands first and nowhere else, and no trigram twice.
+    In a `constrained` sequence, a label (if there are labels) is first and nowhere else, and no trigram occurs twice.
     """
 
     constrained: bool = True
@@ -27,10 +27,10 @@ class Decoding:
 
 
 class Decoder:
-    """Writes sequences for many latents at once; immutable.
+    """A writer of sequences for many latents at once; immutable.
 
-    A table holds the part of the gates that a token decides, and the latent's part is computed once. So a step is a
-    look-up, one product with the hidden state, and the output layer. Rows that have ended are dropped.
+    A table holds the gates' part that depends on the token. The gates' part that depends on the latent is computed
+    once. So a step is a look-up, a product with the hidden state, and the output layer. Rows that ended are dropped.
     """
 
     def __init__(self, model: AutoEncoder, tokens: Tokens, *, dtype: torch.dtype = torch.float32) -> None:
@@ -55,13 +55,13 @@ class Decoder:
             barred[0] = -torch.inf
             barred[0, labels] = 0.0
             barred[1:, labels] = -torch.inf
-        barred[int(bool(labels)), END] = -torch.inf  # an empty text says nothing
+        barred[int(bool(labels)), END] = -torch.inf  # no text is empty
         self._barred = bias + barred
 
     def decode(self, latents: Floats, how: Decoding, *, seed: int = 0, rows: int = 512) -> list[tuple[str | None, str]]:
-        """Label and text of each latent `(n, latent_dim)`, so many rows at once.
+        """Label and text of each latent `(n, latent_dim)`, computed in blocks of `rows`.
 
-        The seed draws tokens, for public use only: a private release takes the best token.
+        The seed determines drawn tokens. Draws are for public use only: private releases take the best tokens.
         """
         return [self._tokens.read(row) for row in self._ids(latents, how, seed, rows)]
 
@@ -83,7 +83,7 @@ class Decoder:
         c = torch.zeros_like(h)
         fixed = latents @ self._of_latent
         token = torch.full((n,), BEGIN, dtype=torch.int64, device=self._device)
-        for step in range(length - 1):  # the last position is the end's
+        for step in range(length - 1):  # the last position is for the end
             gates = _product(h, self._of_state).add_(self._table[token]).add_(fixed)
             entered, kept, new, shown = gates.chunk(4, dim=1)
             c = torch.sigmoid(kept) * c + torch.sigmoid(entered) * torch.tanh(new)
@@ -106,7 +106,7 @@ class Decoder:
 
     @staticmethod
     def _bar_repeats(scores: Tensor, before: Tensor) -> None:
-        """No trigram twice: where the last two words stood together before, the word that followed is barred."""
+        """Prevent repeated trigrams: bar each word that followed an earlier occurrence of the last two words."""
         last = _NO_REPEAT - 1
         if before.shape[1] < _NO_REPEAT:
             return
@@ -117,7 +117,7 @@ class Decoder:
 
 
 def _product(rows: Tensor, weight: Tensor) -> Tensor:
-    """`rows @ weight.T`; in float32 on a processor by oneDNN: torch's MKL computes half as fast on those of AMD."""
+    """`rows @ weight.T`. oneDNN computes float32 on a CPU, because torch's MKL is half as fast on AMD's CPUs."""
     here = rows.dtype == torch.float32 and rows.device.type == "cpu"
     if here and torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         product = torch.ops.mkldnn._linear_pointwise  # noqa: SLF001  # torch has no public name for it
@@ -126,9 +126,10 @@ def _product(rows: Tensor, weight: Tensor) -> Tensor:
 
 
 def drawn(chances: Tensor, source: torch.Generator) -> Tensor:
-    """A token of each row `(n,)` by its chance in `(n, tokens)`, never one of chance 0: first a block, then one of it.
+    """Draw a token of each row `(n,)` by its chance in `(n, tokens)`, never a token of chance 0.
 
-    That takes two uniform numbers a row, where torch.multinomial draws one for each token.
+    A block of tokens is drawn first, then a token of the block. This takes two uniform numbers per row;
+    torch.multinomial takes one for each token.
     """
     rows = torch.arange(len(chances), device=chances.device)
     parts = nn.functional.pad(chances, (0, -chances.shape[1] % _BLOCK)).reshape(len(chances), -1, _BLOCK)
@@ -137,7 +138,7 @@ def drawn(chances: Tensor, source: torch.Generator) -> Tensor:
 
 
 def _place(weights: Tensor, source: torch.Generator) -> Tensor:
-    """A column of each row, with a probability proportional to its weight."""
+    """Draw a column of each row, with a probability proportional to its weight."""
     below = weights.double().cumsum(dim=1)
     at = torch.rand((len(weights), 1), dtype=below.dtype, generator=source, device=weights.device) * below[:, -1:]
-    return (below <= at).sum(dim=1)  # the first column that ends above
+    return (below <= at).sum(dim=1)  # the first column whose cumulated weight is above `at`

@@ -1,4 +1,4 @@
-"""Fits ADePT's auto-encoder to public records, and loads a saved one."""
+"""Fitting of ADePT's auto-encoder to public records, and loading of a saved one."""
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +34,7 @@ from dptext.text.records import Record, records_digest
 
 @dataclass(frozen=True, slots=True)
 class NetworkSettings:
-    """What a spec says about the network; `dptext.Adept` explains each."""
+    """A spec's settings of the network. `dptext.Adept` explains each."""
 
     labels: tuple[str, ...]
     encoder: Literal["sentence", "distilled", "lstm"]
@@ -51,7 +51,7 @@ class NetworkSettings:
     precision: TorchPrecision = "float32"
 
     def architecture(self, tokens: Tokens, read_dim: int) -> Architecture:
-        """Sizes of the network; `read_dim` coordinates read texts in the place of an LSTM, 0 where an LSTM does."""
+        """Sizes of the network. `read_dim` is the reader's number of coordinates, 0 if an LSTM reads the texts."""
         features = read_dim + len(self.labels) if read_dim else 0
         sizes = (len(tokens), tokens.length, self.latent_dim, self.hidden, self.embedding)
         return Architecture(*sizes, self.clip_norm, features, self.projected)
@@ -66,7 +66,7 @@ def fit_model(
     training: str = PUBLIC,
     on_epoch: Callable[[EpochProgress], None] | None = None,
 ) -> AnnotatedModel:
-    """Vocabulary and weights from these records alone, two at least, else ConfigError."""
+    """Fit vocabulary and weights to these records alone. ConfigError: fewer than two records, or no such device."""
     require_device(settings.device)
     if len(public) < 2:
         raise ConfigError(f"Expected at least 2 public records to fit on, found {len(public)}: give public=...")
@@ -92,9 +92,10 @@ def _reader(settings: NetworkSettings, public: Sequence[str]) -> Reader | None:
 
 
 def load_fitted(settings: NetworkSettings, folder: Path, *, trainings: Sequence[str] = (PUBLIC,)) -> AnnotatedModel:
-    """The model that `AnnotatedModel.save` wrote under the same settings, if it was trained in one of these ways.
+    """Load the model that `AnnotatedModel.save` wrote under the same settings.
 
-    ConfigError: a file is absent, truncated, edited, of another version, no such model, or does not fit the settings.
+    ConfigError: a file is absent, truncated, edited, of another version, no such model, or does not fit the settings;
+    or the model was trained in none of the ways `trainings`.
     """
     require_device(settings.device)
     described, weights = read_files(folder)
@@ -123,7 +124,7 @@ def load_fitted(settings: NetworkSettings, folder: Path, *, trainings: Sequence[
 
 
 def load_autoencoder(folder: Path, *, device: str) -> AnnotatedModel:
-    """The model in a folder by its own settings, if trained on public text alone; errors as `load_fitted`."""
+    """Load the model in a folder by its own settings. It must be trained on public text. Errors: see `load_fitted`."""
     described, _ = read_files(folder)
     with reading_saved(f"the auto-encoder in {folder}"):
         sizes, tokens = Architecture(**described["sizes"]), described["tokens"]
@@ -141,7 +142,7 @@ def load_autoencoder(folder: Path, *, device: str) -> AnnotatedModel:
             max_tokens=int(tokens["max_tokens"]),
             hidden=sizes.hidden,
             embedding=sizes.embedding,
-            min_count=1,  # this and what follows concerns the training only
+            min_count=1,  # used in training only, like max_words and schedule
             max_words=len(tokens["words"]),
             projected=sizes.projected,
             schedule=Schedule(),
@@ -151,7 +152,7 @@ def load_autoencoder(folder: Path, *, device: str) -> AnnotatedModel:
 
 
 def _saved_pupil(described: Mapping[str, Any], state: dict[str, Tensor], max_tokens: int) -> DistilledEncoder:
-    """The distilled encoder, whose arrays are taken out of the weights; ValueError where they do not fit."""
+    """Make the distilled encoder, and remove its arrays from the weights. ValueError: the arrays do not fit."""
     rarity, weights, offset = (state.pop(PUPIL + name).numpy() for name in PUPIL_PARTS)
     words, teacher = described["words"], described["teacher"]
     if not all(isinstance(text, str) for text in (*words, teacher)):

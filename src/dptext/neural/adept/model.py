@@ -1,9 +1,9 @@
 """A fitted auto-encoder of annotated utterances, as mechanisms use it: from records to latents to utterances.
 
-It is saved as weights (safetensors), and sizes and vocabulary (JSON). Neither file holds code. The JSON has a checksum
-of both files. `Candidates(ranker="adept")` reads the files outside the seal of a saved model, and its guarantee rests
-on what they say of the training text. So an edit by mistake must not go unnoticed here. It is a checksum and no
-signature: whoever writes both files can write one that fits.
+A saved model is a file of weights (safetensors), and a file of sizes and vocabulary (JSON). Neither holds code. The
+JSON has a checksum of both files. `Candidates(ranker="adept")` reads the files outside the seal of a saved model, and
+its guarantee relies on their statement about the training text. So the checksum must reveal accidental edits. The
+checksum is no signature: anybody who can write both files can write a fitting checksum.
 """
 
 import hashlib
@@ -36,16 +36,16 @@ from dptext.types import Floats
 WEIGHTS_FILE, SIZES_FILE = "weights.safetensors", "autoencoder.json"
 FORMAT = "dptext annotated auto-encoder"
 VERSION = 2
-#: What reads texts in the place of an LSTM.
+#: An encoder that reads texts instead of an LSTM.
 Reader: TypeAlias = Encoder | DistilledEncoder
-#: How a model was trained that has seen public text only.
+#: The training of a model that has seen public text only.
 PUBLIC = "public text"
 #: Names of a distilled encoder's arrays among the weights.
 PUPIL, PUPIL_PARTS = "distilled.", ("rarity", "weights", "offset")
 
 
 def read_files(folder: Path) -> tuple[dict[str, Any], bytes]:
-    """The JSON without its checksum, and the weights; ConfigError: absent, edited, or of another version or kind."""
+    """Read the JSON (without its checksum) and the weights. ConfigError: absent, edited, another version or kind."""
     path = folder / SIZES_FILE
     with reading_saved(f"the auto-encoder {path}"):
         described = json.loads(path.read_bytes())
@@ -62,7 +62,7 @@ def read_files(folder: Path) -> tuple[dict[str, Any], bytes]:
 
 
 def checksum(described: Mapping[str, Any], weights: bytes) -> str:
-    """sha256 of the JSON without the checksum, its keys sorted, and of the weights."""
+    """sha256 of the JSON (without the checksum, keys sorted) and of the weights."""
     found = hashlib.sha256(json.dumps(described, sort_keys=True).encode())
     found.update(hashlib.sha256(weights).digest())
     return found.hexdigest()
@@ -71,9 +71,9 @@ def checksum(described: Mapping[str, Any], weights: bytes) -> str:
 class AnnotatedModel(Frozen):
     """An auto-encoder with its vocabulary; immutable once fitted.
 
-    A `reader`, if any, stands in the place of an LSTM. The `digest` is of weights and vocabulary, `trained_on` of the
-    training text. Only a spec that names the same `training` loads it: `PUBLIC`, or a mechanism's name of its own on
-    private text.
+    A `reader`, if any, replaces an LSTM. `digest` is that of weights and vocabulary, `trained_on` that of the training
+    text. Only a spec that names the same `training` loads the model: `PUBLIC`, or a mechanism's name for its own
+    training on private text.
     """
 
     __slots__ = ("_decoder", "_encoding", "digest", "dim", "model", "reader", "tokens", "trained_on", "training")
@@ -100,13 +100,13 @@ class AnnotatedModel(Frozen):
 
     @property
     def digests(self) -> dict[str, str]:
-        """sha256 digests: of the network, of the text that it was trained on, of the sentence encoder."""
+        """sha256 digests of the network, its training text, and the sentence encoder."""
         reader = "" if self.reader is None else self.reader.digest
         found = {"model": self.digest, "training text": self.trained_on, "sentence encoder": reader}
         return {name: digest for name, digest in found.items() if digest}
 
     def inputs(self, records: Sequence[Record]) -> NDArray[np.generic]:
-        """As `network_inputs`."""
+        """The network's inputs `(n, ...)`; see `network_inputs`."""
         return network_inputs(self.tokens, self.reader, records)
 
     def latents(self, records: Sequence[Record]) -> Floats:
@@ -114,7 +114,7 @@ class AnnotatedModel(Frozen):
         return self._encoding(self.inputs(records))
 
     def meanings(self, records: Sequence[Record]) -> Floats:
-        """Unit vectors `(n, d)` of the texts for ranking: sentence embeddings, else the directions of the latents."""
+        """Unit vectors `(n, d)` of the texts for ranking: the reader's embeddings, else the latents' directions."""
         if self.reader is not None:
             return self.reader.embed([record.text for record in records])
         latents = self.latents(records)
@@ -129,11 +129,11 @@ class AnnotatedModel(Frozen):
         return reconstruction_losses(self.model, self.inputs(records), self.tokens.sequences(records))
 
     def writing_losses(self, latents: Floats, records: Sequence[Record]) -> Floats:
-        """Loss per token of writing each record from the latent in the same row, `(n,)`."""
+        """Loss per token of decoding each record from the latent in the same row, `(n,)`."""
         return writing_losses(self.model, latents, self.tokens.sequences(records))
 
     def save(self, folder: Path) -> None:
-        """Write weights and sizes into an existing folder without such files, for their owner alone to read."""
+        """Write weights and sizes as new files, readable by their owner alone, into an existing folder."""
         pupil = self.reader if isinstance(self.reader, DistilledEncoder) else None
         described: dict[str, Any] = {"format": FORMAT, "version": VERSION, "trained_on": self.trained_on}
         described |= {"training": self.training, "sizes": asdict(self.model.sizes)}
@@ -147,7 +147,7 @@ class AnnotatedModel(Frozen):
 
 
 def network_inputs(tokens: Tokens, reader: Reader | None, records: Sequence[Record]) -> NDArray[np.generic]:
-    """What is read, `(n, ...)`: left-padded tokens, or the reader's vector and the label, zeros where it is unknown."""
+    """The network's inputs `(n, ...)`: left-padded tokens, or the reader's vector and the label (zeros if unknown)."""
     if reader is None:
         return tokens.inputs(tokens.sequences(records))
     rows = tokens.label_rows([record.label for record in records])
@@ -156,5 +156,5 @@ def network_inputs(tokens: Tokens, reader: Reader | None, records: Sequence[Reco
 
 
 def described_tokens(tokens: Tokens) -> dict[str, Any]:
-    """The vocabulary, as it is saved."""
+    """The vocabulary in the form in which it is saved."""
     return {"words": list(tokens.words), "labels": list(tokens.labels), "max_tokens": tokens.max_tokens}

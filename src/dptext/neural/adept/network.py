@@ -1,8 +1,9 @@
 """The LSTM auto-encoder of ADePT: text to latent, latent to text.
 
-Krishna, Gupta and Dupuy 2021 say neither sizes nor where the latent enters; here the decoder sees it at each step.
-Every shape is public: texts are padded to `max_tokens` on the left, and the encoder reads a fixed number of tokens. So
-no running time depends on the length of a private text. (The decoder stops early, but it sees noisy latents only.)
+Krishna, Gupta and Dupuy 2021 state neither the sizes nor where the latent enters. Here the decoder sees the latent at
+each step. Every shape is public: texts are padded to `max_tokens` on the left, and the encoder reads a fixed number of
+tokens. So no running time depends on the length of a private text. (The decoder stops early, but it sees noisy latents
+only.)
 """
 
 from collections.abc import Callable
@@ -22,16 +23,17 @@ from dptext.kernels.recurrence import lstm_step
 from dptext.neural.tokens import BEGIN, PAD, UNKNOWN
 from dptext.types import Floats, Integers, Singles
 
-_ROWS: Final = 64  # so that the numbers of a step stay in the cache
-Weights = tuple[Singles, Singles]  # and biases
+_ROWS: Final = 64  # texts of a block, few enough for the cache to hold the numbers of a step
+Weights = tuple[Singles, Singles]  # weights and biases
 
 
 class ExactReader:
-    """An embedding, an LSTM and perhaps a linear layer after its last state (h, c): left-padded tokens to vectors.
+    """An encoder from left-padded tokens to vectors: an embedding, an LSTM, and optionally a linear layer.
 
-    Products are tiles (see `dptext.kernels.tiles`), and what stands between treats a row alone: a vector is of
-    its own tokens, bit for bit. Weights and biases are those of torch's layers, `inner` `(4 units, embedding)`, `outer`
-    `(4 units, units)`. ConfigError where this processor gives a row other last bits at another place.
+    The linear layer reads the last state (h, c). Products are tiles (see `dptext.kernels.tiles`), and the other steps
+    compute each row on its own, so that a vector depends on its own tokens alone, bit for bit. Weights and biases are
+    those of torch's layers: `inner` `(4 units, embedding)`, `outer` `(4 units, units)`. ConfigError: this processor
+    computes other last bits for a row at another place.
     """
 
     def __init__(self, embedding: Singles, inner: Weights, outer: Weights, last: Weights | None) -> None:
@@ -46,7 +48,7 @@ class ExactReader:
             require_alike(self.read(public[shift:]), alone[shift:], "latent", remedy)
 
     def read(self, tokens: Integers) -> Floats:
-        """A vector of each row of tokens `(n, length)`, float64 of float32 numbers."""
+        """The vector of each row of tokens `(n, length)`: float32 numbers in float64."""
         blocks = [tokens[start : start + _ROWS] for start in range(0, len(tokens), _ROWS)]
         return np.concatenate([np.empty((0, self._dim)), *each(self._block, blocks)])
 
@@ -68,16 +70,17 @@ class ExactReader:
 #: Latents are rounded to this step before they leave the encoder.
 LATENT_GRID = 2.0**-14
 _WEIGHT_GRID = 2.0**-20
-_MOST_WEIGHT = 2.0**22  # of a row's absolute sum: sums of multiples of 2^-30 stay below 2^53 of them
+_MOST_WEIGHT = 2.0**22  # bound of a row's absolute sum, so that sums stay below 2^53 multiples of 2^-30
 
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """Public sizes. A large encoder whose state is projected has half as many units as the decoder: reading is easier.
+    """Public sizes of the network.
 
-    Of the vocabulary there are `n_tokens`, special ones and labels included, of a sequence `length` positions. Latents
-    are clipped to `clip_norm`, in training too. Public `features` may take the LSTM encoder's place, 0 for none. Where
-    nothing is `projected`, the latent is the LSTM's final state (h, c), of 2 * hidden.
+    `n_tokens` counts the vocabulary with special tokens and labels. `length` is the number of positions of a sequence.
+    Latents are clipped to `clip_norm`, in training, too. `features` is the number of public features that replace the
+    LSTM encoder, 0 for none. Without `projected`, the latent is the LSTM's final state (h, c), of 2 * hidden. A large
+    encoder whose state is projected has half as many units as the decoder, because reading is easier.
     """
 
     n_tokens: int
@@ -91,12 +94,12 @@ class Architecture:
 
     @property
     def reader(self) -> int:
-        """Units of the encoder."""
+        """The number of units of the encoder."""
         return min(self.hidden, max(32, self.hidden // 2)) if self.projected else self.hidden
 
 
 class AutoEncoder(nn.Module):
-    """Encoder and decoder. `lstm` is the class of their layers: DP-SGD needs one with gradients of single records."""
+    """Encoder and decoder. `lstm` is the class of their LSTMs: DP-SGD needs a class with gradients per record."""
 
     def __init__(self, sizes: Architecture, lstm: Callable[..., nn.Module] = nn.LSTM) -> None:
         super().__init__()
@@ -135,7 +138,7 @@ class AutoEncoder(nn.Module):
         return torch.as_tensor(states)
 
     def losses(self, latents: Tensor, targets: Tensor, previous: Tensor | None = None) -> Tensor:
-        """Mean cross-entropy per token `(n,)` of writing `targets` `(n, length)`; padding and UNKNOWN do not count."""
+        """Mean cross-entropy per token `(n,)` of decoding `targets` `(n, length)`. Padding and UNKNOWN do not count."""
         if previous is None:
             previous = shifted(targets)
         counted = (targets != PAD) & (targets != UNKNOWN)
@@ -147,19 +150,20 @@ class AutoEncoder(nn.Module):
 
 
 def shifted(targets: Tensor) -> Tensor:
-    """What the decoder has written before each position: BEGIN, then the targets."""
+    """The token before each position: BEGIN, then the targets."""
     return torch.cat([torch.full_like(targets[:, :1], BEGIN), targets[:, :-1]], dim=1)
 
 
 def unseen(previous: Tensor, hidden: Tensor) -> Tensor:
-    """What the decoder sees of the words before, where some are `hidden`: UNKNOWN in their places."""
+    """Replace `hidden` previous words by UNKNOWN."""
     return torch.where(hidden & (previous != PAD), torch.full_like(previous, UNKNOWN), previous)
 
 
 class Encoding:
-    """The encoder in use: latents `(n, latent_dim)` in float64, on a grid of 2^-14, each of its own row alone.
+    """The encoder for inference: latents `(n, latent_dim)` in float64 on a grid of 2^-14.
 
-    Those of features are exact sums (see `_projected`). Later changes of the model's weights are not seen.
+    Each latent depends on its own row of inputs alone. Latents of features are exact sums (see `_projected`). Later
+    changes of the model's weights have no effect.
     """
 
     def __init__(self, model: AutoEncoder) -> None:
@@ -183,10 +187,10 @@ def _exact_reader(model: AutoEncoder) -> ExactReader:
 
 
 def _projected(model: AutoEncoder, features: NDArray[np.generic]) -> Floats:
-    """What the linear layer makes of features, each row a function of itself alone, bit for bit.
+    """The linear layer's output for features. Each row is a function of its own features alone, bit for bit.
 
-    Features are multiples of 2^-10 from -1 to 1 (unit vectors on that grid, and labels), weights are rounded to
-    multiples of 2^-20: sums of products, multiples of 2^-30, are exact in float64 in any order.
+    Features are multiples of 2^-10 in [-1, 1] (unit vectors on this grid, and labels). Weights are rounded to multiples
+    of 2^-20. So sums of products are multiples of 2^-30, and exact in float64 in any order.
     """
     layer = cast("nn.Linear", model.project)
     weights = layer.weight.detach().double().cpu().numpy()

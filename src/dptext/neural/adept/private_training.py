@@ -1,11 +1,11 @@
 """DP-SGD for the auto-encoder of ADePT (Abadi et al. 2016; Song, Chaudhuri and Sarwate 2013): clipped, noisy gradients.
 
-The caller's `Randomness` draws which records a step takes and the noise on their gradients. opacus's own noise comes
-from a predictable generator unless torchcsprng is installed, which does not exist for this torch. opacus computes the
-gradient norm of each record for linear layers and embeddings ("ghost clipping", Li et al. 2022). Its own `DPLSTM` is
-several times as slow here, so the LSTM is written as two linear layers that see all steps at once (`RecordLstm`).
+The caller's `Randomness` draws the records of a step and the noise on their gradients. opacus's own noise comes from a
+predictable generator unless torchcsprng is installed, which does not exist for this torch. opacus computes the gradient
+norm of each record for linear layers and embeddings ("ghost clipping", Li et al. 2022). opacus's `DPLSTM` is several
+times as slow here, so the LSTM is written as two linear layers that see all steps at once (`RecordLstm`).
 
-Whoever calls this sees the private texts; `dptext.mechanisms.adept.dpsgd` states what the weights guarantee.
+The caller sees the private texts. `dptext.mechanisms.adept.dpsgd` states the guarantee of the weights.
 """
 
 import copy
@@ -31,17 +31,17 @@ from dptext.types import Booleans, Integers
 
 LstmState = tuple[Tensor, Tensor]
 
-#: Names of parameters: from those of `nn.LSTM` to those of `RecordLstm`.
+#: Names of parameters in `nn.LSTM`, and their names in `RecordLstm`.
 _RENAMED = {f"{kind}_{side}_l0": f"{side}.{kind}" for side in ("ih", "hh") for kind in ("weight", "bias")}
 _ROWS = 256
-WORD_DROPOUT = 0.25  # of the words that the decoder reads are hidden
+WORD_DROPOUT = 0.25  # share of the words that are hidden from the decoder
 
 
 class RecordLstm(nn.Module):
-    """An LSTM (`nn.LSTM` of one layer, batch_first) of two linear layers, so that opacus can tell records apart.
+    """An LSTM (`nn.LSTM` of one layer, batch_first) of two linear layers, for which opacus computes norms per record.
 
-    A first pass without gradients finds the states. The second reads them as a constant input of the layer `hh`, whose
-    gradient is then that of the recurrence.
+    A first pass without gradients finds the states. The second pass reads the states as a constant input of the layer
+    `hh`, whose gradient is then the gradient of the recurrence.
     """
 
     def __init__(self, input_size: int, hidden_size: int, *, batch_first: Literal[True] = True) -> None:
@@ -50,7 +50,7 @@ class RecordLstm(nn.Module):
         self.hh = nn.Linear(hidden_size, 4 * hidden_size)
 
     def forward(self, inputs: Tensor, state: LstmState | None = None) -> tuple[Tensor, LstmState]:
-        """States `(n, steps, hidden)` and the last `(1, n, hidden)` of h and c, for inputs `(n, steps, input_size)`."""
+        """States `(n, steps, hidden)`, and the last h and c `(1, n, hidden)`, for inputs `(n, steps, input_size)`."""
         if state is None:
             zero = inputs.new_zeros(len(inputs), self.hh.in_features)
             h, c = zero, zero
@@ -62,14 +62,14 @@ class RecordLstm(nn.Module):
             states, _ = _recur(fed, h, c, lambda _, h: nn.functional.linear(h, weight, bias))
             before = torch.cat([h[:, None], states[:, :-1]], dim=1)
         again, before_each = self.hh(before).unbind(dim=1), before.unbind(dim=1)
-        # The difference is zero; its gradient is what passes from one step to the one before it.
+        # The difference h - before_each[t] is zero. Its gradient flows from a step to the step before.
         states, c = _recur(fed, h, c, lambda t, h: again[t] + (h - before_each[t]) @ weight.T)
         return states, (states[None, :, -1], c[None])
 
 
 def _recur(fed: Tensor, h: Tensor, c: Tensor, recurrent: Callable[[int, Tensor], Tensor]) -> tuple[Tensor, Tensor]:
     states = []
-    for t, gates in enumerate(fed.unbind(dim=1)):  # not fed[:, t], whose gradient has the size of fed each time
+    for t, gates in enumerate(fed.unbind(dim=1)):  # the gradient of each fed[:, t] would have the size of fed
         entered, kept, new, shown = (gates + recurrent(t, h)).chunk(4, dim=1)
         c = torch.sigmoid(kept) * c + torch.sigmoid(entered) * torch.tanh(new)
         h = torch.sigmoid(shown) * torch.tanh(c)
@@ -89,15 +89,15 @@ class ClippedGradients:
         self.parameters = list(self.model.parameters())
 
     def sum(self, inputs: Tensor, targets: Tensor, *, hidden: Tensor, shifts: Tensor | None = None) -> list[Tensor]:
-        """The sum over records, one tensor a parameter; a record whose gradient is not finite counts as zero.
+        """The sum over records, one tensor per parameter. A record whose gradient is not finite counts as zero.
 
-        Inputs `(n, ...)` are of one record at least, targets `(n, steps)`. The decoder does not see `hidden` words `(n,
-        steps)`; `shifts` are the noise on latents, `(n, latent_dim)`, if there is any.
+        `inputs` `(n, ...)` have at least one record. `targets` are `(n, steps)`. `hidden` `(n, steps)` marks the words
+        that the decoder does not see. `shifts` `(n, latent_dim)` is the noise on latents, if any.
         """
         self._norms.enable_hooks()
         losses = record_losses(self.model, inputs, targets, hidden=hidden, shifts=shifts)
         with warnings.catch_warnings():
-            # An embedding's input, being integers, has no gradient.
+            # The input of an embedding has no gradient, because it is integers.
             warnings.filterwarnings("ignore", message="Full backward hook is firing")
             torch.autograd.backward(losses.sum(), retain_graph=True)
             self._norms.disable_hooks()
@@ -113,7 +113,7 @@ class ClippedGradients:
         return [torch.zeros_like(p) if p.grad is None else p.grad.detach().clone() for p in self.parameters]
 
     def copy_to(self, model: AutoEncoder) -> None:
-        """Give the model these weights."""
+        """Copy the weights to the model."""
         state = self.model.state_dict()
         model.load_state_dict({name: state[_renamed(name)] for name in model.state_dict()})
 
@@ -121,7 +121,7 @@ class ClippedGradients:
 def record_losses(
     model: AutoEncoder, inputs: Tensor, targets: Tensor, *, hidden: Tensor, shifts: Tensor | None = None
 ) -> Tensor:
-    """As `AutoEncoder.losses`, `(n,)`, but with all positions computed: no layer may mix records in its first axis."""
+    """`AutoEncoder.losses` `(n,)`, computed at all positions, because no layer may mix records in its first axis."""
     latents = model.latent(inputs)
     scores = model.logits(latents if shifts is None else latents + shifts, unseen(shifted(targets), hidden))
     counted = (targets != PAD) & (targets != UNKNOWN)
@@ -136,9 +136,9 @@ def _renamed(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PrivateSchedule:
-    """How long and how fast. All of it is public; none of it is chosen by looking at the private records.
+    """Settings of DP-SGD. All are public, and none is chosen by looking at the private records.
 
-    `dptext.AdeptDpSgd` explains each; `learning_rate` is its `private_rate`. Training never stops early.
+    `dptext.AdeptDpSgd` explains each; `learning_rate` is `private_rate` there. Training never stops early.
     """
 
     sampling_rate: float
@@ -149,7 +149,7 @@ class PrivateSchedule:
 
     @property
     def name(self) -> str:
-        """How a model was trained, as it is saved with it: what its guarantee follows from."""
+        """The description of the training that is saved with a model. The model's guarantee follows from it."""
         return (
             f"private text by DP-SGD: noise_multiplier {self.noise_multiplier!r}, "
             f"sampling_rate {self.sampling_rate!r}, steps {self.steps!r}, gradient_clip {self.gradient_clip!r}"
@@ -166,17 +166,17 @@ def train_privately(
     noise: LatentNoise | None = None,
     on_step: Callable[[int, int], None] | None = None,
 ) -> None:
-    """DP-SGD in place. The number of records is used as it is, since replacing a record does not change it.
+    """Train by DP-SGD, in place. The exact number of records is used, as replacing a record does not change it.
 
     A step also draws hidden words and noise on latents, for the taken records in the order of the input, for the whole
-    public length, and in amounts that no text decides. So replacing one record changes neither which others are taken
-    nor what is drawn for them: for equal draws, the sums of gradients of two neighbouring inputs differ by two clipped
-    gradients at most.
+    public length, and in amounts that depend on no text. So replacing one record changes neither which other records
+    are taken nor their draws: for equal draws, the sums of gradients of two neighbouring inputs differ by at most two
+    clipped gradients.
 
-    The model has public weights. Its inputs are the private records as left-padded tokens or as features, `(n, ...)`,
-    its targets sequences `(n, length)`. Sampling and gradient noise take their bits from `randomness`: secure() for
-    real texts. The mechanism's own noise on latents costs and protects nothing here. `on_step` is told the steps done
-    and all steps.
+    `model` has public weights. `inputs` `(n, ...)` are the private records as left-padded tokens or as features.
+    `targets` are sequences `(n, length)`. Sampling and gradient noise take their bits from `randomness`: secure() for
+    real texts. `noise`, the mechanism's noise on latents, neither costs nor protects anything here. `on_step` gets the
+    number of steps done and of all steps.
     """
     gradients, device = ClippedGradients(model, schedule.gradient_clip), model.start.weight.device
     optimizer = torch.optim.Adam(gradients.parameters, lr=schedule.learning_rate)
@@ -191,7 +191,7 @@ def train_privately(
         shifts = _shifts(gradients.model, read[taken].to(device), noise)
         order = np.argsort(lengths[taken], kind="stable")
         total = [torch.zeros_like(parameter) for parameter in gradients.parameters]
-        for start in range(0, len(taken), _ROWS):  # where no record was taken, the step is noise alone
+        for start in range(0, len(taken), _ROWS):  # if no record was taken, the step is noise alone
             places = order[start : start + _ROWS]
             rows = taken[places]
             width = int(lengths[rows].max())
@@ -211,14 +211,14 @@ def train_privately(
 def train_further(
     fitted: AnnotatedModel, private: Sequence[Record], *, schedule: PrivateSchedule, **how: Any
 ) -> AnnotatedModel:
-    """A model that was fitted on public records, trained on private ones as `train_privately` does."""
+    """Train a copy of a model that was fitted on public records on private records, by `train_privately`."""
     model, tokens = copy.deepcopy(fitted.model), fitted.tokens
     train_privately(model, fitted.inputs(private), tokens.sequences(private), schedule=schedule, **how)
     return AnnotatedModel(model, tokens, fitted.reader, trained_on=fitted.trained_on, training=schedule.name)
 
 
 def hidden_words(n: int, length: int, randomness: Randomness) -> Booleans:
-    """Which positions the decoder does not see, `(n, length)`; never the first, which is BEGIN."""
+    """Draw the positions `(n, length)` that the decoder does not see; never the first position, which is BEGIN."""
     found = sampled(n * length, WORD_DROPOUT, randomness).reshape(n, length)
     found[:, 0] = False
     return found
@@ -243,5 +243,5 @@ def add_noise(total: list[Tensor], scale: float, randomness: Randomness) -> None
 
 
 def sampled(n: int, rate: float, randomness: Randomness) -> Booleans:
-    """Which of n records a step takes, `(n,)`: each with probability `rate`, rounded down to a multiple of 2^-63."""
+    """Draw the records of a step, `(n,)`: each with probability `rate`, rounded down to a multiple of 2^-63."""
     return randomness.uint64(n) >> np.uint64(1) < np.uint64(int(rate * 2.0**63))

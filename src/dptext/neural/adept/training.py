@@ -1,4 +1,4 @@
-"""Training of the auto-encoder on public text, and its measured reconstruction."""
+"""Training of the auto-encoder on public text, and measurement of its reconstruction losses."""
 
 import copy
 from collections.abc import Callable
@@ -13,19 +13,19 @@ from dptext.neural.adept.network import AutoEncoder, Encoding, shifted, unseen
 from dptext.neural.tokens import PAD, batches, require_converging
 from dptext.types import Floats, Integers
 
-#: What a mechanism does to clipped latents `(rows, dim)` before they are decoded: it adds its noise.
+#: A mechanism's noise: a function from clipped latents `(rows, dim)` to noisy latents.
 LatentNoise = Callable[[Floats], Floats]
 
-ROWS_AT_ONCE = 256  #: Texts of a block: bounds memory
+ROWS_AT_ONCE = 256  #: texts of a block, to bound memory
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How long and how fast.
+    """Settings of the training.
 
-    Training ends after `epochs`, or `patience` of them without a better loss on the `held_out` share of texts, which
-    serves nothing else. The decoder does not see a share `word_dropout` of the previous words: else a strong one
-    ignores the latent and writes the same text for all.
+    Training ends after `epochs`, or after `patience` epochs without a better loss on the `held_out` share of texts,
+    which has no other use. The share `word_dropout` of previous words is hidden from the decoder: else a strong decoder
+    ignores the latent and writes one text for all.
     """
 
     epochs: int = 12
@@ -38,7 +38,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class EpochProgress:
-    """An epoch that has ended, its number from 1, and mean losses per token on training and held-out texts."""
+    """Progress after an epoch: its number from 1, and mean losses per token on training and held-out texts."""
 
     epoch: int
     epochs: int
@@ -56,11 +56,11 @@ def train(
     noise: LatentNoise | None = None,
     on_epoch: Callable[[EpochProgress], None] | None = None,
 ) -> None:
-    """Fit a fresh model in place; the weights of the best epoch on held-out texts are kept.
+    """Fit a fresh model in place. The weights of the best epoch on held-out texts are kept.
 
-    Inputs are left-padded tokens or features, `(n, ...)`, targets `(n, length)`. The seed draws order, hidden words and
-    held-out texts. The mechanism's noise, for the gradient a constant, is drawn anew each step, so that the decoder
-    learns what a noisy latent means (denoising).
+    `inputs` `(n, ...)` are left-padded tokens or features; `targets` are `(n, length)`. The seed determines order,
+    hidden words and held-out texts. The mechanism's noise is drawn anew in each step, so that the decoder learns to
+    read noisy latents (denoising); it is a constant for the gradient.
     """
     source = np.random.default_rng(seed)
     order = source.permutation(len(targets))
@@ -100,7 +100,7 @@ def train(
 
 
 def noisy(latents: Tensor, noise: LatentNoise | None) -> Tensor:
-    """The latents with the mechanism's noise on them; the noise has no gradient."""
+    """Add the mechanism's noise to the latents. The noise has no gradient."""
     if noise is None:
         return latents
     clean = latents.detach().double().cpu().numpy()
@@ -111,7 +111,7 @@ def noisy(latents: Tensor, noise: LatentNoise | None) -> Tensor:
 def reconstruction_losses(
     model: AutoEncoder, inputs: NDArray[np.generic], targets: Integers, *, noise: LatentNoise | None = None
 ) -> Floats:
-    """Mean cross-entropy per token of each text, `(n,)`, with teacher forcing: an auto-encoder's membership score."""
+    """Mean cross-entropy per token of each text, `(n,)`, with teacher forcing. Membership attacks use it as a score."""
     found = np.empty(len(targets))
     encode = Encoding(model)
     for start in range(0, len(targets), ROWS_AT_ONCE):
@@ -122,10 +122,10 @@ def reconstruction_losses(
 
 
 def writing_losses(model: AutoEncoder, latents: Floats, targets: Integers) -> Floats:
-    """Mean cross-entropy per token of writing each text from the latent in the same row, `(n,)`."""
+    """Mean cross-entropy per token of decoding each text from the latent in the same row, `(n,)`."""
     found, device = np.empty(len(targets)), model.start.weight.device
     lengths = (targets != PAD).sum(axis=1)
-    order = np.argsort(lengths, kind="stable")  # a block ends with its longest text
+    order = np.argsort(lengths, kind="stable")  # the last text of a block is its longest
     with torch.inference_mode():
         for start in range(0, len(targets), ROWS_AT_ONCE):
             block = order[start : start + ROWS_AT_ONCE]

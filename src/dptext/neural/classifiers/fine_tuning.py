@@ -1,14 +1,14 @@
-"""A sentence encoder fine-tuned as a classifier of texts, and as an embedder for their subject.
+"""Fine-tuning of a sentence encoder, as a classifier of texts, or as an embedder for a subject.
 
-Its mean-pooled vectors go through one linear layer; both are trained together, by cross-entropy and AdamW. As an
-attacker it learns from redacted texts of two kinds and scores others; as an embedder it learns the topics of public
-texts::
+One linear layer reads the encoder's mean-pooled vectors. Encoder and layer are trained together, by cross-entropy and
+AdamW. As an attacker, the model learns from redacted texts of two kinds and scores other texts. As an embedder, it
+learns the topics of public texts::
 
     model = fine_tune(texts, labels, schedule=FineTuning(epochs=1), seed=0)
     model.log_probabilities(others)            # (n_texts, n_labels)
     medical = model.encoder("all-MiniLM-L6-v2 on medical topics")    # an Embedder
 
-What was trained on private text, redacted or not, is as private as the text: nothing of it may be released. Only an
+A model trained on private text, redacted or not, is as private as the text: no part of it may be released. Only an
 encoder that learned from public text may be saved.
 """
 
@@ -34,31 +34,31 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 _INFERENCE_BATCH: Final = 128
-#: Called after each epoch with its number, from 1, how many there are, and the mean loss of its texts in nats.
+#: A callback after each epoch: its number from 1, the number of epochs, and the mean loss of its texts in nats.
 OnEpoch = Callable[[int, int, float], None]
-#: Turns texts into scores `(n_texts,)`; and what trains it on texts of both sets, as in `audits.inference.trait`.
+#: An attacker maps texts to scores `(n_texts,)`. A trainer makes it from texts of both sets (`audits.inference.trait`).
 Attacker = Callable[[Sequence[str]], Floats]
 TrainAttacker = Callable[[Sequence[str], Booleans, object, int], Attacker]
 _CLIP: Final = 1.0
 _WARM_UP: Final = 0.1
 _WEIGHT_DECAY: Final = 0.01
-#: The layer on top learns from scratch, and so faster than the encoder.
+#: The layer on top starts from random weights, so its rate is higher than the encoder's by this factor.
 _HEAD_FACTOR: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class FineTuning:
-    """How long, how fast, and how much of the encoder.
+    """Settings of the fine-tuning.
 
     Attributes:
-        epochs: passes over the texts.
-        batch_size: texts a step.
-        max_tokens: word pieces of a text that are read, the marks at its ends included.
-        learning_rate: the highest one of the encoder. It rises over the first tenth of the steps, then falls to 0. The
-            layer on top learns 20 times as fast.
+        epochs: number of passes over the texts.
+        batch_size: number of texts per step.
+        max_tokens: number of word pieces of a text that are read, including the marks at its ends.
+        learning_rate: highest learning rate of the encoder. The rate rises over the first tenth of the steps, then
+            falls to 0. The rate of the layer on top is 20 times as high.
         top_layers: number of transformer layers that learn, from the top. The other layers and the embeddings of word
-            pieces keep their weights. None: everything learns, which takes about twice as long as two layers.
-        precision: "bfloat16" for the matrix products.
+            pieces keep their weights. None: all weights learn, which takes about twice as long as two layers.
+        precision: precision of the matrix products, "float32" or "bfloat16".
 
     Raises:
         ConfigError: a setting out of its range.
@@ -83,7 +83,7 @@ class FineTuning:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FineTuned:
-    """The encoder with a layer on top. Columns of scores are the sorted labels. Its `repr` shows nothing of texts."""
+    """The encoder with a layer on top. Columns of scores are the sorted labels. The `repr` shows no text or label."""
 
     labels: tuple[str, ...]
     schedule: FineTuning
@@ -94,7 +94,7 @@ class FineTuned:
         return f"FineTuned({len(self.labels)} labels)"
 
     def log_probabilities(self, texts: Sequence[str]) -> Floats:
-        """Logarithms of the softmax scores, `(n_texts, n_labels)`, in double."""
+        """Logarithms of the softmax scores, `(n_texts, n_labels)`, in float64."""
         found = np.empty((len(texts), len(self.labels)))
         pieces = piece_numbers(self.model, texts, self.schedule.max_tokens)
         order = sorted(range(len(texts)), key=lambda i: len(pieces[i]))
@@ -106,7 +106,7 @@ class FineTuned:
         return found
 
     def encoder(self, name: str) -> SentenceEncoder:
-        """The fine-tuned encoder as an `Embedder` of mean-pooled unit vectors, which reports call by this name."""
+        """The fine-tuned encoder as an `Embedder` of mean-pooled unit vectors. `name` is its name in reports."""
         digest = hashlib.sha256()
         for key, weights in sorted(self.model.state_dict().items()):
             digest.update(key.encode() + b"\n" + np.ascontiguousarray(weights.cpu().numpy()).tobytes())
@@ -115,13 +115,13 @@ class FineTuned:
 
 
 def piece_numbers(model: "SentenceTransformer", texts: Sequence[str], max_tokens: int) -> list[list[int]]:
-    """Numbers of the first word pieces of each text."""
+    """The ids of the first word pieces of each text, at most `max_tokens`."""
     limit = min(max_tokens, model.max_seq_length or max_tokens)
     return word_pieces(model, texts, limit=limit)["input_ids"] if texts else []
 
 
 def logits_of(model: "SentenceTransformer", head: torch.nn.Linear, pieces: Sequence[Sequence[int]]) -> torch.Tensor:
-    """Logits `(batch, n_labels)` of padded texts: the layer on top reads the mean over the word pieces."""
+    """Logits `(batch, n_labels)` of padded texts. The layer on top reads the mean over the word pieces."""
     ids = torch.full((len(pieces), max(map(len, pieces))), model.tokenizer.pad_token_id or 0)
     mask = torch.zeros_like(ids)
     for row, own in enumerate(pieces):
@@ -129,13 +129,13 @@ def logits_of(model: "SentenceTransformer", head: torch.nn.Linear, pieces: Seque
         mask[row, : len(own)] = 1
     features = {"input_ids": ids.to(model.device), "attention_mask": mask.to(model.device)}
     vectors = torch.nn.functional.normalize(model(features)["sentence_embedding"].float(), dim=-1)
-    # Unit vectors have coordinates of about 1/sqrt(dim): the layer would first have to learn large weights.
+    # Unit vectors have coordinates of about 1/sqrt(dim). Without the factor, the layer would need large weights.
     logits: torch.Tensor = head(vectors * math.sqrt(vectors.shape[1]))
     return logits
 
 
 def autocast(model: "SentenceTransformer", schedule: FineTuning) -> torch.autocast:
-    """The precision of the schedule, where the model computes."""
+    """A context in which torch computes in the schedule's precision on the model's device."""
     return torch.autocast(model.device.type, torch.bfloat16, enabled=schedule.precision == "bfloat16")
 
 
@@ -151,12 +151,12 @@ def fine_tune(
 ) -> FineTuned:
     """Train a public sentence encoder to tell labelled texts apart, without a validation set.
 
-    The same arguments give the same model on the same machine with as many threads; torch's random state is left as it
-    was found. Of each text the first `max_tokens` word pieces are read; each has one label, of two different ones at
-    least. The seed draws the layer on top, the order and the dropout. The `name` is of an encoder, as
-    `load_sentence_encoder` finds it. ConfigError: no texts, another number of labels, a single one, more top layers
-    than there are, an encoder that is not here, or a training that diverged. MissingExtraError: sentence-transformers,
-    or the package with the weights, is absent.
+    Equal arguments give equal models on one machine with one number of threads. torch's random state is restored. The
+    first `max_tokens` word pieces of each text are read. Each text has one label; there are at least two different
+    labels. The seed determines the layer on top, the order and the dropout. `name` is the name of an encoder for
+    `load_sentence_encoder`. ConfigError: no texts, another number of labels than texts, fewer than two different
+    labels, more top layers than the encoder has, an encoder that is not here, or a training that diverged.
+    MissingExtraError: sentence-transformers, or the package with the weights, is absent.
     """
     names = tuple(sorted(set(labels)))
     if not texts or len(texts) != len(labels) or len(names) < 2:
@@ -201,7 +201,7 @@ def fine_tune(
 
 
 def train_transformer(schedule: FineTuning, *, name: str = MINILM, on_epoch: OnEpoch | None = None) -> TrainAttacker:
-    """The transformer as an attacker that learns which of two sets a text is of; scores are log odds."""
+    """Make a trainer of attackers: a fine-tuned transformer scores texts by the log odds of the first of two sets."""
 
     def train(texts: Sequence[str], is_first: Booleans, _vectors: object, seed: int, /) -> Attacker:
         labels = np.where(is_first, "first", "second").tolist()

@@ -1,16 +1,16 @@
 """The intent classifier of the ADePT paper: its accuracy is a utility, and membership inference attacks it.
 
-Krishna et al. 2021, section 4.4, after Ma and Hovy 2016. A word is embedded by itself and by its characters, through a
-convolution and a max-pool. A BiLSTM, a max-pool over its outputs and one fully connected layer follow. The paper gives
-no sizes.
+Source: Krishna et al. 2021, section 4.4, after Ma and Hovy 2016. A word has an embedding of its own, and an embedding
+of its characters by a convolution and a max-pool. A BiLSTM, a max-pool over its outputs and one fully connected layer
+follow. The paper gives no sizes.
 
     >>> from dptext.neural.classifiers.intent import train_intent_classifier
     >>> model = train_intent_classifier(["play it"] * 8 + ["rain today"] * 8, ["m"] * 8 + ["w"] * 8, seed=0, epochs=8)
     >>> model.labels, model.probabilities(["play it again"]).argmax(axis=1).tolist()
     (('m', 'w'), [0])
 
-Its vocabulary and its labels are those of its training texts. Like its weights they are private if the texts are. It is
-a measuring device and no mechanism; nothing of it may be released.
+The vocabulary and the labels come from the training texts. Vocabulary, labels and weights are private if the texts are.
+The classifier is a measuring device, not a mechanism: no part of it may be released.
 """
 
 import itertools
@@ -28,11 +28,11 @@ from dptext.errors import ConfigError
 from dptext.text.tokens import composed, tokenize
 from dptext.types import Floats
 
-#: Share of the words seen once that training hides, so that the vector of the unknown word is trained.
+#: Share of words that occur once which training hides, so that the vector of the unknown word is trained.
 _HIDE: Final = 0.5
 _MAX_TOKENS: Final = 64
 _MAX_CHARACTERS: Final = 20
-#: Word and character number 0; no tokenizer gives the empty word.
+#: The word of number 0. No tokenizer returns the empty word.
 _UNKNOWN: Final = ""
 _WORD_DIM: Final = 64
 _CHARACTER_DIM: Final = 16
@@ -44,11 +44,11 @@ _INFERENCE_BATCH: Final = 512
 
 
 class Vocabulary:
-    """Numbers of the words and characters of training texts. 0 is the unknown one, and the padding of characters.
+    """Numbers of the words and characters of training texts. 0 means unknown, and pads characters.
 
     Attributes:
-        words, characters: their numbers, from 1.
-        once: the words that stand once in the training texts.
+        words, characters: the numbers by word and by character, from 1.
+        once: the words that occur once in the training texts.
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -60,7 +60,7 @@ class Vocabulary:
         self.once = {word for word, count in counts.items() if count == 1}
 
     def spelled(self, word: str) -> list[int]:
-        """Numbers of the first 20 characters, padded to 20."""
+        """The numbers of the first 20 characters, padded to 20."""
         numbers = [self.characters.get(character, 0) for character in word[:_MAX_CHARACTERS]]
         return numbers + [0] * (_MAX_CHARACTERS - len(numbers))
 
@@ -70,7 +70,7 @@ def _words(text: str) -> list[str]:
 
 
 class EncodedTexts:
-    """Texts as rows of a table of their distinct words, grouped by length."""
+    """Texts as positions in a table of their distinct words, grouped by length."""
 
     def __init__(self, texts: Sequence[str], vocabulary: Vocabulary) -> None:
         table: dict[str, int] = {}
@@ -83,7 +83,7 @@ class EncodedTexts:
             self._of_length.setdefault(len(words), []).append(row)
 
     def batches(self, size: int, order: torch.Generator | None = None) -> Iterator[list[int]]:
-        """Positions of texts of one length each time. The generator shuffles them within and between batches."""
+        """Yield positions of texts of one length per batch. `order` shuffles texts within and between batches."""
         found = []
         for rows in self._of_length.values():
             mixed = rows if order is None else [rows[i] for i in torch.randperm(len(rows), generator=order).tolist()]
@@ -93,7 +93,10 @@ class EncodedTexts:
             yield found[place]
 
     def inputs(self, rows: Sequence[int], hide: torch.Generator | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Words of a batch `(d,)` (`hide` takes half of the rare), characters `(d, 20)`, places `(batch, length)`."""
+        """Distinct words of a batch `(d,)`, their characters `(d, 20)`, and positions of all words `(batch, length)`.
+
+        `hide` draws the rare words to hide, each with probability 1/2.
+        """
         distinct, places = torch.unique(torch.tensor([self._texts[row] for row in rows]), return_inverse=True)
         hidden = torch.zeros(len(distinct), dtype=torch.bool)
         if hide is not None:
@@ -102,7 +105,7 @@ class EncodedTexts:
 
 
 class IntentClassifier:
-    """A trained classifier, whose `repr` shows nothing; columns of scores are the labels of training, sorted."""
+    """A trained classifier. Columns of scores are the sorted labels of training. The `repr` shows no text or label."""
 
     __slots__ = ("_network", "_vocabulary", "labels")
 
@@ -110,7 +113,7 @@ class IntentClassifier:
         self.labels, self._vocabulary, self._network = labels, vocabulary, network
 
     def probabilities(self, texts: Sequence[str]) -> Floats:
-        """Softmax scores `(n_texts, n_labels)`, a row of its own text: its first 64 tokens, or one unknown word."""
+        """Softmax scores `(n_texts, n_labels)`, from the first 64 tokens of each text; no token is an unknown word."""
         scores = np.ones((len(texts), len(self.labels)))
         if len(self.labels) == 1:
             return scores
@@ -118,7 +121,7 @@ class IntentClassifier:
         self._network.eval()
         with torch.no_grad():
             for rows in encoded.batches(_INFERENCE_BATCH):
-                # The softmax in double: 1 - p keeps its digits where p is near 1, which attacks look at.
+                # In float64, 1 - p keeps its digits for p near 1. Attacks use these digits.
                 logits = self._network(*encoded.inputs(rows)).double()
                 scores[rows] = torch.softmax(logits, dim=1).numpy()
         return scores
@@ -129,10 +132,10 @@ def train_intent_classifier(
 ) -> IntentClassifier:
     """Train on labelled texts by Adam for a fixed number of epochs, without a validation set.
 
-    The same arguments give the same model on the same machine; torch's random state is left as it was found. Of each
-    text the first 64 tokens are read, without regard to case. The LSTM has `hidden` units in each direction. A batch
-    holds texts of one length, so that none is padded. With a single label the classifier is always sure. ConfigError:
-    no texts, another number of labels, or a setting out of its range.
+    Equal arguments give equal models on one machine. torch's random state is restored. The first 64 tokens of each text
+    are read, without regard to case. The LSTM has `hidden` units in each direction. A batch holds texts of one length,
+    so no text is padded. With a single label, every score is 1. ConfigError: no texts, another number of labels than
+    texts, or a setting out of its range.
     """
     _validate.count(epochs=epochs, hidden=hidden, batch_size=batch_size)
     if not texts or len(texts) != len(labels):
@@ -154,7 +157,7 @@ def train_intent_classifier(
                 logits = network(*encoded.inputs(rows, order))
                 loss = nn.functional.cross_entropy(logits, targets[rows], reduction="sum")
                 optimizer.zero_grad()
-                # Divided by the full size, so that texts of rare lengths, in small batches, weigh as much as others.
+                # The divisor is the full size, so that a text of a rare length, in a small batch, has the usual weight.
                 (loss / batch_size).backward()  # type: ignore[no-untyped-call]
                 nn.utils.clip_grad_norm_(network.parameters(), _CLIP)
                 optimizer.step()

@@ -1,4 +1,4 @@
-"""The public part of DeepCandidate: recoder, scores, candidates. What the mechanism uses of it is imported here."""
+"""The public part of DeepCandidate: recoder, scores, candidates. The mechanism's imports from it are listed here."""
 
 from dptext.neural.deep_candidate.candidates import CandidateSettings as CandidateSettings
 from dptext.neural.deep_candidate.candidates import FittedCandidates as FittedCandidates

@@ -1,7 +1,7 @@
-"""DeepCandidate's public part, fitted: the candidates, their embeddings, and what ranks them; saved and loaded.
+"""DeepCandidate's fitted public part: candidates, their embeddings and their scores; saving and loading.
 
-Every utility has sensitivity 1 where one sentence is replaced: a depth by its counts, a likeness as a sum of scores in
-[0, 1]. (MATHS 4; `algorithm_1` is the one printed in the paper, `lowest` the one its text describes.)
+Every utility has sensitivity 1 under replacement of one sentence: a depth because its counts change by at most 1, a
+likeness as a sum of scores in [0, 1]. (MATHS 4. The paper prints `algorithm_1`; its text describes `lowest`.)
 """
 
 import hashlib
@@ -31,16 +31,16 @@ Utility = Literal["lowest", "algorithm_1", "mean_depth", "similarity", "whitened
 
 DEPTHS: dict[str, Statistic] = {"lowest": "lowest", "algorithm_1": "algorithm_1", "mean_depth": "mean"}
 TEXTS_FILE, ARRAYS_FILE = "candidates.json", "candidates.safetensors"
-_LARGEST = 1e9  # no fitted number is anywhere near
+_LARGEST = 1e9  # far above any fitted number
 _NARROWEST = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DepthScores:
-    """The depth of candidates among sentences, recoded if there is a `recoder`, on public directions.
+    """The depth of candidates among sentences on public directions. A `recoder`, if any, first recodes the sentences.
 
-    These are unit vectors `(dim, n_directions)` in steps of 2^-11; `means` `(m, dim)` are of each candidate's
-    sentences.
+    `directions` `(dim, n_directions)` are unit vectors in steps of 2^-11. `means` `(m, dim)` are the mean embeddings of
+    each candidate's sentences.
     """
 
     recoder: Recoder | None
@@ -61,7 +61,7 @@ class DepthScores:
 
 
 def _projected(vectors: Floats, directions: Singles) -> Singles:
-    # Vectors of length 1 at most and unit directions in steps of 2^-11: float32 holds their products exactly.
+    # Vectors of length at most 1 and unit directions are in steps of 2^-11, so their products are exact in float32.
     return np.asarray(np.rint(vectors * GRID).astype(np.float32) @ directions)
 
 
@@ -69,8 +69,8 @@ def _projected(vectors: Floats, directions: Singles) -> Singles:
 class LikenessScores:
     """Sums over sentences of stretched similarity, of class evidence, or of half of each.
 
-    Similarities to `points` `(m, other)` on the grid are measured in `space`, where cosines `low` and `high` count 0
-    and 1. Evidence is for `classes` `(m,)`. What does not count is None.
+    Similarities are cosines in `space` to `points` `(m, other)` on the grid; cosines from `low` to `high` are stretched
+    to [0, 1]. Evidence is that for `classes` `(m,)`. `space` or `evidence` is None if it does not count.
     """
 
     space: CosineSpace | None
@@ -96,7 +96,7 @@ Scores: TypeAlias = DepthScores | LikenessScores
 
 @dataclass(frozen=True, slots=True)
 class CandidateSettings:
-    """What a spec says about the fit; see `dptext.DeepCandidate`."""
+    """A spec's settings of the fit. `dptext.DeepCandidate` explains each."""
 
     epsilon: float
     labels: tuple[str, ...]
@@ -112,16 +112,16 @@ class CandidateSettings:
     device: str
 
     def load_encoder(self) -> Encoder:
-        """The encoder of sentences; the teacher where it is distilled."""
+        """Load the encoder of sentences; for a distilled encoder, its teacher."""
         name = "sentence" if self.encoder == "distilled" else self.encoder
         return load_encoder(name, device=self.device, precision=self.precision)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FittedCandidates:
-    """Public candidates, their labels if any, what `scores` them, and the embeddings that leave, `(m, dim)` in float32.
+    """Public candidates, their labels (if any), their scores, and `outputs` `(m, dim)`, the embeddings to release.
 
-    `trained_on` and `pool` are digests of public text; the latter is "" where the candidates come from the former.
+    `trained_on` and `pool` are digests of public text. `pool` is "" if the candidates come from the training text.
     """
 
     settings: CandidateSettings
@@ -140,7 +140,7 @@ class FittedCandidates:
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """sha256 digests: of candidates and what ranks them, of the public text, of the pool if any, of the encoder."""
+        """sha256 digests of the candidates with their scores, the public text, the pool (if any), and the encoder."""
         found = hashlib.sha256(json.dumps([self.texts, self.labels]).encode())
         for name, array in sorted(self._arrays().items()):
             found.update(name.encode() + array.tobytes())
@@ -163,7 +163,7 @@ class FittedCandidates:
         return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
 
     def save(self, folder: Path) -> None:
-        """Write everything, of encoders only a distilled one, into an existing folder without such files."""
+        """Write the state as new files into an existing folder. An encoder is written only if it is distilled."""
         described: dict[str, object] = {"utility": self.settings.utility, "recoder": self.settings.recoder}
         described |= {"encoder": self.encoder.digest, "texts": self.texts, "labels": self.labels}
         described |= {"trained_on": self.trained_on, "pool": self.pool}
@@ -176,7 +176,7 @@ class FittedCandidates:
 
 
 def load_candidates(settings: CandidateSettings, folder: Path) -> FittedCandidates:
-    """What `FittedCandidates.save` wrote under the same settings; else ConfigError."""
+    """Load the candidates that `FittedCandidates.save` wrote under the same settings. Else ConfigError."""
     encoder = load_distilled(folder) if settings.encoder == "distilled" else settings.load_encoder()
     with reading_saved(f"the candidates in {folder}"):
         described = json.loads((folder / TEXTS_FILE).read_bytes())
@@ -188,7 +188,7 @@ def load_candidates(settings: CandidateSettings, folder: Path) -> FittedCandidat
             all(isinstance(text, str) for text in (*texts, trained_on, given))
             and {*labels} <= {None, *settings.labels}
             and (described["utility"], described["recoder"]) == (settings.utility, settings.recoder)
-            # What the guarantee says of documents rests on there being no more candidates than the settings allow.
+            # The guarantee per document relies on at most as many candidates as the settings allow.
             and 2 <= len(texts) == len(labels) <= settings.candidates
             and all((np.abs(array) < _LARGEST).all() for array in arrays.values())  # False for NaN too
         ):
@@ -208,7 +208,7 @@ def _shaped(array: NDArray[np.generic], *shape: int) -> NDArray[np.generic]:
 
 
 def _on_grid(array: NDArray[np.generic], *shape: int) -> Singles:
-    """Rows of whole steps. They are so short that float32 holds their products exactly."""
+    """Rows of whole steps, short enough for exact products in float32. Else ValueError."""
     found = _shaped(array, *shape).astype(np.float64)
     if (found != np.rint(found)).any() or np.linalg.norm(found, axis=1).max() > 2 * GRID:
         raise ValueError

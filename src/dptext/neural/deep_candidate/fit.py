@@ -1,4 +1,4 @@
-"""Fits DeepCandidate's public part: chooses the candidates, fits and tunes what ranks them."""
+"""Fitting of DeepCandidate's public part: choice of the candidates, fitting and tuning of their scores."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ from dptext.text.records import Record, records_digest, require_labels
 from dptext.text.tokens import sentences
 from dptext.types import Floats, Integers, Singles
 
-_STRENGTH = 10.0  # of a classifier: the inverse of the penalty on half the squared weights
+_STRENGTH = 10.0  # inverse of a classifier's penalty on half the squared weights
 PROJECTIONS = (5, 10, 20, 50, 100)
 _LOW = (0.5, 0.75, 0.9, 0.97)  # quantiles of cosines between public sentences and candidates
 _HIGH = (0.99, 0.998, 0.9998)
@@ -40,7 +40,7 @@ _Split: TypeAlias = list[tuple[Record, list[str]]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Documents:
-    """Public documents by embeddings of all sentences `(n_sentences, dim)`, and their classes from 0, if any."""
+    """Public documents: embeddings of all their sentences `(n_sentences, dim)`, and their classes from 0, if any."""
 
     embeddings: Floats
     sizes: tuple[int, ...]
@@ -55,7 +55,7 @@ class Documents:
         return mean_by_document(self.embeddings, self.sizes)
 
     def take(self, chosen: Integers) -> "Documents":
-        """These documents, in this order."""
+        """The chosen documents, in this order."""
         rows = np.split(np.arange(len(self.embeddings)), np.cumsum(self.sizes)[:-1])
         picked = np.concatenate([rows[i] for i in chosen]) if len(chosen) else np.empty(0, np.int64)
         classes = None if self.classes is None else self.classes[chosen]
@@ -63,9 +63,9 @@ class Documents:
 
 
 def expected_gain(scores: Scores, documents: Documents, pool: Documents, *, epsilon: float) -> float:
-    """How good choices of the exponential mechanism are on public documents.
+    """The expected gain of choices of the exponential mechanism on public documents.
 
-    That is the expected centred cosine of means, plus the share of documents whose class is kept, if there are any.
+    The gain is the mean over documents of the centred cosine of means, plus 1 if the class is kept (with classes only).
     """
     centre = pool.means.mean(axis=0)
     ours, theirs = (_unit(found.means - centre) for found in (documents, pool))
@@ -83,7 +83,7 @@ def _unit(vectors: Floats) -> Floats:
 
 
 def random_directions(dim: int, count: int, seed: int) -> Singles:
-    """Unit vectors `(dim, count)` on the grid, drawn once and public."""
+    """Draw public unit vectors `(dim, count)` on the grid."""
     drawn = np.random.default_rng(seed).normal(size=(dim, count))
     return np.asarray(np.rint(drawn / np.linalg.norm(drawn, axis=0) * GRID), np.float32)
 
@@ -91,7 +91,7 @@ def random_directions(dim: int, count: int, seed: int) -> Singles:
 def fit_depth(
     settings: CandidateSettings, recoder: Recoder | None, pool: Documents, tuning: Documents, *, seed: int
 ) -> DepthScores:
-    """Depth on `projections` directions; 0 takes the number with the largest expected gain on public documents."""
+    """Fit depths on `projections` directions. 0 selects the number with the largest gain on public documents."""
     moved = pool if recoder is None else Documents(recoder(pool.embeddings), pool.sizes, pool.classes)
     dim, statistic = moved.embeddings.shape[1], DEPTHS[settings.utility]
     counts = (settings.projections,) if settings.projections else PROJECTIONS
@@ -105,7 +105,7 @@ def fit_depth(
 def fit_likeness(
     pool: Documents, everything: Documents, tuning: Documents, *, utility: Utility, epsilon: float
 ) -> LikenessScores:
-    """Fit the space to all public sentences; then choose the stretch and the depth of evidence by expected gain."""
+    """Fit the space to all public sentences. Then choose stretch and depth of evidence by expected gain."""
     space, points, low, high = None, np.empty((0, 0), np.float32), 0.0, 1.0
     classes = pool.classes if pool.classes is not None else np.zeros(len(pool), np.int64)
 
@@ -130,7 +130,7 @@ def fit_likeness(
 
 
 def fit_classifier(documents: Documents) -> tuple[Floats, Floats]:
-    """Weights `(dim, n_classes)` and bias of a logistic regression on means: a sentence rarely shows the class."""
+    """Weights `(dim, n_classes)` and bias of a logistic regression on means, as a sentence rarely shows the class."""
     if documents.classes is None:
         raise ConfigError("Expected public documents with labels for a classifier, found none.")
     inputs, wanted = torch.from_numpy(documents.means), torch.from_numpy(documents.classes)
@@ -159,7 +159,7 @@ def fit_clusters(means: Floats, count: int, *, seed: int) -> Integers:
 def fit_recoder_for(
     documents: Documents, *, targets: Literal["clusters", "labels"], clusters: int, schedule: RecoderSchedule, seed: int
 ) -> Recoder:
-    """A recoder that tells clusters of the means apart, or public classes."""
+    """Fit a recoder that separates clusters of the means, or public classes."""
     wanted = documents.classes if targets == "labels" else fit_clusters(documents.means, clusters, seed=seed)
     if wanted is None:
         raise ConfigError("Expected public documents with labels for recoder='labels', found none.")
@@ -169,13 +169,13 @@ def fit_recoder_for(
 def fit_candidates(
     settings: CandidateSettings, public: Sequence[Record], pool: Sequence[Record] | None = None, *, seed: int
 ) -> FittedCandidates:
-    """Choose, fit and tune on public text only; with a pool, all candidates come from it, and nothing else.
+    """Choose, fit and tune on public text only. A pool, if given, provides all candidates, and has no other use.
 
     ConfigError: fewer than 20 documents have enough sentences, or one has no known label.
     """
     require_labels(public, settings.labels, "public")
     encoder = settings.load_encoder()
-    # Of equal texts the first one is kept: another could be tuned on where it is a candidate.
+    # Only the first of equal texts is kept: else a candidate's copy could be among the documents for tuning.
     distinct: dict[str, Record] = {}
     for record in public:
         distinct.setdefault(record.text, record)
@@ -197,7 +197,8 @@ def fit_candidates(
     reader: Encoder | DistilledEncoder = encoder
     tuning = every.take(tuned)
     if settings.encoder == "distilled":
-        # Guesses are compared with what the teacher said of candidates: that keeps more than guesses with guesses do.
+        # The student's vectors of documents are compared with the teacher's vectors of candidates. This loses less than
+        # comparing with the student's vectors of candidates.
         read = [sentence for _, found in split for sentence in found]
         reader = distil_with_words(encoder, read, every.embeddings, common=common_words())
         tuning = _embedded(settings, reader, [split[i] for i in tuned])
@@ -210,7 +211,7 @@ def fit_candidates(
 
 
 def _from_public(settings: CandidateSettings, split: _Split, n: int, *, seed: int) -> tuple[Integers, Integers]:
-    """Positions of the candidates, and of the documents to tune on. No document is both: it is nearest to itself."""
+    """Positions of the candidates, and of the documents for tuning. No document is both, as it is nearest to itself."""
     long = _long(settings, split, n, "public documents", "public text")
     order = np.random.default_rng(seed).permutation(long)
     most = settings.candidates
@@ -222,7 +223,7 @@ def _from_public(settings: CandidateSettings, split: _Split, n: int, *, seed: in
 def _from_pool(
     settings: CandidateSettings, split: _Split, offered: _Split, n_public: int, n_pool: int, *, seed: int
 ) -> tuple[Integers, Integers]:
-    """Positions of the candidates in the pool, and of the public documents to tune on, which are no candidates."""
+    """Positions of the candidates in the pool, and of the public documents for tuning, which are no candidates."""
     long = _long(settings, offered, n_pool, "documents of the pool", "it more text")
     drawn = np.random.default_rng(seed)
     chosen = np.sort(drawn.permutation(long)[: settings.candidates])

@@ -1,8 +1,8 @@
-"""The recoder of DeepCandidate: sentence embeddings moved so that documents of one cluster, or class, lie together.
+"""The recoder of DeepCandidate, which moves sentence embeddings so that documents of one cluster or class are near.
 
-Meehan, Mrini and Chaudhuri 2022, section 4.3 and appendix A.3. The encoder is frozen. A 4-layer perceptron H recodes
-each sentence, as wide as the embedding (the paper gives no widths), and a linear layer predicts the cluster of the
-document from the mean of its recoded sentences. All of it is trained on public text.
+Source: Meehan, Mrini and Chaudhuri 2022, section 4.3 and appendix A.3. The encoder is frozen. A 4-layer perceptron H,
+as wide as the embedding (the paper gives no widths), recodes each sentence. A linear layer predicts the cluster of the
+document from the mean of its recoded sentences. Both are trained on public text.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ _NORM_QUANTILE = 0.99
 
 @dataclass(frozen=True, slots=True)
 class RecoderSchedule:
-    """How long and how fast: documents a step, and epochs, of which the one of the least held-out loss is kept."""
+    """Settings of the training. `batch_size` counts documents. The epoch with the least held-out loss is kept."""
 
     epochs: int = 20
     batch_size: int = 32
@@ -37,7 +37,7 @@ class RecoderSchedule:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Recoder:
-    """A trained perceptron H, public. Outputs over a public norm are cut to length 1: their projections are exact."""
+    """A trained, public perceptron H. Outputs, over a public norm, are cut to length 1, for exact projections."""
 
     _model: nn.Module
     dim: int
@@ -55,7 +55,7 @@ class Recoder:
         return network_digest(self._model, repr(self.norm))
 
     def __call__(self, embeddings: Floats) -> Floats:
-        """Recoded embeddings `(n, dim)` of length 1 at most."""
+        """Recoded embeddings `(n, dim)` of length at most 1."""
         found = in_blocks(embeddings, self._run) / self.norm
         return np.asarray(found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1.0))
 
@@ -64,7 +64,7 @@ class Recoder:
             return np.asarray(self._model(torch.from_numpy(rows.astype(np.float32))).double().numpy())
 
     def save(self, folder: Path) -> None:
-        """Write the weights into an existing folder without such a file, for `load_recoder`."""
+        """Write the weights as a new file into an existing folder, for `load_recoder`."""
         norm = torch.tensor(self.norm, dtype=torch.float64)
         write_private(folder / _FILE, save({**weights_of(self._model), "norm": norm}))
 
@@ -77,7 +77,7 @@ def _perceptron(dim: int) -> nn.Sequential:
 
 
 def load_recoder(folder: Path, dim: int) -> Recoder:
-    """The recoder that `Recoder.save` wrote; ConfigError where the file is cut short, edited or of another size."""
+    """Load the recoder that `Recoder.save` wrote. ConfigError: the file is cut short, edited or of another size."""
     path = folder / _FILE
     model = _perceptron(dim)
     with reading_saved(f"the recoder {path}"):
@@ -92,9 +92,10 @@ def load_recoder(folder: Path, dim: int) -> Recoder:
 def fit_recoder(
     embeddings: Floats, sizes: Sequence[int], targets: Integers, *, schedule: RecoderSchedule, seed: int
 ) -> Recoder:
-    """Train H and the linear layer on public documents, each with a size of 1 at least and a target from 0.
+    """Train H and the linear layer on public documents of at least one sentence, with targets from 0.
 
-    Embeddings `(n_sentences, dim)` stand document after document. The seed draws weights, held-out documents and order.
+    `embeddings` `(n_sentences, dim)` are document after document. The seed determines weights, held-out documents and
+    order.
     """
     order = np.random.default_rng(seed).permutation(len(sizes))
     held, kept = np.split(order, [max(1, round(_HELD_OUT * len(order)))])

@@ -1,1 +1,1 @@
-"""ER-AE: its network, and the model that the mechanism uses."""
+"""ER-AE: the network, and the model that the mechanism uses."""

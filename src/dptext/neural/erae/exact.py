@@ -1,6 +1,6 @@
-"""ER-AE's network in use, computed so that nothing but a text and its own released words decides a bit of its logits.
+"""ER-AE's network for inference. A text's logits depend, bit for bit, on the text and its own released words alone.
 
-Products are tiles (see `dptext.kernels.tiles`); what stands between them treats a row alone.
+Products are tiles (see `dptext.kernels.tiles`), and the other steps compute each row on its own.
 """
 
 from typing import Final
@@ -17,7 +17,7 @@ from dptext.neural.erae.network import FIRST_OPTION, LARGEST_LOGIT, LOGIT_GRID, 
 from dptext.neural.tokens import BEGIN
 from dptext.types import Int32s, Integers, Singles
 
-_ROWS: Final = 64  # texts of a part, which a thread computes
+_ROWS: Final = 64  # texts of a part; a thread computes a part
 _PER_UNIT, _MOST = F(1 / LOGIT_GRID), F(LARGEST_LOGIT)
 
 
@@ -29,7 +29,7 @@ def _on_grid(scores: Array, n: int, out: Array) -> None:
 
 
 class ExactNetwork:
-    """Weights as tiles read them; ConfigError where this processor gives a row other last bits at another place."""
+    """The weights in the layout of tiles. ConfigError: this processor computes other last bits at another place."""
 
     def __init__(self, network: ErAeNetwork) -> None:
         weights = {name: values.detach().float().cpu().numpy() for name, values in network.named_parameters()}
@@ -47,11 +47,11 @@ class ExactNetwork:
         self._require_alone()
 
     def begin(self, targets: Integers, *, public: bool) -> "ExactWriting":
-        """Begin to write the texts `(n, length)`; with `public`, the public language model writes along."""
+        """Begin to write the texts `(n, length)`. With `public`, the public language model gives logits, too."""
         return ExactWriting(self, targets, public=public)
 
     def latents(self, ids: Integers) -> Singles:
-        """As `ErAeNetwork.latents`, `(n, length, latent_dim)`."""
+        """The latents `(n, length, latent_dim)`; see `ErAeNetwork.latents`."""
         (n, length), half = ids.shape, self.sizes.hidden // 2
         known, inputs = np.unique(ids, return_inverse=True)
         inputs = inputs.reshape(ids.shape)
@@ -92,28 +92,28 @@ class ExactNetwork:
 
 
 class ExactWriting:
-    """A block of texts that are being written; as `Writing`."""
+    """A block of texts that are being written, with the interface of `Writing`."""
 
     def __init__(self, network: ExactNetwork, targets: Integers, *, public: bool) -> None:
         starts = range(0, len(targets), _ROWS)
         self._parts = each(lambda start: _WritingPart(network, targets[start : start + _ROWS], public=public), starts)
 
     def scores(self) -> list[Singles]:
-        """Logits of the options at this position, `(n_texts, options)` each: private, then public if there are any."""
+        """Logits `(n_texts, options)` at this position: the private ones, then the public ones if `public`."""
         return [np.concatenate(sides) for sides in zip(*each(_WritingPart.scores, self._parts), strict=True)]
 
     def logits(self) -> list[Int32s]:
-        """The same in steps of `LOGIT_GRID`."""
+        """The `scores` in whole steps of `LOGIT_GRID`."""
         return [np.concatenate(sides) for sides in zip(*each(_WritingPart.logits, self._parts), strict=True)]
 
     def wrote(self, options: Integers) -> None:
-        """Go on to the next position: these options `(n_texts,)` were released at this one."""
+        """Move to the next position. `options` `(n_texts,)` were released at this position."""
         for i, part in enumerate(self._parts):
             part.wrote(options[i * _ROWS : (i + 1) * _ROWS])
 
 
 class _WritingPart:
-    """Some of the texts of a block. A side is the private one or the public language model, which sees no latents."""
+    """Some texts of a block. Its sides are the private one, and the public language model, which sees no latents."""
 
     def __init__(self, network: ExactNetwork, targets: Integers, *, public: bool) -> None:
         self._network = network
@@ -131,11 +131,11 @@ class _WritingPart:
             self._sides.append((given, seen))
 
     def scores(self) -> list[Singles]:
-        """As `ExactWriting.scores`."""
+        """Logits of these texts; see `ExactWriting.scores`."""
         return [self._read_on(*side)[: self._n, : self._options].copy() for side in self._sides]
 
     def logits(self) -> list[Int32s]:
-        """As `ExactWriting.logits`."""
+        """Logits of these texts in whole steps; see `ExactWriting.logits`."""
         found = [np.empty((self._n, self._options), np.int32) for _ in self._sides]
         for side, steps in zip(self._sides, found, strict=True):
             _on_grid(self._read_on(*side), self._n, steps)
@@ -146,7 +146,7 @@ class _WritingPart:
         return self._network.sizes.n_tokens - FIRST_OPTION
 
     def _read_on(self, latents: Singles, seen: Singles) -> Singles:
-        """The scores of a side, in the room for them. What it has `seen` is its state and the latent beside it."""
+        """Compute the scores of a side into `_found`. `seen` holds the side's state, and the latent beside it."""
         network, n, units = self._network, self._n, self._network.sizes.hidden
         width = network.sizes.embedding
         inputs = rows_for(n, width + latents.shape[2])
@@ -159,6 +159,6 @@ class _WritingPart:
         return product(narrowed, n, network.choose, self._found)
 
     def wrote(self, options: Integers) -> None:
-        """As `ExactWriting.wrote`."""
+        """Move these texts to the next position; see `ExactWriting.wrote`."""
         self._before = options + FIRST_OPTION
         self._step += 1

@@ -1,4 +1,4 @@
-"""ER-AE's network with its vocabulary, as the mechanism uses it: fitted, saved and loaded, from texts to texts."""
+"""ER-AE's network with its vocabulary, as the mechanism uses them: fitting, saving, loading, and writing texts."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ FORMAT, VERSION = "dptext er-ae", 1
 
 @dataclass(frozen=True, slots=True)
 class ErAeSettings:
-    """What a spec says about the network; see `dptext.ErAe`."""
+    """A spec's settings of the network. `dptext.ErAe` explains each."""
 
     max_tokens: int
     max_words: int
@@ -45,16 +45,16 @@ class ErAeSettings:
     device: str
 
     def sizes(self, tokens: Tokens) -> Sizes:
-        """Sizes of the network."""
+        """The sizes of the network."""
         return Sizes(len(tokens), self.max_tokens, self.embedding, self.hidden, self.latent_dim, self.latent)
 
 
 class ErAeModel(Frozen):
-    """Network and vocabulary; immutable. On a processor `exact` computes logits of a text and its own words alone."""
+    """Network and vocabulary; immutable. On a CPU, `exact` computes logits from a text and its own words alone."""
 
     __slots__ = ("_device", "_exact", "_network", "_tokens", "_trained_on")
 
-    #: Texts at once.
+    #: Largest number of texts at once.
     rows: ClassVar[int] = ROWS
 
     def __init__(self, network: ErAeNetwork, tokens: Tokens, *, device: str, trained_on: str) -> None:
@@ -67,24 +67,24 @@ class ErAeModel(Frozen):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Words of the vocabulary. Option 0 is the end, option i is word i - 1."""
+        """The words of the vocabulary. Option 0 is the end; option i is word i - 1."""
         return self._tokens.words
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """sha256 digests of the network with its vocabulary, and of the text it was trained on."""
+        """sha256 digests of the network with its vocabulary, and of the training text."""
         described = json.dumps([asdict(self._network.sizes), self._tokens.words, self._tokens.max_tokens])
         return {"model": network_digest(self._network, described), "public": self._trained_on}
 
     def begin(self, records: Sequence[Record], *, public: bool) -> Writing | ExactWriting:
-        """Begin to write texts, at most `rows`; with `public`, the public language model writes along."""
+        """Begin to write texts, at most `rows`. With `public`, the public language model gives logits, too."""
         targets = targets_of(self._tokens, records)
         if self._exact is not None:
             return self._exact.begin(targets, public=public)
         return Writing(self._network, targets, device=self._device, public=public)
 
     def options_of(self, record: Record) -> list[int]:
-        """The options that spell a text; an unknown word is the end."""
+        """The options that spell a text. An unknown word becomes the end."""
         row = targets_of(self._tokens, [record])[0]
         return [int(max(token, FIRST_OPTION)) - FIRST_OPTION for token in row]
 
@@ -93,7 +93,7 @@ class ErAeModel(Frozen):
         return self._tokens.read((options + FIRST_OPTION).tolist())[1]
 
     def save(self, folder: Path) -> None:
-        """Write weights and vocabulary into an existing folder without such files."""
+        """Write weights and vocabulary as new files into an existing folder."""
         described = {"format": FORMAT, "version": VERSION, "trained_on": self._trained_on}
         described |= {"sizes": asdict(self._network.sizes), "words": self._tokens.words}
         write_private(folder / _WEIGHTS, save(weights_of(self._network)))
@@ -103,7 +103,7 @@ class ErAeModel(Frozen):
 def fit_erae(
     settings: ErAeSettings, public: Sequence[Record], *, seed: int, on_progress: OnSteps | None = None
 ) -> ErAeModel:
-    """Vocabulary and weights from these records alone.
+    """Fit vocabulary and weights to these records alone.
 
     ConfigError: too few different words. MissingExtraError: the reward's word vectors are not installed.
     """
@@ -126,7 +126,7 @@ def fit_erae(
 
 
 def word_vectors(tokens: Tokens, source: Literal["minilm", "glove"]) -> Singles:
-    """Public unit vectors of the options `(options, dim)`; zero for the end, and where a word has none."""
+    """Public unit vectors of the options `(options, dim)`; zero for the end, and for words without a vector."""
     if source == "minilm":
         words = load_encoder("sentence").embed(list(tokens.words)).astype(np.float32)
     else:
@@ -138,7 +138,7 @@ def word_vectors(tokens: Tokens, source: Literal["minilm", "glove"]) -> Singles:
 
 
 def load_erae(settings: ErAeSettings, folder: Path) -> ErAeModel:
-    """The model that `ErAeModel.save` wrote under the same settings; else ConfigError."""
+    """Load the model that `ErAeModel.save` wrote under the same settings. Else ConfigError."""
     require_device(settings.device)
     with reading_saved(f"the model in {folder}"):
         described: dict[str, Any] = json.loads((folder / _DESCRIBED).read_bytes())

@@ -1,8 +1,8 @@
-"""ER-AE's network: it reads whole texts and proposes a distribution for each position of a new one.
+"""ER-AE's network, which reads whole texts and proposes a distribution for each position of a new text.
 
-Bo, Ding, Fung and Iqbal 2021; MATHS 1.6. A bidirectional GRU reads, and a GRU writes that sees the latent at every
-step. It reads what it has itself released, never the private text (the authors' code feeds it the true prefix). It is
-also the public language model of hub decoding: for some training texts it sees no latent.
+Source: Bo, Ding, Fung and Iqbal 2021; MATHS 1.6. A bidirectional GRU, the reader, reads the text. A second GRU, the
+writer, sees the latent at every step and the released words, never the private text (the authors' code feeds the true
+prefix). The writer is also the public language model of hub decoding: for some training texts it sees no latent.
 """
 
 import math
@@ -20,15 +20,15 @@ from dptext.neural.tokens import BEGIN, END, PAD, Tokens
 from dptext.text.records import Record
 from dptext.types import Int32s, Integers, Singles
 
-#: The options of a choice are the end and the words, which are the last of the vocabulary.
+#: The first option's token. The options of a choice are the end and the words, the last tokens of the vocabulary.
 FIRST_OPTION = END
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Sizes of the network: the reader has half as many units in each direction as the writer, which has `hidden`.
+    """Sizes of the network. The writer has `hidden` units; the reader has half as many in each direction.
 
-    There is one latent for the "text", as in the paper, or one for each of its "positions".
+    `latent` is "text" (one latent per text, as in the paper) or "positions" (one latent per position).
     """
 
     n_tokens: int
@@ -40,7 +40,7 @@ class Sizes:
 
 
 class ErAeNetwork(nn.Module):
-    """Reader and writer."""
+    """The reader and the writer."""
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
@@ -55,10 +55,10 @@ class ErAeNetwork(nn.Module):
         self.choose = nn.Linear(sizes.embedding, sizes.n_tokens - FIRST_OPTION)
 
     def start_from(self, vectors: Singles) -> None:
-        """Initialize the words, as input and as output, by public vectors: similar words are then proposed together.
+        """Initialize the words, as input and as output, by public vectors, so that similar words are proposed together.
 
-        There is one vector an option, `(options, dim)`. As many of their principal axes are used as a word has
-        coordinates here. An option whose vector is zero keeps its random start.
+        `vectors` `(options, dim)` has one vector per option. The first `embedding` principal axes are used. An option
+        whose vector is zero keeps its random weights.
         """
         _, _, axes = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)
         found = torch.from_numpy(vectors @ axes[: self.sizes.embedding].T)
@@ -70,7 +70,7 @@ class ErAeNetwork(nn.Module):
             self.choose.weight[:, :width][known] = found[known] / math.sqrt(self.sizes.embedding)
 
     def latents(self, ids: Tensor) -> Tensor:
-        """One latent for each position `(n, length, latent_dim)`, or the text's one latent at each."""
+        """The latent of each position `(n, length, latent_dim)`; for "text", the text's latent at every position."""
         states, last = self.reader(self.words(ids))
         if self.sizes.latent == "text":
             whole = torch.tanh(self.to_latent(torch.cat([last[0], last[1]], dim=1)))
@@ -87,9 +87,9 @@ class ErAeNetwork(nn.Module):
         return self.choose(self._narrowed(states, latents)), state
 
     def before_logits(self, previous: Tensor, latents: Tensor, state: Tensor, counted: Tensor) -> Tensor:
-        """What the output layer sees at `counted` positions `(n, length)` of whole texts, `(counted, embedding)`.
+        """The output layer's inputs `(counted, embedding)` at the `counted` positions `(n, length)` of whole texts.
 
-        Words before each are `previous`, `(n, length)`; the writer stops at the last counted position of a text.
+        `previous` `(n, length)` are the words before each position. The writer stops at a text's last counted position.
         """
         places = torch.arange(1, counted.shape[1] + 1, device=counted.device)
         lengths = (counted * places).amax(dim=1).clamp(min=1).cpu()
@@ -106,22 +106,23 @@ class ErAeNetwork(nn.Module):
 
 
 def targets_of(tokens: Tokens, records: Sequence[Record]) -> Integers:
-    """What is read and written, `(n, max_tokens)`: the words, then the end at all remaining positions."""
+    """The tokens to read and to write, `(n, max_tokens)`: the words, then the end at all remaining positions."""
     found = tokens.sequences(records)[:, : tokens.max_tokens]
     return np.where(found == PAD, END, found)
 
 
-#: Texts at once. Where torch computes them, a block always has as many rows, whatever stands in them.
+#: Largest number of texts at once. Blocks that torch computes always have this number of rows.
 ROWS = 128
-#: Logits are rounded to this grid before they are used. It hides what rounding does in another place of a block.
+#: Logits are rounded to this grid before use. The grid hides rounding differences between the places of a block.
 LOGIT_GRID = 2.0**-8
 LARGEST_LOGIT = 1 << 22
 
 
 class Writing:
-    """A block of texts that torch writes; see `exact` for what a processor computes.
+    """A block of texts that torch writes. On a CPU, `exact` is used instead.
 
-    Of the private texts it holds the latents alone; the public language model sees released words and no latents.
+    The object keeps the latents of the private texts and no more of them. The public language model sees released words
+    and no latents.
     """
 
     def __init__(self, network: ErAeNetwork, targets: Integers, *, device: str, public: bool, rows: int = ROWS) -> None:
@@ -144,7 +145,7 @@ class Writing:
         self._before = torch.full((rows, 1), BEGIN, dtype=torch.int64, device=device)
 
     def logits(self) -> list[Int32s]:
-        """Logits `(n_texts, options)` in steps of `LOGIT_GRID`: private, then public if there are any."""
+        """Logits `(n_texts, options)` in steps of `LOGIT_GRID`: the private ones, then the public ones if `public`."""
         found = []
         with torch.no_grad():
             for i, latents in enumerate(self._given):
@@ -156,6 +157,6 @@ class Writing:
         return found
 
     def wrote(self, options: Integers) -> None:
-        """Go on to the next position: these options `(n_texts,)` were released at this one."""
+        """Move to the next position. `options` `(n_texts,)` were released at this position."""
         self._before[: self._n, 0] = torch.from_numpy(options + FIRST_OPTION).to(self._device)
         self._step += 1

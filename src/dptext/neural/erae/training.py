@@ -1,6 +1,6 @@
-"""Training of ER-AE's network on public texts: reconstruction first, then also an embedding reward.
+"""Training of ER-AE's network on public texts: first by reconstruction alone, then with an embedding reward, too.
 
-The reward spreads the probability over words of similar meaning.
+The reward spreads probability over words of similar meaning.
 """
 
 import math
@@ -16,26 +16,27 @@ from dptext.neural.erae.network import FIRST_OPTION, ErAeNetwork
 from dptext.neural.tokens import BEGIN, END, PAD, require_converging
 from dptext.types import Integers, Singles
 
-#: Called with the steps done, all steps, and the mean reconstruction loss since.
+#: A callback: steps done, all steps, and the mean reconstruction loss since the last call.
 OnSteps = Callable[[int, int, float], None]
-#: Positions at once. Fewer make the products slow, more leave the cache.
+#: Positions at once. With fewer the products are slow; more do not fit into the cache.
 ROWS_AT_ONCE = 256
-_LOWEST, _HIGHEST = 1e-5, 0.85  # of rewards and of rewarded probabilities, as in the authors' code
-_REWARD_FROM = 0.5  # of the steps, from the first, train the reconstruction alone
-_REWARD_WORDS = 5  # of the most probable words are rewarded at each position, and as many random ones
-_WORD_DROPOUT = 0.25  # of the previous words are hidden from the writer,
-_OTHER_WORDS = 0.25  # and so many are replaced by a random one, as a private choice does
-_UNREAD = 0.15  # of the texts show the writer no latent, so that it learns the public language model
+_LOWEST, _HIGHEST = 1e-5, 0.85  # bounds of rewards and of rewarded probabilities, as in the authors' code
+_REWARD_FROM = 0.5  # share of the first steps, which train by reconstruction alone
+_REWARD_WORDS = 5  # number of most probable words that are rewarded at each position, and of random words
+_WORD_DROPOUT = 0.25  # share of the previous words that are hidden from the writer
+_OTHER_WORDS = 0.25  # share of the previous words that are replaced by a random word, as by a private choice
+_UNREAD = 0.15  # share of texts whose latent is hidden from the writer, which learns the public language model
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reward:
-    """The embedding reward, as a loss: words near the wanted one gain probability.
+    """The embedding reward, as a loss: words near the wanted word gain probability.
 
-    A word v costs -log p(v) * cosine(wanted, v), with p and the cosine cut to [1e-5, .85], so that a word above .85
-    gains nothing more. The loss, times `weight`, is the mean over the most probable words plus the mean over as many
-    random ones, which are `drawn` for each position `(n, words)`, at the positions that `read` `(n,)` a latent. The
-    `vectors` of options `(options, dim)` are of length 1, or zero where there is none.
+    A word v costs -log p(v) * cosine(wanted, v), with p and the cosine clipped to [1e-5, .85], so that a word with p
+    above .85 gains nothing more. The loss is `weight` times the mean over the most probable words plus the mean over as
+    many random words, at the positions whose writer sees a latent: `read` `(n,)`. `drawn` `(n, words)` are the random
+    words of each position. `vectors` `(options, dim)` are the vectors of the options, of length 1, or zero for options
+    without a vector.
     """
 
     vectors: Tensor
@@ -44,13 +45,13 @@ class Reward:
     read: Tensor
 
     def near(self, chosen: Tensor, wanted: Tensor) -> Tensor:
-        """Cosines of the chosen words to the wanted ones, cut: `(n, chosen)`."""
+        """The clipped cosines of the chosen words to the wanted word of each position, `(n, chosen)`."""
         near = torch.bmm(self.vectors[chosen], self.vectors[wanted][:, :, None])[:, :, 0]
         return near.clamp_(_LOWEST, _HIGHEST)
 
 
 class Losses(NamedTuple):
-    """The `total`, with a gradient, the mean cross-entropy of wanted words, and the reward without its weight."""
+    """The `total` loss (with a gradient), the mean cross-entropy of wanted words, and the reward without its weight."""
 
     total: Tensor
     reconstruction: float
@@ -58,16 +59,16 @@ class Losses(NamedTuple):
 
 
 def losses_of(choose: nn.Linear, hidden: Tensor, wanted: Tensor, reward: Reward | None = None) -> Losses:
-    """Losses of positions, by what the output layer sees `(n, dim)`, wanted options `(n,)`, and a reward if any."""
+    """Losses of n positions, from the output layer's inputs `(n, dim)`, wanted options `(n,)`, and any reward."""
     total, parts = _LossFunction.apply(hidden, choose.weight, choose.bias, wanted, reward)  # type: ignore[no-untyped-call]
     return Losses(total, *parts.tolist())
 
 
 class _LossFunction(torch.autograd.Function):
-    """The loss with its gradient, which is computed on the way forward, a block of positions at a time.
+    """The loss with its gradient. The forward pass computes both, in blocks of positions.
 
-    So a block stays in the processor's cache, and all logits, one for every word at every position, are never in memory
-    together.
+    So a block fits into the processor's cache, and the logits of all words at all positions are never in memory at
+    once.
     """
 
     @staticmethod
@@ -88,7 +89,7 @@ class _LossFunction(torch.autograd.Function):
                 parts[1] += rewarded * read
                 options = torch.cat([options, chosen], dim=1)
                 costs = torch.cat([costs, slopes * (reward.weight * read)], dim=1)
-            # A cost of -log p(v) has the gradient p(w) for every word w, less 1 for v.
+            # The gradient of -log p(v) is p(w) for every word w, minus 1 for v.
             slope = logs.exp_().mul_(costs.sum(dim=1, keepdim=True)).scatter_add_(1, options, -costs)
             of_weight.addmm_(slope.T, hidden[rows])
             of_bias += slope.sum(dim=0)
@@ -103,7 +104,7 @@ class _LossFunction(torch.autograd.Function):
 
 
 def _rewarded(logs: Tensor, reward: Reward, rows: slice, wanted: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Rewarded words, what each costs for -log p of it, and the sum of the positions' losses."""
+    """The rewarded words, the factor of -log p of each, and the sum of the positions' losses."""
     n_words = reward.drawn.shape[1]
     chosen = torch.cat([logs.topk(n_words, dim=1).indices, reward.drawn[rows]], dim=1)
     found = logs.gather(1, chosen)
@@ -114,7 +115,7 @@ def _rewarded(logs: Tensor, reward: Reward, rows: slice, wanted: Tensor) -> tupl
 
 @dataclass(frozen=True, slots=True)
 class ErAeSchedule:
-    """How long and how fast the network is trained; the `reward` weighs 10 in the authors' code, 0 for none."""
+    """Settings of the training. `reward` is the weight of the reward: 10 in the authors' code, 0 for no reward."""
 
     epochs: int = 1
     reward: float = 10.0
@@ -131,11 +132,11 @@ def train(
     seed: int,
     on_progress: OnSteps | None = None,
 ) -> None:
-    """Fit the network in place on public texts, as `targets_of` gives them; ConfigError where that diverges.
+    """Fit the network in place to public texts. `targets_of` gives their `targets`. ConfigError: the training diverges.
 
-    The vectors of the options are public and of length 1, for the reward. The seed draws order, hidden and random
-    words. `on_progress` is told some twenty times the steps done, all steps, and the mean reconstruction loss per token
-    since.
+    `vectors` are public vectors of the options, of length 1, for the reward. The seed determines order, hidden words
+    and random words. `on_progress` is called about twenty times with the steps done, all steps, and the mean
+    reconstruction loss per token since the last call.
     """
     source, device = np.random.default_rng(seed), network.words.weight.device
     drawn = torch.Generator(device=device).manual_seed(seed)
@@ -145,7 +146,7 @@ def train(
     steps = schedule.epochs * (len(targets) // size)
     slower = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, schedule.learning_rate, total_steps=max(steps, 11), pct_start=0.1
-    )  # with 10 steps or fewer the rise, a tenth of them, would have none
+    )  # with 10 steps or fewer, the rise (a tenth) would have no step
     network.train()
     total, since = 0.0, 0
     order: Integers = np.empty(0, np.int64)
@@ -159,7 +160,7 @@ def train(
         latents = torch.where(unread[:, None, None], torch.zeros_like(latents), latents)
         before = torch.cat([torch.full_like(wanted[:, :1], BEGIN), wanted[:, :-1]], dim=1)
         before = _disturbed(before, network.sizes.n_tokens, source)
-        # Unknown words are not learnt from, and the end is learnt from once.
+        # Unknown words do not count, and the end counts once.
         counted = (wanted >= FIRST_OPTION) & ((wanted != END) | (before != END))
         reward = None
         if schedule.reward and step > _REWARD_FROM * steps:
