@@ -147,7 +147,7 @@ def _read_gguf(path: Path, expected: str | None) -> LanguageModel:
 
     tensors, scaling = {tensor.name: tensor for tensor in file.tensors}, if_there("llama.rope.scaling.type")
     if value("general.architecture") != "llama":  # another has its settings under other names
-        _require_supported({"model_type": value("general.architecture")}, path)
+        _supported({"model_type": value("general.architecture")}, path)
     config = {
         "model_type": "llama",
         "hidden_act": "silu",
