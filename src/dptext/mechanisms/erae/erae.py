@@ -197,7 +197,7 @@ class ErAe(OneUnit):
 
     @property
     def _floor(self) -> float:
-        """The cost of a two-set choice whose scores are all equal."""
+        """The cost of a two-set choice in which the scores count for nothing."""
         size, k = self.options, self.k or 5
         return math.log(size - 1) if self.choice == "two_set_sampled" else math.log((size - k) / k)
 
