@@ -82,7 +82,7 @@ class Report(Result):
             raise ConfigError(f"Expected epsilon_lower_bound={self.epsilon_lower_bound!r} >= 0.")
 
     def refutes(self, guarantee: Guarantee) -> bool:
-        """Whether this trial refutes the guarantee. False proves nothing.
+        """Return whether this trial refutes the guarantee. False proves nothing.
 
         A guarantee of basis NONE claims nothing, so nothing refutes it. IncomparableError if the guarantee speaks of
         other neighbours (unit, relation, metric, `reveals`), or has a larger delta than the bound.
@@ -228,7 +228,7 @@ class InferenceReport(Result, Generic[Row]):
 
     @property
     def control_holds(self) -> bool:
-        """Whether chance is in the interval of each control's accuracy, as in at least 95 of 100 honest audits."""
+        """Return whether chance is in each control's accuracy interval, as in at least 95 of 100 honest audits."""
         (n, chance), confidence = self._guessed(), 1 - bonferroni(0.95, len(self.controls))
         rights = [round(row.accuracy.value * n) for row in self.controls]
         found = [clopper_pearson(right, n, confidence=confidence) for right in rights]

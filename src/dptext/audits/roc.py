@@ -45,7 +45,7 @@ class TruePositives(Result):
 
     @property
     def is_resolved(self) -> bool:
-        """Whether the rate allows at least one false positive. If not, `tpr` is the share found without any."""
+        """Return whether the rate allows at least one false positive. If not, `tpr` is the share found without any."""
         return _allowed(self.fpr, self.non_members) >= 1
 
     def __str__(self) -> str:

@@ -137,7 +137,7 @@ class LogRatios:
 
     @property
     def is_separated(self) -> bool:
-        """Whether every row of P is above every row of Q. Then nothing here bounds the divergence from above."""
+        """Return whether every row of P is above every row of Q. Then nothing here bounds the divergence from above."""
         return float(self.first.min()) > float(self.second.max())
 
     @property
@@ -176,7 +176,7 @@ class LogRatios:
         return np.maximum(found, least)
 
     def accuracy(self, confidence: float) -> Estimate:
-        """How often p > q names the set of an unseen row correctly, both sets equally likely. Ties count one half.
+        """Share of unseen rows whose set p > q names correctly, both sets equally likely. Ties count one half.
 
         The interval is the mean of two exact intervals with half of the error each.
         """

@@ -49,7 +49,7 @@ def check_samples(first: Floats, second: Floats, *, least: int) -> None:
 
 
 def falls(divergences: Sequence[float]) -> bool:
-    """Whether a curve falls somewhere; no Renyi divergence falls when its order rises.
+    """Return whether a curve falls somewhere; no Renyi divergence falls when its order rises.
 
     Numbers below 0 count as 0: if the true divergence is 0, an unbiased estimator is below 0 half of the time.
     """

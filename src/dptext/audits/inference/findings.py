@@ -229,7 +229,7 @@ class TraitReport(InferenceReport[TraitRow]):
         return self.attacks[0].attacked, 0.5
 
     def refutes(self, epsilon: float) -> bool:
-        """Whether the sets cannot be indistinguishable at this epsilon and the report's delta; False is no proof.
+        """True if the sets cannot be indistinguishable at this epsilon and the report's delta; False is no proof.
 
         Such an epsilon of the sets may come from a measured divergence. ConfigError for a negative epsilon.
         """

@@ -66,7 +66,7 @@ class MembershipResult(Result):
 
     @property
     def control_holds(self) -> bool:
-        """Whether the control's interval holds 1/2, as about 95 of 100 honest attacks do."""
+        """Return whether the control's interval holds 1/2, as about 95 of 100 honest attacks do."""
         return self.control.auc.low <= 0.5 <= self.control.auc.high
 
     def to_dict(self) -> dict[str, Json]:

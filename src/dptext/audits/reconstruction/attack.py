@@ -71,7 +71,7 @@ class Reconstruction(Result):
     LEFT_OUT = ("dim",)
 
     def refutes(self, guarantee: Guarantee) -> bool:
-        """Whether this trial refutes the guarantee; IncomparableError as `Report.refutes`."""
+        """Return whether this trial refutes the guarantee; IncomparableError as `Report.refutes`."""
         return self.report.refutes(guarantee)
 
     def explain(self, guarantee: Guarantee | None = None) -> str:

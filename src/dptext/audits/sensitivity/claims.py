@@ -74,7 +74,7 @@ class Claim:
 
     @property
     def refuted(self) -> bool:
-        """Whether the true sensitivity exceeds the claimed one, by more than rounding."""
+        """Return whether the true sensitivity exceeds the claimed one, by more than rounding."""
         return self.factor > 1 + _ROUNDING
 
     def true_epsilon(self, epsilon: float) -> float:

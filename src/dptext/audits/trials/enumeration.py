@@ -134,7 +134,7 @@ def exact(
 
 
 def enumerable(subject: Subject, pair: Pair) -> bool:
-    """Whether the outputs of both inputs can be listed."""
+    """Return whether the outputs of both inputs can be listed."""
     if not isinstance(subject, HasDistribution):
         return True
     try:

@@ -222,9 +222,8 @@ class Candidates(OneEpsilon):
         labels. A text that occurs twice with one label is one candidate; a blank text is none. The seed draws the
         candidates and is no secret; None draws a seed. `on_progress` is called as the encoder reads the candidates.
 
-        ConfigError: too few records for k, or a record without a known label; the folder of `adept` holds no
-        auto-encoder. DataError: a text cannot be written as UTF-8. MissingExtraError: the ranker's package is
-        absent.
+        ConfigError: too few records for k, a record without a known label, or no auto-encoder in the folder of `adept`.
+        DataError: a text cannot be written as UTF-8. MissingExtraError: the ranker's package is absent.
         """
         seed = secrets.randbits(32) if seed is None else seed
         known, given = as_records(public), None if pool is None else as_records(pool)

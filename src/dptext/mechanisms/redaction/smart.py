@@ -100,7 +100,7 @@ class SmartRedaction(Masking, NoGuarantee):
         return SmartRedactionMechanism(self, dict(zip(words, weights, strict=True)), records_digest(records))
 
     def _kinds(self, records: Sequence[Record]) -> list[bool]:
-        """Whether each text is of the sensitive kind; if no label is named, of the label that sorts last."""
+        """Return whether each text is of the sensitive kind; if no label is named, of the label that sorts last."""
         labels = sorted({record.label for record in records if record.label is not None})
         if not self.sensitive and len(labels) != 2:
             raise ConfigError(
