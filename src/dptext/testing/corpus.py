@@ -201,7 +201,7 @@ def check_statement(case: CorpusCase) -> None:
     after = case.fitted.spec
     same = (after.guarantee(), settings(after)) == (before, given)
     require(same, "a guarantee and settings do not follow the corpus")
-    require(before.trust is Trust.CENTRAL, "whoever sums up a corpus sees it: trust is central")
+    require(before.trust is Trust.CENTRAL, "trust is central: the party that sums up a corpus sees its records")
     stated = before.epsilon <= spec.epsilon and before.delta == spec.delta
     require(stated, "epsilon and delta are those of the settings")
 
@@ -209,7 +209,7 @@ def check_statement(case: CorpusCase) -> None:
 def check_neighbours(case: CorpusCase) -> None:
     """Adding, removing or replacing a unit moves each sum by its sensitivity at most; records move nothing but sums."""
     first = case.run(case.records)
-    require(bool(first.rounds), "what leaves follows sums with noise (PrivateSum)")
+    require(bool(first.rounds), "a run has at least one noisy sum (PrivateSum), which its release follows")
     for what, relation, records in case.neighbours:
         second = case.run(records, replay=first)
         require(len(first.rounds) == len(second.rounds), f"the number of sums is public ({what})")
@@ -224,7 +224,7 @@ def check_neighbours(case: CorpusCase) -> None:
 
 
 def _require_same_release(first: ObservedRun, second: ObservedRun, what: str) -> None:
-    require(first.found == second.found, f"what leaves follows the noisy sums alone ({what})")
+    require(first.found == second.found, f"the release follows the noisy sums alone ({what})")
     require(first.told == second.told, f"nothing that is printed or logged follows the corpus ({what})")
 
 
@@ -234,12 +234,12 @@ def _check_choices(spec: SynthesisSpec, first: ObservedRun, second: ObservedRun,
     spent = 0.0
     for one, two in zip(first.choices, second.choices, strict=True):
         same = one.choice == two.choice and np.array_equal(one.public, two.public)
-        require(same, f"what is chosen among, and how, follows public text and what was chosen alone ({what})")
+        require(same, f"the options of a choice follow public text and earlier choices alone ({what})")
         apart = (one.total - two.total) * (one.choice.reach / UNIT_STEPS)
         spent += float(np.sum((apart.max(axis=1) - apart.min(axis=1)) ** 2)) / 8
     farther = relation is Relation.REPLACE_ONE and spec.relation == "add_or_remove_one"
     left = (spec.rho - _spent(spec, first.rounds)) * (4 if farther else 1)
-    require(spent <= left * (1 + 1e-9), f"a unit moves choices by what they cost at most ({what})")
+    require(spent <= left * (1 + 1e-9), f"a unit moves choices by their cost at most ({what})")
 
 
 def _spent(spec: SynthesisSpec, rounds: Sequence[Round]) -> float:
@@ -287,7 +287,7 @@ def check_reading(case: CorpusCase) -> None:
             for second in map(read, ([*odd, *rows, *odd], whole)):
                 _require_same(first, second, "a record that cannot be read")
             same = all(first.found == second.found for second in map(read, ((), empty)))
-            require(same, "a corpus without records leaves what others do")
+            require(same, "with equal noisy sums a corpus without records gives the same release")
         except DataError:
             raise ContractError("a record that cannot be read, or none at all, ends no run") from None
 

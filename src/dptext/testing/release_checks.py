@@ -59,17 +59,17 @@ def check_batches(case: Case) -> None:
     released = list(mechanism.privatize(batch, seeded(seed)))
     for i in sorted({0, 1, len(batch) // 2, len(batch) - 1}):
         alone = mechanism.privatize([batch[i]], seeded(seed).at(i))[0]
-        require(same(alone, released[i]), f"record {i} alone gives what it gives in the batch")
+        require(same(alone, released[i]), f"record {i} gives the same output alone and in the batch")
     for size in (1, 3, len(batch) // 2):
         pieces: list[Release[str]] = []
         for start in range(0, len(batch), size):
             pieces += mechanism.privatize(batch[start : start + size], seeded(seed).at(start))
-        require(all(map(same, pieces, released)), f"batches of {size} give what one batch gives")
+        require(all(map(same, pieces, released)), f"batches of {size} give the same outputs as one batch")
     if not mechanism.spec.traits.reads_labels:
         start, labels = len(batch) - _RELABELLED, (None, *mechanism.spec.traits.labels, "other")
         relabelled = [replace(record, label=labels[i % len(labels)]) for i, record in enumerate(batch[start:])]
         again = mechanism.privatize(relabelled, seeded(seed).at(start))
-        require(all(map(same, again, released[start:])), "labels that the traits say nobody reads change nothing")
+        require(all(map(same, again, released[start:])), "labels change nothing if the traits read no labels")
 
 
 def same(left: Release[str], right: Release[str]) -> bool:

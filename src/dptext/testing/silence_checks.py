@@ -43,7 +43,7 @@ def check_verbatim(case: Case) -> None:
     Words may come back if the spec says that it keeps words. Such a spec must not state a pure epsilon.
     """
     claim, kept = case.mechanism.spec.guarantee(), case.mechanism.spec.traits.keeps_words
-    require(not kept or claim.basis is Basis.NONE or claim.delta > 0, "what keeps words states no pure epsilon")
+    require(not kept or claim.basis is Basis.NONE or claim.delta > 0, "a spec that keeps words states no pure epsilon")
     for record in case.odd:
         for release in case.mechanism.privatize([record] * (1 if len(record.text) > 1000 else 20), secure()):
             require(kept or not case.leaks(release.output), "an unknown word never comes back")

@@ -26,7 +26,7 @@ class PiiRedaction(Untrained["PiiRedactionMechanism"], Masking, NoGuarantee):
     """Settings of redaction by a tagger of personal data, presidio (extra `[pii]`), for English.
 
     Use:
-        Take it to compare with: what the tagger misses leaves.
+        Take it to compare with: data that the tagger misses is released.
         Set first: entities, threshold.
 
     Guarantee:

@@ -47,9 +47,9 @@ class RandomRedaction(Untrained["RandomRedactionMechanism"], Masking, OneUnit):
         Set first: level.
 
     Guarantee:
-        Unit token, replace one: (0, 1 - level)-DP and no better; the number of tokens and the lines are revealed. A
-        delta above 0.001 is no protection and is shown as such: with probability 1 - level the word is released
-        unchanged. Nothing is stated for a document, whose length has no bound: of k words at least one is released with
+        Unit token, replace one: (0, 1 - level)-DP and no better; the number of tokens and the lines are revealed. With
+        probability 1 - level the word is released unchanged, so a delta above 0.001 is no protection and is shown as
+        such. Nothing is stated for a document, whose length has no bound: of k words at least one is released with
         probability 1 - level^k.
 
         A mask is drawn as an integer, with a probability that is never below the level. Merging masks is

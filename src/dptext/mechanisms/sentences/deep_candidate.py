@@ -86,7 +86,7 @@ class DeepCandidate:
         encoder: the sentence encoder: "all-MiniLM-L6-v2" from its package, the name or folder of an installed
             sentence-transformers model, or "glove" for means of word vectors, which is light. With "distilled"
             all-MiniLM-L6-v2 embeds public text alone, and a linear model of words, fitted on these embeddings and
-            saved, predicts the embeddings of private sentences: about a hundred times as fast.
+            saved, predicts the embeddings of private sentences, about a hundred times as fast.
         precision: number format of the encoder: auto, float32, bfloat16, or int8, which is the fastest and the least
             exact.
         device: where the encoder computes.
