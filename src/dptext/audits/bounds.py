@@ -177,8 +177,9 @@ def reconstruction_bound(epsilon: float, candidates: int, *, top: int = 1, delta
 def accuracy_implies(accuracy: float, *, delta: float = 0.0) -> float:
     """Return the epsilon that a balanced attack needs: ln((accuracy - delta) / (1 - accuracy)), at least 0.
 
-    The formula adds TPR <= e^eps FPR + delta and TNR <= e^eps FNR + delta (MATHS 3.3). For a bound with confidence pass
-    the lower end of an interval. Infinite at accuracy 1 with delta < 1. ConfigError for numbers outside [0, 1].
+    The formula follows from adding TPR <= e^eps FPR + delta and TNR <= e^eps FNR + delta (MATHS 3.3). For a bound with
+    confidence pass the lower end of an interval. Infinite at accuracy 1 with delta < 1. ConfigError for numbers outside
+    [0, 1].
     """
     _validate.probability(accuracy=accuracy, delta=delta)
     return _log_ratio(accuracy - delta, 1 - accuracy)

@@ -63,7 +63,7 @@ class Cell:
 
     @property
     def answers(self) -> Answers | None:
-        """Unit of the mechanism's answers (each text, or the corpus); None without a mechanism."""
+        """The subject of the mechanism's answers, each text or the corpus; None without a mechanism."""
         return answers(self.kind)
 
     def to_dict(self) -> dict[str, Json]:

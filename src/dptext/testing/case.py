@@ -93,6 +93,6 @@ class Case:
         return [*self.odd, *self.records, *plain]
 
     def leaks(self, text: str) -> bool:
-        """Return whether a canary shows, in any case."""
+        """Return whether a canary shows, in upper or lower case."""
         lowered = "".join(text.lower().split())  # a tokenizer may have put spaces between emoji or ideographs
         return self.canary in lowered or any(other in lowered for other in self.others)

@@ -1,4 +1,4 @@
-"""Utility of private outputs. No number is shown without its baselines: rows that keep nothing, and others.
+"""Utility of private outputs. No number is shown without its baselines, which are rows that keep nothing.
 
 `fidelity` measures how much of each record is kept, `stylometry` how far the style is from the original's,
 `classification` the accuracy of a classifier trained on the outputs, `balance` how well the class balance is recovered,

@@ -30,7 +30,7 @@ from dptext.text.tables import Texts
 from dptext.types import Floats, Json, Singles, fields_as_json
 from dptext.utility.balance import observed_balance
 
-_MOST = 2_000  # most texts of a cloud
+_MOST = 2_000  # the largest number of texts in a cloud
 _TOPICS = 64
 _NEIGHBOURS = 3  # as in Kynkaanniemi et al. 2019
 

@@ -99,8 +99,8 @@ class Measure:
     """Settings that all attacks share, and the computation of results from scores.
 
     `seed` seeds bootstrap, halves and permutations. `relation` is the neighbouring relation of epsilon. Two halves of
-    one size, members and non-members, differ by replacing a record. If a coin was thrown for each record to be a
-    member, the sets differ by adding or removing a record.
+    one size, members and non-members, differ by replacing a record. If an independent coin decided the membership of
+    each record, the sets differ by adding or removing a record.
     """
 
     seed: int = 0

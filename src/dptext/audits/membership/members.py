@@ -17,7 +17,7 @@ from dptext.types import Floats
 
 @dataclass(frozen=True, slots=True)
 class MemberSplit:
-    """Distinct records on two sides of equal size: a side to train on, or trained on, and another to attack as well.
+    """Distinct members and as many non-members: members train the model, or trained it; both are attacked.
 
     `duplicates` counts records that were removed because an earlier record has the same text, `left_over` counts
     records that were removed to make the sides equal.

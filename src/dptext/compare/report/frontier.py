@@ -168,9 +168,9 @@ def _notes(meaning: Meaning, lines: Rows, on: Rows, beside: Rows) -> list[str]:
         notes.append(f"Epsilon 0 has no place on a logarithmic axis: {without_folders(', '.join(zero))}.")
     other = [row for row in lines if row.label_only and row.meaning != meaning and row.protects]
     if meaning[3]:
-        notes.append("label_only is not drawn: its epsilon is for each text, another thing. See the tables.")
+        notes.append("label_only is not drawn: its epsilon for each text has another meaning. See the tables.")
     elif other and not any(row.label_only for row in on):
-        notes.append(f"label_only is not drawn: its epsilon is per {other[0].unit}, another thing. See the tables.")
+        notes.append(f"label_only is not drawn: its epsilon per {other[0].unit} has another meaning. See the tables.")
     if any(row.basis == Basis.CLAIMED for row in on):
         notes.append("Hollow points on the axis are claims that dptext did not check.")
     return notes
