@@ -313,13 +313,13 @@ def private_lines(known: np.ndarray) -> np.ndarray:
         (
             "sampling.hub.Nudged.steps",
             lambda real: lambda *given: 2 * real(*given),
-            "moves choices by what they cost",
+            "moves choices by their cost",
         ),
-        ("synthesis.prediction.reach_of", lambda real: lambda rho, _, **how: real(rho, 1, **how), "what they cost"),
+        ("synthesis.prediction.reach_of", lambda real: lambda rho, _, **how: real(rho, 1, **how), "their cost at most"),
         (
             "synthesis.prediction.reach_of",
             lambda real: lambda rho, n, **_: 2 * real(rho, n, replaced=False),
-            "what they cost",
+            "their cost at most",
         ),
         (
             "language.llama.log_probabilities",

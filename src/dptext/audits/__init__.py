@@ -9,10 +9,10 @@
     (2.0, False)
 
 `distinguish` counts runs (black box), `whitebox` reads declared densities, and `exact` sums over all outputs.
-`reconstruct` guesses inputs. `Claim` and `simulate` look at norms. `broken_assumptions` compares what no box can show.
-`worst_pairs` and `worst_latents` propose neighbours. `shokri`, `lira` and `from_scores` ask a trained model who was in
-its training set. `attribute` asks who wrote a release, `infer_trait` from which of two sets it comes, and `measure` how
-far apart two sets of texts are. The public names stand in `__init__.pyi`.
+`reconstruct` guesses inputs. `Claim` and `simulate` examine norms. `broken_assumptions` compares facts that no black
+box can show. `worst_pairs` and `worst_latents` propose neighbours. `shokri`, `lira` and `from_scores` ask a trained
+model which records were in its training set. `attribute` asks who wrote a release, `infer_trait` which of two sets a
+release comes from, and `measure` how far apart two sets of texts are. `__init__.pyi` lists the public names.
 """
 
 import lazy_loader

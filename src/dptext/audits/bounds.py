@@ -1,4 +1,4 @@
-"""What attack results prove: lower bounds on epsilon from counts, and what epsilon allows an attacker.
+"""Lower bounds on epsilon from counts of attacks, and upper bounds on an attacker's success from epsilon.
 
 An attack that tells two neighbouring inputs apart too often refutes a claimed epsilon. No attack proves one. The
 functions here are pure: counts go in, and a bound that holds with the stated confidence comes out::
@@ -11,8 +11,8 @@ functions here are pure: counts go in, and a bound that holds with the stated co
     5.6
 
 The counts must come from independent runs, and from an event (a threshold, a set of outputs) that was chosen on *other*
-data. Whoever looks at several events, directions or pairs of inputs and reports the best says so with `tests`. The
-error is then divided among them. Lower bounds are rounded down, upper ones up.
+data. A caller who examines several events, directions or pairs of inputs and reports the best passes their number as
+`tests`. The error probability is then divided among them. Lower bounds are rounded down, upper bounds up.
 """
 
 import math
@@ -27,7 +27,7 @@ from dptext.sampling.bootstrap import bootstrap  # noqa: F401  # public here, to
 
 # Several times the rounding error of the few float operations behind each bound, as a share of (1 + result).
 _FLOAT_SLACK = 2e-15
-# The same behind `epsilon_from_attribution`, with more to spare.
+# The same slack for `epsilon_from_attribution`, with more to spare.
 _LOG_SLACK = 1e-12
 
 
@@ -35,7 +35,7 @@ _LOG_SLACK = 1e-12
 class EpsilonLowerBound:
     """With probability at least `confidence` no (epsilon', delta) guarantee with epsilon' < epsilon holds.
 
-    An epsilon of 0 says nothing. The error probability was split among `tests` events x directions x pairs of inputs.
+    A bound of 0 says nothing. The error probability was split among `tests` events x directions x pairs of inputs.
     """
 
     epsilon: float
@@ -47,14 +47,14 @@ class EpsilonLowerBound:
 def _rates(
     true_positives: int, positives: int, false_positives: int, negatives: int, confidence: float, tests: int
 ) -> tuple[float, float, float, float]:
-    """Clopper-Pearson bounds that hold together, of TPR from below, FNR and FPR from above, and TNR from below.
+    """Clopper-Pearson bounds that hold together: TPR from below, FNR and FPR from above, TNR from below.
 
-    That of FNR is counted, as 1 - TPR would lose its digits near 1.
+    FNR is bounded from its own count, because 1 - TPR loses its digits near 1.
     """
     check_part("true_positives", true_positives, "positives", positives)
     check_part("false_positives", false_positives, "negatives", negatives)
     _validate.count(tests=tests)
-    # Half of the error for the bound on TPR, half for the one on FPR (MATHS 7), then Bonferroni over tests.
+    # Half of the error is for the bound on TPR, half for the bound on FPR (MATHS 7); Bonferroni over tests follows.
     alpha = bonferroni(confidence, 2 * tests)
     return (
         clopper_pearson_lower(true_positives, positives, alpha=alpha),
@@ -69,7 +69,7 @@ def _rounded_down(number: float) -> float:
 
 
 def _log_ratio(numerator: float, denominator: float) -> float:
-    """ln(numerator / denominator), rounded down to a lower bound on a privacy loss; 0 where it says nothing."""
+    """ln(numerator / denominator), rounded down to a lower bound on a privacy loss; 0 if there is no loss to show."""
     if numerator <= denominator:
         return 0.0
     return _rounded_down(math.log(numerator / denominator)) if denominator > 0 else math.inf
@@ -85,29 +85,30 @@ def epsilon_from_rates(
     confidence: float = 0.95,
     tests: int = 1,
 ) -> EpsilonLowerBound:
-    """Lower bound on epsilon from how often an event occurred on each of two neighbouring inputs.
+    """Return a lower bound on epsilon from how often an event occurred on each of two neighbouring inputs.
 
     epsilon >= max(ln((TPR_low - delta) / FPR_high), ln((1 - FPR_high - delta) / (1 - TPR_low)), 0) (MATHS 7; Nasr et
-    al. 2021, arXiv 2101.04535). Positives are runs on the first input, negatives on the second, at most 1e9 of either;
-    true and false positives are those with the event. `tests` counts events x directions x pairs of inputs that were
-    looked at. The opposite direction (the event is more frequent on the second input) is a further test: swap the
-    inputs and count 2. ConfigError: counts that are not integers or not possible, or a setting out of its range.
+    al. 2021, arXiv 2101.04535). Positives are runs on the first input, negatives runs on the second, at most 1e9 of
+    either; true and false positives are the runs with the event. `tests` counts the events x directions x pairs of
+    inputs that were examined. The opposite direction (the event is more frequent on the second input) is a further
+    test: swap the inputs and count 2. ConfigError: counts that are not integers or not possible, or a setting out of
+    its range.
     """
     _validate.probability(delta=delta)
     given = (true_positives, positives, false_positives, negatives, confidence, tests)
     tpr_low, fnr_high, fpr_high, tnr_low = _rates(*given)
     # The maximum over the two formulas costs no further split. The first applies the guarantee to the event, the second
-    # (inputs swapped) to its complement. Both follow from TPR >= tpr_low and FPR <= fpr_high, which hold together with
-    # the full confidence.
+    # (with inputs swapped) to its complement. Both follow from TPR >= tpr_low and FPR <= fpr_high, which hold together
+    # with the full confidence.
     found = max(_log_ratio(tpr_low - delta, fpr_high), _log_ratio(tnr_low - delta, fnr_high))
     return EpsilonLowerBound(found, delta, confidence, tests)
 
 
 def epsilon_ceiling(runs: int, *, delta: float = 0.0, confidence: float = 0.95, tests: int = 1) -> float:
-    """The largest lower bound that `epsilon_from_rates` can give with `runs` runs on each input: of perfect separation.
+    """Return the largest lower bound of `epsilon_from_rates` with `runs` runs on each input, by perfect separation.
 
-    A claimed epsilon above it cannot be refuted by counting, whatever the mechanism does (MATHS 7). The other arguments
-    and errors are those of `epsilon_from_rates`.
+    Counting cannot refute a claimed epsilon above this ceiling, whatever the mechanism does (MATHS 7). The other
+    arguments and errors are those of `epsilon_from_rates`.
     """
     check_part("runs", runs, "runs", runs)
     settings = {"delta": delta, "confidence": confidence}
@@ -115,7 +116,7 @@ def epsilon_ceiling(runs: int, *, delta: float = 0.0, confidence: float = 0.95, 
 
 
 def _with_complement(rate: float, complement: float) -> tuple[float, float]:
-    """A rate and one minus it, as exact complements. They come from the smaller one, which has all its digits."""
+    """A rate and one minus the rate, as exact complements, from the smaller number, which has all digits."""
     return (rate, 1 - rate) if rate < complement else (1 - complement, complement)
 
 
@@ -129,53 +130,56 @@ def renyi_from_rates(
     confidence: float = 0.95,
     tests: int = 1,
 ) -> float:
-    """Certified lower bound on the Renyi divergence D_alpha(first input's outputs || second input's), in nats.
+    """Return a certified lower bound on the Renyi divergence D_alpha(first input's outputs || second input's), in nats.
 
     The event is post-processing to one bit, so D_alpha >= ln(p^a q^(1-a) + (1-p)^a (1-q)^(1-a)) / (a-1) for the true
-    rates p and q. For p > q this grows with p and shrinks with q, so p = TPR_low and q = FPR_high bound it from below;
-    0 where p <= q (MATHS 3.4, 7). Several alphas, finite and above 1, need no further `tests`. The other arguments and
-    errors are those of `epsilon_from_rates`.
+    rates p and q. For p > q the right side grows with p and shrinks with q, so p = TPR_low and q = FPR_high bound it
+    from below; the bound is 0 where p <= q (MATHS 3.4, 7). Several alphas, finite and above 1, need no further `tests`.
+    The other arguments and errors are those of `epsilon_from_rates`.
     """
     _validate.positive(alpha=alpha)
     if alpha <= 1:
         raise ConfigError(f"Expected alpha={alpha!r} > 1.")
     given = (true_positives, positives, false_positives, negatives, confidence, tests)
     tpr_low, fnr_high, fpr_high, tnr_low = _rates(*given)
-    # Both terms need p and 1 - p of the same p. With two bounds rounded apart the result would not be rounded down.
+    # Both terms need p and 1 - p of the same p. From two bounds rounded separately the result would not be rounded
+    # down.
     p, not_p = _with_complement(tpr_low, fnr_high)
     q, not_q = _with_complement(fpr_high, tnr_low)
     if p <= q:
         return 0.0
     logs = log_p, log_q, log_not_p, log_not_q = math.log(p), math.log(q), math.log(not_p), math.log(not_q)
     log_sum = float(np.logaddexp(alpha * log_p + (1 - alpha) * log_q, alpha * log_not_p + (1 - alpha) * log_not_q))
-    # For alpha near 1 the sum is near 1 and its rounding error is divided by alpha - 1: count it before.
+    # For alpha near 1 the sum is near 1, and its rounding error is divided by alpha - 1: subtract the error before.
     error = _FLOAT_SLACK * alpha * (1 + sum(abs(log) for log in logs))
     return _rounded_down(max(0.0, log_sum - error) / (alpha - 1))
 
 
 def reconstruction_bound(epsilon: float, candidates: int, *, top: int = 1, delta: float = 0.0) -> float:
-    """The most often that any attacker's `top` guesses can contain the input, of equally likely candidates; rounded up.
+    """Return the largest probability that `top` guesses contain the input, of equally likely candidates; rounded up.
 
-    The guarantee must hold between any two of the N candidates (MATHS 7). Let S be exactly j guesses, and s the
-    success. For i != k: P_i(i in S, k not) <= e^eps P_k(i in S, k not) + delta. Summed over all ordered pairs the left
-    side is (N - j) N s, the right side e^eps j N (1 - s) + N (N - 1) delta. So s <= (j e^eps + (N - 1) delta) / (j
-    e^eps + N - j). Putting the truth into S with probability s and filling S up uniformly attains it. ConfigError for a
-    setting out of its range, such as an infinite epsilon.
+    The bound holds for any attacker. The guarantee must hold between any two of the N candidates (MATHS 7). Let S be
+    exactly j guesses, and s the success probability. For i != k: P_i(i in S, k not) <= e^eps P_k(i in S, k not) +
+    delta. Summed over all ordered pairs the left side is (N - j) N s, the right side e^eps j N (1 - s) + N (N - 1)
+    delta. So s <= (j e^eps + (N - 1) delta) / (j e^eps + N - j). An attacker who puts the truth into S with probability
+    s and fills S up uniformly attains the bound. ConfigError for a setting out of its range, such as an infinite
+    epsilon.
     """
     _validate.not_negative(epsilon=epsilon)
     _validate.count(candidates=candidates, top=top)
     _validate.within(1, candidates, top=top)
     _validate.probability(delta=delta)
-    shrink = math.exp(-epsilon)  # divided by e^epsilon, which overflows
+    shrink = math.exp(-epsilon)  # numerator and denominator are divided by e^epsilon, which overflows
     bound = (1 + (candidates - 1) / top * delta * shrink) / (1 + (candidates - top) / top * shrink)
     return min(1.0, bound * (1 + _FLOAT_SLACK))
 
 
 def accuracy_implies(accuracy: float, *, delta: float = 0.0) -> float:
-    """The epsilon that a balanced attack of this accuracy needs: ln((accuracy - delta) / (1 - accuracy)), at least 0.
+    """Return the epsilon that a balanced attack needs: ln((accuracy - delta) / (1 - accuracy)), at least 0.
 
-    Adding TPR <= e^eps FPR + delta and TNR <= e^eps FNR + delta gives it (MATHS 3.3). For a bound with confidence pass
-    the lower end of an interval. Infinite at accuracy 1 with delta < 1. ConfigError for numbers outside [0, 1].
+    The formula follows from adding TPR <= e^eps FPR + delta and TNR <= e^eps FNR + delta (MATHS 3.3). For a bound with
+    confidence pass the lower end of an interval. Infinite at accuracy 1 with delta < 1. ConfigError for numbers outside
+    [0, 1].
     """
     _validate.probability(accuracy=accuracy, delta=delta)
     return _log_ratio(accuracy - delta, 1 - accuracy)
@@ -184,19 +188,19 @@ def accuracy_implies(accuracy: float, *, delta: float = 0.0) -> float:
 def epsilon_from_attribution(
     correct: int, texts: int, *, authors: int, delta: float = 0.0, confidence: float = 0.95, tests: int = 1
 ) -> EpsilonLowerBound:
-    """Lower bound on a document-level epsilon from how many of `texts` were given to their true authors.
+    """Return a lower bound on a document-level epsilon from how many of `texts` were attributed to their true authors.
 
-    Let A authors have as many attacked texts each, fixed, at most 1e9 in all, with one release of each text, and P_a be
-    the mixture of the outputs for the texts of author a. Under (epsilon, delta) for replacing one document P(x)(S) <=
-    e^eps P(y)(S) + delta for *any* texts x and y, and averaged over both P_a(S) <= e^eps P_b(S) + delta. So by
-    `reconstruction_bound`, whose proof asks no more of the P_a, the expected accuracy is s <= (e^eps + (A - 1) delta) /
-    (e^eps + A - 1). Turned round, e^eps >= (A - 1) (s - delta) / (1 - s).
+    Let each of A authors have the same fixed number of attacked texts, at most 1e9 in all, with one release of each
+    text, and let P_a be the mixture of the outputs for the texts of author a. Under (epsilon, delta) for replacing one
+    document P(x)(S) <= e^eps P(y)(S) + delta for *any* texts x and y, and averaged over both P_a(S) <= e^eps P_b(S) +
+    delta. So by `reconstruction_bound`, whose proof asks no more of the P_a, the expected accuracy is s <= (e^eps + (A
+    - 1) delta) / (e^eps + A - 1). Solved for epsilon, e^eps >= (A - 1) (s - delta) / (1 - s).
 
     The attacker is any function of one release that was fixed before the release was drawn, whatever it learned from.
-    Given it and the texts, hits are independent with chances of their own, whose mean `mean_chance` bounds from below.
-    The bound says nothing about bundles, where several releases are seen, under a metric, or where a function that is
-    revealed, such as the length, may differ between the texts. The error is divided among `tests`, the attackers of
-    which the best was chosen. ConfigError for counts that are not possible, or a setting out of its range.
+    Given the attacker and the texts, hits are independent with probabilities of their own, whose mean `mean_chance`
+    bounds from below. The bound says nothing about bundles (several releases seen together), nor under a metric, nor if
+    a revealed function, such as the length, may differ between the texts. The error is divided among `tests`, the
+    attackers of which the best was chosen. ConfigError for counts that are not possible, or a setting out of its range.
     """
     _validate.count(authors=authors, tests=tests)
     _validate.probability(delta=delta)
@@ -210,14 +214,14 @@ def epsilon_from_attribution(
 
 
 def mean_chance(correct: int, texts: int, *, alpha: float) -> tuple[float, float]:
-    """Lower bound on the mean s of n independent chances of which K came true, wrong with probability at most alpha.
+    """Return a lower bound on the mean s of n independent chances, of which K came true, with error at most alpha.
 
     Clopper-Pearson's limit l(k) is for equal chances: Pr[Bin(n, s) >= k] < alpha where l(k) > s. By Hoeffding 1956
-    (Annals of Mathematical Statistics 27, theorem 4) Pr[K >= k] <= Pr[Bin(n, s) >= k] for every k >= n s + 1, whatever
-    the chances of mean s. The bound is min(l(K), (K - 1) / n). It is wrong only where Pr[Bin(n, s) >= K] < alpha *and*
-    K > n s + 1. That is where K is at least the smallest k with both, and for that k Hoeffding's bound holds. Without
-    the second term a single hit could err more often: all of the chance may sit on one text. The bound is rounded down,
-    and beside it is one minus it, rounded up, from the counted misses.
+    (Annals of Mathematical Statistics 27, theorem 4) Pr[K >= k] <= Pr[Bin(n, s) >= k] for every k >= n s + 1, for any
+    chances of mean s. The bound is min(l(K), (K - 1) / n). The bound is wrong only where Pr[Bin(n, s) >= K] < alpha
+    *and* K > n s + 1, so where K is at least the smallest k with both properties, and for that k Hoeffding's bound
+    holds. Without the second term a single hit could err more often, because all of the chance may sit on one text. The
+    function returns the bound, rounded down, and one minus the bound, rounded up, from the counted misses.
     """
     low = clopper_pearson_lower(correct, texts, alpha=alpha)
     miss = clopper_pearson_upper(texts - correct, texts, alpha=alpha)

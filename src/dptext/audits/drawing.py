@@ -1,6 +1,6 @@
-"""Drawing figures as SVG, the same bytes for the same numbers. Needs matplotlib: pip install "dptext[report]".
+"""Figures as SVG, with the same bytes for the same numbers. Needs matplotlib: pip install "dptext[report]".
 
-A figure is drawn on what `drawing` yields and saved when its block ends::
+`drawing` yields an empty figure and saves it when the block ends::
 
     with drawing("violations.svg", title="...") as figure:
         axes = figure.subplots()
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Distinct for colour-blind readers too (Okabe and Ito 2008), and for all by their dashes.
+#: Line styles that differ for colour-blind readers too (Okabe and Ito 2008), and for everybody by their dashes.
 LINES: Final = (("#0072B2", "-"), ("#D55E00", "--"), ("#009E73", "-."), ("#CC79A7", ":"))
 
-#: Two legends with more letters than this, side by side, do not fit the width.
+#: Two legends with labels longer than this, side by side, do not fit the width.
 _LONG_LABEL: Final = 30
 
 _STYLE: Final = {
@@ -41,7 +41,7 @@ _STYLE: Final = {
     "axes.titlesize": 10.5,
     "figure.figsize": (7.2, 4.0),
     "figure.constrained_layout.use": True,
-    "font.family": ["DejaVu Sans"],  # comes with matplotlib, so that text is as wide everywhere
+    "font.family": ["DejaVu Sans"],  # comes with matplotlib, so that text has the same width everywhere
     "font.size": 9.5,
     "grid.color": "#DDDDDD",
     "grid.linewidth": 0.6,
@@ -53,7 +53,7 @@ _STYLE: Final = {
 
 
 def load_matplotlib() -> ModuleType:
-    """The module matplotlib, loaded when it is first needed; MissingExtraError where it is not installed."""
+    """Load the module matplotlib at first use; MissingExtraError where it is not installed."""
     with needing("Drawing figures", "report"):
         import matplotlib as mpl  # noqa: PLC0415
         import matplotlib.figure  # noqa: PLC0415
@@ -62,15 +62,15 @@ def load_matplotlib() -> ModuleType:
 
 @contextlib.contextmanager
 def drawing(path: str | os.PathLike[str] | Target, *, title: str) -> Iterator[Figure]:
-    """An empty figure in the style of the house, saved as SVG when the block ends without an error.
+    """Yield an empty figure in the style of the house, and save it as SVG when the block ends without an error.
 
-    Only the owner can read the file, unless a `Target` says otherwise. A screen reader says the title, which is not
-    drawn. ConfigError where the file is there already or cannot be written.
+    Only the owner can read the file, unless a `Target` says otherwise. A screen reader reads the title, which is not
+    drawn. ConfigError if the file exists or cannot be written.
     """
     mpl = load_matplotlib()
     Target.at(path).check()
     with mpl.rc_context(_STYLE):
-        figure: Figure = mpl.figure.Figure()  # not by pyplot, which keeps figures and looks for a screen
+        figure: Figure = mpl.figure.Figure()  # pyplot would keep figures and look for a screen
         yield figure
         save(figure, path, title=title)
 
@@ -84,7 +84,7 @@ def save(figure: Figure, path: str | os.PathLike[str] | Target, *, title: str) -
 
 
 def interval_curve(axes: Axes, xs: Floats, values: Sequence[Estimate], color: str, dashes: str, name: str) -> None:
-    """Draw a curve with its intervals. An infinite end is an arrow, an infinite value a star at the top."""
+    """Draw a curve with its intervals: an infinite end as an arrow, an infinite value as a star at the top."""
     shown = [(x, found) for x, found in zip(xs, values, strict=True) if math.isfinite(found.value)]
     if beyond := [x for x, found in zip(xs, values, strict=True) if not math.isfinite(found.value)]:
         top = axes.get_xaxis_transform()
@@ -98,7 +98,7 @@ def interval_curve(axes: Axes, xs: Floats, values: Sequence[Estimate], color: st
 
 
 def legend_below(figure: Figure, *, columns: int = 3) -> None:
-    """Draw one legend for all panels below them, where no curve is."""
+    """Draw one legend for all panels below them, where no curve runs."""
     handles, labels = figure.axes[0].get_legend_handles_labels()
     if max(map(len, labels), default=0) > _LONG_LABEL:
         columns = 1

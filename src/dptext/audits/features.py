@@ -1,7 +1,7 @@
-"""What an attacker looks at in outputs: scores that are higher for the first of two inputs.
+"""Scores that attackers learn from outputs: higher for the first of two inputs.
 
-Each `learn_*` takes outputs of both inputs and gives a function from outputs to scores `(n,)`. At the end stands what
-several attacks ask of texts: which are the same, who wrote them, and whether releases belong to them.
+Each `learn_*` takes outputs of both inputs and returns a function from outputs to scores `(n,)`. The functions at the
+end serve several attacks: which texts are equal, who wrote them, and whether releases belong to them.
 """
 
 import math
@@ -18,26 +18,26 @@ from dptext.text.records import Record, Release
 from dptext.text.tokens import composed, tokenize
 from dptext.types import Floats
 
-#: From outputs to scores `(n,)`.
+#: A function from outputs to scores `(n,)`.
 Score = Callable[[Outputs], Floats]
 
 _MOST_FEATURES = 4096
 _POSITIONS = 50
-#: Coordinates are cut at so many standard deviations, so that squares stay finite.
+#: Standardised coordinates are cut at this size, so that squares stay finite.
 _WIDEST = 30.0
-#: A coordinate of sentence vectors with a standard deviation of no more than this is constant but for rounding.
+#: A coordinate of sentence vectors with a standard deviation of at most this is constant up to rounding.
 LEAST_SPREAD = 1e-12
 
 
 def standardiser(rows: Floats, *, constant: float = 0.0) -> Callable[[Floats], Floats]:
-    """Scales by mean and standard deviation of rows `(n, dim)`; where that is at most `constant`, centres only."""
+    """Return a scaling by mean and standard deviation of rows `(n, dim)`; deviations up to `constant` do not scale."""
     centre, spread = rows.mean(axis=0), rows.std(axis=0)
     spread[spread <= constant] = 1.0
     return lambda found: np.asarray((found - centre) / spread, np.float64)
 
 
 def spread_thresholds(scores: Floats, most: int = 150) -> Floats:
-    """Distinct scores worth trying as thresholds, rising: all, or `most` evenly spaced by rank, dense at both ends."""
+    """Return distinct scores as thresholds, rising: all, or `most` evenly spaced by rank, dense at both ends."""
     values = np.unique(scores)
     if len(values) > most:
         ends = np.geomspace(1, len(values) / 2, most // 2).astype(np.int64)
@@ -46,7 +46,7 @@ def spread_thresholds(scores: Floats, most: int = 150) -> Floats:
 
 
 def learned_scores(first: Outputs, second: Outputs) -> dict[str, Score]:
-    """Scores learned from outputs of the two inputs, by name."""
+    """Learn scores from outputs of the two inputs, by name."""
     scores = {"exact outputs": learn_exact(first, second)}
     if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
         return {**scores, "coordinates": learn_coordinates(first, second)}
@@ -58,14 +58,14 @@ def _keys(outputs: Outputs) -> list[str] | list[bytes]:
 
 
 def learn_exact(first: Outputs, second: Outputs) -> Score:
-    """Log ratio of how often this very output was seen. Outputs that repeat, as those of a fixed seed do, show here."""
+    """Learn the log ratio of the counts of each output. Repeated outputs, as with a fixed seed, show here."""
     counts, others = Counter[str | bytes](_keys(first)), Counter[str | bytes](_keys(second))
     table = {key: math.log((counts[key] + 0.5) / (others[key] + 0.5)) for key in counts.keys() | others.keys()}
     return lambda outputs: np.array([table.get(key, 0.0) for key in _keys(outputs)])
 
 
 def learn_coordinates(first: Floats, second: Floats) -> Score:
-    """Logistic regression on standardised coordinates and on their squares, as noise may differ in size too."""
+    """Learn logistic regression on standardised coordinates and their squares: noise may differ in size, too."""
     stacked = np.concatenate([first, second])
     scaled = standardiser(stacked)
 
@@ -78,14 +78,14 @@ def learn_coordinates(first: Floats, second: Floats) -> Score:
 
 
 def learn_ngrams(first: list[str], second: list[str]) -> Score:
-    """Logistic regression on frequent words, pairs of words, words at their place, and the shape of the text."""
+    """Learn logistic regression on frequent words, pairs of words, words at their place, and the shape of the text."""
     counter = load_sklearn().feature_extraction.text.CountVectorizer(
         analyzer=_features_of_text, max_features=_MOST_FEATURES, binary=True
     )
     decide = _decision(counter.fit_transform([*first, *second]), len(first))
 
     def score(outputs: Outputs) -> Floats:
-        places = {text: i for i, text in enumerate(dict.fromkeys(outputs))}  # texts that repeat are read once
+        places = {text: i for i, text in enumerate(dict.fromkeys(outputs))}  # repeated texts are read once
         return np.asarray(decide(counter.transform(list(places))))[[places[text] for text in outputs]]
 
     return score
@@ -107,12 +107,12 @@ def _decision(features: object, n_first: int) -> Callable[[object], Floats]:
 
 
 def text_key(record: Record) -> Hashable:
-    """What two records share if they have the same text: their tokens in NFC, without regard to case."""
+    """Key that is equal for records with the same text: their tokens in NFC, without regard to case."""
     return tuple(token.casefold() for line in tokenize(composed(record.text)) for token in line)
 
 
 def distinct_texts(records: Iterable[Record]) -> tuple[dict[Hashable, Record], int]:
-    """The first record of each text by its `text_key`, and how many records there were."""
+    """Return the first record of each text by its `text_key`, and the number of all records."""
     distinct: dict[Hashable, Record] = {}
     count = 0
     for record in records:
@@ -122,13 +122,13 @@ def distinct_texts(records: Iterable[Record]) -> tuple[dict[Hashable, Record], i
 
 
 def shared_texts(first: Sequence[Record], second: Sequence[Record]) -> int:
-    """How many records of the second have a text that the first has too."""
+    """Count the records of the second set with a text that the first set has, too."""
     known = {text_key(record) for record in first}
     return sum(text_key(record) in known for record in second)
 
 
 def author_of(record: Record) -> str:
-    """The author; ConfigError where the record names none."""
+    """Return the author; ConfigError where the record names none."""
     if record.author is None:
         raise ConfigError("Expected an author of every record, found one without: name the field of the author.")
     return record.author

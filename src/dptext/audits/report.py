@@ -1,4 +1,4 @@
-"""What a trial found, whether that refutes a guarantee, and what reports of attacks share, on attributes above all."""
+"""Reports of audits: findings of a trial, its verdict on a guarantee, and shared parts of attribute attacks."""
 
 import json
 import math
@@ -20,7 +20,7 @@ from dptext.types import Floats, Json, as_json
 
 
 class Result:
-    """A frozen dataclass as JSON by its fields, without those in `LEFT_OUT`, with the properties in `ALSO`."""
+    """A frozen dataclass as JSON by its fields, except those in `LEFT_OUT`, with the properties in `ALSO`."""
 
     __slots__ = ()
 
@@ -28,7 +28,7 @@ class Result:
     ALSO: ClassVar[tuple[str, ...]] = ()
 
     def to_dict(self) -> dict[str, Json]:
-        """As JSON-able data, without anything of the records; infinite numbers are written as the string "inf"."""
+        """Return JSON-able data, without anything about the records; infinite numbers become the string "inf"."""
         kept = (each.name for each in fields(self) if each.name not in self.LEFT_OUT)  # type: ignore[arg-type]
         return {name: _as_json(getattr(self, name)) for name in (*kept, *self.ALSO)}
 
@@ -42,22 +42,23 @@ def _as_json(value: object) -> Json:
 
 
 def exactly(value: float, confidence: float) -> Estimate:
-    """A number that is known: its interval is itself."""
+    """Return an exact number as an estimate: its interval is the number itself."""
     return Estimate(value, value, value, confidence)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report(Result):
-    """The outcome of one trial, of two neighbours by unit, relation, metric and what is revealed.
+    """The outcome of one trial on two neighbours by unit, relation, metric and revealed facts.
 
-    The attack is which audit this was. `measures` says what the next three numbers are: how well the attack did; the
-    same for an attacker who does not look at the output, or what the claim allows; and the control: the same attack
-    where there is nothing to find, or the p-value of the hypothesis that the sampler draws from what it declares.
+    `attack` names the audit. `measures` describes the next three numbers: `main` is the success of the attack;
+    `baseline` the success of an attacker who does not look at the output, or the success that the claim allows;
+    `control` the same attack where there is nothing to find, or the p-value of the hypothesis that the sampler draws
+    from its declared distribution.
 
-    No smaller epsilon than the lower bound can be true at this delta, with probability `confidence`, which is 1 where
-    nothing is estimated. It is per unit of distance where there is a metric; 0 says nothing. The `ceiling` is the
-    largest bound that this number of runs can show; infinite for audits that read densities. Defects are findings that
-    refute any claim, such as a sampler that does not draw from its declared density.
+    With probability `confidence`, which is 1 if nothing is estimated, no epsilon below `epsilon_lower_bound` can be
+    true at this delta. The bound is per unit of distance if there is a metric; 0 says nothing. `ceiling` is the largest
+    bound that this number of runs can show; infinite for audits that read densities. `defects` are findings that refute
+    any claim, such as a sampler that does not draw from its declared density.
     """
 
     attack: str
@@ -81,10 +82,10 @@ class Report(Result):
             raise ConfigError(f"Expected epsilon_lower_bound={self.epsilon_lower_bound!r} >= 0.")
 
     def refutes(self, guarantee: Guarantee) -> bool:
-        """Whether the guarantee cannot be true, given this trial. False is no proof of it.
+        """Return whether this trial refutes the guarantee. False proves nothing.
 
-        A guarantee of basis NONE claims nothing, so nothing refutes it. IncomparableError where the guarantee speaks of
-        other neighbours (unit, relation, metric, `reveals`), or has a larger delta than the bound is for.
+        A guarantee of basis NONE claims nothing, so nothing refutes it. IncomparableError if the guarantee speaks of
+        other neighbours (unit, relation, metric, `reveals`), or has a larger delta than the bound.
         """
         meaning = (self.unit, self.relation, self.metric)
         if meaning != guarantee.meaning and guarantee.basis is not Basis.NONE:
@@ -115,11 +116,11 @@ class Report(Result):
         return html_text(self.explain())
 
     def explain(self, guarantee: Guarantee | None = None) -> str:
-        """The report in plain words; with a guarantee also whether it is refuted (IncomparableError as `refutes`)."""
+        """Return the report in plain words; with a guarantee also the verdict (IncomparableError as `refutes`)."""
         per = f" per unit of {self.metric}" if self.metric else ""
         at = f" at delta {format_delta(self.delta)}" if self.delta else ""
         found = self.epsilon_lower_bound
-        # Rounded down: what is shown must not be above what was found.
+        # Rounded down, so that the shown bound is not above the computed bound.
         bound = "infinite" if math.isinf(found) else f"{float(Context(4, ROUND_FLOOR).create_decimal(repr(found))):.4g}"
         lines = [
             f"{self.attack}: {self.measures}",
@@ -152,12 +153,12 @@ def _shown(estimate: Estimate) -> str:
 
 
 def signature_line(signature: Mapping[str, Json]) -> str:
-    """The settings that made the numbers, in one line."""
+    """Return the settings behind the numbers, in one line."""
     return "[" + "|".join(f"{key}:{json.dumps(value)}" for key, value in signature.items()) + "]"
 
 
 def mean_cosine(first: Floats, second: Floats, *, seed: int, confidence: float) -> Estimate:
-    """Mean cosine of vectors of norm 1 (or 0), row by row, `(n_texts, dim)` each; bootstrap over rows."""
+    """Return the mean cosine of vectors of norm 1 (or 0), row by row, `(n_texts, dim)` each; bootstrap over rows."""
     cosines = np.clip(np.einsum("ij,ij->i", first, second), -1.0, 1.0)
     return bootstrap_mean(cosines, seed=seed, bounds=(-1.0, 1.0), confidence=confidence)
 
@@ -169,7 +170,7 @@ def scores_of(
     originals: Sequence[str],
     on_attacker: OnCount | None,
 ) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """Scores of the outputs by each attacker, taught in each way, and of the originals by the static ones."""
+    """Score the outputs by each attacker, trained on each kind of text, and the originals by the static attackers."""
     scores: dict[str, Floats] = {}
     plain: dict[str, Floats] = {}
     for knowledge, texts in taught.items():
@@ -183,7 +184,7 @@ def scores_of(
 
 
 class InferenceRow(Result):
-    """How well one attacker did: a line of the table, with the fields `CELLS` by the heading of their column."""
+    """The success of one attacker: a line of the table. `CELLS` maps column headings to fields."""
 
     __slots__ = ()
 
@@ -192,7 +193,7 @@ class InferenceRow(Result):
     accuracy: Estimate
 
     def cells(self) -> dict[str, Estimate]:
-        """The numbers by the heading of their column."""
+        """Return the numbers by column heading."""
         return {head: getattr(self, name) for head, name in self.CELLS}
 
 
@@ -201,11 +202,12 @@ Row = TypeVar("Row", bound=InferenceRow)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InferenceReport(Result, Generic[Row]):
-    """The outcome of an attack on an attribute. It shows no text.
+    """The outcome of an attack on an attribute. The report shows no text.
 
-    The attacks are on the releases, static ones first. The controls are the same guesses held against permuted truths:
-    they are at chance, or the audit counts wrongly. The baselines are the static attackers on the originals (no privacy
-    at all), and attackers that look at no text. The embedder is behind some attackers and the similarities.
+    `attacks` are on the releases, static attackers first. `controls` compare the same guesses with permuted truths:
+    they are at chance, or the audit counts wrongly. `baselines` are the static attackers on the originals (no privacy
+    at all), and attackers that look at no text. `embedder` names the embedder of some attackers and of the
+    similarities.
     """
 
     attacks: tuple[Row, ...]
@@ -226,7 +228,7 @@ class InferenceReport(Result, Generic[Row]):
 
     @property
     def control_holds(self) -> bool:
-        """Whether chance is in the interval of every control's accuracy, as in at least 95 of 100 honest audits."""
+        """Return whether chance is in each control's accuracy interval, as in at least 95 of 100 honest audits."""
         (n, chance), confidence = self._guessed(), 1 - bonferroni(0.95, len(self.controls))
         rights = [round(row.accuracy.value * n) for row in self.controls]
         found = [clopper_pearson(right, n, confidence=confidence) for right in rights]
@@ -234,14 +236,14 @@ class InferenceReport(Result, Generic[Row]):
 
     @abstractmethod
     def _guessed(self) -> tuple[int, float]:
-        """How many guesses a row counts, and how often one at random is right."""
+        """The number of guesses in a row, and the chance that a random guess is right."""
 
     @abstractmethod
     def _said(self) -> tuple[str, str]:
-        """What was attacked, and what that says of epsilon."""
+        """Return a line on the attacked texts, and a line on the resulting epsilon."""
 
     def to_markdown(self) -> str:
-        """A table in Markdown between its settings and what to know when reading it."""
+        """Return a table in Markdown, between its settings and notes for the reader."""
         settings, found = self._said()
         said = "{0.value:.3f} [{0.low:.3f}, {0.high:.3f}]".format
         rows = [[row.name, *map(said, row.cells().values())] for row in self.rows]

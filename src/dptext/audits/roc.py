@@ -1,7 +1,7 @@
-"""How well a score tells two samples apart: AUC, true positives at few false ones, and what that says of epsilon.
+"""Separation of two samples by a score: AUC, true positives at few false positives, and the epsilon that they show.
 
-Scores are higher where the attacker believes "member". Plus and minus infinity are scores too. Everything here counts
-scores and knows nothing of models or texts.
+Scores are higher for likelier members. Plus and minus infinity are scores too. This module counts scores and knows
+nothing of models or texts.
 """
 
 import math
@@ -30,10 +30,10 @@ _DRAWS_AT_ONCE: Final = 1 << 21
 
 @dataclass(frozen=True, slots=True)
 class TruePositives(Result):
-    """Members found by the lowest threshold that accuses no more than a share `fpr` of the non-members.
+    """Members found by the lowest threshold that accuses at most a share `fpr` of the non-members.
 
-    The `tpr` is the share of the members above the threshold, with its exact interval for the threshold as it is, and
-    `false_positives` the non-members above it.
+    `tpr` is the share of the members above the threshold, with an exact interval for this fixed threshold.
+    `false_positives` is the number of non-members above the threshold.
     """
 
     fpr: float
@@ -45,7 +45,7 @@ class TruePositives(Result):
 
     @property
     def is_resolved(self) -> bool:
-        """Whether the rate allows at least one false positive. If not, `tpr` is the share found without any."""
+        """Return whether the rate allows at least one false positive. If not, `tpr` is the share found without any."""
         return _allowed(self.fpr, self.non_members) >= 1
 
     def __str__(self) -> str:
@@ -67,9 +67,9 @@ class Roc(Result):
 
 @dataclass(frozen=True, slots=True)
 class Attack(Result):
-    """How well one score told members from non-members.
+    """The success of one score at telling members from non-members.
 
-    The `auc` has an interval by bootstrap over records. The `tprs` are true positives at 0.1% and 1% false ones, the
+    `auc` has an interval by bootstrap over records. `tprs` are true positive rates at 0.1% and 1% false positives,
     `roc` those at 0.1% to 100%, for `dptext.report.roc_figure`.
     """
 
@@ -83,7 +83,7 @@ class Attack(Result):
 
 
 def check_scores(name: str, scores: Floats) -> Floats:
-    """The scores `(n,)` as floats; ConfigError for none, another shape, or NaN."""
+    """Return the scores `(n,)` as floats; ConfigError for no scores, another shape, or NaN."""
     checked = np.asarray(scores, np.float64)
     if checked.ndim != 1 or len(checked) == 0 or np.isnan(checked).any():
         raise ConfigError(f"Expected {name} scores of shape (n,) without NaN, n >= 1, found shape {checked.shape}.")
@@ -91,7 +91,7 @@ def check_scores(name: str, scores: Floats) -> Floats:
 
 
 def area(members: Floats, non_members: Floats) -> float:
-    """AUC: the chance that a random member has a higher score than a random non-member, ties as one half."""
+    """Return the AUC: the chance that a random member scores higher than a random non-member, ties as one half."""
     high, low, width = _places(members, non_members)
     return float(_areas(np.bincount(high, minlength=width)[None], np.bincount(low, minlength=width)[None])[0])
 
@@ -99,11 +99,12 @@ def area(members: Floats, non_members: Floats) -> float:
 def area_interval(
     members: Floats, non_members: Floats, *, seed: int, resamples: int = 1000, confidence: float = 0.95
 ) -> Estimate:
-    """AUC with its percentile bootstrap interval. Members and non-members are drawn apart.
+    """Return the AUC with its percentile bootstrap interval. Members and non-members are drawn separately.
 
-    As with `dptext.sampling.bootstrap` the interval is right only in the limit of many records, its ends are taken
-    outwards, and it is widened to hold the value; and further, as there, where either are few, or all scores are apart
-    or alike. No refutation may rest on it. ConfigError where there are too few resamples for the confidence.
+    As in `dptext.sampling.bootstrap` the interval is right only in the limit of many records, its ends are rounded
+    outwards, and it is widened to hold the value, and further if either sample is small, or if scores separate all
+    records or are all equal. No refutation may rest on the interval. ConfigError for too few resamples for the
+    confidence.
     """
     _validate.count(resamples=resamples)
     rank = math.floor(bonferroni(confidence, 2) * (resamples + 1))
@@ -121,31 +122,31 @@ def area_interval(
 
 
 def _places(members: Floats, non_members: Floats) -> tuple[Positions, Positions, int]:
-    """The place of each score among the distinct ones, and their number; ConfigError as `check_scores`."""
+    """Return the rank of each score among the distinct scores, and their number; ConfigError as `check_scores`."""
     members, non_members = check_scores("member", members), check_scores("non-member", non_members)
     distinct, places = np.unique(np.concatenate([members, non_members]), return_inverse=True)
     return places[: len(members)], places[len(members) :], len(distinct)
 
 
 def _drawn(places: Positions, rows: int, width: int, rng: np.random.Generator) -> Positions:
-    """Counts `(rows, width)` of the places in `rows` resamples."""
+    """Return counts `(rows, width)` of the ranks in `rows` resamples."""
     picked = places[rng.integers(0, len(places), size=(rows, len(places)))]
     picked += width * np.arange(rows)[:, None]
     return np.bincount(picked.ravel(), minlength=rows * width).reshape(rows, width)
 
 
 def _areas(high: Positions, low: Positions) -> Floats:
-    """AUC of each row of counts, `(rows, distinct scores)`."""
+    """Return the AUC of each row of counts, `(rows, distinct scores)`."""
     # Twice the pairs in which the member wins, plus the ties: these are integers, so only the division rounds.
     twice = (high * (2 * np.cumsum(low, axis=1) - low)).sum(axis=1)
     return np.asarray(twice / (2.0 * high.sum(axis=1) * low.sum(axis=1)))
 
 
 def true_positives_at(members: Floats, non_members: Floats, fpr: float, *, confidence: float = 0.95) -> TruePositives:
-    """Share of the members whose score is above that of all non-members but a share of `fpr` (Carlini et al. 2022).
+    """Return the share of members that score above all but a share `fpr` of non-members (Carlini et al. 2022).
 
     Ties with the last non-member that may not be accused count against the attacker. The interval is Clopper-Pearson's
-    for the threshold as found. It does not hold the chance that lies in finding the threshold on these non-members.
+    for the threshold as found. It does not include the chance in finding the threshold on these non-members.
     """
     _validate.probability(fpr=fpr)
     members, non_members = _sorted(members, non_members)
@@ -154,13 +155,13 @@ def true_positives_at(members: Floats, non_members: Floats, fpr: float, *, confi
 
 
 def curve(members: Floats, non_members: Floats, rates: Sequence[float] = FPR_GRID) -> Roc:
-    """The true positive rate at each false positive rate, by the rule of `true_positives_at`."""
+    """Return the true positive rate at each false positive rate, by the rule of `true_positives_at`."""
     members, non_members = _sorted(members, non_members)
     return Roc(tuple(rates), tuple(_above(members, non_members, rate)[0] / len(members) for rate in rates))
 
 
 def attack(name: str, members: Floats, non_members: Floats, *, seed: int, resamples: int, confidence: float) -> Attack:
-    """AUC, true positives and curve of a score; ConfigError where there are no scores, or NaN."""
+    """Return AUC, true positives and curve of a score; ConfigError for no scores, or NaN."""
     members, others = check_scores(f"{name}, member", members), check_scores(f"{name}, non-member", non_members)
     auc = area_interval(members, others, seed=seed, resamples=resamples, confidence=confidence)
     tprs = tuple(true_positives_at(members, others, rate, confidence=confidence) for rate in RATES)
@@ -176,7 +177,7 @@ def _allowed(fpr: float, non_members: int) -> int:
 
 
 def _above(members: Floats, non_members: Floats, fpr: float) -> tuple[int, int]:
-    """Members and non-members above the threshold; both samples sorted."""
+    """Count members and non-members above the threshold; both samples are sorted."""
     allowed = _allowed(fpr, len(non_members))
     if allowed >= len(non_members):
         return len(members), len(non_members)
@@ -188,11 +189,11 @@ def _above(members: Floats, non_members: Floats, fpr: float) -> tuple[int, int]:
 def epsilon_measured(
     members: Floats, non_members: Floats, *, seed: int, delta: float = 0.0, confidence: float = 0.95
 ) -> EpsilonLowerBound:
-    """The epsilon that the counts amount to. A threshold is chosen on half of the records and counted on the others.
+    """Return the epsilon of the counts. A threshold is chosen on half of the records and counted on the other half.
 
-    This is `bounds.epsilon_from_rates` on records of one trained model. Those are no independent runs, so it measures
-    the model and refutes no guarantee. It is 0 where either sample has fewer than two records. The confidence is that
-    of independent records.
+    This is `bounds.epsilon_from_rates` on records of one trained model. Records are no independent runs, so the number
+    measures the model and refutes no guarantee. It is 0 if either sample has fewer than two records. The confidence is
+    for independent records.
     """
     rng = np.random.default_rng(seed)
     sides = check_scores("member", members), check_scores("non-member", non_members)

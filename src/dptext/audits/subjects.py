@@ -1,6 +1,6 @@
-"""What can be put to trial, what it claims of itself, and how it is run: often on one input, in several calls.
+"""Subjects of a trial, their own claims, and their runs: often on one input, in several calls.
 
-A subject has one of these: `sample(value, runs, randomness)` (a third party's adapter), `privatize(records,
+A subject has one of these methods: `sample(value, runs, randomness)` (a third party's adapter), `privatize(records,
 randomness)` (a mechanism), `release(vectors, randomness)` (vector noise), or `choose` and `distribution` (a choice
 among options). An adapter is a class with one method::
 
@@ -23,7 +23,7 @@ from dptext.sampling.randomness import Randomness
 from dptext.text.records import Record, Release, records_digest
 from dptext.types import Floats, Integers
 
-__all__ = ["records_digest"]  # of what is named by its digest: public here, too
+__all__ = ["records_digest"]  # for data that a digest names: public here, too
 
 #: One input of a subject: a text, a record, or a vector `(dim,)`.
 Value = str | Record | Floats
@@ -34,17 +34,17 @@ OnCount = Callable[[int, int], None]
 
 
 def untold(_done: int, _total: int, /) -> None:
-    """Tell nobody: what stands in the place of an `OnCount` that was not given."""
+    """Do nothing: the default for an `OnCount` that was not given."""
 
 
 @runtime_checkable
 class Sampler(Protocol):
-    """An adapter around anything that releases."""
+    """An adapter around anything that releases outputs."""
 
     def sample(self, value: Value, runs: int, randomness: Randomness, /) -> Sequence[str] | Floats:
-        """Outputs of `runs` independent runs on one input: texts, or vectors `(runs, dim)`.
+        """Return the outputs of `runs` independent runs on one input: texts, or vectors `(runs, dim)`.
 
-        A package with random numbers of its own leaves `randomness` alone.
+        A package with random numbers of its own ignores `randomness`.
         """
         ...
 
@@ -54,11 +54,11 @@ class Chooser(Protocol):
     """A choice among public options by scores, as in `dptext.sampling.exponential`."""
 
     def distribution(self, scores: Floats, /) -> Floats:
-        """Probabilities `(rows, options)` for scores of that shape."""
+        """Return probabilities `(rows, options)` for scores of that shape."""
         ...
 
     def choose(self, scores: Floats, source: Randomness, /) -> Integers:
-        """Index of one option a row."""
+        """Return the index of one option a row."""
         ...
 
 
@@ -69,7 +69,7 @@ class Privatizer(Protocol):
     def privatize(
         self, records: Sequence[Record], randomness: Randomness, /
     ) -> Sequence[Release[str]] | Sequence[Release[Floats]]:
-        """One release a record, in order."""
+        """Return one release a record, in order."""
         ...
 
 
@@ -78,17 +78,17 @@ Subject = Sampler | Privatizer | VectorNoise | Chooser
 
 @runtime_checkable
 class HasSpec(Protocol):
-    """A mechanism that was made from public settings, which state its guarantee."""
+    """A mechanism made from public settings, which state its guarantee."""
 
     spec: Spec
 
 
 def claim_of(subject: Subject) -> Guarantee | None:
-    """The guarantee that the subject states itself; None where it states none.
+    """Return the subject's own guarantee; None if it states none.
 
-    That of a mechanism is the guarantee of its spec for the smallest unit. That of vector noise and of a choice follows
-    from its events, for a whole document. Noise as published has no event that holds; what it has `claimed` gives a
-    guarantee of basis CLAIMED.
+    The guarantee of a mechanism is its spec's, for the smallest unit. The guarantee of vector noise and of a choice
+    follows from their events, for a whole document. Noise as published has no event that holds; its `claimed` event
+    gives a guarantee of basis CLAIMED.
     """
     if isinstance(subject, HasSpec):
         return subject.spec.guarantee()
@@ -110,12 +110,12 @@ def claim_of(subject: Subject) -> Guarantee | None:
 
 
 def unclaimed() -> Guarantee:
-    """The guarantee of a subject that claims nothing, for whole documents."""
+    """Return the guarantee of a subject that claims nothing, for whole documents."""
     return accounting.guarantee([NoEvent("nothing is claimed")], unit=Unit.DOCUMENT, basis=Basis.NONE)
 
 
 def as_record(value: Value) -> Record:
-    """A text as the record 0."""
+    """Return a record, and a text as the record 0."""
     if isinstance(value, Record):
         return value
     if isinstance(value, str):
@@ -124,7 +124,7 @@ def as_record(value: Value) -> Record:
 
 
 def as_vector(value: Value) -> Floats:
-    """A latent or a row of scores, `(dim,)`."""
+    """Return a latent or a row of scores, `(dim,)`."""
     if isinstance(value, str | Record):
         raise ConfigError("Expected a vector as the input of a vector mechanism, found a text.")
     vector = np.asarray(value, np.float64)
@@ -133,17 +133,16 @@ def as_vector(value: Value) -> Floats:
     return vector
 
 
-# A model that was trained on the very texts that it rewrites answers every input as its noise promises: the leak is in
-# the model, and no black box can tell.
+# A model that was trained on the very texts that it rewrites answers every input with the noise that it promises: the
+# leak is in the model, and no black box can show the leak.
 def broken_assumptions(
     claim: Guarantee, mechanism: Mechanism[str], *, private: Iterable[Record] = (), true: Sequence[str] | None = None
 ) -> tuple[str, ...]:
-    """Why the guarantee does not apply: a sentence for each finding; none where nothing speaks against it.
+    """Return a sentence for each reason why the guarantee does not apply; none if nothing speaks against it.
 
-    Digests of the text that the mechanism was fitted on are `records_digest`s: the `private` records are found where
-    the very same set was the training text, and not where a part of it or a paraphrase was. Every assumption of the
-    claim that is not among those `true` is broken; without these only digests are compared. Treat such a guarantee as
-    `claim.voided(...)`.
+    The digests of a mechanism's training texts are `records_digest`s: the `private` records are found if the very same
+    set was the training text, but not if a part or a paraphrase of them was. Every assumption of the claim that is not
+    among `true` is broken; without `true` only digests are compared. Treat such a guarantee as `claim.voided(...)`.
     """
     digest, known = records_digest(private), claim.assumptions if true is None else true
     same = [name for name, other in mechanism.digests.items() if other == digest != records_digest(())]
@@ -166,12 +165,12 @@ def sample(
     position: int = 0,
     on_progress: Callable[[int], None] | None = None,
 ) -> Outputs:
-    """Outputs of independent runs on one input.
+    """Return the outputs of independent runs on one input.
 
-    The subject is called several times: one with a fixed seed repeats itself, and that must show. It draws from
+    The subject is called several times: a subject with a fixed seed repeats itself, and that must show. It draws from
     `randomness`, if it takes one, from the `position` of the first run on: runs at different positions are independent,
-    also when it is seeded. ConfigError where the subject has none of the four forms or does not take the input;
-    PrivacyError where it answers with another number of outputs than runs.
+    even with seeded randomness. ConfigError if the subject has none of the four forms or does not take the input;
+    PrivacyError if it returns another number of outputs than runs.
     """
     parts: list[Outputs] = []
     width = 1 if isinstance(value, str | Record) else max(1, np.size(value))
@@ -192,14 +191,14 @@ def sample(
 
 
 def run(subject: Subject, value: Value, size: int, randomness: Randomness) -> Outputs:
-    """Outputs of one call for so many runs; errors as `sample`."""
+    """Return the outputs of one call for `size` runs; errors as `sample`."""
     if isinstance(subject, Sampler):
         return _outputs(subject.sample(value, size, randomness))
     if isinstance(value, str | Record):
         if not isinstance(subject, Privatizer):
             raise ConfigError("Expected a subject that takes texts: with privatize(records, randomness), or sample.")
         releases = subject.privatize([as_record(value)] * size, randomness)
-        # The outputs as an attacker sees them: labels and vectors leave with the text.
+        # The outputs as an attacker sees them: labels and vectors are released with the text.
         texts = [Release(r.id, r.output, r.label, vector=r.vector) for r in releases if isinstance(r.output, str)]
         if len(texts) < len(releases):
             return _outputs([release.output for release in releases])
@@ -217,7 +216,7 @@ def run(subject: Subject, value: Value, size: int, randomness: Randomness) -> Ou
 
 
 def _outputs(found: Sequence[object] | Floats) -> Outputs:
-    """The outputs as texts, or as finite vectors of one size. Nothing else can be compared."""
+    """Return the outputs as texts, or as finite vectors of one size. Nothing else can be compared."""
     rows = found if isinstance(found, np.ndarray) else list(found)
     if isinstance(rows, list) and all(isinstance(row, str) for row in rows):
         return [str(row) for row in rows]

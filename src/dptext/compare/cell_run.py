@@ -1,9 +1,9 @@
-"""One cell from the fit to its numbers, and as data for its file. No text stands in a row.
+"""The run of one cell, from the fit to its numbers, and the cell as data for its file. Rows hold no text.
 
 Fits, splits, classifiers and intervals follow the experiment's seed, which is public. Releases draw secret bits, unless
 the experiment is seeded, which voids every guarantee. Beside its numbers a cell keeps four samples made from *public*
-records. A mechanism that has learned from private text may repeat that text whatever it is given, so it makes no such
-samples. Samples of private records are kept only where that is asked for.
+records. A mechanism that has learned from private text may repeat that text on any input, so its cell has no such
+samples. Samples of private records are kept only on request.
 """
 
 import json
@@ -37,16 +37,16 @@ from dptext.types import Json
 from dptext.utility.balance import observed_balance
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY, baselines
 
-#: The stream of the samples begins here, far from that of the private records.
+#: Position at which the stream of the samples begins, far from the stream of the private records.
 _APART: Final = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one cell gave; the document's epsilon where it is finite.
+    """The result of one cell; `document` is the epsilon of a document if it is finite.
 
-    Samples are originals and what became of them: public ones, unless the mechanism has learned from private text, and
-    private ones, if they are to be kept.
+    `samples` are pairs of originals and releases: of public records, unless the mechanism has learned from private
+    text. `private_samples` are of private records, if they are to be kept.
     """
 
     numbers: tuple[Measurement, ...]
@@ -57,19 +57,19 @@ class Outcome:
 
     @property
     def refuted(self) -> list[str]:
-        """The audits that found the guarantee to be false."""
+        """The audits that refute the guarantee."""
         return [n.metric.partition(".")[0] for n in self.numbers if n.metric.endswith(REFUTED) and n.value == 1]
 
 
 def run_cell(
     cell: Cell, experiment: Experiment, corpus: SplitCorpus, lens: Lens, *, fits: SharedFits, private_samples: bool
 ) -> Outcome:
-    """Fit, release, measure; ConfigError where the records or settings cannot be used. Shared fits change no number."""
+    """Fit, release, measure; ConfigError for unusable records or settings. Shared fits change no number."""
     seed = experiment.seed + cell.trial
     source = seeded(seed) if experiment.seeded else secure()
     if cell.answers is Answers.CORPUS:
         numbers, stated = synthesized(cell, experiment, corpus, lens, fits=fits, source=source, seed=seed)
-        return Outcome(tuple(numbers), stated, None, ())  # no text has a record that a sample could show beside it
+        return Outcome(tuple(numbers), stated, None, ())  # no text of a synthesis has an original for a sample
     mechanism: Mechanism[str] | None = None
     guarantee: Guarantee | None = None
     document = None if cell.row == ORIGINAL else 0.0
@@ -86,7 +86,7 @@ def run_cell(
     def draw(records: Sequence[Record], bits: Randomness, number: int) -> Sequence[Release[str]]:
         if mechanism is None:
             return baselines(records, corpus.public, labels=corpus.labels, seed=number)[cell.row]
-        # The table states the basis of every row, so that nobody needs to be asked here.
+        # The table states the basis of every row, so no confirmation is needed here.
         return list(privatize(records, mechanism, randomness=bits, without_guarantee=True))
 
     def again(records: Sequence[Record], number: int) -> Sequence[Release[str]]:
@@ -118,7 +118,7 @@ def synthesized(
     source: Randomness,
     seed: int,
 ) -> tuple[list[Measurement], Guarantee]:
-    """The numbers and the guarantee of a synthesis; ConfigError where the corpus lacks what it reads."""
+    """Return the numbers and the guarantee of a synthesis; ConfigError if the corpus lacks a field that it reads."""
     spec = synthesis_from_settings(cell.settings)
     if spec.unit == "author" and not corpus.authors:
         raise ConfigError(f"Expected author = FIELD in [corpora.{corpus.name}], as unit='author': name the field.")
@@ -155,7 +155,7 @@ def _shares(noisy: Sequence[float]) -> np.ndarray[tuple[int, ...], np.dtype[np.f
 def cell_data(
     cell: Cell, outcome: Outcome | str, *, signature: str, seconds: float, peak_mib: float
 ) -> dict[str, Json]:
-    """A finished cell, or a single row with the reason why it failed. The peak is of the process that ran it."""
+    """A finished cell, or a single row with the reason of its failure. The peak is of the process that ran the cell."""
     row: dict[str, Json] = dict.fromkeys(("epsilon", "delta", "metric_privacy", "document_epsilon", "error"))
     row |= {name: getattr(cell, name) for name in ("corpus", "row", "kind", "trial", "unit")}
     row["settings"] = json.dumps({key: value for key, value in cell.settings.items() if key != "kind"})

@@ -1,9 +1,9 @@
-"""A cell of the grid (one row of one corpus in one trial), its numbers, what makes them, signed, and its fit.
+"""A cell of the grid (one row of one corpus in one trial), its numbers, its signature over all inputs, and its fit.
 
 Cells share fits: a training that does not read epsilon is made once, and public texts are embedded once. A fit follows
 from its records, its seed and the settings that it reads. `fit_key` is made of these, so that cells of one key get the
-same mechanism whether they share a training or not. Whatever is kept was made from public text: a cell that trains on
-private text is fitted for itself, and nothing of it stays. `Lens` keeps the embedder of the measures.
+same mechanism whether they share a training or not. Shared fits are made from public text only: a cell that trains on
+private text has a fit of its own, and nothing of the fit is kept. `Lens` holds the embedder of the measures.
 """
 
 import hashlib
@@ -40,10 +40,11 @@ _MOST_FILES: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One row of one corpus in one trial, from 0. The row is the name that is shown.
+    """One row of one corpus in one trial, from 0. `row` is the displayed name.
 
-    The settings are those of the spec, `kind` among them; for references without a spec they and the unit of the stated
-    guarantee are empty. It trains on "public" or "private". The fault is why it cannot be run, empty where it can.
+    `settings` are those of the spec, with `kind`; for references without a spec, settings and the unit of the stated
+    guarantee are empty. `trains_on` is "public" or "private". `fault` is the reason why the cell cannot be run, empty
+    if it can.
     """
 
     corpus: str
@@ -57,21 +58,21 @@ class Cell:
 
     @property
     def kind(self) -> str:
-        """The kind of the mechanism; empty where there is none."""
+        """The kind of the mechanism; empty without a mechanism."""
         return str(self.settings.get("kind", ""))
 
     @property
     def answers(self) -> Answers | None:
-        """What the mechanism answers; None where there is no mechanism."""
+        """The subject of the mechanism's answers, each text or the corpus; None without a mechanism."""
         return answers(self.kind)
 
     def to_dict(self) -> dict[str, Json]:
-        """As JSON-able data, for `Cell(**data)`."""
+        """Return JSON-able data, for `Cell(**data)`."""
         return asdict(self)
 
 
 def signature(cell: Cell, experiment: Experiment, corpus: Json) -> str:
-    """sha256 over all that makes the numbers of a cell: version, settings, the files that they name, and records."""
+    """sha256 over every input of a cell's numbers: version, settings, the files that they name, and records."""
     made: dict[str, Json] = {"schema": _SCHEMA, "version": version("dptext"), "records": corpus}
     made |= {"seed": experiment.seed, "randomness": "seeded" if experiment.seeded else "secure"}
     made |= {"measures": experiment.measures(), "cell": cell.to_dict()}
@@ -81,7 +82,7 @@ def signature(cell: Cell, experiment: Experiment, corpus: Json) -> str:
 
 
 def _named_files(data: Json) -> dict[str, Json]:
-    """sha256 of every file that a value names, and of the files in a folder that one names, such as a saved model."""
+    """Return sha256 of every file that a value names, and of the files in a named folder, such as a saved model."""
     if isinstance(data, dict | list):
         values = data.values() if isinstance(data, dict) else data
         return {name: digest for value in values for name, digest in _named_files(value).items()}
@@ -91,7 +92,7 @@ def _named_files(data: Json) -> dict[str, Json]:
     inside = itertools.islice(path.rglob("*"), _MOST_FILES + 1) if path.is_dir() else ()
     found = [path] if path.is_file() else [*inside]
     if len(found) > _MOST_FILES:
-        return {}  # too many files for a model or vectors: a setting happens to be called like this folder
+        return {}  # too many files for a model or vectors: a setting has the name of this folder by chance
     digests: dict[str, Json] = {}
     for file in found:
         if file.is_file():
@@ -102,7 +103,7 @@ def _named_files(data: Json) -> dict[str, Json]:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One measured number with its interval; None where there is none."""
+    """One measured number with its interval; None for a missing number."""
 
     metric: str
     value: float | None
@@ -112,7 +113,7 @@ class Measurement:
 
     @classmethod
     def of(cls, metric: str, found: Estimate | float | None) -> Self:
-        """The measurement of an estimate, or of a number without an interval. An infinite number becomes None."""
+        """Make a measurement of an estimate, or of a number without an interval. An infinite number becomes None."""
         if isinstance(found, Estimate):
             return cls(metric, _finite(found.value), _finite(found.low), _finite(found.high), found.confidence)
         return cls(metric, None if found is None else _finite(found))
@@ -122,15 +123,15 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-#: Samples of a cell are made of so many public records.
+#: Number of public records in the samples of a cell.
 SAMPLES: Final = 4
-#: With so many public records, mechanisms are fitted without those that samples are made of. A mechanism that answers
-#: with public texts would otherwise answer with the very text.
+#: From this number of public records on, mechanisms are fitted without the records of the samples. Otherwise a
+#: mechanism that answers with public texts would answer with the very text of the sample.
 HELD_OUT_FROM: Final = 100
 
 
 def fit_key(cell: Cell) -> str:
-    """What the training of a cell reads: corpus, trial and settings. Empty where no other cell can take it over."""
+    """Key of the training inputs: corpus, trial and settings. Empty if no other cell can share the training."""
     if cell.answers is not Answers.EACH_TEXT or cell.fault or cell.trains_on != "public":
         return ""
     spec = spec_from_settings(cell.settings)
@@ -140,7 +141,7 @@ def fit_key(cell: Cell) -> str:
 
 
 class SharedFits:
-    """The last fit that another cell can take over, and the vectors of public texts: what one process keeps."""
+    """The last shareable fit, and the vectors of public texts, as one process keeps them."""
 
     def __init__(self) -> None:
         self.vectors = PublicVectors()
@@ -148,19 +149,19 @@ class SharedFits:
         self._last: Mechanism[str] | None = None
 
     def forget(self) -> None:
-        """Forget everything of a corpus."""
+        """Forget all data of a corpus."""
         self._key, self._last = "", None
         self.vectors.forget()
 
     def fitted(self, cell: Cell, spec: Spec, corpus: SplitCorpus, *, seed: int) -> Mechanism[str]:
-        """The mechanism of a cell and its spec, just as a fit of its own would make it; ConfigError as its `fit`."""
+        """Return the mechanism of a cell, equal to that of a fit of its own; ConfigError as its `fit`."""
         key = fit_key(cell)
         before = self._last if key == self._key else None
         if before is None:
             self._key, self._last = "", None  # two networks at once would need twice the memory
         if cell.trains_on != "public":
             fit: Callable[..., Mechanism[str]] = spec.fit
-            # The published system learns from the very texts that it rewrites, and from no others.
+            # The published system learns from the very texts that it rewrites, and from no other texts.
             others = {} if spec.traits.learns is Learns.EITHER else {"public": _public(corpus)}
             return fit(private=corpus.private, seed=seed, **others)
         with self.vectors.learning():
@@ -180,20 +181,20 @@ _REMEMBERED: Final = 50_000
 
 
 class Lens:
-    """The embedder "sentence", "glove" or a file of word vectors, loaded when it is first asked for."""
+    """The embedder "sentence", "glove" or a file of word vectors, loaded at first use."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     @cached_property
     def embedder(self) -> "RememberingEmbedder":
-        """The embedder behind cosines and attackers; ConfigError where the word vectors cannot be used."""
+        """The embedder of cosines and attackers; ConfigError where the word vectors cannot be used."""
         known = self._name in EMBEDDERS
         return RememberingEmbedder(load_encoder(self._name) if known else WordMean(load_vectors(self._name)))
 
 
 class RememberingEmbedder:
-    """An embedder that embeds a text once, as long as there is room for its vector."""
+    """An embedder that embeds each text once, as long as there is room for its vector."""
 
     def __init__(self, inner: Embedder) -> None:
         self._inner = inner
@@ -201,7 +202,7 @@ class RememberingEmbedder:
         self._known: dict[str, Singles] = {}
 
     def embed(self, texts: Sequence[str]) -> Floats:
-        """Vectors `(n_texts, dim)`."""
+        """Return vectors `(n_texts, dim)`."""
         fresh = [text for text in dict.fromkeys(texts) if text not in self._known]
         if len(self._known) + len(fresh) > _REMEMBERED:
             self._known.clear()

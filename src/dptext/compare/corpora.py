@@ -1,9 +1,9 @@
-"""The three parts of a corpus: public, private and test, disjoint as texts, the same for the same plan and seed.
+"""The three parts of a corpus: public, private and test, disjoint as texts, equal for equal plan and seed.
 
 1. Records are read and chosen by `where`.
 2. Parts with a share are cut from one random order of the common source.
 3. Documents become sentences where the plan says so, and texts are cut to `max_tokens`.
-4. A text that stands earlier, in the same part or another, is left out; case and blanks make no difference. A public
+4. A text that occurs earlier, in the same part or another, is left out; case and blanks make no difference. A public
    text needs no privacy, and a test text that a classifier has seen tests nothing.
 5. Each part is cut to its limit.
 """
@@ -30,9 +30,9 @@ from dptext.utility.classification import best_zero_shot
 
 @dataclass(frozen=True, slots=True)
 class SplitCorpus:
-    """The records of a corpus by part, disjoint; its `repr` shows none. The labels are empty where there are none.
+    """The records of a corpus by part, disjoint; its `repr` shows none. `labels` is empty for a corpus without labels.
 
-    With names the public part is labelled by them (`named`), and `pool` is all of it with labels of its own.
+    If labels have names, the public part is labelled by them (`named`), and `pool` holds all of it with its own labels.
     """
 
     name: str
@@ -44,11 +44,11 @@ class SplitCorpus:
     pool: tuple[Record, ...] = field(default=(), repr=False)
 
     def parts(self) -> dict[str, tuple[Record, ...]]:
-        """The records by the name of their part."""
+        """Return the records by the name of their part."""
         return {"public": self.public, "private": self.private, "test": self.test}
 
     def described(self) -> dict[str, Json]:
-        """Number and digest of the records of each part, as JSON-able data."""
+        """Return number and digest of the records of each part, as JSON-able data."""
         return {part: {"records": len(found), "digest": _digest(found)} for part, found in self.parts().items()}
 
 
@@ -81,7 +81,7 @@ def load_corpus(name: str, plan: CorpusPlan, *, seed: int) -> SplitCorpus:
 
 
 def named(corpus: SplitCorpus, names: Mapping[str, str], embedder: Embedder) -> SplitCorpus:
-    """The corpus with its public part labelled by the names of the labels; its own labels stay in the pool."""
+    """Label the public part of a corpus by the names of the labels; its own labels stay in the pool."""
     found = best_zero_shot([record.text for record in corpus.public], names, embedder, corpus.test)
     public = (Record(str(i), text, label) for i, (text, label) in enumerate(zip(*found, strict=True)))
     return replace(corpus, public=tuple(public), pool=corpus.public)
@@ -116,7 +116,7 @@ def _key(text: str) -> str:
 
 
 def _cut(plan: CorpusPlan, records: Iterable[Record]) -> Iterator[Record]:
-    """The documents or their sentences, of at most so many tokens; 0 cuts none. A short text keeps its blanks."""
+    """Yield the documents or their sentences, cut to `max_tokens`; 0 cuts none. A short text keeps its blanks."""
     for record in records:
         for text in [record.text] if plan.pieces == "documents" else sentences(record.text):
             lines = tokenize(text) if plan.max_tokens else []

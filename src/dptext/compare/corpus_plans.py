@@ -1,4 +1,4 @@
-"""What a TOML file says of a corpus, in tables whose errors name the key, what was expected and what was found."""
+"""The tables of a TOML file that describe a corpus; errors name the key, the expected value and the found value."""
 
 import difflib
 import os
@@ -16,19 +16,19 @@ from dptext.text.reading import OnError
 
 Item = TypeVar("Item")
 
-#: Error types of pydantic that list the values which are allowed.
+#: Error types of pydantic that list the allowed values.
 _CHOICES: Final = ("literal_error", "enum")
 _LONGEST: Final = 200
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """A question about the known name that is closest, or nothing."""
+    """Return a question about the closest known name, or nothing."""
     close = difflib.get_close_matches(str(name), list(known), n=1)
     return f"did you mean {close[0]!r}? " if close else ""
 
 
 def printable(text: str) -> str:
-    """The text, which may be empty; ValueError where it holds a control character."""
+    """Return the text, which may be empty; ValueError if it holds a control character."""
     if not text.isprintable():
         raise ValueError(f"expected a text without control characters, found {text!r}")
     return text
@@ -72,7 +72,7 @@ class TomlTable(pydantic.BaseModel):
 
 
 def refused(error: pydantic.ValidationError, source: str) -> ConfigError:
-    """The first fault of the error in one sentence, which names the source, such as a file."""
+    """Return the first fault of the error as one sentence that names the source, such as a file."""
     fault = error.errors(include_url=False)[0]
     key = "".join(f" number {part + 1}" if isinstance(part, int) else f".{part}" for part in fault["loc"])
     where = f"{source}, {key.replace('.[key]', '').removeprefix('.')}" if key else source
@@ -102,7 +102,7 @@ _ONE_ORIGIN: Final = "expected a path, or sample = N for N built-in sample texts
 
 
 def expanded(path: str) -> str:
-    """The path with the folder of the corpora in the place of `$DPTEXT_DATA`."""
+    """Replace `$DPTEXT_DATA` in a path by the folder of the corpora."""
     return path.replace(f"${{{DATA}}}", f"${DATA}").replace(f"${DATA}", os.environ.get(DATA) or DEFAULT_DATA)
 
 
@@ -126,10 +126,10 @@ def _label_set(given: object) -> tuple[str, ...]:
 
 
 class Origin(TomlTable):
-    """Where records come from, a file or built-in sample texts, and which of them are kept.
+    """The origin of records, a file or built-in sample texts, and the choice of records.
 
-    The fields of `where` have one value or any of several. A limit of records is drawn by the experiment's seed; 0
-    keeps all.
+    Each field of `where` has one allowed value or several. `limit` records are drawn by the experiment's seed; 0 keeps
+    all.
     """
 
     path: Annotated[PrintableText, pydantic.AfterValidator(expanded), pydantic.AfterValidator(_existing)] = ""
@@ -157,15 +157,15 @@ class Source(Origin):
 
 
 class CorpusPlan(Origin):
-    """One corpus: each part has a source of its own, or a share of the common one, which `Origin` describes.
+    """One corpus: each part has a source of its own, or a share of the common source, which `Origin` describes.
 
     Attributes:
-        text, label, author: names of fields; empty where there is none.
-        labels: the public label set; empty takes the labels of the public part, or those that have names.
-        names: what each label means. With names the public part has no labels but those that they give its texts.
-        record: of plain text, what is one document: "file", "line" or "block".
-        pieces: what is one record: the documents, or their sentences.
-        max_tokens: texts are cut to so many tokens; 0 cuts nothing.
+        text, label, author: names of fields; empty for a missing field.
+        labels: the public label set; empty takes the labels of the public part, or the labels that have names.
+        names: the meaning of each label. With names the public part is labelled by these names only.
+        record: the part of plain text that is one document: "file", "line" or "block".
+        pieces: the records: the documents, or their sentences.
+        max_tokens: texts are cut to this number of tokens; 0 cuts nothing.
     """
 
     text: Name = "text"
@@ -184,20 +184,20 @@ class CorpusPlan(Origin):
 
     @property
     def sources(self) -> dict[Part, Source]:
-        """The sources of the parts that have one of their own."""
+        """The sources of the parts that have their own source."""
         found = {"public": self.public, "private": self.private, "test": self.test}
         return {part: source for part in PARTS if (source := found[part]) is not None}
 
     @property
     def common(self) -> Source | None:
-        """The source that the other parts have shares of."""
+        """The common source, of which the other parts have shares."""
         if not self.path and not self.sample:
             return None
         return Source.model_construct(path=self.path, sample=self.sample, where=self.where, limit=self.limit)
 
     @property
     def drawn(self) -> Mapping[Part, float]:
-        """The shares of the common source, those that were not asked for among them."""
+        """The shares of the common source, default shares included."""
         if self.common is None:
             return {}
         return self.shares or {part: share for part, share in _DEFAULT_SHARES.items() if part not in self.sources}

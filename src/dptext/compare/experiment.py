@@ -1,4 +1,4 @@
-"""An experiment as a TOML file says it: corpora, mechanisms with the settings to sweep, what is measured.
+"""An experiment as a TOML file: corpora, mechanisms with the settings to sweep, and measurements.
 
     name = "intents"
     seed = 7                                # of splits, fits, classifiers and intervals; releases draw secret bits
@@ -43,14 +43,14 @@
 
 More keys: `seeded = true` draws releases by the seed, which voids every guarantee. A corpus may have `text` and
 `author` (names of fields), `record` ("file", "line" or "block" of plain text), `pieces = "sentences"`, and `on_error =
-"skip"`, which leaves out records that cannot be read. Its `names = { LABEL = "what it means" }` hides the labels of the
-public part: public texts get those that the names give them, and a synthesis reads the pool without any. `where` also
-takes a list of values. [settings.authorship] has `bundle` and `authors`, [settings.distinguish] has `trials`. A
-mechanism that has no guarantee for documents ignores `document_epsilon`: it runs once with its own settings, which must
-then hold its epsilon.
+"skip"`, which leaves out unreadable records. `names = { LABEL = "its meaning" }` of a corpus hides the labels of the
+public part: public texts are labelled by the names, and a synthesis reads the pool without labels. `where` also takes a
+list of values. [settings.authorship] has `bundle` and `authors`, [settings.distinguish] has `trials`. A mechanism
+without a guarantee for documents ignores `document_epsilon`: it runs once with its own settings, which must then hold
+its epsilon.
 
 A path may begin with `$DPTEXT_DATA`, the environment's folder of corpora (default `../shared/data`); it is relative to
-the working directory. `sample = 600` in the place of a path stands for so many built-in sample texts.
+the working directory. `sample = 600` instead of a path takes 600 built-in sample texts.
 """
 
 import json
@@ -72,7 +72,7 @@ from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY, RANDOM
 #: Names that mechanisms cannot have: these rows are in every table.
 REFERENCES: Final = (ORIGINAL, PUBLIC_ONLY, RANDOM, LABEL_ONLY, MEDOID)
 
-#: Names of embedders; any other is a file of word vectors.
+#: Names of embedders; any other name is a file of word vectors.
 EMBEDDERS: Final = ("sentence", "glove")
 
 _LARGEST_SEED: Final = 2**32 - 1
@@ -95,8 +95,8 @@ def _embedder(given: str) -> str:
 class MechanismPlan(plans.TomlTable):
     """One mechanism with the settings to sweep: every combination of values is a row.
 
-    A spec that cannot be calibrated to `document_epsilon` runs once with its own settings. Without `corpora` it runs on
-    all.
+    A spec that cannot be calibrated to `document_epsilon` runs once with its own settings. Without `corpora` a
+    mechanism runs on all corpora.
     """
 
     name: plans.Name
@@ -127,8 +127,8 @@ class MechanismPlan(plans.TomlTable):
 class AuthorshipSettings(plans.TomlTable):
     """Settings of the attribution of releases to authors.
 
-    Authors with fewer texts than `training` + `attacked` are left out, and of the others the first by name are taken,
-    as many as `authors`; 0 takes all. So many texts as `bundle` are attributed together.
+    Authors with fewer texts than `training` + `attacked` are left out, and of the others the first `authors` by name
+    are taken; 0 takes all. `bundle` texts are attributed together.
     """
 
     training: plans.PositiveCount = 20
@@ -150,7 +150,7 @@ class DistinguishSettings(plans.TomlTable):
 
 
 class MeasureSettings(plans.TomlTable):
-    """How things are measured; the embedder is "sentence", "glove", or a file of word vectors."""
+    """Settings of measurements; `embedder` is "sentence", "glove", or a file of word vectors."""
 
     classifier: Literal["tfidf", "bilstm"] = "tfidf"
     embedder: Annotated[str, AfterValidator(_embedder)] = "sentence"
@@ -162,7 +162,7 @@ Utility = Literal["classification", "fidelity", "stylometry", "balance", "embedd
 
 
 class Experiment(plans.TomlTable):
-    """All that a file says. Every row is run as often as there are trials, each time with a fit of its own."""
+    """A whole experiment file. Every row is run `trials` times, each time with a fit of its own."""
 
     name: plans.Name
     seed: plans.Count = 0
@@ -201,12 +201,12 @@ class Experiment(plans.TomlTable):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files that the corpora are read from."""
+        """The files of the corpora."""
         sources = (source for plan in self.corpora.values() for source in (plan.common, *plan.sources.values()))
         return tuple(Path(source.path) for source in sources if source is not None and source.path)
 
     def measures(self) -> dict[str, Json]:
-        """What is measured, and how: part of the signature of a cell. Settings of audits not asked for are left out."""
+        """The settings of all measurements, as part of a cell's signature. Settings of unused audits are left out."""
         found: dict[str, Json] = {"utilities": [*self.utilities], "audits": [*self.audits]}
         found |= {"classifier": self.settings.classifier, "embedder": self.settings.embedder}
         if "authorship" in self.audits:
@@ -218,12 +218,12 @@ class Experiment(plans.TomlTable):
 
 
 def read_experiment(path: Path) -> Experiment:
-    """The experiment of a TOML file; ConfigError names the file and the key that cannot be read or run."""
+    """Read the experiment of a TOML file; ConfigError names the file and the key that cannot be read or run."""
     return parse_experiment(read_toml(path), source=str(path))
 
 
 def parse_experiment(data: Mapping[str, object], *, source: str = "the experiment") -> Experiment:
-    """The experiment that parsed TOML stands for; ConfigError names the source and the key that is wrong."""
+    """Make the experiment of parsed TOML; ConfigError names the source and the wrong key."""
     try:
         return Experiment.model_validate(dict(data), context=data)
     except ValidationError as error:

@@ -1,6 +1,6 @@
-"""The folder of an experiment while it is run: one run at a time, and of the same experiment and records.
+"""The folder of an experiment during a run: one run at a time, of the same experiment and records.
 
-`dptext.compare.stored` says what stands in it. Every file appears whole or not at all, and only its owner can read it.
+`dptext.compare.stored` describes its files. Every file appears whole or not at all, and only its owner can read it.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from dptext.text.inputs import read_whole
 from dptext.text.packed_rows import load_pyarrow
 from dptext.types import Json
 
-#: The table of the package.
+#: The table that comes with the package.
 MEASURED: Final = "measured.json"
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -37,7 +37,7 @@ def _refuse_constant(_: str) -> NoReturn:
 
 
 def read_json(path: Path) -> Json:
-    """A JSON file. Its faults are told without the parser's exception, which carries the text."""
+    """Read a JSON file. Errors do not chain the parser's exception, which carries the text."""
     data = read_whole(path)
     with contextlib.suppress(ValueError, RecursionError):
         found: Json = json.loads(data, parse_constant=_refuse_constant)
@@ -59,7 +59,7 @@ def _read(model: type[_Model], data: object, name: str) -> _Model:
 
 
 def read_measured(path: Path | None) -> stored.MeasuredTable:
-    """The table of a folder of `dptext compare`, of a file of `dptext recommend --reduce`, or that of the package."""
+    """Read a table: of a folder of `dptext compare`, of a file of `dptext recommend --reduce`, or of the package."""
     if path is None:
         with importlib.resources.as_file(importlib.resources.files("dptext.compare") / MEASURED) as own:
             return read_measured(own)
@@ -69,7 +69,7 @@ def read_measured(path: Path | None) -> stored.MeasuredTable:
 
 
 def read_table(folder: Path) -> list[stored.TableRow]:
-    """All rows of the table in a folder; ConfigError also where it is empty."""
+    """Read all rows of the table in a folder; ConfigError for an empty table, too."""
     found = read_json(folder / stored.JSON_FILE)
     if not isinstance(found, list) or not found:
         raise ConfigError(
@@ -80,24 +80,24 @@ def read_table(folder: Path) -> list[stored.TableRow]:
 
 
 def read_about(folder: Path) -> stored.About:
-    """What stands in `experiment.json` of a folder."""
+    """Read `experiment.json` of a folder."""
     return _read(stored.About, read_json(folder / stored.EXPERIMENT), stored.EXPERIMENT)
 
 
 def read_cell(folder: Path, signature: str) -> stored.CellFile | None:
-    """The finished cell of this signature; None where its file is absent or no such cell."""
+    """Read the finished cell of this signature; None if its file is absent or holds no such cell."""
     path = cell_path(folder, signature)
     if not path.is_file():
         return None
     try:
         found = _read(stored.CellFile, read_json(path), path.name)
     except ConfigError:
-        return None  # cut short by something else than a run, or edited
+        return None  # truncated, though not by a run, or edited
     return found if found.signature == signature else None
 
 
 def read_private_samples(folder: Path, signature: str) -> tuple[stored.Sample, ...]:
-    """Samples of private records in the file of a cell, where they were kept."""
+    """Read the samples of private records in the file of a cell, if they were kept."""
     data = read_json(cell_path(folder, signature))
     found = data.get("private_samples", []) if isinstance(data, dict) else None
     if not isinstance(found, list):
@@ -106,7 +106,7 @@ def read_private_samples(folder: Path, signature: str) -> tuple[stored.Sample, .
 
 
 def cell_path(folder: Path, signature: str) -> Path:
-    """Where the cell of this signature is, or will be."""
+    """Return the path of the cell of this signature."""
     return folder / stored.CELLS / f"{signature}.json"
 
 
@@ -123,7 +123,7 @@ class ExperimentFolder:
 
     @contextlib.contextmanager
     def held(self, inputs: Sequence[Path] = ()) -> Iterator[None]:
-        """Make the folder where it is absent, and keep other runs out of it; ConfigError where another is at work."""
+        """Make the folder if it is absent, and keep other runs out of it; ConfigError if another run is at work."""
         for name in (stored.EXPERIMENT, stored.PARQUET, stored.JSON_FILE):
             refuse_inputs(self.path / name, inputs)
         known = (self.path / stored.EXPERIMENT).exists()
@@ -137,11 +137,11 @@ class ExperimentFolder:
         busy = f"Expected no other run to be at work in {str(self.path)!r}: wait for it, or choose another --out."
         with held(self.path / _LOCK, busy):
             for draft in [*self.path.glob(".*.partial"), *(self.path / stored.CELLS).glob(".*.partial")]:
-                draft.unlink(missing_ok=True)  # of a run that was killed
+                draft.unlink(missing_ok=True)  # left by a killed run
             yield
 
     def check(self, experiment: Experiment, corpora: Mapping[str, Json]) -> None:
-        """Refuse with ConfigError a folder whose cells were made from another experiment or corpus; it says which."""
+        """Raise ConfigError, with the difference, for a folder whose cells are of another experiment or corpus."""
         if not (self.path / stored.EXPERIMENT).exists():
             return
         before, other = read_about(self.path), "Choose another --out."
@@ -168,16 +168,16 @@ class ExperimentFolder:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a run left this file or folder, one that was killed early, or whose `experiment.json` was removed."""
+    """Return whether a run left this file or folder, even if killed early or without its `experiment.json`."""
     if path.name == stored.CELLS and path.is_dir():
         return all(_CELL.fullmatch(child.name) for child in path.iterdir())
     return path.name in (_LOCK, stored.JSON_FILE, stored.PARQUET, _PAGE) or path.name.endswith(".partial")
 
 
 def memory_mib() -> int:
-    """Memory of the machine in MiB, or of the container where that is less."""
+    """Return the memory of the machine in MiB, or of the container if that is less."""
     found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    with contextlib.suppress(OSError, ValueError):  # no container, or one without a limit ("max")
+    with contextlib.suppress(OSError, ValueError):  # no container, or a container without a limit ("max")
         found = min(found, int(Path("/sys/fs/cgroup/memory.max").read_text("ascii")))
     return found >> 20
 
@@ -192,7 +192,7 @@ def write_json(path: Path, data: Json) -> None:
 
 
 def json_bytes(data: Json) -> bytes:
-    """JSON as the files of a comparison hold it."""
+    """Encode JSON for the files of a comparison."""
     return (json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 

@@ -1,8 +1,8 @@
 """The grid of an experiment: one cell for each corpus, row and trial.
 
 References come first in each corpus: *original*, *public-only*, *random*, and *label_only* (with a random public text
-of the label that was drawn, and with its medoid) at every epsilon for a document that its mechanisms have. A synthesis
-has none: its epsilon is for the whole corpus.
+of the drawn label, and with its medoid) at every document epsilon of the corpus' mechanisms. A synthesis has no
+document epsilon: its epsilon is for the whole corpus.
 """
 
 import itertools
@@ -22,21 +22,21 @@ from dptext.registry import SPECS, settings_class
 from dptext.runs.specs import from_settings, spec_from_settings
 from dptext.types import Json
 
-#: Stands in the place of a corpus's labels where settings are checked before the corpus is read.
+#: Labels that stand for a corpus's labels when settings are checked before the corpus is read.
 ANY_LABELS: Final = ("a", "b")
 
-#: Of label_only where no mechanism of the corpus has an epsilon for documents.
+#: Epsilons of label_only if no mechanism of the corpus has an epsilon for documents.
 _EPSILONS: Final = (2.0, 5.0, 10.0, 20.0)
-#: Of label_only where nothing but syntheses is compared.
+#: Epsilon of label_only if only syntheses are compared.
 _BESIDE: Final = 10.0
-#: Randomized response with a larger epsilon gives the label away.
+#: Randomized response with a larger epsilon reveals the label.
 _LARGEST: Final = 100.0
 #: Calibration overshoots by no more than this rounding.
 _ROUNDING: Final = 1e-9
 
 
 def plan_cells(experiment: Experiment, labels: Mapping[str, tuple[str, ...]]) -> list[Cell]:
-    """All cells, corpus by corpus; ConfigError for settings that make no spec, or one that cannot be trained so."""
+    """All cells, corpus by corpus; ConfigError for settings that make no spec, or a spec that cannot be trained so."""
     found: list[Cell] = []
     for corpus in experiment.corpora:
         rows = list(_rows(experiment, corpus, labels[corpus]))
@@ -67,21 +67,21 @@ def _rows(experiment: Experiment, corpus: str, labels: tuple[str, ...]) -> Itera
 
 
 def _document_epsilons(rows: list[Cell]) -> list[float]:
-    """The epsilons of the rows for one document, rounded to those that were asked for."""
+    """Return the epsilons of the rows for one document, rounded to the requested epsilons."""
     found: set[float] = set()
     for row in rows:
         if row.fault or row.answers is Answers.CORPUS:
             continue
         guarantee = lifted(spec_from_settings(row.settings), row.delta)
         if guarantee is not None and guarantee.epsilon <= _LARGEST:
-            found.add(float(f"{guarantee.epsilon:.6g}"))  # calibration ends a little below what was asked
+            found.add(float(f"{guarantee.epsilon:.6g}"))  # calibration ends a little below the requested epsilon
     if rows and all(row.answers is Answers.CORPUS for row in rows):
         return [_BESIDE]
     return sorted(found) or list(_EPSILONS)
 
 
 def lifted(spec: Promise, delta: float) -> Guarantee | None:
-    """The guarantee of the spec for each whole document; None where it has none, or one that depends on a distance."""
+    """Return the spec's guarantee for whole documents; None if it has none, or one that depends on a distance."""
     if Unit.DOCUMENT not in spec.units or spec.traits.answers is Answers.CORPUS:
         return None
     found = spec.guarantee(Unit.DOCUMENT, delta)
@@ -118,7 +118,7 @@ def _cell(
 
 
 def _labelled(kind: str, values: Mapping[str, Json], labels: tuple[str, ...]) -> dict[str, Json]:
-    """The settings, and those of a mechanism within, with the corpus's labels where they take some and have none."""
+    """Add the corpus's labels to the settings, and to those of an inner mechanism, if labels are taken and missing."""
     found = dict(values)
     for key, value in values.items():
         if isinstance(value, dict) and value.get("kind") in SPECS:

@@ -1,21 +1,21 @@
-"""What is measured on the releases of a cell.
+"""Measurements on the releases of a cell.
 
-Every number has a name `utility.number`, and an interval where one is known.
-`dptext.compare.report.summary.MEANINGS` says what each is. Beyond that:
+Every number has a name `utility.number`, and an interval if one is known. `dptext.compare.report.summary.MEANINGS`
+explains each number. Further facts:
 
-* `classification.*`: the classifier is judged on the test part; with the utility "corpus", that of *public-only* learns
-  from all of the public part. Where a mechanism releases no label, it learns from the labels of the originals, which
-  nothing protects: `classification.accuracy_true_labels`, `.macro_f1_true_labels`. The table adds
-  `classification.gap_closed`: (its accuracy - public-only) / (original - public-only).
-* `fidelity.limit`: of any mechanism that puts a public text in the place of each record at the epsilon of a document,
+* `classification.*`: the classifier is judged on the test part; with the utility "corpus", the classifier of
+  *public-only* learns from all of the public part. If a mechanism releases no label, the classifier learns from the
+  labels of the originals, which nothing protects: `classification.accuracy_true_labels`, `.macro_f1_true_labels`. The
+  table adds `classification.gap_closed`: (its accuracy - public-only) / (original - public-only).
+* `fidelity.limit`: the limit of any mechanism that replaces each record by a public text at the epsilon of a document,
   solved on the originals; high is its bound. The others are those of `dptext.utility.fidelity.Fidelity`.
-* `balance.l1_error`: of the private records, estimated by the labels of the releases.
+* `balance.l1_error`: error of the private records' balance, estimated by the labels of the releases.
 * `embedding.*`: the vectors are those of the releases, or the embeddings of their texts. The classifier is linear.
 * `corpus.*`: `dptext.utility.corpus.CorpusKept`, whose real texts are the test part; `corpus.reported_mix_l1` and
   `.reported_topics_tv` are errors of the noisy shares of labels and topics in the report of a synthesis.
 * `stylometry.distance`: `dptext.utility.stylometry`.
-* `authorship.static`, `.adaptive`: of the better of two attackers; the interval is widened for the choice. The lower
-  bound on epsilon is for a document.
+* `authorship.static`, `.adaptive`: accuracy of the better of two attackers; the interval is widened for the choice. The
+  lower bound on epsilon is for a document.
 * `membership.*`: the shadow attack of the ADePT paper. `distinguish.*`: on the worst pairs known for the unit.
 """
 
@@ -56,16 +56,17 @@ _FIDELITY: Final = (
 _SHORT_NAMES: Final = {"character n-grams": "ngrams", "sentence encoder": "encoder"}
 
 
-#: A text and its label, of a corpus without records.
+#: A text and its label, in a corpus without records.
 Labelled = tuple[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The releases of one cell, one for each private record, with what made them: nothing for references.
+    """The releases of one cell, one for each private record, and their mechanism: None for references.
 
     `again` draws releases of any records in the same way, for attacks. `labelled` and `written` say whether labels and
-    texts are released; without texts vectors are. `whole`, if not empty, is judged as a corpus in their place.
+    texts are released; a mechanism without texts releases vectors. `whole`, if not empty, is judged as a corpus instead
+    of the releases.
     """
 
     releases: Sequence[Release[str]] = field(repr=False)
@@ -77,7 +78,7 @@ class Released:
     whole: Sequence[Labelled] = field(default=(), repr=False)
 
     def corpus(self, originals: Sequence[Record]) -> Sequence[Labelled]:
-        """Texts and labels; without released labels those of the originals."""
+        """Return texts and labels; without released labels the labels of the originals."""
         return self.whole or [
             (release.output, release.label if self.labelled else record.label)
             for record, release in zip(originals, self.releases, strict=True)
@@ -87,7 +88,7 @@ class Released:
 def measured(
     released: Released, corpus: SplitCorpus, experiment: Experiment, lens: Lens, *, seed: int
 ) -> list[Measurement]:
-    """All numbers of one cell that the labels, authors and releases allow; ConfigError where there are none."""
+    """Return all numbers of a cell that its labels, authors and releases allow; ConfigError if there are none."""
     found: list[Measurement] = []
     for utility in experiment.utilities:
         found += _utility_measures(utility, released, corpus, experiment, lens, seed)
@@ -108,7 +109,7 @@ def measured(
 
 
 def limit_of_cosine(corpus: SplitCorpus, lens: Lens, epsilon: float) -> list[Measurement]:
-    """The largest mean cosine by any mechanism that puts a public text in the place of each, with its bound above."""
+    """The largest mean cosine of any mechanism that replaces each text by a public text, with its upper bound."""
     sides = ([record.text for record in part] for part in (corpus.private, corpus.public))
     private, public = (embed_distinct(texts, lens.embedder).at(texts) for texts in sides)
     found = limit(private @ public.T, epsilon=epsilon)
@@ -149,7 +150,7 @@ def _utility_measures(
 def classified(
     pairs: Sequence[Labelled], corpus: SplitCorpus, experiment: Experiment, seed: int, suffix: str = ""
 ) -> Iterator[Measurement]:
-    """How well a classifier learns from texts and labels."""
+    """Measure how well a classifier learns from texts and labels."""
     known = [(text, label) for text, label in pairs if label is not None]
     train = train_named(experiment.settings.classifier)
     learned = train([text for text, _ in known], [label for _, label in known], seed=seed)
@@ -159,7 +160,7 @@ def classified(
 
 
 def corpus_measures(pairs: Sequence[Labelled], corpus: SplitCorpus, lens: Lens, seed: int) -> Iterator[Measurement]:
-    """What a corpus keeps of the private one; nothing where no text leaves."""
+    """Measure how much of the private corpus a corpus keeps; nothing if no text is released."""
     if pairs:
         texts, given = [text for text, _ in pairs], [label for _, label in pairs]
         parts = {"private": corpus.private, "real": corpus.test, "pool": corpus.pool or corpus.public}
@@ -185,7 +186,7 @@ def _read_by_public(released: Released, corpus: SplitCorpus, lens: Lens, seed: i
     model = LogisticRegression(C=10.0, max_iter=300, random_state=seed)
     fit_quietly(model, embedder.embed([record.text for record in public]), [record.label for record in public])
     given = np.asarray(model.predict_proba(vectors), np.float64)
-    # `evaluate` reads texts: here each is the number of a vector.
+    # `evaluate` reads texts: here each text is the index of a vector.
     reader: Any = SimpleNamespace(
         labels=tuple(map(str, model.classes_)), probabilities=lambda texts: given[[int(text) for text in texts]]
     )
@@ -229,16 +230,16 @@ def _attributed(
 
 
 def is_about(trial: Report, claim: Guarantee) -> bool:
-    """Whether the trial is about the neighbours of the claim: one replaced document, on which nothing was trained.
+    """Return whether the trial is on the claim's neighbours: one replaced document, on which nothing was trained.
 
-    Under central trust all releases hang on one model that was trained on private text: hits are not independent.
+    Under central trust all releases depend on one model that was trained on private text: hits are not independent.
     """
     same = claim.meaning == (trial.unit, trial.relation, trial.metric) and not claim.reveals
     return same and claim.trust is Trust.LOCAL and claim.basis is not Basis.NONE and claim.delta <= trial.delta
 
 
 def _bound(name: str, report: Report) -> Measurement:
-    """A lower bound, stored as the low end of an interval that has no upper end."""
+    """Store a lower bound as the low end of an interval without an upper end."""
     bound = report.epsilon_lower_bound
     shown = bound if math.isfinite(bound) else None
     return Measurement(f"{name}.epsilon_lower_bound", shown, shown, None, report.confidence)
@@ -270,7 +271,7 @@ def _distinguished(released: Released, experiment: Experiment) -> Iterator[Measu
     try:
         report = distinguish(mechanism, claim=claim, delta=claim.delta, trials=experiment.settings.distinguish.trials)
     except IncomparableError:
-        return  # no pair of neighbours is known for what this guarantee reveals
+        return  # no known pair of neighbours agrees on the facts that this guarantee reveals
     yield _bound("distinguish", report)
     if claim.basis is not Basis.NONE:
         yield Measurement.of("distinguish.refuted", float(report.refutes(claim)))

@@ -1,4 +1,4 @@
-"""The rows of a table, their trials put together: one metric, or a row with all of them, as recommendations read it."""
+"""Rows of a table with their trials pooled: one metric, or a row with all its metrics, for recommendations."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -14,7 +14,7 @@ from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY
 
 @dataclass(frozen=True, slots=True)
 class Pooled:
-    """One metric of one row on one corpus, over its trials: the mean, the lowest end of an interval, the highest.
+    """One metric of one row on one corpus, over its trials: mean value, lowest and highest end of an interval.
 
     A trial without an interval counts with its value; `interval` says whether every trial has one.
     """
@@ -30,7 +30,7 @@ class Pooled:
 
 
 def pooled(rows: Sequence[KeptRow]) -> Pooled:
-    """The numbers of rows of one metric, each from another trial; at least one has a value."""
+    """Pool the rows of one metric, each from another trial; at least one has a value."""
     values = [(row.value, row.low, row.high) for row in rows if row.value is not None]
     return Pooled(
         value=sum(value for value, _, _ in values) / len(values),
@@ -42,7 +42,7 @@ def pooled(rows: Sequence[KeptRow]) -> Pooled:
 
 
 def short(value: float) -> str:
-    """A number for a table: three decimals, or four digits where it is large."""
+    """Format a number for a table: three decimals, or four digits if it is large."""
     if abs(value) < 100:
         return f"{value:.3f}"
     return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
@@ -50,10 +50,10 @@ def short(value: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRow:
-    """One row of one corpus, all its trials together; what is not said here is as in the table.
+    """One row of one corpus with all its trials; fields without a description are as in the table.
 
-    The numbers are those that every trial has. `error` says why a trial failed and is empty where none did; `refuted`
-    are the audits that refute its claim, in any trial.
+    `numbers` are the metrics that every trial has. `error` is the reason why a trial failed, empty if none failed;
+    `refuted` are the audits that refute the row's claim, in any trial.
     """
 
     corpus: str
@@ -71,7 +71,7 @@ class MeasuredRow:
     refuted: tuple[str, ...] = ()
 
     def guaranteed(self) -> str:
-        """Its guarantee in a few words."""
+        """Return the guarantee of the row in a few words."""
         if self.epsilon is None:
             return "no guarantee"
         delta = f", delta {format_delta(self.delta)}" if self.delta else ""
@@ -79,7 +79,7 @@ class MeasuredRow:
         return f"epsilon {format_epsilon(self.epsilon)}{per}{delta} per {self.unit}, {self.basis}"
 
     def to_dict(self) -> dict[str, Json]:
-        """As JSON-able data."""
+        """Return JSON-able data."""
         shown = ("corpus", "row", "kind", "settings", "unit", "basis", "epsilon", "delta")
         return {
             **{name: getattr(self, name) for name in shown},
@@ -89,7 +89,7 @@ class MeasuredRow:
 
 
 def measured_rows(rows: Iterable[KeptRow]) -> list[MeasuredRow]:
-    """The rows of a table, their trials and metrics together."""
+    """Pool the rows of a table over trials and metrics."""
     groups: dict[tuple[str, str, str], list[KeptRow]] = {}
     for row in rows:
         groups.setdefault((row.corpus, row.row, row.settings), []).append(row)
@@ -119,11 +119,11 @@ _FRECHET: Final = "corpus.frechet"
 
 
 def with_gaps(rows: Sequence[TableRow]) -> list[TableRow]:
-    """The rows, and the share of the gap beside each accuracy of a corpus in a trial whose gap is shown.
+    """Return the rows, and beside each accuracy the share of the closed gap, for each corpus and trial that has a gap.
 
-    That is where the originals' interval lies above that of *public-only*, and the utility "corpus" was measured, which
-    reads all of the public part. The interval is by the delta method, as if the three accuracies were independent: on
-    the same test texts they rise together, so it is a wide one.
+    There is a gap if the interval of the originals lies above the interval of *public-only*, and the utility "corpus"
+    was measured, which reads all of the public part. The interval of the share is by the delta method, as if the three
+    accuracies were independent: on the same test texts they rise together, so the interval is wide.
     """
     seen = {row.signature for row in rows if row.metric == _FRECHET}
     own = [row for row in rows if row.metric == ACCURACY and row.signature in seen]

@@ -1,22 +1,22 @@
-"""Which mechanism to take: the rows of a measured table that keep something under the guarantee that is asked for.
+"""Recommendation of mechanisms: the rows of a measured table that keep something under a requested guarantee.
 
 A row is eligible if its guarantee
 
 * is proven or conditional,
-* is for the unit asked for, and for no distance,
-* costs at most the epsilon and the delta asked for; a delta above 1e-3 protects nobody.
+* is for the requested unit, and for no distance,
+* costs at most the requested epsilon and delta; a delta above 1e-3 protects nobody.
 
 An eligible row is recommended if
 
 * the low end of its `fidelity.cosine` is above the high end of that of *public-only*, whose outputs read no text;
-* it is likewise above every *label_only* at no larger an epsilon, where the corpus has labels. The epsilon is the one
-  asked for if the unit is a document, and else the epsilon that the row has for a document;
+* it is likewise above every *label_only* at no larger an epsilon, if the corpus has labels. That epsilon is the
+  requested epsilon if the unit is a document, and otherwise the row's epsilon for a document;
 * all its trials passed, and no audit refutes its claim;
-* its releases are classified no worse than public text, where the task is to classify.
+* its releases are classified no worse than public text, if the task is to classify.
 
-The recommended rows stand in the order of the number of the task, as far as its intervals are apart: texts made of
-public text alone are often classified as well as any. Of those whose intervals overlap that of the first, the ones that
-keep most labels come first where the task is to classify, and of these the one with the larger fidelity.
+The recommended rows are sorted by the metric of the task, as far as its intervals are apart: texts made of public text
+alone are often classified as well as any. Among the rows whose intervals overlap that of the first row, the rows that
+keep most labels come first if the task is to classify, and among these the row with the larger fidelity.
 
 The table of the package was measured by `dptext compare`, then `reduced`.
 """
@@ -36,7 +36,7 @@ from dptext.utility.tables import PUBLIC_ONLY
 
 Task = Literal["classification", "meaning", "authorship"]
 
-#: The metrics of each task, of which the first that was measured decides, and whether more is better.
+#: The metrics of each task, of which the first measured metric decides, and whether more is better.
 TASKS: Final[Mapping[str, tuple[tuple[str, ...], bool]]] = {
     "classification": (("classification.accuracy",), True),
     "meaning": (("fidelity.cosine",), True),
@@ -44,15 +44,15 @@ TASKS: Final[Mapping[str, tuple[tuple[str, ...], bool]]] = {
 }
 FIDELITY: Final = "fidelity.cosine"
 LABEL_KEPT: Final = "fidelity.label_kept"
-_TRUE_LABELS: Final = "_true_labels"  # ends the metrics of a classifier that learned from the labels of the originals
-_ROUNDING: Final = 1e-6  # calibration ends a little below what is asked
+_TRUE_LABELS: Final = "_true_labels"  # suffix of metrics of a classifier that learned from the originals' labels
+_ROUNDING: Final = 1e-6  # calibration ends a little below the requested epsilon
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is wanted: a guarantee for the unit at no more than this epsilon and delta.
+    """A request: a guarantee for the unit at no more than this epsilon and delta.
 
-    The task is what the releases are for: "classification", "meaning", or "authorship", which is to stay hidden.
+    `task` is the purpose of the releases: "classification", "meaning", or "authorship", which is to stay hidden.
     """
 
     unit: Unit
@@ -73,9 +73,9 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is said of one row: why it is not recommended, and whether its guarantee is the one asked for.
+    """The verdict on one row: the reasons against it, and whether its guarantee meets the request.
 
-    There are no reasons where it is recommended. `beaten` are the references that it was compared with.
+    A recommended row has no reasons. `beaten` are the references that the row was compared with.
     """
 
     row: MeasuredRow
@@ -86,10 +86,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """The answer for one corpus: the rows that are recommended, best first, and all others but the references.
+    """The answer for one corpus: the recommended rows, best first, and all other rows but the references.
 
-    The metric is the one that the task was judged by, `public` the number of *public-only* in it; they are empty and
-    None where they were not measured.
+    `metric` is the metric that judged the task, `public` the number of *public-only* in it; they are empty and None if
+    they were not measured.
     """
 
     corpus: str
@@ -100,9 +100,9 @@ class Recommendation:
 
     @property
     def is_free(self) -> bool:
-        """Whether public text, which costs nothing, serves the task no worse than the best of these rows.
+        """True if public text, which costs no epsilon, serves the task no worse than the best of these rows.
 
-        Where the task is meaning it never does: its outputs read no text.
+        For the task meaning it never does: the outputs of public text read no private text.
         """
         if self.public is None or not self.qualified or self.metric == FIDELITY:
             return False
@@ -111,7 +111,7 @@ class Recommendation:
 
 
 def recommend(rows: Iterable[KeptRow], asked: Asked) -> list[Recommendation]:
-    """The answer for every corpus of a table. What answers a corpus is not asked for: its epsilon is another thing."""
+    """Return the answer for every corpus of a table. Syntheses are left out: their epsilon has another meaning."""
     found = measured_rows(row for row in rows if not row.whole)
     return [
         _recommended(corpus, [row for row in found if row.corpus == corpus], asked)
@@ -206,7 +206,7 @@ def _guarantee_faults(row: MeasuredRow, asked: Asked) -> Iterable[str]:
         yield f"its delta {format_delta(row.delta or 0.0)} is above {asked.largest_delta:g}"
 
 
-#: How the table of the package is made anew.
+#: The commands that make the table of the package.
 MADE_BY: Final = "dptext compare EXPERIMENT.toml --out DIR; dptext recommend --table DIR --reduce FILE"
 
 _OF_TASKS: Final = (metric for metrics, _ in TASKS.values() for metric in metrics)
@@ -214,7 +214,7 @@ _METRICS: Final = (FIDELITY, LABEL_KEPT, "classification.accuracy_true_labels", 
 
 
 def reduced(table: MeasuredTable) -> MeasuredTable:
-    """What recommendations read of a table, with no digest of private records; ConfigError for an unfinished grid."""
+    """Keep the rows that recommendations read, and no digest of private records; ConfigError for an unfinished grid."""
     if left := table.about.cells.left:
         raise ConfigError(f"Expected a finished grid, found {left} cells not done: run `dptext compare` again.")
     kept = [row for row in table.rows if row.metric in _METRICS or row.failed or row.metric.endswith(REFUTED)]

@@ -1,7 +1,7 @@
-"""The grid over the machine's cores: one process a worker, each with one thread, one cell at a time.
+"""The run of a grid on the machine's cores: one process a worker, each with one thread, one cell at a time.
 
 A finished cell has a file and is not run again. A cell that fails is recorded with its error, and so is a cell whose
-process dies, for want of memory say. The other cells are run all the same. A run that was killed goes on where it was.
+process dies, for example for want of memory. The other cells are run all the same. A killed run continues where it was.
 """
 
 import contextlib
@@ -37,9 +37,10 @@ _MIB: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class WorkerSetup:
-    """What a worker must know before its first cell: the parsed experiment, and where finished cells are written.
+    """The settings of a worker, sent before its first cell: the parsed experiment and the folder of finished cells.
 
-    A memory of 0 MiB sets no bound. A corpus is refused whose records have other numbers and digests than these.
+    A memory of 0 MiB sets no bound. `corpora` has the number and digest of the records of each corpus; other records
+    are refused.
     """
 
     toml: Mapping[str, Json]
@@ -50,7 +51,7 @@ class WorkerSetup:
 
 
 class CellWorker:
-    """One experiment in one process, with one corpus in memory at a time: what a process is sent as its job."""
+    """The job of a process: one experiment, with one corpus in memory at a time."""
 
     def __init__(self, opening: WorkerSetup) -> None:
         self._opening = opening
@@ -63,7 +64,10 @@ class CellWorker:
         return CellWorker, (self._opening,)
 
     def run(self, cell: Cell, signature: str) -> None:
-        """Run the cell and write it, or why it gave no numbers. What is no deliberate error may hold private text."""
+        """Run the cell and write it, or the reason of its failure.
+
+        The message of an unexpected error is withheld, because it may hold private text.
+        """
         began = time.monotonic()
         outcome: Outcome | str
         try:
@@ -103,7 +107,7 @@ class CellWorker:
 
 
 def peak_mib() -> float:
-    """The most memory in MiB that this process held since its cell began; since its start where there is no Linux."""
+    """The peak memory in MiB of this process since its cell began; since its start on systems other than Linux."""
     try:
         for line in Path("/proc/self/status").read_text("ascii", "replace").splitlines():
             if line.startswith("VmHWM:"):
@@ -116,7 +120,7 @@ def peak_mib() -> float:
 
 
 def _bound_memory(mib: int) -> None:
-    """Refuse allocations beyond so much memory. On Linux, reserved address space does not count."""
+    """Refuse allocations beyond `mib` of memory. On Linux, reserved address space does not count."""
     if not mib:
         return
     import resource  # noqa: PLC0415 (not on every system)
@@ -137,10 +141,10 @@ _TABLE_EVERY_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a grid is run. No option changes a number.
+    """Options of running a grid. No option changes a number.
 
-    With 0 there is a worker a core, and each takes an equal share of the machine's memory. `private_samples` keeps some
-    private originals, and what became of them, in the files of the cells. `retry` runs cells again that failed.
+    With 0 there is a worker a core, and each gets an equal share of the machine's memory. `private_samples` keeps some
+    private originals, with their releases, in the files of the cells. `retry` runs failed cells again.
     """
 
     workers: int = 0
@@ -154,7 +158,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class GridSummary:
-    """How a grid ended: cells in all, with numbers, with an error, and run now; rows whose guarantee is false."""
+    """The end of a grid: cells in all, with numbers, with an error, and run now; rows whose guarantee is refuted."""
 
     total: int
     done: int
@@ -171,10 +175,10 @@ def run_experiment(
     command: str,
     on_progress: TellCells | None = None,
 ) -> GridSummary:
-    """Run what is not finished yet, and write the table; ConfigError for settings without cells, or another's folder.
+    """Run the unfinished cells of an experiment, and write the table.
 
-    The command line is written beside the table. `on_progress` is called after each cell. A record of a corpus that
-    cannot be read raises DataError.
+    The command line is written beside the table. `on_progress` is called after each cell. DataError: a record of a
+    corpus cannot be read. ConfigError: settings without cells, or the folder of another experiment.
     """
     load_pyarrow()  # raises before the grid, where it is not installed
     plan_cells(experiment, {name: ANY_LABELS if plan.label else () for name, plan in experiment.corpora.items()})
@@ -198,10 +202,10 @@ def run_experiment(
 
 
 class Waiting:
-    """Cells in the order of the grid, by their signatures, grouped by what their fits read.
+    """Waiting cells in the order of the grid, by their signatures, grouped by the inputs of their fits.
 
-    A worker goes on with the cells of its last fit. Then it begins with a group that no worker has. Where there is none
-    it helps with the largest group and fits anew, so that no worker is idle.
+    A worker continues with the cells of its last fit. Next it begins a group that no worker has. If there is none it
+    helps with the largest group and fits anew, so that no worker is idle.
     """
 
     def __init__(self, names: Iterable[str], cells: Mapping[str, Cell]) -> None:
@@ -216,7 +220,7 @@ class Waiting:
         return bool(self._left)
 
     def next(self, last: str = "") -> str:
-        """Take a cell for the worker that ran the cell `last`; for a new worker without it. At least one must wait."""
+        """Take a cell for the worker that ran the cell `last`; "" for a new worker. At least one cell must wait."""
         group = self._group.get(last, "")
         if group not in self._left:
             fresh = (one for one in self._left if one not in self._begun)
@@ -239,7 +243,7 @@ class _Grid:
         self.left: list[str] = []
 
     def begin(self, retry: bool) -> None:
-        """Look for finished cells, and let those fail at once that cannot be run."""
+        """Look for finished cells, and record the failure of cells that cannot be run."""
         for name, cell in self._cells.items():
             found = read_cell(self._folder.path, name)
             if found is not None and retry and found.error is not None:
@@ -254,13 +258,13 @@ class _Grid:
         self._describe(self.counts())
 
     def fail(self, name: str, reason: str, *, seconds: float, peak: float) -> None:
-        """Record a cell that gave no numbers."""
+        """Record a cell without numbers."""
         data = cell_data(self._cells[name], reason, signature=name, seconds=seconds, peak_mib=peak)
         write_json(cell_path(self._folder.path, name), data)
         self.ended(name)
 
     def ended(self, name: str) -> None:
-        """Count a cell whose file is there."""
+        """Count a cell whose file exists."""
         self._run += 1
         found = read_cell(self._folder.path, name)
         if found is None:
@@ -275,24 +279,24 @@ class _Grid:
             self._refuted.add(f"{cell.corpus}: {cell.row}")
 
     def counts(self) -> CellCounts:
-        """Cells by how they ended."""
+        """Count cells by how they ended."""
         failed = sum(self._ended.values())
         return CellCounts(done=len(self._ended) - failed, failed=failed, total=len(self._cells))
 
     def summary(self) -> GridSummary:
-        """How the grid stands."""
+        """Summarize the grid at this moment."""
         counts = self.counts()
         return GridSummary(counts.total, counts.done, counts.failed, self._run, tuple(sorted(self._refuted)))
 
     def run(self, opening: WorkerSetup, options: Options, tell: TellCells) -> None:
-        """Hand the cells that are left to processes, until all have ended."""
+        """Hand the remaining cells to processes, until all have ended."""
         count = min(options.workers or processors(), len(self.left))
         if not count:
             return
         memory = options.memory_mib or max(1, int(memory_mib() * _SHARE / count))
         job = packed(CellWorker(replace(opening, memory_mib=memory)))
         waiting, tabulated = Waiting(self.left, self._cells), time.monotonic()
-        busy: dict[Any, tuple[Process, str, float]] = {}  # by their pipes: which cell they run, and since when
+        busy: dict[Any, tuple[Process, str, float]] = {}  # by pipe: the process, its cell, and its start
         with contextlib.ExitStack() as stack:
 
             def hand(process: Process | None, last: str) -> None:

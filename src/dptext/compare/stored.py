@@ -1,10 +1,10 @@
-"""What a comparison stores, as typed values: rows of the table, files of cells, `experiment.json`.
+"""The stored files of a comparison, as typed values: rows of the table, files of cells, `experiment.json`.
 
-DIR/experiment.json        what was asked, of which records, on what machine, and how far it is
+DIR/experiment.json        the experiment, its records, the machine, and the progress
 DIR/cells/SIGNATURE.json   one finished cell each
 DIR/table.parquet, .json   the rows of all finished cells
 
-`dptext.compare.folder` reads them.
+`dptext.compare.folder` reads these files.
 """
 
 import re
@@ -29,7 +29,7 @@ JSON_FILE: Final = "table.json"
 PARQUET: Final = "table.parquet"
 LABEL_ONLY: Final = "label_only"
 MEDOID: Final = "label_only (medoid)"
-#: How the metrics end whose 1 says that an audit refutes the guarantee.
+#: Suffix of metrics whose 1 says that an audit refutes the guarantee.
 REFUTED: Final = ".refuted"
 
 #: The columns of the table, in their order.
@@ -44,7 +44,7 @@ NUMBER_COLUMNS: Final = (
 
 _BASES: Final = ("", *(str(basis) for basis in Basis))
 _LARGEST_WHOLE: Final = 2**53  # JSON and Parquet hold every smaller integer exactly
-# The references of this kind, which `read_results` tells apart by epsilon. No mechanism may be named so.
+# Reference rows of this kind, which `read_results` separates by epsilon. No mechanism may have such a name.
 _REFERENCE: Final = re.compile(rf"{LABEL_ONLY}( \(medoid\))?( epsilon=\S+| #\d+)?")
 
 
@@ -74,7 +74,7 @@ def _basis(name: str) -> str:
 
 
 def _guarantee(stored: object) -> Guarantee | None:
-    """The words of a certificate are made from it again, so that they cannot say something else."""
+    """Build the guarantee; the words of a certificate are made from it again, so that they cannot differ."""
     if stored is None:
         return None
     if not isinstance(stored, dict):
@@ -88,23 +88,23 @@ StoredText = Annotated[str, pydantic.AfterValidator(_storable)]
 
 
 class StoredValue(pydantic.BaseModel):
-    """A value that stands in a file. Keys that are not known are left out."""
+    """A value in a file. Unknown keys are left out."""
 
     model_config = pydantic.ConfigDict(frozen=True, allow_inf_nan=False)
 
 
 class KeptRow(StoredValue):
-    """One row of the table, without what it cost: what recommendations need.
+    """One row of the table for recommendations, without the cost of its cell.
 
     Attributes:
-        row: shown name: a reference, or a mechanism with its swept settings.
-        kind: of the spec; empty for references without one.
-        unit, relation: which inputs are neighbours; empty where nothing is private.
+        row: displayed name: a reference, or a mechanism with its swept settings.
+        kind: the kind of the spec; empty for references without a spec.
+        unit, relation: the neighbouring inputs; empty where nothing is private.
         epsilon, delta: None where nothing is guaranteed or none is asked.
-        metric_privacy: the distance that epsilon is multiplied with, for metric privacy.
+        metric_privacy: the distance by which epsilon is multiplied, for metric privacy.
         basis: a value of `dptext.privacy.guarantee.Basis`, or empty.
-        document_epsilon: the guarantee lifted to one document, where it is finite.
-        metric: what was measured; empty for a cell that failed.
+        document_epsilon: the epsilon of the guarantee lifted to one document, if it is finite.
+        metric: the measured metric; empty for a cell that failed.
         value, low, high: the estimate and its interval.
     """
 
@@ -134,7 +134,7 @@ class KeptRow(StoredValue):
 
     @property
     def failed(self) -> bool:
-        """Whether the cell of this row failed."""
+        """Return whether the cell of this row failed."""
         return self.error is not None
 
     @cached_property
@@ -145,7 +145,7 @@ class KeptRow(StoredValue):
 
     @property
     def whole(self) -> bool:
-        """Whether it is a synthesis: one epsilon for the whole corpus, under central trust, and no record's own."""
+        """True for a synthesis: one epsilon for the whole corpus, central trust, and no record of its own."""
         return answers(self.kind) is Answers.CORPUS
 
     @property
@@ -155,23 +155,23 @@ class KeptRow(StoredValue):
 
     @property
     def protects(self) -> bool:
-        """Whether an axis of epsilon shows the row: it states a guarantee, with a delta that means something."""
+        """Return whether an axis of epsilon shows the row: it states a guarantee with a meaningful delta."""
         stated = self.epsilon is not None and self.basis not in ("", Basis.NONE)
         return stated and (self.delta or 0.0) <= MAX_MEANINGFUL_DELTA
 
     @property
     def meaning(self) -> Meaning:
-        """What must agree before two epsilons stand on one axis: unit, relation, distance, the whole corpus or not."""
+        """The facts that epsilons on one axis must share: unit, relation, distance, the whole corpus or not."""
         return self.unit, self.relation, self.metric_privacy, self.whole
 
     @property
     def reference(self) -> bool:
-        """Whether every table has this row: it is no mechanism on trial."""
+        """Return whether every table has this row, which is no mechanism on trial."""
         return self.kind == "" or self.label_only
 
     @property
     def label_only(self) -> bool:
-        """Whether this is the reference row `label_only`, at any epsilon: only the label of a record comes through."""
+        """True for the reference row `label_only`, at any epsilon, which keeps only the label of a record."""
         return self.kind == LABEL_ONLY and _REFERENCE.fullmatch(self.row) is not None
 
 
@@ -184,22 +184,22 @@ class TableRow(KeptRow):
     signature: Annotated[str, pydantic.Field(pattern=r"^[0-9a-f]+$")]
 
     def to_dict(self) -> dict[str, Json]:
-        """As JSON-able data, columns in their order."""
+        """Return JSON-able data, columns in their order."""
         found = self.model_dump()
         return {column: found[column] for column in COLUMNS}
 
 
 class Sample(StoredValue):
-    """An original and what was made of it; `released` is None where no text is released."""
+    """An original and its release; `released` is None where no text is released."""
 
     original: str = pydantic.Field(repr=False)
     released: str | None = pydantic.Field(None, repr=False)
 
 
 class CellFile(StoredValue):
-    """One finished cell, as `Cell.to_dict` gives it, without samples of private records.
+    """One finished cell, in the form of `Cell.to_dict`, without samples of private records.
 
-    `refuted` are the audits that found its guarantee to be false, `error` is why it failed.
+    `refuted` are the audits that refute its guarantee, `error` is the reason of its failure.
     """
 
     signature: str
@@ -214,7 +214,7 @@ class CellFile(StoredValue):
 
     @property
     def private_training(self) -> bool:
-        """Whether the mechanism was handed private records to learn from."""
+        """Return whether the mechanism was given private records to learn from."""
         return self.cell.get("trains_on") == "private"
 
 
@@ -226,7 +226,7 @@ class PartDigest(StoredValue):
 
 
 class CellCounts(StoredValue):
-    """Cells of a grid by how they ended."""
+    """Numbers of a grid's cells by how they ended."""
 
     done: Count
     failed: Count
@@ -234,12 +234,12 @@ class CellCounts(StoredValue):
 
     @property
     def left(self) -> int:
-        """How many are not done yet."""
+        """The number of cells that are not done yet."""
         return max(0, self.total - self.done - self.failed)
 
 
 class Provenance(StoredValue):
-    """Where a table comes from: the date is in UTC, and the cells say how far it is."""
+    """Origin of a table: `written` is the date in UTC, and `cells` show the progress."""
 
     name: str
     written: str
@@ -250,21 +250,21 @@ class Provenance(StoredValue):
 
 
 class MeasuredTable(StoredValue):
-    """The table that recommendations are read off."""
+    """The table that recommendations read."""
 
     about: Provenance
     rows: tuple[KeptRow, ...]
 
 
 class About(Provenance):
-    """What was compared: `experiment.json`, with the experiment as parsed TOML and the parts of each corpus."""
+    """`experiment.json`: the compared experiment as parsed TOML, and the parts of each corpus."""
 
     toml: dict[str, pydantic.JsonValue]
     corpora: dict[str, dict[str, PartDigest]]
 
     @property
     def trained_on_private(self) -> tuple[str, ...]:
-        """Names of the mechanisms whose `fit` was handed the private records."""
+        """Names of the mechanisms whose `fit` got the private records."""
         plans = self.toml.get("mechanisms", [])
         tables = [plan for plan in plans if isinstance(plan, dict)] if isinstance(plans, list) else []
         return tuple(str(plan["name"]) for plan in tables if plan.get("trains_on") == "private" and "name" in plan)

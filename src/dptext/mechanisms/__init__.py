@@ -1,1 +1,1 @@
-"""The mechanisms, one module each: a spec (public settings) and the fitted class."""
+"""The mechanisms: each module has a spec (public settings) and a fitted class."""

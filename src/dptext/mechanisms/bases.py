@@ -1,6 +1,6 @@
-"""Bases that specs and fitted mechanisms can inherit from: each writes the methods that most of them have in common.
+"""Base classes of specs and fitted mechanisms, with the methods that most mechanisms have in common.
 
-No mechanism has to use them; what it has to offer is said in `dptext.mechanism`.
+No mechanism has to use these classes; `dptext.mechanism` says what a mechanism must offer.
 """
 
 import tempfile
@@ -34,7 +34,7 @@ Settings = TypeVar("Settings")
 
 
 class OneUnitSpec:
-    """What a spec has that speaks of one unit, whether it guarantees anything or not."""
+    """Properties of a spec whose guarantee, if any, speaks of one unit."""
 
     __slots__ = ()
 
@@ -49,18 +49,18 @@ class OneUnitSpec:
     @property
     @abstractmethod
     def traits(self) -> Traits:
-        """What the spec learns from, reads and releases."""
+        """Text that the spec learns from, fields that it reads, output that it releases."""
 
     @property
     def reveals(self) -> tuple[str, ...]:
-        """What each release tells exactly, such as the number of words; neighbours agree on it."""
+        """Facts that each release reveals exactly, such as the number of words; neighbours agree on them."""
         return ()
 
 
 class OneUnit(OneUnitSpec):
     """A spec whose guarantee speaks of one unit. The relation is replace one.
 
-    A subclass says what one release does (`released`), and what must hold for the guarantee (`assumptions`).
+    A subclass gives the events of one release (`released`) and the assumptions of the guarantee (`assumptions`).
     """
 
     __slots__ = ()
@@ -69,47 +69,47 @@ class OneUnit(OneUnitSpec):
     only: ClassVar[str] = WHOLE_RECORD
     #: CONDITIONAL where there are assumptions, PROVEN where there are none.
     basis: ClassVar[Basis] = Basis.CONDITIONAL
-    #: At which the guarantee is stated at least; a setting where the mechanism needs a delta.
+    #: The smallest delta at which the guarantee is stated; a setting where the mechanism needs a delta.
     delta: float = 0.0
 
     @property
     @abstractmethod
     def released(self) -> tuple[Event, ...]:
-        """The events of one release of one record; accounting makes the epsilon of them."""
+        """The events of one release of one record; accounting computes the epsilon from these events."""
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What must hold for the guarantee, each in words that fit after "It holds as long as:"."""
+        """The assumptions of the guarantee, each in words that fit after "It holds as long as:"."""
         return ()
 
     def events(self, unit: Unit) -> tuple[Event, ...]:
-        """The events of one release of one record, `released`; IncomparableError where the unit is another one."""
+        """Return `released`, the events of one release of one record; IncomparableError for another unit."""
         if unit is not self.unit:
             raise IncomparableError(f"Expected unit {self.unit.value}, found {unit.value}: {self.only}.")
         return self.released
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """What one release of one record guarantees, at the larger of `delta` and the spec's.
+        """Return the guarantee of one release of one record, at the larger of `delta` and the spec's delta.
 
-        Samplers that compute in floats need a small delta of their own: the guarantee is stated at it where it is the
-        larger one. IncomparableError: the unit is another one.
+        Samplers that compute in floats need a small delta of their own. If their delta is the larger, the guarantee is
+        stated at their delta. IncomparableError: the spec has another unit.
         """
         return self._stated(self.events(unit or self.unit), max(delta, self.delta))
 
     def _stated(self, events: tuple[Event, ...], delta: float, **others: Any) -> Guarantee:
-        """What these events guarantee; `others` stand for what the spec says of its releases."""
+        """Return the guarantee of these events; `others` replace the spec's own terms."""
         terms = {"trust": self.traits.trust, "assumptions": self.assumptions, "reveals": self.reveals, **others}
         delta = max(delta, accounting.slack(events))
         return accounting.guarantee(events, delta, unit=self.unit, basis=self.basis, **terms)
 
 
 class OneEpsilon(OneUnit):
-    """A `OneUnit` with a setting `epsilon`: what one release costs at delta = 0."""
+    """A `OneUnit` with a setting `epsilon`: the privacy loss of one release at delta = 0."""
 
     __slots__ = ()
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Self:
-        """The same spec with its setting chosen so that `guarantee(unit, delta)` costs at most epsilon."""
+        """Return the same spec with an `epsilon` such that `guarantee(unit, delta)` costs at most epsilon."""
         self.events(unit or self.unit)
         if delta == 0:
             return self._at(epsilon)
@@ -123,7 +123,7 @@ class OneEpsilon(OneUnit):
 
 
 class Untrained(Generic[Mechanism_co]):
-    """A spec that learns from no text, and of which nothing is saved."""
+    """A spec that learns from no text and saves nothing."""
 
     __slots__ = ()
 
@@ -132,22 +132,22 @@ class Untrained(Generic[Mechanism_co]):
         """The mechanism."""
 
     def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> Mechanism_co:
-        """The mechanism; neither public records nor a seed are needed.
+        """Return the mechanism; public records and a seed are not needed.
 
-        ConfigError: a model that is named is not here, or does not suit. MissingExtraError: its package is absent.
+        ConfigError: a named model is not installed, or does not suit. MissingExtraError: its package is absent.
         """
         return self._fitted()
 
     def load(self, folder: Path) -> Mechanism_co:
-        """The mechanism, as by `fit`: nothing is read from the folder.
+        """Return the mechanism, as `fit` does: nothing is read from the folder.
 
-        Where the settings name a model, it is the installed one; `load_model` refuses one of another digest.
+        If the settings name a model, the installed model is used; `load_model` refuses a model of another digest.
         """
         return self._fitted()
 
 
 class FromWords(Generic[Mechanism_co]):
-    """A spec that learns from no text: it is fitted to the public word vectors that its settings name."""
+    """A spec that learns from no text and is fitted to the public word vectors that its settings name."""
 
     __slots__ = ()
 
@@ -167,7 +167,7 @@ class FromWords(Generic[Mechanism_co]):
         return self._fitted(load_word_vectors(self.vectors, self.n_words))
 
     def load(self, folder: Path) -> Mechanism_co:
-        """The mechanism that was saved into the folder under this spec; the vectors are read from there alone.
+        """Return the mechanism that was saved into the folder under this spec; only the saved vectors are read.
 
         ConfigError: a file is absent, truncated or edited, or does not belong to this spec.
         """
@@ -184,14 +184,14 @@ class NoGuarantee(OneUnitSpec):
     @property
     @abstractmethod
     def reason(self) -> str:
-        """Why nothing is guaranteed."""
+        """The reason why nothing is guaranteed."""
 
     def events(self, unit: Unit) -> tuple[Event, ...]:
-        """One event that has no epsilon, for any unit."""
+        """Return one event without an epsilon, for any unit."""
         return (NoEvent(self.reason),)
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """No guarantee, for any unit."""
+        """Return a guarantee of basis NONE, for any unit."""
         unit = unit or self.unit
         terms: dict[str, Any] = {"trust": self.traits.trust, "reveals": self.reveals}
         return accounting.guarantee(self.events(unit), delta, unit=unit, basis=Basis.NONE, **terms)
@@ -202,7 +202,7 @@ class NoGuarantee(OneUnitSpec):
 
 
 def bisected(spec: Settings, epsilon: float, low: float, high: float, *, rounds: int, **at: Any) -> Settings:
-    """The spec at the largest setting `epsilon` from low, which fits, whose guarantee costs at most epsilon."""
+    """Return the spec with the largest `epsilon` setting whose guarantee costs at most epsilon; `low` must fit."""
     for _ in range(rounds):
         middle = (low + high) / 2
         tried: Any = replace(spec, epsilon=middle)  # type: ignore[type-var]  # every spec is a dataclass
@@ -211,7 +211,7 @@ def bisected(spec: Settings, epsilon: float, low: float, high: float, *, rounds:
 
 
 def blocks_of(randomness: Randomness, sizes: Sequence[int], most: int) -> Iterator[tuple[Randomness, slice]]:
-    """As `Randomness.blocks`, with the rows that each block is of."""
+    """Yield `Randomness.blocks`, each with the slice of its rows."""
     start = 0
     for source, n in randomness.blocks(sizes, most):
         yield source, slice(start, start + n)
@@ -219,16 +219,16 @@ def blocks_of(randomness: Randomness, sizes: Sequence[int], most: int) -> Iterat
 
 
 class Extra:
-    """A module that needs packages of extras, imported when something of it is first asked for.
+    """A module that needs packages of extras, imported when an attribute is first read.
 
-    MissingExtraError says what cannot be done without which extras.
+    MissingExtraError names the feature and its extras.
     """
 
     def __init__(self, module: str, what: str, *extras: str) -> None:
         self._module, self._what, self._extras = module, what, extras
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # asked by whoever inspects a module
+        if name.startswith("__"):  # inspection of a module reads such names
             raise AttributeError(name)
         with needing(self._what, *self._extras):
             return getattr(import_module(self._module), name)
@@ -242,18 +242,18 @@ def _choices(kind: type) -> dict[str, tuple[str, ...]]:
 
 
 def check_choices(spec: object) -> None:
-    """Raise ConfigError for a setting that is none of the values of its `Literal`."""
+    """Raise ConfigError for a setting that has none of the values of its `Literal`."""
     for name, known in _choices(type(spec)).items():  # type: ignore[arg-type]  # any class can be hashed
         _validate.one_of(known, **{name: getattr(spec, name)})
 
 
 def settings_for(kind: type[Settings], spec: object) -> Settings:
-    """What a spec says to its network: the dataclass `kind`, each field from the setting of the same name."""
+    """Build the dataclass `kind` of network settings, each field from the spec's setting of the same name."""
     return kind(**{each.name: getattr(spec, each.name) for each in fields(kind)})  # type: ignore[arg-type]
 
 
 def texts_in_play(choice: object, of: int) -> Remarks:
-    """What is said of a choice among so many public texts; see `EnvelopeResponse.in_play`."""
+    """Return the remark on a choice among `of` public texts; see `EnvelopeResponse.in_play`."""
     found = choice.in_play() if isinstance(choice, EnvelopeResponse) else of
     said = f"In play: {found:,} of {of:,} public texts carry 99% of what is chosen whatever a record says."
     if found == 1:
@@ -271,10 +271,10 @@ def _from_files(spec: Spec, files: Mapping[Path, bytes]) -> Mechanism[str]:
 
 
 class FittedMechanism(Frozen, Generic[Spec_co]):
-    """A fitted mechanism: frozen, so that what it holds is what was fitted.
+    """A fitted mechanism, frozen after fitting.
 
-    It holds its spec. A subclass that fits more names it in `__slots__`, and overrides `digests` and `save`.
-    ConfigError: the device of the spec is not here, also where nothing of this mechanism computes there.
+    It holds its spec. A subclass that fits more attributes names them in `__slots__`, and overrides `digests` and
+    `save`. ConfigError: the spec's device is not available, even if nothing of this mechanism computes on it.
     """
 
     __slots__ = ("spec",)
@@ -293,18 +293,18 @@ class FittedMechanism(Frozen, Generic[Spec_co]):
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """sha256 digests of what was fitted, by name."""
+        """sha256 digests of the fitted parts, by name."""
         return {}
 
     def save(self, folder: Path) -> None:
-        """Write what was fitted into an existing folder without such files, for `load` of the spec.
+        """Write the fitted parts into an existing folder without such files, for `load` of the spec.
 
-        `load` refuses (ConfigError) a file that is absent, truncated, edited, of another version or of another spec,
-        and names what it needs where that is not installed (MissingExtraError).
+        `load` refuses (ConfigError) a file that is absent, truncated, edited, of another version or of another spec.
+        MissingExtraError names a package that `load` needs and that is not installed.
         """
 
     def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
-        """Pickled as what `save` writes: encoders and compiled code are loaded again."""
+        """Pickle the files that `save` writes: encoders and compiled code are loaded again."""
         with tempfile.TemporaryDirectory() as folder:
             self.save(Path(folder))
             files = {path.relative_to(folder): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
@@ -312,9 +312,9 @@ class FittedMechanism(Frozen, Generic[Spec_co]):
 
 
 class OnModel(FittedMechanism[Spec_co]):
-    """A fitted mechanism that holds its spec and a model with `digests` and `save`, as a mechanism has them.
+    """A fitted mechanism that holds its spec and a model; the model has `digests` and `save`, too.
 
-    The model is as private as the text that it was trained on.
+    The model is as private as its training text.
     """
 
     __slots__ = ("model",)
@@ -327,7 +327,7 @@ class OnModel(FittedMechanism[Spec_co]):
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """Digests of the model, of the text that it was trained on, and of what it needs besides."""
+        """Digests of the model, of its training text, and of its other parts."""
         found: Mapping[str, str] = self.model.digests
         return found
 

@@ -1,6 +1,6 @@
-"""What another mechanism wrote, released as an embedding: the baseline of rewriting word by word, then embedding.
+"""Embeddings of texts that another mechanism wrote: the baseline of rewriting word by word, then embedding.
 
-What it guarantees is what the other mechanism does:
+The guarantee is the guarantee of the other mechanism:
 
     >>> from dptext.mechanisms.words.word_metric import WordMetric
     >>> Embedded(WordMetric(epsilon=6.0), encoder="glove").guarantee().unit.value
@@ -37,15 +37,16 @@ class Embedded:
         Set first: mechanism, encoder.
 
     Guarantee:
-        That of the other mechanism, for each of its units: an embedding of its text is computed from the text alone
-        (post-processing), by an encoder that is public.
+        The guarantee of the other mechanism, for each of its units: the embedding is computed from the released text
+        alone (post-processing), by a public encoder.
 
     Attributes:
         mechanism: the settings of the other mechanism, which must release text and learn from public text alone.
-        encoder: of sentences: "all-MiniLM-L6-v2" from its package, the name or folder of a sentence-transformers model
-            you have, or "glove" for means of word vectors.
-        output: "embedding" alone, or "both" with the text.
-        precision: numbers of the encoder: auto, float32, bfloat16, or int8, which is the fastest and the least exact.
+        encoder: a sentence encoder: "all-MiniLM-L6-v2" from its package, the name or folder of an installed
+            sentence-transformers model, or "glove" for means of word vectors.
+        output: "embedding" alone, or "both" for text and embedding.
+        precision: number format of the encoder: auto, float32, bfloat16, or int8, which is the fastest and the least
+            exact.
         device: where the encoder computes.
     """
 
@@ -60,7 +61,7 @@ class Embedded:
         check_choices(self)
         if not self.mechanism.traits.releases_text or self.mechanism.traits.releases_vectors:
             raise ConfigError(f"Expected mechanism of kind {self.mechanism.kind} to release text and no vectors.")
-        if self.mechanism.traits.trust is Trust.CENTRAL:  # it counts a training that `fit` here never does
+        if self.mechanism.traits.trust is Trust.CENTRAL:  # its guarantee counts a training that `fit` here never does
             raise ConfigError(
                 f"Expected mechanism of kind {self.mechanism.kind} to learn from public text alone: an embedded one is "
                 "not trained on private text. Fit it by itself, and embed what it writes: that costs nothing more."
@@ -68,7 +69,7 @@ class Embedded:
 
     @property
     def traits(self) -> Traits:
-        """Those of the other mechanism, but for what leaves."""
+        """The traits of the other mechanism, except for the released output."""
         inner, both = self.mechanism.traits, self.output == "both"
         leaving: dict[str, Any] = {"releases_text": both, "releases_vectors": True}
         leaving["keeps_words"] = both and inner.keeps_words
@@ -76,28 +77,28 @@ class Embedded:
 
     @property
     def units(self) -> tuple[Unit, ...]:
-        """Those of the other mechanism."""
+        """The units of the other mechanism."""
         return self.mechanism.units
 
     def events(self, unit: Unit) -> tuple[Event, ...]:
-        """Those of the other mechanism (IncomparableError where it knows none)."""
+        """Return the events of the other mechanism; IncomparableError where it knows none."""
         return self.mechanism.events(unit)
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """That of the other mechanism, with the encoder among the assumptions."""
+        """Return the guarantee of the other mechanism, with the encoder among the assumptions."""
         found = self.mechanism.guarantee(unit, delta)
         return replace(found, assumptions=(*found.assumptions, PUBLIC_ENCODER))
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> "Embedded":
-        """The spec whose other mechanism costs at most epsilon at delta."""
+        """Return the spec whose other mechanism costs at most epsilon at delta."""
         return replace(self, mechanism=self.mechanism.calibrate(epsilon, unit=unit, delta=delta))
 
     def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> "EmbeddedMechanism":
-        """Fit the other mechanism; MissingExtraError where the encoder, or what the other needs, is not installed."""
+        """Fit the other mechanism. MissingExtraError: the encoder or the other mechanism needs an absent package."""
         return EmbeddedMechanism(self, self.mechanism.fit(public=public, seed=seed), _load_encoder(self))
 
     def load(self, folder: Path) -> "EmbeddedMechanism":
-        """The mechanism that was saved into the folder under this spec."""
+        """Return the mechanism that was saved into the folder under this spec."""
         return EmbeddedMechanism(self, self.mechanism.load(folder), _load_encoder(self))
 
     @classmethod
@@ -121,11 +122,11 @@ class EmbeddedMechanism(FittedMechanism[Embedded]):
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """Those of the other mechanism, and of the encoder's weights."""
+        """Digests of the other mechanism, and of the encoder's weights."""
         return {**self.inner.digests, "output encoder": self._encoder.digest}
 
     def distance(self, first: Record, second: Record) -> float:
-        """That of the other mechanism; ConfigError where its guarantee has no metric."""
+        """Return the distance of the other mechanism; ConfigError where its guarantee has no metric."""
         if not isinstance(self.inner, HasMetric):
             raise ConfigError(f"Expected mechanism of kind {self.inner.spec.kind} to have a metric.")
         return self.inner.distance(first, second)
@@ -135,7 +136,7 @@ class EmbeddedMechanism(FittedMechanism[Embedded]):
         self.inner.save(folder)
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
-        """The mean of the embeddings of the sentences that were released; zero where there is none."""
+        """Release the mean embedding of the sentences of each released text; zero for a text without a sentence."""
         released = self.inner.privatize(records, randomness)
         found: list[Release[str]] = []
         for start in range(0, len(released), _DOCUMENTS_AT_ONCE):

@@ -1,4 +1,4 @@
-"""Contracts for the tests of whoever writes a mechanism (`check_mechanism`) or a synthesis (`check_synthesis`)."""
+"""Contracts for tests of third-party mechanisms (`check_mechanism`) and syntheses (`check_synthesis`)."""
 
 from dptext.testing.case import Case, ContractError
 from dptext.testing.contract import CHECKS, check_mechanism

@@ -1,4 +1,4 @@
-"""What a check of the contract is given, and the error that it raises."""
+"""The input of a check of the contract, and the error that a check raises."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dptext.text.records import Record
 
 
 class ContractError(DPTextError, AssertionError):
-    """A mechanism breaks the contract; the message says which part."""
+    """A mechanism breaks the contract; the message names the broken part."""
 
 
 def require(condition: bool, broken: str) -> None:
-    """Raise ContractError with what is broken unless the condition holds."""
+    """Raise ContractError with the message `broken` unless the condition holds."""
     if not condition:
         raise ContractError(broken)
 
@@ -29,7 +29,7 @@ AnyCase = TypeVar("AnyCase")
 def run_checks(
     known: Mapping[str, Callable[[AnyCase], None]], case: AnyCase, wanted: Sequence[str] | None
 ) -> tuple[str, ...]:
-    """Run the checks of these names, or all, and return their names; ConfigError for a name that is no check."""
+    """Run the named checks, or all, and return their names; ConfigError for an unknown name."""
     names = tuple(known) if wanted is None else tuple(wanted)
     if unknown := [name for name in names if name not in known]:
         raise ConfigError(f"Expected checks among {', '.join(known)}, found {', '.join(unknown)}.")
@@ -42,22 +42,22 @@ _LONG = 10_000
 
 
 def _new_canaries() -> tuple[str, ...]:
-    """Private texts that nothing draws by chance, each of one kind of character: letters, digits, ideographs, emoji."""
+    """Private texts that no draw gives by chance, each of one kind of character: letters, digits, ideographs, emoji."""
     ranges = ("0123456789", *(list(map(chr, range(*ends))) for ends in ((0x20000, 0x20400), (0x1F300, 0x1F5FF))))
     return _new_canary(), *("".join(secrets.choice(letters) for _ in range(16)) for letters in ranges)
 
 
 def _new_canary() -> str:
-    """A word that no vocabulary has and no mechanism can draw; it has letters only, so that no tokenizer splits it."""
+    """A word that no vocabulary has and no mechanism can draw, of letters only, so that no tokenizer splits it."""
     return "zq" + "".join(secrets.choice(string.ascii_lowercase) for _ in range(14))
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What a check is given.
+    """The input of a check.
 
-    The words, at least two, are of the mechanism's vocabulary. The seed is of the seeded runs, `public` what `fit` can
-    learn from. The canary and the `others`, in letters, digits, ideographs and emoji, stand for private text.
+    `words`, at least two, are of the mechanism's vocabulary. `seed` is of the seeded runs. `fit` can learn from
+    `public`. `canary` and `others`, in letters, digits, ideographs and emoji, stand for private text.
     """
 
     mechanism: Mechanism[str]
@@ -70,7 +70,7 @@ class Case:
 
     @property
     def odd(self) -> list[Record]:
-        """Records that break what was not built for them."""
+        """Records that break code that was not built for them."""
         word, canary = self.words[0], self.canary
         texts = (
             *("", " \n\t ", canary),
@@ -88,11 +88,11 @@ class Case:
 
     @property
     def batch(self) -> list[Record]:
-        """Odd records, then the caller's, then plain ones."""
+        """Odd records, then the caller's records, then plain records."""
         plain = [Record(f"plain{i}", f"{word} {self.words[0]}") for i, word in enumerate(self.words)]
         return [*self.odd, *self.records, *plain]
 
     def leaks(self, text: str) -> bool:
-        """Whether a canary shows, in any case."""
+        """Return whether a canary shows, in upper or lower case."""
         lowered = "".join(text.lower().split())  # a tokenizer may have put spaces between emoji or ideographs
         return self.canary in lowered or any(other in lowered for other in self.others)

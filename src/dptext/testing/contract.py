@@ -1,10 +1,10 @@
-"""The contract that every mechanism must keep, as one function that third parties can call in their tests::
+"""The contract that every mechanism must keep, as one function for the tests of third parties::
 
     for spec in MySpec.tiny():
         check_mechanism(spec.fit(public=...))
 
-Every check is a function of its own (`CHECKS`), and each is shown to fail on a fault planted for it. The contract
-cannot show that a mechanism is private; its last check attacks the stated guarantee with the audits.
+Every check is a function of its own (`CHECKS`), and each is proven to fail on a fault planted for it. The contract
+cannot prove that a mechanism is private; its last check attacks the stated guarantee with the audits.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ def check_mechanism(
     public: Sequence[Record] | None = None,
     checks: Sequence[str] | None = None,
 ) -> tuple[str, ...]:
-    """Raise ContractError unless the mechanism keeps the contract, on the given records and on odd ones.
+    """Raise ContractError unless the mechanism keeps the contract, on the given records and on odd records.
 
-    The mechanism has an epsilon where audits have power, about 1 to 3 between the inputs that they compare. It knows
-    the words, of which audits make neighbours. The seed is of the runs that must repeat themselves. The spec's tiny
-    settings are fitted on the `public` records, 100 of `dptext.text.samples` by default. Checks are names of `CHECKS`,
-    all by default; those that ran are returned. ContractError: the mechanism breaks a part of the contract, which is
-    named. ConfigError: a name that is no check. MissingExtraError: scikit-learn, which the audit needs, is absent.
+    The mechanism has an epsilon at which audits have power, about 1 to 3 between the inputs that they compare. It knows
+    `words`, from which audits make neighbours. `seed` is of the runs that must repeat themselves. The spec's tiny
+    settings are fitted on the `public` records, 100 of `dptext.text.samples` by default. `checks` are names of
+    `CHECKS`, all by default; the names of the checks that ran are returned. ContractError: the mechanism breaks the
+    named part of the contract. ConfigError: an unknown name of a check. MissingExtraError: scikit-learn, which the
+    audit needs, is absent.
     """
     case = Case(mechanism, tuple(records), tuple(words), seed, tuple(sample_records(100) if public is None else public))
     return run_checks(CHECKS, case, checks)

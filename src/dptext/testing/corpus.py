@@ -1,12 +1,12 @@
-"""The contract that every synthesis must keep, as one function that third parties can call in their tests::
+"""The contract that every synthesis must keep, as one function for the tests of third parties::
 
     for spec in MySynthesis.tiny():
         check_synthesis(spec.fit(public=...))
 
 A run is a chain of noisy sums. Runs on two corpora are compared, with the noisy sums of the first replayed in the
-second: nothing else may differ at all, and between neighbours every sum by its sensitivity at most. What follows
-private records by another way (an exact count, a choice, a length) shows where these corpora differ in it: neighbours,
-and some that have next to nothing in common.
+second: between neighbours every sum may differ by its sensitivity at most, and nothing else may differ at all. An
+output that follows private records in another way (by an exact count, a choice, a length) shows if the corpora differ
+in that way: so the corpora are neighbours, and some corpora that have next to nothing in common.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from dptext.types import Floats, Integers
 
 _CANARY: Final = "zqcorpuscanary"
 _NOISES: Final = 12  # runs whose noise is measured
-_DRAWS: Final = 5_000  # of each sum's noise, at least: a tenth more or less of it shows
+_DRAWS: Final = 5_000  # draws of each sum's noise, at least: they show a tenth more or less noise
 _DEVIATIONS: Final = 5.0  # of an estimated variance that chance explains
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Round:
-    """One sum of a run: without noise and as it left, in steps, and its noise."""
+    """One sum of a run, in steps: without noise, as released, and its noise."""
 
     clean: Integers
     noisy: Floats
@@ -61,7 +61,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Choices:
-    """Tokens that were chosen side by side, one a group, and what by: the sums of what units say, in steps."""
+    """Tokens that were chosen side by side, one a group, with the inputs of the choice: sums over units, in steps."""
 
     total: Integers
     public: Floats
@@ -71,7 +71,7 @@ class Choices:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ObservedRun:
-    """What a run did."""
+    """The observed behaviour of a run."""
 
     rounds: tuple[Round, ...]
     choices: tuple[Choices, ...]
@@ -81,7 +81,7 @@ class ObservedRun:
 
 
 class _Recorder(Draws):
-    """Draws that keep what they saw. Sums and choices leave as in a run that is repeated, where they have its shape."""
+    """Draws that record their inputs. Sums and choices are those of a replayed run, if they have the same shape."""
 
     __slots__ = ("_replay", "choices", "rounds")
 
@@ -104,21 +104,21 @@ class _Recorder(Draws):
         return before[0].chosen if before and before[0].total.shape == total.shape else drawn
 
     def groups(self, units: Sequence[tuple[int, str]], groups: Integers) -> list[int]:
-        """Groups that are the same for a text in every run, so that two runs can be compared."""
+        """Return groups that are the same for a text in every run, so that two runs can be compared."""
         return [zlib.crc32(text.encode()) % int(groups[label]) for label, text in units]
 
     def takes(self, n: int, before: str, text: str) -> bool:
-        """The first text by an order that is the same in every run."""
+        """Prefer the first text by an order that is the same in every run."""
         return n == 1 or zlib.crc32(text.encode()) < zlib.crc32(before.encode())
 
 
-#: Records, or what reads them.
+#: Records, or a function that reads records.
 Records = Sequence[Record] | Corpus
 
 
 @dataclass(frozen=True, slots=True)
 class CorpusCase:
-    """What a check is given."""
+    """The input of a check."""
 
     fitted: Fitted
     records: tuple[Record, ...] = field(repr=False)
@@ -132,7 +132,7 @@ class CorpusCase:
         batch: int = 64,
         randomness: Randomness | None = None,
     ) -> ObservedRun:
-        """A seeded run on records, or what reads them, whose noisy sums and choices are those of `replay`, if any."""
+        """Run on records, or on their reader, with a seed; noisy sums and choices are those of `replay`, if any."""
         draws = _Recorder(randomness or seeded(self.seed), replay)
 
         def corpus() -> Generator[Batch, None, None]:
@@ -145,7 +145,7 @@ class CorpusCase:
 
     @property
     def neighbours(self) -> Iterator[tuple[str, Relation, list[Record]]]:
-        """Corpora that differ from the records in one unit, and in which relation."""
+        """Corpora that differ from the records in one unit, each with its relation."""
         records, authors = list(self.records), [record.author for record in self.records]
         labels = self.fitted.spec.labels or (None,)
         if self.fitted.spec.unit == "author":
@@ -176,7 +176,7 @@ class CorpusCase:
 
     @property
     def nothing(self) -> list[Record]:
-        """Records that add nothing: without text, with a label that is not public, of nobody."""
+        """Records that add nothing: without text, with a label that is not public, or without an author."""
         label, author = (self.fitted.spec.labels or (None,))[0], self.records[0].author
         blank = ("", " \n", "\u200b\u2060\ufeff")  # the last has width zero
         found = [Record(f"blank{i}", text, label=label, author=author) for i, text in enumerate(blank)]
@@ -194,23 +194,23 @@ def _reach(noise: Noise, relation: Relation) -> float:
 
 
 def check_statement(case: CorpusCase) -> None:
-    """The guarantee is central, says what the settings say, and does not follow the corpus."""
+    """The guarantee is central, follows from the settings, and does not follow the corpus."""
     spec = case.fitted.spec
     before, given = spec.guarantee(), settings(spec)
     case.run(case.records[: len(case.records) // 2])
     after = case.fitted.spec
     same = (after.guarantee(), settings(after)) == (before, given)
     require(same, "a guarantee and settings do not follow the corpus")
-    require(spec.traits.answers is Answers.CORPUS, "its traits say that it answers the corpus")
-    require(before.trust is Trust.CENTRAL, "whoever sums up a corpus sees it: trust is central")
+    require(spec.traits.answers is Answers.CORPUS, "the traits say that the synthesis answers the corpus")
+    require(before.trust is Trust.CENTRAL, "trust is central: the party that sums up a corpus sees its records")
     stated = before.epsilon <= spec.epsilon and before.delta == spec.delta
     require(stated, "epsilon and delta are those of the settings")
 
 
 def check_neighbours(case: CorpusCase) -> None:
-    """A unit more, less, or another moves each sum by its sensitivity at most; no records move anything but sums."""
+    """Adding, removing or replacing a unit moves each sum by its sensitivity at most; records move nothing but sums."""
     first = case.run(case.records)
-    require(bool(first.rounds), "what leaves follows sums with noise (PrivateSum)")
+    require(bool(first.rounds), "a run has at least one noisy sum (PrivateSum), which its release follows")
     for what, relation, records in case.neighbours:
         second = case.run(records, replay=first)
         require(len(first.rounds) == len(second.rounds), f"the number of sums is public ({what})")
@@ -225,22 +225,22 @@ def check_neighbours(case: CorpusCase) -> None:
 
 
 def _require_same_release(first: ObservedRun, second: ObservedRun, what: str) -> None:
-    require(first.found == second.found, f"what leaves follows the noisy sums alone ({what})")
+    require(first.found == second.found, f"the release follows the noisy sums alone ({what})")
     require(first.told == second.told, f"nothing that is printed or logged follows the corpus ({what})")
 
 
 def _check_choices(spec: SynthesisSpec, first: ObservedRun, second: ObservedRun, relation: Relation, what: str) -> None:
-    """What one unit moves in all choices together costs no more than sums leave of rho."""
+    """One unit moves all choices together by no more than the rho that the sums leave."""
     require(len(first.choices) == len(second.choices), f"the number of choices is public ({what})")
     spent = 0.0
     for one, two in zip(first.choices, second.choices, strict=True):
         same = one.choice == two.choice and np.array_equal(one.public, two.public)
-        require(same, f"what is chosen among, and how, follows public text and what was chosen alone ({what})")
+        require(same, f"the options of a choice follow public text and earlier choices alone ({what})")
         apart = (one.total - two.total) * (one.choice.reach / UNIT_STEPS)
         spent += float(np.sum((apart.max(axis=1) - apart.min(axis=1)) ** 2)) / 8
     farther = relation is Relation.REPLACE_ONE and spec.relation == "add_or_remove_one"
     left = (spec.rho - _spent(spec, first.rounds)) * (4 if farther else 1)
-    require(spent <= left * (1 + 1e-9), f"a unit moves choices by what they cost at most ({what})")
+    require(spent <= left * (1 + 1e-9), f"a unit moves choices by their cost at most ({what})")
 
 
 def _spent(spec: SynthesisSpec, rounds: Sequence[Round]) -> float:
@@ -257,7 +257,7 @@ def check_nothing(case: CorpusCase) -> None:
         ("a record that counts as none", (*case.nothing, *case.records), 64),
     ):
         _require_same(first, case.run(records, replay=first, batch=batch), what)
-    case.run(())  # nothing to sum up is a corpus like any other
+    case.run(())  # an empty corpus is a corpus like any other
 
 
 def _require_same(first: ObservedRun, second: ObservedRun, what: str) -> None:
@@ -269,7 +269,7 @@ def _require_same(first: ObservedRun, second: ObservedRun, what: str) -> None:
 
 
 def check_reading(case: CorpusCase) -> None:
-    """Of rows and of files: what cannot be read changes no sum and is not told, and no records are a corpus, too."""
+    """Unreadable rows and lines of files change no sum and are not reported; a corpus may be empty."""
     spec, first = case.fitted.spec, case.run(case.records)
     fields = Fields(label="label" if spec.labels else None, author="author" if spec.unit == "author" else None)
     rows = [{"text": each.text, "label": each.label, "author": each.author} for each in case.records]
@@ -288,13 +288,13 @@ def check_reading(case: CorpusCase) -> None:
             for second in map(read, ([*odd, *rows, *odd], whole)):
                 _require_same(first, second, "a record that cannot be read")
             same = all(first.found == second.found for second in map(read, ((), empty)))
-            require(same, "a corpus without records leaves what others do")
+            require(same, "with equal noisy sums a corpus without records gives the same release")
         except DataError:
             raise ContractError("a record that cannot be read, or none at all, ends no run") from None
 
 
 def check_noise(case: CorpusCase) -> None:
-    """Whole noise of the stated size, fresh in every run; the rhos of all sums add up to that of the guarantee."""
+    """Noise is in whole steps, of the stated size, fresh in every run; the sums' rhos add up to the guarantee's."""
     spec = case.fitted.spec
     runs = [case.run(case.records, randomness=secure()) for _ in range(_NOISES)]
     for rounds in zip(*(run.rounds for run in runs), strict=False):
@@ -311,7 +311,7 @@ def check_noise(case: CorpusCase) -> None:
 
 
 def check_silence(case: CorpusCase) -> None:
-    """No private text, label or author leaves, is printed, logged, or shown; nothing is written, by whatever code."""
+    """No private text, label or author is released, printed, logged, or shown; nothing is written, by any code."""
     canaries = [
         Record(f"{_CANARY}{i}", f"{record.text} {_CANARY}", label=record.label, author=f"{_CANARY} {i % 3}")
         for i, record in enumerate(case.records)
@@ -334,9 +334,10 @@ def check_synthesis(
 ) -> tuple[str, ...]:
     """Raise ContractError unless the synthesis, which has its pool, keeps the contract.
 
-    The records are a private corpus with labels and authors that the settings know, 120 sample records by default. The
-    seed is of the runs that are compared. Checks are names of `CORPUS_CHECKS`, all by default; those that ran are
-    returned. ContractError: it breaks a part of the contract, which is named. ConfigError: a name that is no check.
+    `records` are a private corpus with labels and authors that the settings know, 120 sample records by default. `seed`
+    is of the runs that are compared. `checks` are names of `CORPUS_CHECKS`, all by default; the names of the checks
+    that ran are returned. ContractError: the synthesis breaks the named part of the contract. ConfigError: an unknown
+    name of a check.
     """
     return run_checks(CORPUS_CHECKS, CorpusCase(fitted, tuple(records or sample_records(120, seed=1)), seed), checks)
 
@@ -344,7 +345,7 @@ def check_synthesis(
 _watching: list[list[str]] = []
 
 
-#: By what else Python puts something where others can see it.
+#: Other events by which Python makes data visible to others.
 _OUTWARD: Final = (
     *("sqlite3.connect", "os.mkdir", "os.rename", "os.link", "os.symlink", "os.system", "os.exec", "os.fork"),
     *("os.posix_spawn", "os.spawn", "subprocess.Popen", "socket.connect", "socket.sendto", "socket.sendmsg"),
@@ -370,7 +371,7 @@ def _install() -> None:
 
 @contextlib.contextmanager
 def _writes() -> Iterator[list[str]]:
-    """The files that are opened to be written, and what else goes out, also by code that is not Python's."""
+    """Collect the files that are opened for writing, and other outward events, also by code that is not Python's."""
     _install()
     _watching.append([])
     before = _bytes_written()

@@ -1,4 +1,4 @@
-"""Checks of releases, statistical checks of their distribution, and checks of what a spec states."""
+"""Checks of releases, statistical checks of their distribution, and checks of the statements of a spec."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _RELABELLED = 6
 
 
 def check_order(case: Case) -> None:
-    """One release a record, with its id, in order, of what the spec promises; an empty batch gives none."""
+    """One release a record, with its id, in order, and the fields that the spec promises; an empty batch gives none."""
     released = list(case.mechanism.privatize(case.batch, secure()))
     require([r.id for r in released] == [r.id for r in case.batch], "one release a record, with its id, in order")
     require(all(isinstance(release, Release) for release in released), "every answer is a Release")
@@ -59,26 +59,26 @@ def check_batches(case: Case) -> None:
     released = list(mechanism.privatize(batch, seeded(seed)))
     for i in sorted({0, 1, len(batch) // 2, len(batch) - 1}):
         alone = mechanism.privatize([batch[i]], seeded(seed).at(i))[0]
-        require(same(alone, released[i]), f"record {i} alone gives what it gives in the batch")
+        require(same(alone, released[i]), f"record {i} gives the same output alone and in the batch")
     for size in (1, 3, len(batch) // 2):
         pieces: list[Release[str]] = []
         for start in range(0, len(batch), size):
             pieces += mechanism.privatize(batch[start : start + size], seeded(seed).at(start))
-        require(all(map(same, pieces, released)), f"batches of {size} give what one batch gives")
+        require(all(map(same, pieces, released)), f"batches of {size} give the same outputs as one batch")
     if not mechanism.spec.traits.reads_labels:
         start, labels = len(batch) - _RELABELLED, (None, *mechanism.spec.traits.labels, "other")
         relabelled = [replace(record, label=labels[i % len(labels)]) for i, record in enumerate(batch[start:])]
         again = mechanism.privatize(relabelled, seeded(seed).at(start))
-        require(all(map(same, again, released[start:])), "labels that the traits say nobody reads change nothing")
+        require(all(map(same, again, released[start:])), "labels change nothing if the traits read no labels")
 
 
 def same(left: Release[str], right: Release[str]) -> bool:
-    """Whether two releases are equal in all that can be seen of them."""
+    """Return whether two releases are equal in all visible parts."""
     return left.id == right.id and seen(left) == seen(right) and left.label == right.label
 
 
 def check_model(case: Case) -> None:
-    """A fitted model that is saved and loaded gives the same outputs, and what is saved holds no private text."""
+    """A saved and loaded model gives the same outputs, and the saved files hold no private text."""
     mechanism = case.mechanism
     mechanism.privatize(case.odd, secure())
     with tempfile.TemporaryDirectory() as name:
@@ -95,8 +95,8 @@ def check_model(case: Case) -> None:
 
 
 _COPIES = 32
-TRIALS = 2_000  # of an audit of a pair
-RELEASES = 400  # of a record, alone and in a batch, which are compared
+TRIALS = 2_000  # runs of an audit of a pair
+RELEASES = 400  # releases of a record, alone and in a batch, to be compared
 _RUNS = 20
 _SURE = 1 - 1e-5  # a sound mechanism fails a statistical check in less than one of 10,000 runs of the contract
 
@@ -123,20 +123,20 @@ def check_distribution(case: Case) -> None:
 
 
 def joined(first: Sequence[Release[str]], last: Sequence[Release[str]]) -> list[str] | Floats:
-    """Two releases of each batch as one value, so that what they share shows."""
+    """Join the two releases of each batch to one value, so that shared noise shows."""
     one, other = compared(first), compared(last)
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return np.hstack([one, other, one - other])  # noise that is shared shows in the differences alone
+        return np.hstack([one, other, one - other])  # shared noise shows in the differences alone
     return [f"{a} {b}" for a, b in zip(one, other, strict=True)]
 
 
 def check_fresh(case: Case) -> None:
-    """Secure runs do not repeat themselves, and what never varies does not depend on the text."""
+    """Secure runs do not repeat themselves, and an output that never varies does not depend on the text."""
     text = " ".join(case.words * 3)
     batch = [Record(str(i), text) for i in range(_COPIES)]
     runs = [[seen(release) for release in case.mechanism.privatize(batch, secure())] for _ in range(2)]
     if len({*runs[0], *runs[1]}) > 1:
-        # Two honest runs of few possible outputs may agree by chance, many hardly ever.
+        # Two honest runs of few possible outputs may agree by chance; many runs hardly ever do.
         more = (list(map(seen, case.mechanism.privatize(batch, secure()))) for _ in range(_RUNS))
         require(runs[0] != runs[1] or any(run != runs[0] for run in more), "two secure runs draw different noise")
     elif case.mechanism.spec.guarantee().basis is not Basis.NONE:
@@ -145,7 +145,7 @@ def check_fresh(case: Case) -> None:
 
 
 def check_guarantee(case: Case) -> None:
-    """The stated guarantees survive the audits: counting, and where they can be read, densities and distributions."""
+    """The stated guarantees survive the audits: counting, and, if they can be read, densities and distributions."""
     mechanism, spec = case.mechanism, case.mechanism.spec
     length = settings(spec).get("max_tokens")
     for unit in spec.units:
@@ -171,7 +171,7 @@ def check_guarantee(case: Case) -> None:
 
 
 def check_settings(case: Case) -> None:
-    """The spec is a frozen dataclass of JSON-able settings, with tiny ones to try."""
+    """The spec is a frozen dataclass of JSON-able settings, and has tiny settings to try."""
     spec = case.mechanism.spec
     require(is_dataclass(spec), "the spec is a dataclass")
     values = settings(spec)
@@ -202,14 +202,14 @@ def check_statements(case: Case) -> None:
         meant = guarantee.delta
         derived = accounting.guarantee(events, meant, unit=unit, basis=basis, relation=relation, trust=trust)
         same = (derived.epsilon, derived.metric) == (guarantee.epsilon, guarantee.metric)
-        require(same, "the guarantee follows from the events of its unit")  # what a ledger adds up
+        require(same, "the guarantee follows from the events of its unit")  # a ledger adds up these events
         if guarantee.basis is not Basis.NONE:
             half = spec.calibrate(guarantee.epsilon / 2, unit=unit)
             require(half.guarantee(unit).epsilon <= guarantee.epsilon / 2, "calibrate never overshoots")
 
 
 def check_fit(case: Case) -> None:
-    """`fit` of tiny settings takes what the traits say, tells its progress, and learns from no text besides."""
+    """`fit` of tiny settings takes the arguments of the traits, reports progress, and learns from no other text."""
     spec = case.mechanism.spec
     traits = spec.traits
     small = next((each for each in type(spec).tiny() if each.traits == traits), spec)
@@ -252,7 +252,7 @@ def _stated(mechanism: Mechanism[str]) -> tuple[object, ...]:
 
 
 def check_frozen(case: Case) -> None:
-    """No attribute of a fitted mechanism can be assigned or deleted: it states what was fitted."""
+    """No attribute of a fitted mechanism can be assigned or deleted: its statements are those of the fit."""
     mechanism, given = case.mechanism, case.mechanism.digests
     before = _stated(mechanism)
     own = {name for name in dir(mechanism) if not name.startswith("__")}
@@ -266,9 +266,9 @@ def check_frozen(case: Case) -> None:
 
 
 def _planted(mechanism: Mechanism[str], name: str) -> object:
-    """A value of the right type: of the spec one at another epsilon, where there is one, of all else its own."""
+    """Return a value of the right type: a spec at another epsilon, if there is one, else the attribute's own value."""
     found: object = None
-    with contextlib.suppress(DPTextError, TypeError, AttributeError):  # no such value, or none at these settings
+    with contextlib.suppress(DPTextError, TypeError, AttributeError):  # the attribute has no value at these settings
         found = getattr(mechanism, name)
         if name == "spec":
             found = replace(found, epsilon=2 * found.epsilon)  # type: ignore[type-var,attr-defined]

@@ -1,4 +1,4 @@
-"""Checks of what is shown: no private text comes back, is printed, logged, raised, kept or told by files."""
+"""Checks of everything visible: no private text is released, printed, logged, raised, kept, or revealed by files."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _REACHABLE = 200_000
 
 
 def check_verbatim(case: Case) -> None:
-    """No fallback: unknown words, odd texts and labels out of range get a release, and never come back.
+    """There is no fallback: unknown words, odd texts and labels out of range get a release, and never come back.
 
-    Words may come back where the spec says that it keeps them. It must not state a pure epsilon then.
+    Words may come back if the spec says that it keeps words. Such a spec must not state a pure epsilon.
     """
     claim, kept = case.mechanism.spec.guarantee(), case.mechanism.spec.traits.keeps_words
-    require(not kept or claim.basis is Basis.NONE or claim.delta > 0, "what keeps words states no pure epsilon")
+    require(not kept or claim.basis is Basis.NONE or claim.delta > 0, "a spec that keeps words states no pure epsilon")
     for record in case.odd:
         for release in case.mechanism.privatize([record] * (1 if len(record.text) > 1000 else 20), secure()):
             require(kept or not case.leaks(release.output), "an unknown word never comes back")
@@ -57,7 +57,7 @@ def check_verbatim(case: Case) -> None:
 
 
 def check_silence(case: Case) -> None:
-    """No private text in what is printed, logged, warned, raised, shown by repr, or kept."""
+    """No private text is printed, logged, warned, raised, shown by repr, or kept."""
     canary, mechanism = case.canary, case.mechanism
     broken = [Record("0", f"{canary} \ud800"), Record("1", canary, label="\ud800" + canary)]
     with listening() as heard:
@@ -65,7 +65,7 @@ def check_silence(case: Case) -> None:
         for record in broken:
             try:
                 mechanism.privatize([record], secure())
-            except Exception as error:  # noqa: BLE001  # whatever it is, it must not hold the text
+            except Exception as error:  # noqa: BLE001  # no error of any kind may hold the text
                 told = "".join(traceback.format_exception(error, limit=0))
                 require(not case.leaks(told + _arguments(error)), "no private text in an error")
         mechanism.spec.guarantee().explain()
@@ -75,13 +75,13 @@ def check_silence(case: Case) -> None:
 
 
 def _arguments(error: BaseException | None) -> str:
-    """What an error and those behind it carry, also where they do not print it: a UnicodeError keeps the whole text."""
+    """Return the arguments of an error and its causes, printed or not: a UnicodeError keeps the whole text."""
     return "" if error is None else repr(error.args) + _arguments(error.__cause__ or error.__context__)
 
 
 @contextlib.contextmanager
 def listening() -> Iterator[Callable[[], str]]:
-    """Collect what is printed, logged and warned."""
+    """Collect everything that is printed, logged and warned."""
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     root = logging.getLogger()
@@ -104,7 +104,7 @@ def listening() -> Iterator[Callable[[], str]]:
 def _strings_held_by(thing: object) -> Iterator[str]:
     seen: set[int] = set()
     on_classes = [vars(kind) for kind in type(thing).__mro__ if kind.__module__ != "builtins"]
-    # Breadth first, because there may be more objects than can be looked at.
+    # Breadth first, because there may be more objects than can be visited.
     waiting: deque[object] = deque([thing, *(value for names in on_classes for value in names.values())])
     skipped = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
     while waiting and len(seen) < _REACHABLE:
@@ -122,26 +122,26 @@ def _strings_held_by(thing: object) -> Iterator[str]:
         else:
             waiting += gc.get_referents(found)
             if isinstance(found, dict):
-                waiting += found  # the collector does not count keys that are texts among the referents
+                waiting += found  # the collector does not list keys that are texts among the referents
 
 
 def check_files(case: Case) -> None:
-    """From file to file: no private text in the output or its certificate, and nothing else is left behind."""
+    """A run from file to file leaves no private text in the output or its certificate, and no other file."""
     texts = [record.text for record in case.odd if "\x00" not in record.text]
     broken = left_behind(case.mechanism, texts, case.leaks)
     require(broken is None, str(broken))
 
 
 def check_shapes(case: Case) -> None:
-    """Files of every format, marks and states of resuming do not tell how long private texts are.
+    """Files of every format, marks and resumable states do not reveal how long private texts are.
 
     Two inputs have as many records, of very different lengths, and get the same releases. Outputs and certificates must
-    then have the same bytes in every format that can hold what the mechanism releases. At each mark both runs must have
-    done as many records and bytes, in files of the same sizes.
+    then have the same bytes in every format that can hold the releases. At each mark both runs must have the same
+    numbers of records and bytes done, in files of the same sizes.
     """
     records = [Record(str(i), case.words[0]) for i in range(len(_LENGTHS[0]))]
     own, drawn = case.mechanism, tuple(case.mechanism.privatize(records, secure()))
-    forced: Any = SimpleNamespace(  # answers the n-th record with the n-th of these releases, whatever its text
+    forced: Any = SimpleNamespace(  # releases the n-th of `drawn` for the n-th record, whatever its text
         spec=own.spec, digests=own.digests, save=own.save, privatize=lambda some, _: [drawn[int(r.id)] for r in some]
     )
     with tempfile.TemporaryDirectory() as name:
@@ -166,12 +166,12 @@ _EXTENSIONS: Mapping[Format, tuple[str, ...]] = {
 _BLOCK = 3
 #: Records done by the run and by its state, bytes by its state, and the sizes of all files.
 _Mark = tuple[int, int, int, list[tuple[str, int]]]
-#: Lengths in characters of the records of two inputs; some are as long as texts may be.
+#: Lengths in characters of the records of two inputs; some records have the largest allowed length.
 _LENGTHS = ((1, 1, 1, 1, 1, 1, 1), (MAX_CHARACTERS, 0, 70_000, 1, 300_000, 1, 0))
 
 
 def left_behind(mechanism: Mechanism[str], texts: Sequence[str], leaks: Callable[[str], bool]) -> str | None:
-    """Which part of the contract a run breaks by leaving private text, which `leaks` finds, or an unexpected file."""
+    """Return the part of the contract that a run breaks by leaving private text (see `leaks`) or another file."""
     before = _files_around()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -185,7 +185,7 @@ def left_behind(mechanism: Mechanism[str], texts: Sequence[str], leaks: Callable
         if any(leaks(path.read_text("utf-8")) for path in left - kept):
             return "no private text in the output or the certificate"
     for path in (path for path, state in _files_around().items() if before.get(path) != state):
-        with contextlib.suppress(OSError):  # another program's file, or gone by now
+        with contextlib.suppress(OSError):  # another program's file, or a deleted file
             if path.stat().st_size <= _LARGEST_LEFT_FILE and leaks(path.read_bytes().decode("utf-8", "replace")):
                 return "no private text in a file"
     return None
@@ -196,11 +196,11 @@ def _write(source: Path, texts: Sequence[str]) -> None:
 
 
 def _files_around() -> dict[Path, tuple[int, int]]:
-    """Size and time of change of files in the working, home, cache and temporary folders, and one folder deeper."""
+    """Return size and mtime of files in the working, home, cache and temporary folders, and one folder deeper."""
     found = {}
     for folder in {Path.cwd(), Path(tempfile.gettempdir()), Path.home(), Path.home() / ".cache"}:
         for path in itertools.chain(_listed(folder), *(_listed(below) for below in _listed(folder) if below.is_dir())):
-            with contextlib.suppress(OSError):  # gone by now
+            with contextlib.suppress(OSError):  # the file may be deleted
                 if path.is_file():
                     found[path] = (path.stat().st_size, path.stat().st_mtime_ns)
     return found
@@ -214,7 +214,7 @@ def _listed(folder: Path) -> list[Path]:
 
 
 def output_names(spec: Spec) -> list[str]:
-    """A file of each kind that can hold what the spec releases; Parquet where pyarrow is installed."""
+    """Return a file name of each kind that can hold the spec's releases; Parquet if pyarrow is installed."""
     cannot = {
         *(WITHOUT_VECTORS if spec.traits.releases_vectors else ()),
         *(TEXTS_ONLY if spec.traits.releases_labels else ()),

@@ -1,11 +1,12 @@
-"""What private outputs are still good for. No number is shown without its baselines, which are rows that keep nothing.
+"""Utility of private outputs. No number is shown without its baselines, which are rows that keep nothing.
 
-`fidelity` says how much of each record came through, `stylometry` how far the style is from the original's,
-`classification` what a classifier trained on the outputs knows, `balance` what the class balance was, also in a task
-where it is not the public one. `tables` shows all of it. `pool_fit` says whether public texts fit.
+`fidelity` measures how much of each record is kept, `stylometry` how far the style is from the original's,
+`classification` the accuracy of a classifier trained on the outputs, `balance` how well the class balance is recovered,
+also in a task where it differs from the public balance. `tables` shows all of these numbers. `pool_fit` tells whether
+public texts fit.
 
-Everything here looks at private originals. These are experiments on public corpora in the place of private ones, and no
-guarantee covers what they print. Classifiers need the extra `[audit]`, the neural one `[neural]`.
+All functions here read private originals. They are for experiments on public corpora in the place of private ones, and
+no guarantee covers what they print. Classifiers need the extra `[audit]`, the neural classifier `[neural]`.
 """
 
 from dptext.utility.balance import (

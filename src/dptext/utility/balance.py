@@ -1,8 +1,8 @@
 """The class balance of private records, recovered from the labels of private outputs.
 
-`shifted_split` makes the task. Where private records look like public ones, a mechanism that regenerates public
-knowledge seems to be perfect. Here the private part has another class balance, and one class has few public texts.
-Public data alone must be seen to fail.
+`shifted_split` makes the task. If private records look like public records, a mechanism that regenerates public
+knowledge seems to be perfect. In this task the private part has another class balance, and one class has few public
+texts. The task must show that public data alone fail.
 
     >>> import numpy as np
     >>> counts = np.array([600, 250, 150])  # labels after 3-ary randomized response at epsilon 1
@@ -35,16 +35,16 @@ def shifted_split(
     private_size: int | None = None,
     seed: int = 0,
 ) -> tuple[list[Record], list[Record]]:
-    """A public and a private part, disjoint, both in random order. What fits into neither is left out.
+    """Split records into a public and a private part, disjoint, both in random order. Other records are left out.
 
-    The private part has the balance `shares`, the private share of each label, which sum to 1, rounded to whole records
-    by largest remainders. The public part has all the rest, but no more than `scarce_public` texts, at least 1, of the
-    label `scarce`. Records whose label is not a key of `shares` are left out. There are `private_size` private records:
-    by default as many as possible, but no more than half of the records. One public text of every other label must be
-    left. The seed is of the drawing.
+    The private part has the balance `shares`, the private share of each label. The shares sum to 1 and are rounded to
+    whole records by largest remainders. The public part has all remaining records, but no more than `scarce_public`
+    texts, at least 1, of the label `scarce`. Records whose label is not a key of `shares` are left out. There are
+    `private_size` private records: by default as many as possible, but no more than half of the records. One public
+    text of every other label must remain. `seed` seeds the drawing.
 
-    The public records come first. ConfigError: shares that are no balance, a scarce label that is not among them, or
-    too few records of a label.
+    The public part is returned first. ConfigError: shares that are no balance, a scarce label that is not among them,
+    or too few records of a label.
     """
     _validate.count(scarce_public=scarce_public)
     _validate.probability(**{f"shares[{label!r}]": share for label, share in shares.items()})
@@ -90,26 +90,26 @@ def _too_many(counts: Mapping[str, int], spare: Mapping[str, int]) -> str | None
 
 
 def observed_balance(given: Sequence[str | None], labels: Sequence[str]) -> Floats:
-    """The share of each label among those of the given that are labels, `(n_labels,)`; ConfigError where none is."""
+    """The share of each label in `given`, other values left out, `(n_labels,)`; ConfigError if no label occurs."""
     return _shares(np.bincount(_positions(given, labels), minlength=len(labels) + 1)[: len(labels)])
 
 
 def debiased_balance(counts: Integers | Floats, epsilon: float) -> Floats:
-    """The class balance `(n_labels,)` behind labels that went through k-ary randomized response.
+    """Return the class balance `(n_labels,)` behind labels that went through k-ary randomized response.
 
-    A label leaves as itself with probability p = e^epsilon / (e^epsilon + L - 1), and as each other one with q = 1 /
+    A label is kept with probability p = e^epsilon / (e^epsilon + L - 1), and becomes each other label with q = 1 /
     (e^epsilon + L - 1). So (share - q) / (p - q) is unbiased for the true share (Kairouz, Bonawitz and Ramage 2016).
-    These numbers sum to 1 but may be negative, so the nearest point of the simplex in Euclidean distance is taken. It
-    is never farther from the true balance in that distance, but no longer unbiased.
+    These numbers sum to 1 but may be negative, so the function returns the nearest point of the simplex in Euclidean
+    distance. That point is never farther from the true balance in that distance, but no longer unbiased.
 
-    The counts `(n_labels,)` say how often each label was given, zeros included; the epsilon is that of the response.
+    `counts` `(n_labels,)` says how often each label was given, zeros included; `epsilon` is of the response.
     ConfigError: fewer than two labels, no counts, or an epsilon that is not positive.
     """
     _validate.positive(epsilon=epsilon)
     shares = _shares(np.asarray(counts, np.float64))
     if len(shares) < 2:
         raise ConfigError(f"Expected counts of at least two labels, found {len(shares)}.")
-    shrink = math.exp(-epsilon)  # everything divided by e^epsilon, which may overflow
+    shrink = math.exp(-epsilon)  # all terms are divided by e^epsilon, which may overflow
     total = 1 + (len(shares) - 1) * shrink
     return simplex_projection((shares - shrink / total) * total / -math.expm1(-epsilon))
 
@@ -117,10 +117,10 @@ def debiased_balance(counts: Integers | Floats, epsilon: float) -> Floats:
 def balance_behind(counts: Integers | Floats, matrix: Floats) -> Floats:
     """The class balance `(n_labels,)` behind labels that went through any mechanism, by non-negative least squares.
 
-    It is the x >= 0 with the smallest |matrix^T x - given shares|, scaled to sum 1. All shares are equal where nothing
-    fits better than zero. The counts `(n_given,)` say how often each label was given, the matrix `(n_labels, n_given)`
+    The balance is the x >= 0 with the smallest |matrix^T x - given shares|, scaled to sum 1. All shares are equal if no
+    x fits better than zero. `counts` `(n_given,)` says how often each label was given, `matrix` `(n_labels, n_given)`
     the probability of each given label by true label: measured on public texts (`confusion_matrix`), or known.
-    ConfigError: no counts, or a matrix of another size or whose rows are no distributions.
+    ConfigError: no counts, a matrix of another size, or rows of the matrix that are no distributions.
     """
     shares = _shares(np.asarray(counts, np.float64))
     known = np.asarray(matrix, np.float64)
@@ -140,18 +140,18 @@ def _behind(shares: Floats, matrix: Floats) -> Floats:
 
 
 def simplex_projection(values: Floats) -> Floats:
-    """The nearest point with entries >= 0 that sum to 1, in Euclidean distance (Held, Wolfe and Crowder 1974)."""
+    """Return the nearest point with entries >= 0 of sum 1, in Euclidean distance (Held, Wolfe and Crowder 1974)."""
     ordered = np.sort(values)[::-1]
     excess = (np.cumsum(ordered) - 1) / np.arange(1, len(values) + 1)
     return np.asarray(np.maximum(values - excess[np.flatnonzero(ordered > excess)[-1]], 0.0))
 
 
 def confusion_matrix(true_labels: Sequence[str | None], given: Sequence[str | None], labels: Sequence[str]) -> Floats:
-    """How often a true label was given as each label, `(n_labels, n_labels)`, for `balance_behind`. Rows sum to 1.
+    """Shares of the given labels by true label, `(n_labels, n_labels)`, for `balance_behind`. Rows sum to 1.
 
-    Measure it on public texts that the mechanism was not fitted on. Run the mechanism on them many times over: noise on
-    public texts costs no privacy. A pair is left out if one of the two is not among the labels.
-    ConfigError: two sequences of different length, or a label for which nothing was measured.
+    Measure it on public texts that the mechanism was not fitted on. Run the mechanism many times on these texts: noise
+    on public texts costs no privacy. A pair is left out if one of the two is not among the labels. ConfigError: two
+    sequences of different length, or a label for which nothing was measured.
     """
     if len(true_labels) != len(given):
         raise ConfigError(f"Expected one given label for each of {len(true_labels)} true ones, found {len(given)}.")
@@ -173,15 +173,15 @@ def balance_error(
     matrix: Floats | None = None,
     seed: int = 0,
 ) -> Estimate:
-    """L1 distance, in [0, 2], of the true class balance and the one recovered from the given labels, at 95%.
+    """Return the L1 distance, in [0, 2], of the true class balance and the recovered balance, at 95%.
 
-    With `epsilon` the given labels are those of randomized response. With `matrix` they are those of a mechanism whose
-    confusion is known. With neither they are taken as they are, as for public-only outputs. The interval is by
-    bootstrap over records. Drawing records again adds noise of its own, so it leans upwards where the error is small.
+    With `epsilon` the given labels come from randomized response. With `matrix` they come from a mechanism with this
+    confusion matrix. With neither they are used unchanged, as for public-only outputs. The interval is by bootstrap
+    over records. Resampling adds noise of its own, so the interval leans upwards if the error is small.
 
-    The true labels are those of the private records, the given ones those of their outputs. Of these, what is not one
-    of `labels` is left out of the recovery. For epsilon see `debiased_balance`, for matrix `balance_behind`. The seed
-    is of the bootstrap. ConfigError: a true label that is not among the labels, no or different numbers of records, no
+    `true_labels` are of the private records, `given` of their outputs. Given values that are not among `labels` are
+    left out of the recovery. For `epsilon` see `debiased_balance`, for `matrix` `balance_behind`. `seed` is of the
+    bootstrap. ConfigError: a true label that is not among the labels, no records, different numbers of records, no
     usable output, or both an epsilon and a matrix.
     """
     if len(set(labels)) < len(labels):
@@ -196,7 +196,7 @@ def balance_error(
 
     def error(drawn: Integers) -> float:
         true, found = (np.bincount(column, minlength=n + 1)[:n] for column in drawn.T)
-        # A resample of few records may hold no usable output: then nothing is known.
+        # A resample of few records may hold no usable output: in that case all shares are equal.
         recovered = recover(found) if found.any() else np.full(n, 1 / n)
         return float(np.abs(recovered - true / len(drawn)).sum())
 
@@ -204,7 +204,7 @@ def balance_error(
 
 
 def _recovery(counts: Integers, epsilon: float | None, matrix: Floats | None) -> Callable[[Integers], Floats]:
-    """The function from counts to shares. It is tried once on these counts `(n_labels,)`, so that faults show early."""
+    """Return the function from counts to shares, tried on these counts `(n_labels,)`, so that faults show early."""
     if epsilon is not None and matrix is not None:
         raise ConfigError("Expected an epsilon or a matrix, not both.")
     if epsilon is not None:

@@ -1,7 +1,7 @@
-"""Classifiers that are trained on private outputs and tested on real texts; public texts labelled by names of labels.
+"""Classifiers that are trained on private outputs and tested on real texts; zero-shot labels of public texts.
 
-A high accuracy says little by itself: outputs that have nothing to do with their originals can train a good classifier.
-So `dptext.utility.tables` shows it only beside `dptext.utility.fidelity`.
+A high accuracy says little by itself: outputs that are unrelated to their originals can train a good classifier. So
+`dptext.utility.tables` shows the accuracy only beside `dptext.utility.fidelity`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,28 +26,28 @@ _MOST_FEATURES = 200_000
 
 
 class Classifier(Protocol):
-    """What gives each text a probability of each label."""
+    """A classifier that gives each text a probability of each label."""
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels of its training, in the order of the columns of scores. There may be none."""
+        """The labels of the training, in the order of the columns of scores. There may be none."""
 
     def probabilities(self, texts: Sequence[str]) -> Floats:
-        """Probabilities `(n_texts, n_labels)`; rows sum to 1."""
+        """Return probabilities `(n_texts, n_labels)`; rows sum to 1."""
 
 
 class Trainer(Protocol):
-    """What makes a classifier from texts and as many labels."""
+    """A function that trains a classifier on texts and as many labels."""
 
     def __call__(self, texts: Sequence[str], labels: Sequence[str], *, seed: int) -> Classifier:
-        """A classifier; a constant one where there is a single label, or none."""
+        """Train a classifier; a constant classifier if there is a single label, or none."""
 
 
 ClassifierName = Literal["tfidf", "bilstm"]
 
 
 def train_named(name: ClassifierName) -> Trainer:
-    """The trainer of this name: the quick linear one, or the ADePT paper's BiLSTM (extra `[neural]`)."""
+    """Return the named trainer: the quick linear classifier, or the ADePT paper's BiLSTM (extra `[neural]`)."""
     match name:
         case "tfidf":
             return train_tfidf
@@ -64,8 +64,8 @@ def train_named(name: ClassifierName) -> Trainer:
 class TfidfClassifier:
     """Multinomial logistic regression on TF-IDF of words and pairs of words; made by `train_tfidf`.
 
-    The `prior` `(n_labels,)` is the share of each label in the training: all it knows if there was nothing to learn
-    from.
+    `prior` `(n_labels,)` is the share of each label in the training, and the answer for every text if nothing could be
+    learned.
     """
 
     labels: tuple[str, ...]
@@ -73,14 +73,14 @@ class TfidfClassifier:
     _predict: Callable[[Sequence[str]], Floats] | None = field(default=None, repr=False)
 
     def probabilities(self, texts: Sequence[str]) -> Floats:
-        """Probabilities `(n_texts, n_labels)`."""
+        """Return probabilities `(n_texts, n_labels)`."""
         if self._predict is None or not texts:
             return np.tile(self.prior, (len(texts), 1))
         return self._predict(texts)
 
 
 def train_tfidf(texts: Sequence[str], labels: Sequence[str], *, seed: int = 0) -> TfidfClassifier:
-    """A linear classifier. Its fit is convex, so another seed gives the same one but for rounding.
+    """Train a linear classifier. Its fit is convex, so another seed gives the same classifier up to rounding.
 
     The classifier is constant where the texts have a single label or none, or hold no word. ConfigError: not one label
     a text. MissingExtraError: scikit-learn is absent.
@@ -105,25 +105,25 @@ def train_tfidf(texts: Sequence[str], labels: Sequence[str], *, seed: int = 0) -
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """How often a classifier is right on real texts.
+    """Accuracy of a classifier on real texts.
 
-    The accuracy is the share of the texts whose label has the largest probability, the first of equals;
-    Clopper-Pearson. The macro F1 is the mean of F1 = 2 TP / (2 TP + FP + FN) over the labels that some text has or was
-    given; bootstrap over texts. A resample may lack a rare label, and then its mean does.
+    `accuracy` is the share of the texts whose label has the largest probability, the first of equals; Clopper-Pearson.
+    `macro_f1` is the mean of F1 = 2 TP / (2 TP + FP + FN) over the labels that some text has or was given; bootstrap
+    over texts. A resample may lack a rare label, and then its mean does, too.
     """
 
     accuracy: Estimate
     macro_f1: Estimate
     texts: int
-    unlearned: int = 0  #: how many texts have a label that was in no training text, so that none can be right
+    unlearned: int = 0  #: number of texts whose label was in no training text, so that the classifier must be wrong
 
     def to_dict(self) -> dict[str, Json]:
-        """The numbers as JSON-able data."""
+        """Return the numbers as JSON-able data."""
         return fields_as_json(self)
 
 
 def evaluate(classifier: Classifier, test: Texts, *, seed: int = 0) -> Accuracy:
-    """Accuracy and macro-F1 with intervals at 95%, on the records that have a label. The seed is of the bootstrap.
+    """Measure accuracy and macro-F1 with intervals at 95%, on the records with a label. `seed` is of the bootstrap.
 
     A classifier without labels is wrong on every text. ConfigError: no record has a label.
     """
@@ -134,7 +134,7 @@ def evaluate(classifier: Classifier, test: Texts, *, seed: int = 0) -> Accuracy:
     names = sorted({*truth, *classifier.labels})
     position = {name: i for i, name in enumerate(names)}
     true = np.array([position[name] for name in truth], np.int64)
-    given = np.full(len(true), len(names), np.int64)  # stands for no label
+    given = np.full(len(true), len(names), np.int64)  # the code of no label
     if classifier.labels:
         columns = np.array([position[name] for name in classifier.labels], np.int64)
         given = columns[np.argmax(classifier.probabilities(list(texts)), axis=1)]
@@ -150,7 +150,7 @@ def evaluate(classifier: Classifier, test: Texts, *, seed: int = 0) -> Accuracy:
 
 
 def macro_f1(true: Integers, given: Integers, n_labels: int) -> float:
-    """Mean F1 over the labels that occur in `true` or `given`, `(n,)` each. `n_labels` stands for no label given."""
+    """The mean F1 over the labels that occur in `true` or `given`, `(n,)` each. The code `n_labels` is no label."""
     size = n_labels + 1
     counts = np.bincount(true * size + given, minlength=size * size).reshape(size, size)
     right = np.diag(counts)[:n_labels]
@@ -158,13 +158,13 @@ def macro_f1(true: Integers, given: Integers, n_labels: int) -> float:
     return float(np.mean(2 * right[seen > 0] / seen[seen > 0]))
 
 
-_SPREAD = 0.03  # of likenesses, so that they are scores
+_SPREAD = 0.03  # likenesses are divided by this to become scores
 _FEWEST = 10
-_UNSEEN = -3.0  # margin of a label that no text was given
+_UNSEEN = -3.0  # margin of a label that no text got
 
 
 def learnt(texts: Sequence[str], labels: Sequence[str]) -> tuple[Any, Any]:
-    """TF-IDF of words, and a linear classifier of it; MissingExtraError without scikit-learn."""
+    """Fit TF-IDF of words, and a linear classifier of it; MissingExtraError without scikit-learn."""
     load_sklearn()
     from sklearn.svm import LinearSVC  # noqa: PLC0415 (an extra)
 
@@ -176,9 +176,10 @@ def learnt(texts: Sequence[str], labels: Sequence[str]) -> tuple[Any, Any]:
 def zero_shot(
     texts: Sequence[str], names: Mapping[str, str], embedder: Embedder, *, rounds: int = 2
 ) -> tuple[list[str], list[str]]:
-    """Texts and their labels, by the likeness of texts to the names of the labels.
+    """Label texts by the likeness of texts to the names of the labels; return the kept texts and their labels.
 
-    With rounds, then again by a classifier of its own surest texts (self-training), and the surest two thirds are left.
+    If `rounds` is above 0, a classifier is trained that many times on the surest texts (self-training), and the surest
+    two thirds are kept.
     """
     labels = list(names)
     likeness = embedder.embed(texts) @ embedder.embed(list(names.values())).T
@@ -205,7 +206,7 @@ def zero_shot(
 def best_zero_shot(
     texts: Sequence[str], names: Mapping[str, str], embedder: Embedder, test: Sequence[Record]
 ) -> tuple[list[str], list[str]]:
-    """`zero_shot` without rounds or with two, whichever teaches more by the test itself: the harder to beat."""
+    """`zero_shot` without rounds or with two, whichever trains better by the test itself: the stronger baseline."""
     drafts = [zero_shot(texts, names, embedder, rounds=rounds) for rounds in (0, 2)]
 
     def right(draft: tuple[list[str], list[str]]) -> float:

@@ -1,12 +1,12 @@
-"""How well one corpus stands for another, where no text has an original of its own.
+"""Similarity of a corpus to another, if no text has an original of its own.
 
 Means, clouds and shares are compared, never pairs of texts. Clouds are compared with real texts that the corpus was not
-made from, as many on each side: what *original* gets, the private texts themselves, is what two samples of one source
-get.
+made from, equally many on each side. The row *original*, the private texts themselves, shows the numbers of two samples
+of one source.
 
-`pool_fit` says how well public texts fit private ones, judged by stand-ins that need no protection: they look like the
-private texts and are public, or were released already, so no budget is spent on looking at them. What puts public text
-in the place of a text can come no nearer than the nearest public text.
+`pool_fit` measures how well public texts fit private ones, judged by stand-ins that need no protection: texts like the
+private ones that are public or already released, so that reading them costs no budget. A mechanism that replaces a text
+by a public text can come no nearer than the nearest public text.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ from dptext.text.tables import Texts
 from dptext.types import Floats, Json, Singles, fields_as_json
 from dptext.utility.balance import observed_balance
 
-_MOST = 2_000  # texts of a cloud
+_MOST = 2_000  # the largest number of texts in a cloud
 _TOPICS = 64
 _NEIGHBOURS = 3  # as in Kynkaanniemi et al. 2019
 
@@ -38,7 +38,8 @@ _NEIGHBOURS = 3  # as in Kynkaanniemi et al. 2019
 def frechet_distance(one: Floats, other: Floats) -> float:
     """|m - n|^2 + trace(A + B - 2 (AB)^(1/2)) of means and covariances of vectors `(n, dim)` (Heusel et al. 2017).
 
-    It is 0 for equal Gaussians, and grows as samples shrink: compare samples of one size. ConfigError: under two rows.
+    The distance is 0 for equal Gaussians, and grows as samples shrink: compare samples of one size. ConfigError: under
+    two rows.
     """
     _same_space(one, other)
     apart = np.square(one.mean(axis=0) - other.mean(axis=0)).sum()
@@ -50,10 +51,11 @@ def frechet_distance(one: Floats, other: Floats) -> float:
 
 
 def covered(points: Floats, cloud: Floats) -> Estimate:
-    """The share of points `(n, dim)` within the cloud `(m, dim)`, with an interval for the cloud as it is.
+    """Return the share of points `(n, dim)` within the cloud `(m, dim)`, with an interval for this fixed cloud.
 
-    A point is within it if it is as near to some point of the cloud as that one's third neighbour there. Real points
-    for the cloud give precision, made ones recall (Kynkaanniemi et al. 2019). ConfigError: a cloud of under four.
+    A point is within the cloud if it is as near to some point of the cloud as that point's third neighbour there. Real
+    points as the cloud give precision, synthetic points as the cloud give recall (Kynkaanniemi et al. 2019).
+    ConfigError: a cloud of under four.
     """
     _same_space(points, cloud)
     if len(cloud) <= _NEIGHBOURS:
@@ -64,10 +66,10 @@ def covered(points: Floats, cloud: Floats) -> Estimate:
 
 
 def told_apart(one: Floats, other: Floats, *, seed: int = 0) -> Estimate:
-    """AUC of a linear classifier between two sets of vectors `(n, dim)`: 0.5 where it cannot tell them apart.
+    """Return the AUC of a linear classifier between two sets of vectors `(n, dim)`: 0.5 if it cannot tell them apart.
 
-    It learns from half of the vectors. A vector that occurs twice, in either set, is in one half. The interval is by
-    bootstrap over the other half. ConfigError: a half lacks a set.
+    The classifier learns from half of the vectors. A vector that occurs twice, in either set, is in one half. The
+    interval is by bootstrap over the other half. ConfigError: a half lacks a set.
     """
     _same_space(one, other)
     rows, side = np.concatenate([one, other]), np.repeat([1, 0], [len(one), len(other)])
@@ -90,7 +92,7 @@ def _area(scores: Floats) -> float:
 
 
 def topic_distance(one: Floats, other: Floats, pool: Floats, *, seed: int = 0) -> float:
-    """Total variation of the shares of 64 topics (a pool of under 640 has fewer): clusters of public vectors."""
+    """Total variation of the shares of 64 topics, clusters of public vectors; a pool of under 640 has fewer."""
     _same_space(one, other)
     topics = min(_TOPICS, max(2, len(pool) // 10))
     load_sklearn()
@@ -113,16 +115,16 @@ def _same_space(one: Floats, other: Floats) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CorpusKept:
-    """What a corpus keeps of a private one.
+    """Similarity of a corpus to a private corpus.
 
     Attributes:
         frechet: Frechet distance of embeddings to real texts; less is better.
-        precision: share of its texts among the real ones.
-        recall: share of the real texts among its own.
-        told_apart: AUC of a classifier that tells it from real texts; 0.5 is perfect. None where too few texts differ.
-        topics_tv: total variation of its topics and those of the private texts.
-        mix_l1: L1 distance of its label shares and those of the private texts; None without labels.
-        own_label: share of its public texts that have their own public label; None where none is known.
+        precision: share of the corpus' texts that lie among the real texts.
+        recall: share of the real texts that lie among the corpus' texts.
+        told_apart: AUC of a classifier between the corpus and real texts; 0.5 is perfect. None if too few texts differ.
+        topics_tv: total variation between the topics of the corpus and of the private texts.
+        mix_l1: L1 distance between the label shares of the corpus and of the private texts; None without labels.
+        own_label: share of the corpus' public texts that have their own public label; None where none is known.
     """
 
     frechet: float
@@ -134,14 +136,14 @@ class CorpusKept:
     own_label: float | None
 
     def cells(self) -> Iterator[tuple[str, Estimate | float]]:
-        """The names and numbers of what is known."""
+        """Yield the names and the known numbers."""
         for each in fields(self):
             value: Estimate | float | None = getattr(self, each.name)
             if value is not None:
                 yield each.name, value
 
     def to_dict(self) -> dict[str, Json]:
-        """The numbers as JSON-able data."""
+        """Return the numbers as JSON-able data."""
         return fields_as_json(self)
 
 
@@ -156,13 +158,13 @@ def corpus_kept(
     embedder: Embedder,
     seed: int = 0,
 ) -> CorpusKept:
-    """What a corpus of texts with these labels keeps of the private records.
+    """Measure how much of the private records a corpus keeps.
 
-    The corpus has texts and their labels, or None: `given`. It was made from the `private` records, for shares of
-    labels and topics. Clouds are compared with `real` records of the same source that it was not made from. The `pool`
-    of public records is for the topics, and for their own labels. Without the public set of `labels` no labels are
-    compared. The embedder is public. The seed is of what is drawn, of classifier, clusters and intervals. ConfigError:
-    too few texts. MissingExtraError: scikit-learn is absent.
+    `texts` are the corpus, `given` their labels, or None. The corpus was made from the `private` records, which are
+    used for shares of labels and topics. Clouds are compared with `real` records of the same source that the corpus was
+    not made from. The `pool` of public records gives the topics and the public labels of public texts. Without the
+    public set of `labels` no labels are compared. The embedder is public. `seed` is of all draws: classifier, clusters
+    and intervals. ConfigError: too few texts. MissingExtraError: scikit-learn is absent.
     """
     _validate.count(texts=len(texts), pool=len(pool))
     sides = [list(texts), *([record.text for record in part] for part in (private, real, pool))]
@@ -176,7 +178,7 @@ def corpus_kept(
               if labels and any(label in labels for label in side)]  # fmt: skip
     try:
         apart = told_apart(own, other, seed=seed)
-    except ConfigError:  # one text many times, say
+    except ConfigError:  # for example one text many times
         apart = None
     topics = topic_distance(*(space.at(side) for side in (sides[0], sides[1], sides[3])), seed=seed)
     mix = float(np.abs(shares[0] - shares[1]).sum()) if len(shares) == 2 else None
@@ -184,21 +186,21 @@ def corpus_kept(
     return CorpusKept(frechet_distance(own, other), covered(own, other), covered(other, own), apart, topics, mix, kept)
 
 
-#: Below this part of what one source would give the texts are of another domain. Measured with 50 to 3,000 texts:
-#: .72 to 1.14 of it within a corpus, up to .35 across.
+#: Below this part of the expected share, the texts are of another domain. Measured with 50 to 3,000 texts: .72 to 1.14
+#: of the expected share within a corpus, up to .35 across corpora.
 NEARER: Final = 0.5
-ENOUGH: Final = 100  # stand-ins: fewer have each other far off by chance
+ENOUGH: Final = 100  # stand-ins: fewer may be far from each other by chance
 _ROWS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
 class PoolFit:
-    """How near stand-ins are to public texts, and how near to each other.
+    """Nearness of stand-ins to public texts, and to each other.
 
-    `nearest` is the mean over the stand-ins of the largest cosine to a public text, bootstrap at 95%, `among` the same
-    to another stand-in. `nearer` is the share of the stand-ins that have a public text at least as near as another
-    stand-in. The stand-ins are counted without copies of each other and of public texts, of which different ones are
-    counted. `missing` are labels of stand-ins that no public text has, most frequent first.
+    `nearest` is the mean over the stand-ins of the largest cosine to a public text, bootstrap at 95%; `among` is the
+    same mean for the largest cosine to another stand-in. `nearer` is the share of the stand-ins that have a public text
+    at least as near as another stand-in. `stand_ins` counts distinct stand-ins that are no public texts, `public`
+    distinct public texts. `missing` are labels of stand-ins that no public text has, most frequent first.
     """
 
     nearest: Estimate
@@ -210,20 +212,20 @@ class PoolFit:
 
     @property
     def expected(self) -> float:
-        """What `nearer` is on average where public texts and stand-ins come from one source: m / (m + n - 1)."""
+        """The mean of `nearer` if public texts and stand-ins come from one source: m / (m + n - 1)."""
         return self.public / (self.public + self.stand_ins - 1)
 
     @property
     def fits(self) -> bool:
-        """Whether stand-ins lie among the public texts, by a rule of thumb, and these have all their labels."""
+        """Return whether stand-ins lie among the public texts, by a rule of thumb, and those have all their labels."""
         return self.nearer >= NEARER * self.expected and not self.missing
 
     def to_dict(self) -> dict[str, Json]:
-        """The numbers as JSON-able data."""
+        """Return the numbers as JSON-able data."""
         return {**fields_as_json(self), "expected": self.expected, "fits": self.fits}
 
     def sentences(self) -> list[str]:
-        """The numbers in plain words, the answer first."""
+        """Return the numbers in plain words, the answer first."""
         said = [
             f"The public texts {'fit' if self.fits else 'do not fit'} the stand-ins.",
             f"{self.nearer:.0%} of {self.stand_ins:,} stand-ins have a public text as near as another stand-in.",
@@ -241,12 +243,12 @@ class PoolFit:
 
 
 def pool_fit(public: Texts, stand_ins: Texts, *, embedder: Embedder | None = None, seed: int = 0) -> PoolFit:
-    """How well public texts fit texts that look like the private ones.
+    """Measure how well public texts fit texts that look like the private ones.
 
-    A mechanism chooses among or learns from the public texts. The stand-ins are texts like the private ones that need
-    no protection; with labels on both sides these are compared. The embedder, for the cosines, is public,
-    all-MiniLM-L6-v2 by default. The seed is of the bootstrap. ConfigError: no public text, or fewer than two stand-ins
-    that differ from these and from each other. MissingExtraError: the default embedder is not installed.
+    A mechanism chooses among the public texts or learns from them. The stand-ins are texts like the private ones that
+    need no protection; if both sides have labels, the labels are compared. `embedder`, for the cosines, is public,
+    all-MiniLM-L6-v2 by default. `seed` is of the bootstrap. ConfigError: no public text, or fewer than two stand-ins
+    that differ from the public texts and from each other. MissingExtraError: the default embedder is not installed.
     """
     known, given = as_records(public), as_records(stand_ins)
     texts = dict.fromkeys(record.text for record in known)

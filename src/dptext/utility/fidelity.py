@@ -1,7 +1,7 @@
-"""How much of each record came through: label, meaning, words; and how varied the outputs are.
+"""Fidelity: the kept parts of each record (label, meaning, words), and the variety of the outputs.
 
-A classifier that is trained on the outputs may be good although no output has anything to do with its original: a
-decoder regenerates public knowledge. These numbers compare each output with its own original.
+A classifier that is trained on the outputs may be good although no output is related to its original: a decoder
+regenerates public knowledge. These numbers compare each output with its own original.
 """
 
 import math
@@ -24,9 +24,9 @@ from dptext.text.tables import Texts
 from dptext.text.tokens import composed, tokenize
 from dptext.types import Floats, Integers, Json, fields_as_json
 
-#: Among so many originals the own one of an output is searched, or among all where there are fewer.
+#: The number of originals among which an output's own is ranked; all originals if there are fewer.
 ORIGINALS_COMPARED = 100
-#: Cosines closer than this are ties: the order in which a product is summed must not rank equal texts.
+#: Cosines closer than this are ties: the order of summation in a product must not rank equal texts.
 TIE = 1e-9
 _CONFIDENCE = 0.95
 _VALUES_AT_ONCE = 1 << 22
@@ -34,25 +34,25 @@ _VALUES_AT_ONCE = 1 << 22
 
 @dataclass(frozen=True, slots=True)
 class Fidelity:
-    """How much of the records came through.
+    """Kept parts of the records.
 
     Attributes:
-        label_kept: share of the records with a label whose release has the same one, Clopper-Pearson. A release without
-            a label keeps none. None where no record, or no release, has a label.
+        label_kept: share of the records with a label whose release has the same label, Clopper-Pearson. A release
+            without a label keeps none. None if no record, or no release, has a label.
         cosine: mean cosine of an output and its own original in the space of the embedder, bootstrap over records. A
             text whose vector is zero has cosine 0 to every other.
         own_first: share of the records whose own original has the largest cosine to the output among `candidates`
             originals, Clopper-Pearson. A record whose original ties with others for the first place, t in all, counts
-            1/t, as it would on average if ties were broken at random. A sum that is no integer is rounded down for the
-            lower end and up for the upper one. Chance is 1/candidates.
-        candidates: how many originals are compared for each record: its own, and distinct others drawn by the seed.
-            They are 100 in all, or all records where there are fewer.
-        tokens_kept: mean share of the tokens of the original, case-folded and counted as often as they occur, that the
-            output has too; bootstrap over the originals with tokens. None where there are none.
+            1/t, its average if ties were broken at random. A sum that is no integer is rounded down for the lower end
+            and up for the upper end. Chance is 1/candidates.
+        candidates: the number of originals that are compared for each record: its own, and distinct others drawn by the
+            seed. The number is 100, or the number of records if there are fewer.
+        tokens_kept: mean share of the original's tokens, case-folded and counted as often as they occur, that the
+            output has, too; bootstrap over the originals with tokens. None if there are none.
         distinct_texts: distinct outputs / outputs.
         distinct_1, distinct_2: distinct words (pairs of neighbouring words) / all of them, over all outputs,
-            case-folded; 0 where there are none. Like `distinct_texts` they shrink as outputs are added, so compare them
-            for equal numbers of records. They have no interval, since drawing records again repeats some.
+            case-folded; 0 if there are none. Like `distinct_texts` they shrink as outputs are added, so compare them
+            for equal numbers of records. They have no interval, because resampling records repeats some.
         repetition: share of the outputs in which some three neighbouring tokens occur again, Clopper-Pearson.
     """
 
@@ -68,12 +68,12 @@ class Fidelity:
     records: int
 
     def to_dict(self) -> dict[str, Json]:
-        """The numbers as JSON-able data; estimates with their intervals, None where there is none."""
+        """Return the numbers as JSON-able data; estimates with their intervals, None for missing numbers."""
         return fields_as_json(self)
 
 
 def check_pairs(originals: Sequence[Record], outputs: Sequence[Release[str]]) -> None:
-    """Raise ConfigError unless each output belongs to the original in the same place, and there is one."""
+    """Raise ConfigError unless there is an output, and each output belongs to the original in the same place."""
     if not originals or [record.id for record in originals] != [release.id for release in outputs]:
         raise ConfigError(
             f"Expected one output for each of {len(originals)} originals (at least one), in the same order and with "
@@ -91,10 +91,10 @@ def fidelity(
 ) -> Fidelity:
     """Compare each output with its own original; intervals at 95%.
 
-    The originals are the private records, or what `as_records` makes records of; there is one release of each, in the
-    same order. The embedder, for the cosines, is public, all-MiniLM-L6-v2 by default; with `embedded`, the vectors of
-    all these texts, it is not asked. The seed is of the candidates and the bootstrap. ConfigError: outputs that do not
-    match the originals, or an embedder without finite vectors. MissingExtraError: the default embedder is not
+    `originals` are the private records, or anything that `as_records` accepts; `outputs` has one release of each, in
+    the same order. `embedder`, for the cosines, is public, all-MiniLM-L6-v2 by default; it is not used if `embedded`
+    holds the vectors of all these texts. `seed` is of the candidates and the bootstrap. ConfigError: outputs that do
+    not match the originals, or an embedder without finite vectors. MissingExtraError: the default embedder is not
     installed.
     """
     originals, outputs = as_records(originals), list(outputs)
@@ -128,7 +128,7 @@ def _label_kept(originals: Sequence[Record], outputs: Sequence[Release[str]]) ->
 
 
 def _cosines(space: EmbeddedTexts, originals: Integers, outputs: Integers, seed: int) -> tuple[Floats, Floats]:
-    """The cosine of each output and its own original; and 1/t where that is one of the t best, else 0."""
+    """Return the cosine of each output and its own original; and 1/t if that is one of the t best, else 0."""
     n, dim = len(originals), space.vectors.shape[1]
     others = draw_others(n, min(ORIGINALS_COMPARED, n) - 1, seed)
     own, first = np.empty(n), np.empty(n)
@@ -145,10 +145,10 @@ def _cosines(space: EmbeddedTexts, originals: Integers, outputs: Integers, seed:
 
 
 def draw_others(n: int, k: int, seed: int) -> Integers:
-    """For each of n records k distinct other ones, `(n, k)`: uniform subsets, drawn for all rows at once.
+    """Draw for each of n records k distinct other records, `(n, k)`: uniform subsets, drawn for all rows at once.
 
-    By Floyd's algorithm (Bentley and Floyd 1987): for j = n-1-k, ..., n-2 draw t in [0, j] and take t, or j where t is
-    taken already.
+    The draw is Floyd's algorithm (Bentley and Floyd 1987): for j = n-1-k, ..., n-2 draw t in [0, j] and take t, or j if
+    t is taken already.
     """
     _validate.count(n=n)
     rng = np.random.default_rng(seed)
@@ -157,7 +157,7 @@ def draw_others(n: int, k: int, seed: int) -> Integers:
         drawn = rng.integers(0, j + 1, n)
         taken = (chosen[:, :column] == drawn[:, None]).any(axis=1)
         chosen[:, column] = np.where(taken, j, drawn)
-    return chosen + (chosen >= np.arange(n)[:, None])  # from places among the others to places among all
+    return chosen + (chosen >= np.arange(n)[:, None])  # from indices among the other records to indices among all
 
 
 def _share_of_ones(values: Floats) -> Estimate:

@@ -1,4 +1,4 @@
-"""Writing style as a documented vector of features, and how far the style of an output is from its original's.
+"""Writing style as a documented vector of features, and the distance of an output's style from its original's.
 
     >>> from dptext.utility.stylometry import FEATURES, features
     >>> found = dict(zip(FEATURES, features(["I like it. Do you?"])[0].tolist(), strict=True))
@@ -6,12 +6,13 @@
     (5.0, 2.0, 0.2, 0.07142857142857142)
 
 The features follow the groups of Iqbal et al. 2013 (lexical, function words, punctuation, structure) with readability.
-They are read off the tokens of `tokenize`. So a text and its tokens, written with blanks between them, differ in the
-whitespace ratio alone:
+They are computed from the tokens of `tokenize`. So a text and its tokens, joined by blanks, differ in the whitespace
+ratio alone:
 
-* A *character* is any that is not whitespace. A *word* is a token with a letter, clitics joined again ("did n't" and
-  "didn't" are one word). A *sentence* ends at a run of the tokens . ! ? and the ellipsis, if there was a word since the
-  last one. Words after the last run are a sentence, too.
+* A *character* is any character that is not whitespace. A *word* is a token with a letter, clitics joined again ("did
+n't"
+  and "didn't" are one word). A *sentence* ends at a run of the tokens . ! ? and the ellipsis, if there was a word since
+  the previous sentence. Words after the last run are a sentence, too.
 * Lengths: characters, words, sentences, characters per word, words per sentence, the longest word.
 * Shares of characters: letters, upper case, digits, others. Whitespace is the share of *all* characters.
 * Shares of words: short (3 letters or fewer), long (7 or more), capitalised, all in capitals (2 letters or more), with
@@ -84,8 +85,8 @@ _END_MARKS = frozenset((".", "!", "?", "\N{HORIZONTAL ELLIPSIS}"))
 _CLITIC = re.compile(r"(?:n't|'(?:s|m|d|ll|re|ve))", re.IGNORECASE)
 # A y before a vowel is a consonant: you, player.
 _VOWELS = re.compile(r"(?:[aeiou]|y(?![aeiou]))+")
-# An e, or the e of es and ed, that is not heard at the end (stone, stones, baked; but table, handled, boxes, wanted) or
-# before an ending (likely, movement).
+# A silent e, or the silent e of es and ed, at the end (stone, stones, baked; but table, handled, boxes, wanted) or
+# before a suffix (likely, movement).
 _SILENT = re.compile(
     r"(?<=[a-z])(?<![aeiouy])(?<![^aeiouyrl]l)(?:e|(?<![sxzcg])(?<!sh)(?<!ch)es|(?<![td])ed)$"
     r"|(?<=[aeiou]y)e[sd]?$|(?<=[a-z])(?<![aeiouyl])e(?=(?:ment|ful|ness|less)s?$|(?:l|t)y$)"
@@ -100,12 +101,12 @@ _NOT = re.compile(r"[bcdfgkpst]n['\N{RIGHT SINGLE QUOTATION MARK}]t$")
 
 
 def syllables(word: str) -> int:
-    """How many syllables an English word has, by its spelling: at least 1.
+    """Return the number of syllables of an English word, by its spelling: at least 1.
 
-    It starts from the number of runs of the vowels a, e, i, o, u, and y where no vowel follows. Accents are dropped. An
-    e that is not heard takes one away: at the end (but not of -le after a consonant, of -es after a hissing sound, or
-    of -ed after t or d), and before -ly, -ty, -ment, -ful, -ness and -less. A run of two syllables (radio, annual,
-    client, going) adds one, and so does n't after a consonant.
+    The count starts from the number of runs of the vowels a, e, i, o, u, and y where no vowel follows. Accents are
+    dropped. A silent e subtracts one: at the end (but not of -le after a consonant, of -es after a hissing sound, or of
+    -ed after t or d), and before -ly, -ty, -ment, -ful, -ness and -less. A run of two syllables (radio, annual, client,
+    going) adds one, and so does n't after a consonant.
 
     >>> [syllables(word) for word in ("the", "table", "stones", "wanted", "baked", "radio", "nation", "syllable")]
     [1, 2, 1, 2, 1, 3, 2, 3]
@@ -117,7 +118,7 @@ def syllables(word: str) -> int:
 
 
 def features(texts: Sequence[str]) -> Floats:
-    """The features of each text, `(n_texts, len(FEATURES))` in the order of `FEATURES`, finite also for empty ones."""
+    """The features of each text, `(n_texts, len(FEATURES))` in the order of `FEATURES`; finite for empty texts, too."""
     return np.array([_features_of(text) for text in texts], np.float64).reshape(len(texts), len(FEATURES))
 
 
@@ -188,21 +189,21 @@ def _richness(kinds: Counter[str]) -> list[float]:
     return [*shares, 1e4 * _share(repeated, n * n), _share(repeated, n * (n - 1))]
 
 
-#: Features count as at most so many standard deviations from their public mean. One mark that public text hardly has
-#: would outweigh everything else: an underscore in a text of 20 tokens lay hundreds of deviations away.
+#: Features are cut at this number of standard deviations from their public mean. Otherwise a mark that public text
+#: hardly has would outweigh everything else: an underscore in a text of 20 tokens was hundreds of deviations away.
 LIMIT: Final = 5.0
 _CONSTANT = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StyleSpace:
-    """Features on a public scale: less their mean on public text, over their standard deviation there, cut at `LIMIT`.
+    """Features on a public scale: less their public mean, divided by their public standard deviation, cut at `LIMIT`.
 
-    A distance in this space is a number of standard deviations, over all features together. It depends on the features
-    and on the public text. Do not compare distances of two spaces, nor with those that papers print.
+    A distance in this space is a number of standard deviations, over all features together. The distance depends on the
+    features and on the public text. Do not compare distances of two spaces, nor with distances that papers print.
 
-    The mean and the scale, a standard deviation, are of each feature on the public text, `(len(FEATURES),)`. The scale
-    is 1 for a feature that is constant there, which so keeps its units.
+    `mean` and `scale` are the mean and the standard deviation of each feature on the public text, `(len(FEATURES),)`.
+    The scale is 1 for a feature that is constant there, so that the feature keeps its units.
     """
 
     mean: Floats
@@ -223,7 +224,7 @@ class StyleSpace:
 
     @classmethod
     def fit(cls, public: Iterable[Record]) -> StyleSpace:
-        """The space of public texts, such as those that a mechanism was fitted on; ConfigError for fewer than two."""
+        """Fit the space to public texts, for example those of a mechanism's fit; ConfigError for fewer than two."""
         texts = [record.text for record in public]
         if len(texts) < 2:
             raise ConfigError(f"Expected at least two public texts to scale features by, found {len(texts)}.")
@@ -232,11 +233,11 @@ class StyleSpace:
         return cls(mean, np.where(spread > _CONSTANT * np.maximum(1.0, np.abs(mean)), spread, 1.0))
 
     def standardise(self, texts: Sequence[str]) -> Floats:
-        """The features of texts in this space `(n_texts, len(FEATURES))`, in [-LIMIT, LIMIT]."""
+        """Return the features of texts in this space `(n_texts, len(FEATURES))`, in [-LIMIT, LIMIT]."""
         return np.asarray(np.clip((features(texts) - self.mean) / self.scale, -LIMIT, LIMIT))
 
     def distances(self, originals: Sequence[Record], outputs: Sequence[Release[str]]) -> Floats:
-        """The Euclidean distance of each output's style from its own original's `(n_records,)`."""
+        """Return the Euclidean distance of each output's style from its own original's `(n_records,)`."""
         check_pairs(originals, outputs)
         before = self.standardise([record.text for record in originals])
         after = self.standardise([release.output for release in outputs])

@@ -1,4 +1,4 @@
-"""Utility as a table that cannot be shown without its baselines. Accuracy stands beside fidelity, or nowhere.
+"""Utility as a table that always has its baselines. Accuracy is shown beside fidelity, or not at all.
 
 Every table must have the rows that `baselines` makes:
 
@@ -6,13 +6,12 @@ Every table must have the rows that `baselines` makes:
 * `public-only`: public records drawn at random, so no private data at all;
 * `random`: random labels, random words.
 
-Where there are labels it must also have what simple mechanisms keep at the same epsilon: `label_only (random)` and
-`label_only (medoid)`, where the whole budget is spent on the label, and `candidates`, the public text most like the
-private one.
+If there are labels the table must also have the results of simple mechanisms at the same epsilon: `label_only (random)`
+and `label_only (medoid)`, which spend the whole budget on the label, and `candidates`, the public text most like the
+private text.
 
-The row `limit` is a measurement and no way to release anything: the largest mean cosine that any mechanism could reach
-which puts one of the public texts in the place of each record at this epsilon and delta 0, solved on the originals
-themselves (MATHS 10).
+The row `limit` is a measurement and no way to release anything: the largest mean cosine of any mechanism that replaces
+each record by one of the public texts at this epsilon and delta 0, solved on the originals themselves (MATHS 10).
 """
 
 import math
@@ -49,8 +48,8 @@ _NOTHING = "-"
 class UtilityRow:
     """One way to release the same private records.
 
-    The accuracy is of a classifier that is trained on the outputs and their labels, on real test records. It is None
-    where the outputs or the test records have no labels.
+    `accuracy` is of a classifier that is trained on the outputs and their labels, on real test records; None if the
+    outputs or the test records have no labels.
     """
 
     name: str
@@ -58,7 +57,7 @@ class UtilityRow:
     fidelity: Fidelity
 
     def cells(self) -> dict[str, Estimate | float | None]:
-        """The numbers of the row by the heading of their column."""
+        """Return the numbers of the row by column heading."""
         found, kept = self.accuracy, self.fidelity
         own = {"label kept": kept.label_kept, "cosine": kept.cosine, f"own first of {kept.candidates}": kept.own_first}
         right, f1 = (None, None) if found is None else (found.accuracy, found.macro_f1)
@@ -69,11 +68,11 @@ class UtilityRow:
 
 @dataclass(frozen=True, slots=True)
 class UtilityTable:
-    """Rows of one table, baselines among them, with the settings that made the numbers.
+    """Rows of one table, baselines included, with the settings behind the numbers.
 
-    There is a row for each way to release the records, of which there are so many `private` and `test` ones. The seed
-    is of candidates, bootstrap and training. The `limit` is that of the mean cosine by a choice among public texts;
-    None where no epsilon or no such texts are known.
+    `rows` has a row for each way to release the records. `private` and `test` are the numbers of private and of test
+    records. `seed` is of candidates, bootstrap and training. `limit` is the limit of the mean cosine by a choice among
+    public texts; None if no epsilon or no public texts are known.
     """
 
     rows: tuple[UtilityRow, ...]
@@ -85,7 +84,7 @@ class UtilityTable:
     limit: Limit | None = None
 
     def to_dict(self) -> dict[str, Json]:
-        """The table as JSON-able data."""
+        """Return the table as JSON-able data."""
         return {
             "settings": {name: getattr(self, name) for name in ("classifier", "embedder", "private", "test", "seed")},
             LIMIT: None if self.limit is None else fields_as_json(self.limit),
@@ -103,7 +102,7 @@ class UtilityTable:
         return html_table(["row", *self.rows[0].cells()], lines, "Intervals at 95%. These numbers are not private.")
 
     def to_markdown(self) -> str:
-        """The table in Markdown, below a line with its settings; intervals at 95%."""
+        """Return the table in Markdown, below a line with its settings; intervals at 95%."""
         head = ["row", *self.rows[0].cells()]
         lines = [[row.name.replace("|", "\\|"), *map(_shown, row.cells().values())] for row in self.rows]
         if self.limit is not None:
@@ -117,7 +116,7 @@ class UtilityTable:
 
 
 def shown_limit(found: Limit) -> str:
-    """The limit of a mean cosine for reading."""
+    """Format the limit of a mean cosine."""
     return f"{found.value:.3f}, below {math.ceil(found.bound * 1000) / 1000:.3f}"
 
 
@@ -140,13 +139,13 @@ def utility_table(
     pool: Sequence[str] = (),
     epsilon: float | None = None,
 ) -> UtilityTable:
-    """The table: for each row the accuracy of a classifier that learned from its outputs, and their fidelity.
+    """Build the table: for each row the accuracy of a classifier that learned from its outputs, and their fidelity.
 
-    The rows are the releases of the private records, in their order, by name. The private records, and other real ones,
-    neither public nor private, to `test` accuracy on, are records or what `as_records` makes records of. The embedder,
-    for the cosines, is public, all-MiniLM-L6-v2 by default. The classifier is a name, or what trains one. The seed is
-    of candidates, bootstrap and training. The `pool` of public texts and the `epsilon` of a record are for the limit;
-    none is stated without both. ConfigError: a baseline is missing, or releases do not match the private records.
+    `rows` maps names to releases of the private records, in their order. `private` are the private records; `test` are
+    other real records, neither public nor private, to measure accuracy on; both may be anything that `as_records`
+    accepts. `embedder`, for the cosines, is public, all-MiniLM-L6-v2 by default. `classifier` is a name, or a trainer.
+    `seed` is of candidates, bootstrap and training. The `pool` of public texts and the `epsilon` of a record are for
+    the limit, which needs both. ConfigError: a baseline is missing, or releases do not match the private records.
     MissingExtraError: the package of the classifier, or of the default embedder, is absent.
     """
     private, test = as_records(private), as_records(test)
@@ -173,7 +172,7 @@ def utility_table(
 
 
 def required_rows(private: Sequence[Record]) -> tuple[str, ...]:
-    """The names of the rows that a table of these records must have."""
+    """Return the names of the rows that a table of these records must have."""
     labelled = any(record.label is not None for record in private)
     return (ORIGINAL, PUBLIC_ONLY, RANDOM, *((*LABEL_ONLY_ROWS, CANDIDATES) if labelled else ()))
 
@@ -189,12 +188,12 @@ def _accuracy(releases: Sequence[Release[str]], test: Sequence[Record], train: T
 def baselines(
     private: Sequence[Record], public: Sequence[Record], *, labels: Sequence[str], seed: int = 0
 ) -> dict[str, list[Release[str]]]:
-    """The rows that need no mechanism, each with one release a private record.
+    """Return the rows that need no mechanism, each with one release a private record.
 
     `original` is the record itself, with its label. `public-only` is a public record with its label, drawn uniformly
-    and independently by the seed. `random` has a uniform label of the public set, where there are labels, and as many
+    and independently by the seed. `random` has a uniform label of the public set, if there are labels, and as many
     words as a uniformly drawn public record has tokens. Each of its words is drawn uniformly from the distinct tokens
-    of the public texts. The last two look at nothing private. ConfigError: no public record, or none with a token.
+    of the public texts. The last two rows read nothing private. ConfigError: no public record, or none with a token.
     """
     tokens = [[token for line in tokenize(record.text) for token in line] for record in public]
     vocabulary = sorted({token for found in tokens for token in found})

@@ -1,1 +1,1 @@
-"""How far apart are two sets of texts in one embedding?"""
+"""The divergence of two sets of texts in one embedding."""

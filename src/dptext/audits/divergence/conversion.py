@@ -1,8 +1,8 @@
-"""From a curve of Renyi divergences D_alpha at tested orders to an epsilon at a delta, in three ways.
+"""Conversion of a curve of Renyi divergences D_alpha at tested orders to an epsilon at a delta, in three ways.
 
-None of them makes a guarantee. The curve is estimated in one embedding, and the true divergence of the texts is at
-least as large. Given the curve, they claim different things (`CLAIMS`). A bound that is certified, `certify`, holds
-with a stated confidence, whatever was learned.
+None of the conversions makes a guarantee. The curve is estimated in one embedding, and the true divergence of the texts
+is at least as large. Given the curve, the conversions claim different things (`CLAIMS`). `certify` computes a certified
+bound, which holds with a stated confidence, whatever was learned.
 """
 
 import functools
@@ -25,10 +25,10 @@ from dptext.types import Booleans, Floats
 
 #: Delta of the published experiments on most corpora.
 DELTA: Final = 8e-5
-#: What the published code adds to the point after the knee.
+#: The published code adds this number to the point after the knee.
 LIFT: Final = 0.1
 
-#: What each conversion may and may not claim; shown beside its number.
+#: The claim of each conversion, shown beside its number.
 CLAIMS: Final = {
     "direct": "holds if the curve is right at the tested orders; needs nothing between or beyond them",
     "cheapest line": "holds if the true curve is below the line at every order above 1, not only where it was tested",
@@ -40,8 +40,8 @@ CLAIMS: Final = {
 class Line(Result):
     """A line intercept + slope * alpha, read as (xi, rho)-zero-concentrated differential privacy.
 
-    Its epsilon is xi + rho + 2 sqrt(rho ln(1/delta)) (Bun and Steinke 2016), at least 0. It `is_above` if no tested
-    point of the curve is above it.
+    The epsilon of the line is xi + rho + 2 sqrt(rho ln(1/delta)) (Bun and Steinke 2016), at least 0. `is_above` says
+    that no tested point of the curve is above the line.
     """
 
     intercept: float
@@ -52,7 +52,7 @@ class Line(Result):
 
 @dataclass(frozen=True, slots=True)
 class Direct(Result):
-    """The best conversion at a tested order: the least epsilon over the orders, and the order `alpha` that gave it."""
+    """The best conversion at a tested order: the least epsilon over the orders, and its order `alpha`."""
 
     epsilon: float
     alpha: float
@@ -69,17 +69,17 @@ def _checked(alphas: Sequence[float], divergences: Sequence[float], delta: float
 
 
 def line_epsilon(intercept: float, slope: float, *, delta: float) -> float:
-    """xi + rho + 2 sqrt(rho ln(1/delta)), at least 0."""
+    """Return the epsilon of a line, xi + rho + 2 sqrt(rho ln(1/delta)), at least 0."""
     rho = max(slope, 0.0)
     return max(0.0, intercept + rho + 2 * math.sqrt(rho * math.log(1 / delta)))
 
 
 def direct(alphas: Sequence[float], divergences: Sequence[float], *, delta: float) -> Direct:
-    """min over tested orders of D + ln((a-1)/a) - (ln delta + ln a)/(a-1), at least 0.
+    """Return min over tested orders of D + ln((a-1)/a) - (ln delta + ln a)/(a-1), at least 0.
 
-    From Canonne, Kamath and Steinke 2020 (MATHS 3.3). Orders rise from above 1; divergences may be infinite, and below
-    0 count as 0. A true divergence of 0 at one order means two equal distributions, but an estimated one does not:
-    epsilon is 0 only where all divergences are.
+    The formula is of Canonne, Kamath and Steinke 2020 (MATHS 3.3). Orders rise from above 1; divergences may be
+    infinite, and count as 0 if below 0. A true divergence of 0 at one order means two equal distributions, but an
+    estimated divergence of 0 does not: epsilon is 0 only if all divergences are.
     """
     orders, curve = _checked(alphas, divergences, delta)
     if (curve <= 0).all():
@@ -91,10 +91,10 @@ def direct(alphas: Sequence[float], divergences: Sequence[float], *, delta: floa
 
 
 def cheapest_line(alphas: Sequence[float], divergences: Sequence[float], *, delta: float) -> Line:
-    """The line xi + rho alpha with the least epsilon, of those with xi, rho >= 0 that are nowhere below the curve.
+    """Return the line xi + rho alpha of least epsilon among lines with xi, rho >= 0 that are nowhere below the curve.
 
-    Epsilon is concave in (xi, rho) and grows with both. So over the lines above the curve it is least at a corner: a
-    line through two points, through one point with xi = 0, or flat. All corners are tried. The arguments are those of
+    Epsilon is concave in (xi, rho) and grows with both. So over the lines above the curve epsilon is least at a corner:
+    a line through two points, through one point with xi = 0, or flat. All corners are tried. The arguments are those of
     `direct`. An infinite divergence gives an infinite epsilon.
     """
     orders, curve = _checked(alphas, divergences, delta)
@@ -109,7 +109,7 @@ def cheapest_line(alphas: Sequence[float], divergences: Sequence[float], *, delt
 
 
 def _above(orders: Floats, curve: Floats, slope: float) -> tuple[float, float]:
-    """The lowest intercept of at least 0 for a slope, such that the line is above the curve in floats too."""
+    """Return the lowest intercept of at least 0 for a slope, such that the line is above the curve in floats too."""
     intercept = max(0.0, float((curve - slope * orders).max()))
     while (intercept + slope * orders < curve).any():
         intercept = math.nextafter(intercept, math.inf)
@@ -117,11 +117,11 @@ def _above(orders: Floats, curve: Floats, slope: float) -> tuple[float, float]:
 
 
 def paper_line(alphas: Sequence[float], divergences: Sequence[float], *, delta: float) -> Line:
-    """The published line: through Kneedle's knee and the next point, lifted by 0.1. It needs at least two orders.
+    """Return the published line: through Kneedle's knee and the next point, lifted by 0.1, from at least two orders.
 
-    Nothing puts it above the curve (MATHS 3.3); `is_above` says whether it is. Where Kneedle finds no knee, as on a
-    straight line, the first point is taken: the publication does not say. An infinite divergence gives an infinite
-    epsilon.
+    Nothing puts the line above the curve (MATHS 3.3); `is_above` says whether it is. Where Kneedle finds no knee, as on
+    a straight line, the first point is taken: the publication leaves this case open. An infinite divergence gives an
+    infinite epsilon.
     """
     orders, curve = _checked(alphas, divergences, delta)
     if len(orders) < 2:
@@ -137,7 +137,7 @@ def paper_line(alphas: Sequence[float], divergences: Sequence[float], *, delta: 
 
 
 def find_knee(xs: Floats, ys: Floats) -> int | None:
-    """The first knee of a rising concave curve by Kneedle with sensitivity 1 (Satopaa et al. 2011).
+    """Return the first knee of a rising concave curve by Kneedle with sensitivity 1 (Satopaa et al. 2011).
 
     Both axes are scaled to [0, 1]. A local maximum of y - x is a knee if, before the next maximum, y - x falls below it
     less the mean step of x, or below 0 after a local minimum. As in the package kneed, which the published code uses, a
@@ -148,7 +148,7 @@ def find_knee(xs: Floats, ys: Floats) -> int | None:
         return None
     x = (xs - xs[0]) / width
     difference = (ys - ys.min()) / height - x
-    before = np.concatenate([difference[:1], difference[:-1]])  # the ends are compared with themselves
+    before = np.concatenate([difference[:1], difference[:-1]])  # each end is compared with itself
     after = np.concatenate([difference[1:], difference[-1:]])
     maxima = (difference >= before) & (difference >= after)
     minima = (difference <= before) & (difference <= after)
@@ -165,7 +165,7 @@ def find_knee(xs: Floats, ys: Floats) -> int | None:
 
 
 _THRESHOLDS: Final = 200
-#: Events that are counted: one chosen for each direction.
+#: Number of counted events: one for each direction.
 _EVENTS: Final = 2
 
 
@@ -173,8 +173,8 @@ _EVENTS: Final = 2
 class CertifiedBound(Result):
     """Lower bounds that hold together with probability `confidence`, if the rows were drawn independently.
 
-    They are of D_alpha(P || Q) and of D_alpha(Q || P) for each order (0 says nothing), and of the epsilon at `delta`
-    between the two distributions of vectors. So many rows of either set were counted.
+    The bounds are on D_alpha(P || Q) and D_alpha(Q || P) for each order (0 says nothing), and on the epsilon at `delta`
+    between the two distributions of vectors. `rows` are the numbers of counted rows of either set.
     """
 
     alphas: tuple[float, ...]
@@ -187,7 +187,7 @@ class CertifiedBound(Result):
 
     @property
     def divergences(self) -> tuple[float, ...]:
-        """Of the larger direction."""
+        """For each order, the bound of the larger direction."""
         return tuple(max(pair) for pair in zip(self.forward, self.backward, strict=True))
 
 
@@ -201,13 +201,13 @@ def certify(
     confidence: float,
     seed: int,
 ) -> CertifiedBound:
-    """Lower bounds on both divergences and on epsilon, by counting two events on rows that chose nothing.
+    """Return lower bounds on both divergences and on epsilon, by counting two events on rows that chose nothing.
 
-    Each set, `(n, d)` and `(m, d)`, is cut into three. The first third trains scores. The second chooses an event for
-    each direction: the score and the threshold that bound D_2 best there. The last is counted. An event turns the
-    vectors into one bit, whose divergence is no larger than theirs, and Clopper-Pearson bounds its two rates (MATHS
-    3.4, 7). Two events are looked at, so the error is halved. The bounds of all orders and of both directions follow
-    from the same two rates. Samples or orders that cannot be used, or no models, raise ConfigError.
+    Each set, `(n, d)` and `(m, d)`, is cut into three. The first third trains scores. The second third chooses an event
+    for each direction: the score and the threshold that bound D_2 best there. The last third is counted. An event turns
+    the vectors into one bit, whose divergence is no larger than the vectors', and Clopper-Pearson bounds its two rates
+    (MATHS 3.4, 7). Two events are examined, so the error is halved. The bounds of all orders and of both directions
+    follow from the same two rates. Samples or orders that cannot be used, or no models, raise ConfigError.
     """
     orders = check_alphas(alphas)
     check_samples(first, second, least=LEAST_ROWS)
@@ -217,7 +217,7 @@ def certify(
     cut = [np.array_split(rng.permutation(len(rows)), 3) for rows in (first, second)]
     learned, chosen, counted = ((first[a], second[b]) for a, b in zip(*cut, strict=True))
     scorers = [train_log_ratio(*learned, model=model, seed=int(rng.integers(2**31))) for model in models]
-    alpha = bonferroni(confidence, 2 * _EVENTS)  # two rates each
+    alpha = bonferroni(confidence, 2 * _EVENTS)  # each event has two rates
     values = [(score(chosen[0]), score(chosen[1])) for score in scorers]
     turned = [(-down, -up) for up, down in values]
     events = [_choose(there, scorers, alpha=alpha, sign=sign) for there, sign in ((values, 1.0), (turned, -1.0))]
@@ -226,7 +226,7 @@ def certify(
     n, m = len(counted[0]), len(counted[1])
     forward, backward, epsilon = np.zeros(len(orders)), np.zeros(len(orders)), 0.0
     for event in events:
-        # The event speaks of P against Q and its complement of Q against P, whichever it was chosen for.
+        # The event bounds P against Q, and its complement Q against P, whichever direction it was chosen for.
         hits = int(event(counted[0]).sum()), int(event(counted[1]).sum())
         there = [renyi(hits[0], n, false_positives=hits[1], negatives=m, alpha=a) for a in orders.tolist()]
         back = [renyi(m - hits[1], m, false_positives=n - hits[0], negatives=n, alpha=a) for a in orders.tolist()]
@@ -239,7 +239,7 @@ def certify(
 def _choose(
     values: Sequence[tuple[Floats, Floats]], scorers: Sequence[LogRatio], *, alpha: float, sign: float
 ) -> Callable[[Floats], Booleans]:
-    """The event with the best bound on D_2(P || Q) (sign 1) or D_2(Q || P) (sign -1), as one more frequent in P."""
+    """Return the event, more frequent in P, with the best bound on D_2(P || Q) (sign 1) or D_2(Q || P) (sign -1)."""
     best, which, threshold = -math.inf, 0, 0.0
     for i, (high, low) in enumerate(values):
         tried = np.unique(np.quantile(np.concatenate([high, low]), np.linspace(0, 1, _THRESHOLDS), method="lower"))

@@ -1,7 +1,7 @@
 """Renyi divergence from learned density ratios.
 
-A classifier that tells two sets apart estimates ln(p/q). `cross_fit` learns it on some rows and reads it on others, so
-that each row has a value from a model that never saw it. `LogRatios.divergence` averages powers of the ratios.
+A classifier that tells two sets apart estimates ln(p/q). `cross_fit` trains it on some rows and scores others, so that
+each row has a value from a model that never saw the row. `LogRatios.divergence` averages powers of the ratios.
 """
 
 import math
@@ -21,30 +21,30 @@ from dptext.embeddings.tfidf import fit_quietly, load_sklearn
 from dptext.estimates import Estimate, bonferroni, clopper_pearson
 from dptext.types import Booleans, Floats, Integers, Positions, Singles
 
-#: From rows `(n, d)` to ln(p/q), `(n,)`.
+#: A function from rows `(n, d)` to ln(p/q), `(n,)`.
 LogRatio = Callable[[Floats], Floats]
 
 _HIDDEN: Final = (64, 64)
 _BATCH: Final = 128
-MOST_EPOCHS: Final = 80  # of a training, which ends before where
-_PATIENCE, _LEAST_GAIN = 8, 1e-4  # so many of them gain no more
+MOST_EPOCHS: Final = 80  # of a training, which stops early if
+_PATIENCE, _LEAST_GAIN = 8, 1e-4  # so many epochs in a row gain less than this
 #: Share of the training rows that stop the training and temper the result.
 _HELD: Final = 0.2
 
 
 class RatioModel(StrEnum):
-    """What learns to tell the sets apart."""
+    """The model that learns to tell the sets apart."""
 
     LOGISTIC = "logistic"
     MLP = "mlp"
 
 
 def train_log_ratio(first: Floats, second: Floats, *, model: RatioModel, seed: int) -> LogRatio:
-    """A function that estimates ln(p/q) at rows `(n, d)`, learned from rows of both samples.
+    """Train a function that estimates ln(p/q) at rows `(n, d)`, on rows of both samples.
 
-    It gives the logits of a classifier, less those of the sizes of the samples, times a temperature in [0, 1]. The
+    The estimate is the logit of a classifier, less the logit of the samples' sizes, times a temperature in [0, 1]. The
     temperature is fitted on a fifth of the rows. Without it an overconfident model would make powers of the ratio
-    explode. Where nothing can be learned the temperature goes to 0, and so does the divergence.
+    explode. If nothing can be learned the temperature goes to 0, and so does the divergence.
     """
     rng = np.random.default_rng(seed)
     rows = np.concatenate([first, second])
@@ -82,7 +82,7 @@ def _logistic(rows: Floats, classes: Integers, seed: int) -> LogRatio:
 
 
 def _network(rows: Floats, classes: Integers, held: Booleans, rng: np.random.Generator) -> LogRatio:
-    """It stops where the log loss of held rows is least (scikit-learn: the accuracy)."""
+    """Train until the log loss of held rows is least (scikit-learn would use their accuracy)."""
     load_sklearn()
     from sklearn.neural_network import MLPClassifier  # noqa: PLC0415 (an extra)
 
@@ -91,7 +91,7 @@ def _network(rows: Floats, classes: Integers, held: Booleans, rng: np.random.Gen
     model = MLPClassifier(
         _HIDDEN,
         alpha=1e-3,
-        batch_size=max(8, min(_BATCH, len(learned) // 8)),  # eight steps an epoch even of small sets
+        batch_size=max(8, min(_BATCH, len(learned) // 8)),  # eight steps an epoch, even with small sets
         shuffle=False,
         random_state=int(rng.integers(2**31)),
     )
@@ -119,12 +119,12 @@ def _forward(weights: Sequence[tuple[Singles, Singles]], rows: Singles) -> Float
     return np.asarray((rows @ matrix + shift)[:, 0], np.float64)
 
 
-#: Fewest rows of a set to learn from: a third of them must be able to show something.
+#: The fewest rows of a set to learn from: a third of them must be able to show something.
 LEAST_ROWS: Final = 30
 
 
 def to_trim(share: float, records: int) -> int:
-    """How many records this share is, rounded up: of a small set one goes, as one alone can be the curve."""
+    """Return this share of the records as a number, rounded up: even of a small set one record is trimmed."""
     return math.ceil(share * records - 1e-9)
 
 
@@ -137,7 +137,7 @@ class LogRatios:
 
     @property
     def is_separated(self) -> bool:
-        """Whether every row of P is above every row of Q. Then nothing here bounds the truth from above."""
+        """Return whether every row of P is above every row of Q. Then nothing here bounds the divergence from above."""
         return float(self.first.min()) > float(self.second.max())
 
     @property
@@ -146,28 +146,29 @@ class LogRatios:
         return LogRatios(-self.second, -self.first)
 
     def at(self, first: Positions, second: Positions) -> "LogRatios":
-        """Some of the rows."""
+        """Select some of the rows."""
         return LogRatios(self.first[first], self.second[second])
 
     def trimmed(self, share: float) -> "LogRatios":
-        """Without this share of the rows of P, rounded up, those of the largest ratios.
+        """Drop this share of the rows of P, rounded up: the rows with the largest ratios.
 
-        Let t be the share that goes. If P without it is (epsilon, delta)-close to Q, P is (epsilon, delta + t)-close.
+        Let t be the dropped share. If P without these rows is (epsilon, delta)-close to Q, P is (epsilon, delta +
+        t)-close.
         """
         kept = len(self.first) - to_trim(share, len(self.first))
         return LogRatios(np.sort(self.first)[:kept], self.second)
 
     def largest_shares(self, alphas: Sequence[float]) -> Floats:
-        """The share of one row, the largest, in the sum behind each divergence, `(n_alphas,)`."""
+        """The largest share of a single row in the sum behind each divergence, `(n_alphas,)`."""
         powers = [(a - 1) * self.first for a in check_alphas(alphas)]
         return np.array([math.exp(float(each.max() - np.logaddexp.reduce(each))) for each in powers])
 
     def divergence(self, alphas: Sequence[float]) -> Floats:
         """D_alpha(P || Q) = ln mean_P[(p/q)^(alpha - 1)] / (alpha - 1) for each order, `(n_alphas,)`.
 
-        At large orders the few largest values decide the mean, and it is too small: rows that would dominate it are too
-        rare to be seen. Where the rows are fully separated the divergence is at least ln m, which is what m rows of Q
-        show that are all on one side. This is a lower value, as the true one may be infinite.
+        At large orders the few largest values decide the mean, and the estimate is too small: rows that would dominate
+        the mean are too rare to be seen. If the rows are fully separated the divergence is at least ln m, as m rows of
+        Q that all lie on one side show. This is a lower value, because the true divergence may be infinite.
         """
         orders = check_alphas(alphas)
         found = [(np.logaddexp.reduce((a - 1) * self.first) - math.log(len(self.first))) / (a - 1) for a in orders]
@@ -175,9 +176,9 @@ class LogRatios:
         return np.maximum(found, least)
 
     def accuracy(self, confidence: float) -> Estimate:
-        """How often p > q names the set of an unseen row rightly, both sets equally likely. Ties count one half.
+        """Share of unseen rows whose set p > q names correctly, both sets equally likely. Ties count one half.
 
-        The interval is the mean of two exact ones with half of the error each.
+        The interval is the mean of two exact intervals with half of the error each.
         """
         each = 1 - bonferroni(confidence, 2)
         parts = [_share(self.first, each), _share(-self.second, each)]
@@ -191,7 +192,7 @@ def _share(values: Floats, confidence: float) -> Estimate:
 
 
 def cross_fit(first: Floats, second: Floats, *, model: RatioModel, folds: int, seed: int) -> LogRatios:
-    """Log density ratios of all rows, `(n, d)` of P and `(m, d)` of Q, each by a model trained on the other folds.
+    """Return log density ratios of all rows, `(n, d)` of P and `(m, d)` of Q, each by a model of the other folds.
 
     Samples that cannot be used or are too small, or fewer than 2 folds, raise ConfigError.
     """

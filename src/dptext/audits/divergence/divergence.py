@@ -1,10 +1,10 @@
-"""Divergence: how far apart are two sets of texts, a sensitive and a safe one, in one embedding?
+"""Divergence of two sets of texts, a sensitive and a safe set, in one embedding.
 
-A public embedder turns both into vectors, which are cut to the main directions of public text. Six estimators of the
-Renyi divergence compare them in both directions. The curve of the default one becomes an epsilon in three ways. Every
-number has an interval and a null (`estimators`), and a bound that is certified stands beside them.
+A public embedder turns both sets into vectors, which are projected to the main directions of public text. Six
+estimators of the Renyi divergence compare the sets in both directions. The curve of the default estimator becomes an
+epsilon in three ways. Every number has an interval and a null (`estimators`); a certified bound stands beside them.
 
-What comes out is an empirical estimate, and a certified lower bound, of leakage in this embedding. It is NOT an upper
+The results are an empirical estimate, and a certified lower bound, of leakage in this embedding. They are NOT an upper
 bound and not differential privacy: texts can differ where vectors do not.
 """
 
@@ -30,7 +30,7 @@ from dptext.estimates import Estimate
 from dptext.text.records import Record
 from dptext.types import Floats, Json
 
-_MOST: Final = 0.5  # share of a curve that one record may have before this is said
+_MOST: Final = 0.5  # a larger share of one record in a curve gets a note
 
 
 def measure(
@@ -46,9 +46,9 @@ def measure(
     """Compare two sets of texts, each drawn independently.
 
     The projection is fitted on other, public text, without texts that are in one of the sets. The vectors of the public
-    embedder are scaled to norm 1. The epsilons are held against the accuracy of an `attack` on the same sets. `on_step`
-    is called with steps done and in all. ConfigError: too few records, public text that is that of the sets, or an
-    embedder without finite vectors. MissingExtraError: scikit-learn is absent.
+    embedder are scaled to norm 1. The accuracy of an `attack` on the same sets is compared with the epsilons. `on_step`
+    is called with the number of steps done and the number in all. ConfigError: too few records, public text that is the
+    text of the sets, or an embedder without finite vectors. MissingExtraError: scikit-learn is absent.
     """
     settings = settings or DivergenceSettings()
     known, shared = estimators.apart(public, first, second)
@@ -85,12 +85,12 @@ def measure_vectors(
 ) -> DivergenceReport:
     """Compare two samples of vectors, `(n, d)` and `(m, d)`. Their space must not have been fitted on them.
 
-    The `components` of the settings have no effect here. The notes stand before those of every report. The origin says
-    in the signature where the vectors come from. The other arguments are those of `measure`. ConfigError for samples
-    that cannot be used, MissingExtraError where scikit-learn is absent.
+    The `components` of the settings have no effect here. `notes` stand before the notes of every report. `origin`
+    enters the signature and says where the vectors come from. The other arguments are those of `measure`. ConfigError
+    for samples that cannot be used, MissingExtraError where scikit-learn is absent.
     """
     settings = settings or DivergenceSettings()
-    # A half must still have the neighbours that the largest order asks for.
+    # A half must still have as many neighbours as the largest order needs.
     most = max(settings.neighbours, math.floor(settings.alphas[-1]))
     check_samples(first, second, least=max(LEAST_ROWS, 2 * settings.folds))
     if min(len(first), len(second)) < 2 * (most + 1):
@@ -158,14 +158,14 @@ def measure_vectors(
 
 
 def _largest(name: str, curve: Floats, ratios: Ratios, settings: DivergenceSettings) -> tuple[float, ...]:
-    """The share of one record in each value of the larger direction of a curve `(2, n_alphas)`."""
+    """Return the share of one record in each value of the larger direction of a curve `(2, n_alphas)`."""
     is_default = name == findings.DEFAULT
     found = ratios.get(findings.MLP_RATIO if is_default else name)
     if found is None:
         return ()
     each = [way.trimmed(settings.trim if is_default else 0.0) for way in (found, found.reversed)]
     shares = np.stack([way.largest_shares(settings.alphas) for way in each])
-    if is_default:  # what the Gaussian decided rests on no single ratio
+    if is_default:  # values of the Gaussian estimator rest on no single ratio
         shares[curve > np.stack([way.divergence(settings.alphas) for way in each])] = 0.0
     return tuple(shares[curve.argmax(axis=0), np.arange(curve.shape[1])].tolist())
 

@@ -1,13 +1,13 @@
-"""How two sets are compared, and every number: curves of all estimators, epsilons, intervals and nulls.
+"""Every number of a comparison of two sets: curves of all estimators, epsilons, intervals and nulls.
 
-- The interval comes from 200 random halves of either set (40 for nearest neighbours), drawn without replacement. The
-  scatter of a half about the whole is that of the whole about the truth (the delete-half jackknife; Shao and Wu 1989).
-  A bootstrap with replacement would draw copies, which nearest neighbours take for concentration (on the published
-  estimator .43 instead of .34 where the truth is 0, MATHS 3.2). Deviations are taken from the mean of the halves, as a
-  half has a bias of its own. Learned models are not trained anew. Their values at unseen records are drawn.
-- The null relabels the pooled records at random and computes everything again, training included. Where random labels
-  give as much as the true ones (p > 5% at 95%), 0 is taken into the interval. So the interval of two sets from one
-  distribution holds 0 with that confidence, whatever the bias of the estimator. Nothing is subtracted.
+- The interval comes from 200 random halves of either set (40 for nearest neighbours), drawn without replacement. A half
+scatters about the whole as the whole scatters about the truth (the delete-half jackknife; Shao and Wu 1989). A
+bootstrap with replacement would draw copies, which nearest neighbours take for concentration (on the published
+estimator .43 instead of .34 where the truth is 0, MATHS 3.2). Deviations are taken from the mean of the halves, because
+a half has a bias of its own. Learned models are not trained anew. Their values at unseen records are drawn.
+- The null relabels the pooled records at random and computes everything again, training included. If random labels give
+as much as the true labels (p > 5% at 95%), 0 is taken into the interval. So the interval of two sets from one
+distribution holds 0 with that confidence, whatever the bias of the estimator. Nothing is subtracted.
 """
 
 import math
@@ -27,14 +27,14 @@ from dptext.estimates import Estimate, bonferroni
 from dptext.text.records import Record
 from dptext.types import Floats
 
-#: Coordinates that are kept, unless another number is asked for.
+#: Default number of kept coordinates.
 COMPONENTS: Final = 64
 LEAST_TEXTS: Final = 10
 _NO_VARIANCE: Final = 1e-10
 
 
 def apart(public: Iterable[Record], *sets: Sequence[Record]) -> tuple[list[str], int]:
-    """Texts of public records that are in no set, and how many were; ConfigError for fewer than 10."""
+    """Return public texts that are in no set, and how many are in one; ConfigError for fewer than 10 texts."""
     private = {record.text for records in sets for record in records}
     texts = [record.text for record in public]
     kept = [text for text in texts if text not in private]
@@ -46,12 +46,12 @@ def apart(public: Iterable[Record], *sets: Sequence[Record]) -> tuple[list[str],
     return kept, len(texts) - len(kept)
 
 
-# A projection must not see the sets: one that was fitted on them would turn with what it measures.
+# A projection must not see the sets: a projection fitted on the sets would turn with the measured difference.
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Projection:
     """Principal components of public vectors: their mean `(dim,)`, and orthonormal `axes` `(components, dim)`.
 
-    The axes stand by falling variance and keep this share of the public variance.
+    The axes are sorted by falling variance. `kept` is their share of the public variance.
     """
 
     centre: Floats
@@ -62,12 +62,12 @@ class Projection:
         return f"Projection(components={len(self.axes)}, dim={len(self.centre)}, kept={self.kept:.3f})"
 
     def apply(self, vectors: Floats) -> Floats:
-        """Vectors `(n, dim)` in the components, `(n, components)`."""
+        """Project vectors `(n, dim)` to the components, `(n, components)`."""
         return np.asarray((vectors - self.centre) @ self.axes.T, np.float64)
 
 
 def fit_projection(public: Floats, *, components: int = COMPONENTS) -> Projection:
-    """The main directions of finite public vectors `(n_texts, dim)`; fewer than `components` where these span fewer."""
+    """Fit the main directions of finite public vectors `(n_texts, dim)`: `components`, or as many as they span."""
     _validate.count(components=components)
     if public.ndim != 2 or len(public) < 2 or not np.isfinite(public).all():
         raise ConfigError(f"Expected at least 2 finite public vectors, found shape {public.shape}.")
@@ -87,14 +87,14 @@ TRIM: Final = 0.005
 
 @dataclass(frozen=True, slots=True)
 class DivergenceSettings:
-    """How two sets are compared; ConfigError for a setting out of its range.
+    """Settings of the comparison of two sets; ConfigError for a setting out of its range.
 
-    The orders `alphas` rise, above 1. The default curve leaves out a share `trim` of the records, those of the largest
-    ratios, rounded up to whole records, which adds to the delta of every epsilon; with 0 a single record can be the
-    curve. So many main directions (`components`) of public text are kept. `neighbours` is the k of both
-    nearest-neighbour estimators. `permutations`, at least 1/(1 - confidence) - 1, relabel for the null; `resamples`, at
-    least 2/(1 - confidence) - 1, are the random halves of an interval. The confidence is of the intervals and of the
-    certified bound.
+    The orders `alphas` rise, above 1. The default curve leaves out a share `trim` of the records, those with the
+    largest ratios, rounded up to whole records, which adds to the delta of every epsilon; at trim 0 a single record can
+    dominate the curve. `components` is the number of main directions of public text that are kept. `neighbours` is the
+    k of both nearest-neighbour estimators. `permutations`, at least 1/(1 - confidence) - 1, are the relabellings of the
+    null; `resamples`, at least 2/(1 - confidence) - 1, the random halves of an interval. `confidence` is of the
+    intervals and of the certified bound.
     """
 
     alphas: tuple[float, ...] = renyi.ALPHAS
@@ -109,7 +109,7 @@ class DivergenceSettings:
     seed: int = 0
 
     def whole_delta(self, *records: int) -> float:
-        """The delta of every epsilon: that of the conversion, and the share that sets of these sizes are trimmed by."""
+        """The delta of every epsilon: the conversion's, plus the share trimmed from sets of these sizes."""
         return self.delta + max(to_trim(self.trim, n) / n for n in records)
 
     def __post_init__(self) -> None:
@@ -132,11 +132,11 @@ class DivergenceSettings:
 
 #: Log density ratios by the name of their estimator.
 Ratios = Mapping[str, LogRatios]
-#: A number as often as it was drawn, by (name, order).
+#: The draws of each number, by (name, order).
 Draws = dict[tuple[str, int], Floats]
 
 _MODELS = {findings.LOGISTIC_RATIO: RatioModel.LOGISTIC, findings.MLP_RATIO: RatioModel.MLP}
-#: Random halves for nearest neighbours: there every half costs as much as a whole.
+#: The number of random halves for nearest neighbours, where every half costs as much as a whole.
 NEAREST_HALVES = 40
 
 
@@ -154,9 +154,9 @@ class Numbers:
 
 
 def learned_numbers(first: Floats, second: Floats, ratios: Ratios, settings: DivergenceSettings) -> Numbers:
-    """Numbers that are cheap once the models are trained: the Gaussian, the ratios, the default and its epsilons."""
+    """Compute the numbers that are cheap after training: Gaussian, ratios, default curve and its epsilons."""
     alphas = settings.alphas
-    curves = {findings.GAUSSIAN: np.stack([renyi.gaussian(first, second, alphas)] * 2)}  # the same in both directions
+    curves = {findings.GAUSSIAN: np.stack([renyi.gaussian(first, second, alphas)] * 2)}  # equal in both directions
     for name, found in ratios.items():
         curves[name] = np.stack([each.divergence(alphas) for each in (found, found.reversed)])
     mlp = ratios[findings.MLP_RATIO]
@@ -170,7 +170,7 @@ def learned_numbers(first: Floats, second: Floats, ratios: Ratios, settings: Div
 
 
 def nearest_numbers(first: Floats, second: Floats, settings: DivergenceSettings) -> Numbers:
-    """Numbers by nearest neighbours, and the epsilon of the whole published recipe."""
+    """Compute the numbers by nearest neighbours, and the epsilon of the whole published recipe."""
     alphas, k = settings.alphas, settings.neighbours
     both = (first, second), (second, first)
     curves = {
@@ -182,14 +182,14 @@ def nearest_numbers(first: Floats, second: Floats, settings: DivergenceSettings)
 
 
 def train_ratios(first: Floats, second: Floats, settings: DivergenceSettings, seed: int) -> dict[str, LogRatios]:
-    """Log density ratios of all rows by each model, cross-fitted."""
+    """Compute log density ratios of all rows by each model, cross-fitted."""
     return {
         name: cross_fit(first, second, model=model, folds=settings.folds, seed=seed) for name, model in _MODELS.items()
     }
 
 
 def halves_of(first: Floats, second: Floats, ratios: Ratios, settings: DivergenceSettings) -> Draws:
-    """Every number on random halves of the records."""
+    """Compute every number on random halves of the records."""
     rng = np.random.default_rng((settings.seed, 1))
     found: list[dict[tuple[str, int], float]] = []
     for i in range(settings.resamples):
@@ -203,7 +203,7 @@ def halves_of(first: Floats, second: Floats, ratios: Ratios, settings: Divergenc
 
 
 def nulls_of(first: Floats, second: Floats, settings: DivergenceSettings, on_step: Callable[[], None]) -> Draws:
-    """Every number where the records are relabelled at random. `on_step` is called after each relabelling."""
+    """Compute every number on randomly relabelled records. `on_step` is called after each relabelling."""
     rng = np.random.default_rng((settings.seed, 2))
     pooled = np.concatenate([first, second])
     found = []
@@ -217,16 +217,16 @@ def nulls_of(first: Floats, second: Floats, settings: DivergenceSettings, on_ste
 
 
 def _stacked(drawn: Sequence[Mapping[tuple[str, int], float]]) -> Draws:
-    """Each number as often as it was drawn; the first draw has all of them."""
+    """Stack the draws of each number; the first draw has all numbers."""
     return {key: np.array([each[key] for each in drawn if key in each]) for key in drawn[0]}
 
 
 def judge_number(
     value: float, halves: Floats, nulls: Floats, *, confidence: float, is_open: bool, is_epsilon: bool
 ) -> Tested:
-    """A number with its interval from random halves of the records, and its null from relabelled records.
+    """Return a number with its interval from random halves of the records, and its null from relabelled records.
 
-    An interval that is open has no upper end. An epsilon cannot be below 0.
+    If `is_open`, the interval has no upper end. An epsilon cannot be below 0.
     """
     p_value = float((1 + (nulls >= value).sum()) / (1 + len(nulls)))
     if math.isfinite(value) and np.isfinite(halves).all():

@@ -1,4 +1,4 @@
-"""What a comparison of two sets of texts found, as data, as JSON and as a table."""
+"""Findings of a comparison of two sets of texts, as data, as JSON and as a table."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from dptext.audits.report import Result, signature_line
 from dptext.estimates import Estimate
 from dptext.types import Floats, Json, as_json
 
-#: The estimators, in the order of the table.
+#: Names of the estimators, in the order of the table.
 PUBLISHED: Final = "kNN count ratio (published)"
 NEAREST: Final = "kNN, Poczos and Schneider"
 GAUSSIAN: Final = "Gaussian, pooled, debiased"
@@ -19,14 +19,14 @@ MLP_RATIO: Final = "MLP ratio, cross-fitted"
 DEFAULT: Final = "default: larger of Gaussian and trimmed MLP"
 ESTIMATORS: Final = (PUBLISHED, NEAREST, GAUSSIAN, LOGISTIC_RATIO, MLP_RATIO, DEFAULT)
 
-#: The ways to an epsilon.
+#: Names of the conversions to an epsilon.
 DIRECT: Final = "direct"
 CHEAPEST: Final = "cheapest line"
 PAPER: Final = "paper line"
 PAPER_WHOLE: Final = "paper line on the published estimate"
 WAYS: Final = (DIRECT, CHEAPEST, PAPER, PAPER_WHOLE)
 
-#: The notes that every report has.
+#: Notes of every report.
 MEANING: Final = (
     "An empirical estimate of, and a certified lower bound on, leakage in this embedding: NOT an upper bound, not "
     "differential privacy."
@@ -45,10 +45,11 @@ INTERVALS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Tested(Result):
-    """A measured number, and the same number where there is nothing to find.
+    """A measured number, with the same number under the null.
 
-    A divergence may be estimated below 0. The null is its mean over random relabellings of the records, with models
-    trained anew, the p-value the share of the labellings, the true one counted, that give as much.
+    A divergence may be estimated below 0. `null` is the mean of the number over random relabellings of the records,
+    with models trained anew. `p_value` is the share of labellings, the true labelling counted, whose number is at least
+    as large.
     """
 
     estimate: Estimate
@@ -56,7 +57,7 @@ class Tested(Result):
     p_value: float
 
     def to_dict(self) -> dict[str, Json]:
-        """As JSON-able data."""
+        """Return JSON-able data."""
         return {**self.estimate.to_dict(), "null": as_json(self.null), "p_value": self.p_value}
 
 
@@ -64,9 +65,9 @@ class Tested(Result):
 class Curve(Result):
     """Divergences of one estimator.
 
-    They are D_alpha(first || second) for each order, the reverse, and the larger direction, with interval and null. It
-    `rises` if neither direction falls; no true curve does. The `largest` is the share of one record in the sum behind
-    each larger value, for learned ratios; else empty.
+    `forward` is D_alpha(first || second) for each order, `backward` the reverse, `larger` the larger direction, with
+    interval and null. `rises` says that neither direction falls; no true curve falls. `largest` is the share of one
+    record in the sum behind each larger value, for learned ratios; empty for other estimators.
     """
 
     name: str
@@ -81,8 +82,9 @@ class Curve(Result):
 class Consistency(Result):
     """An attack beside the epsilons.
 
-    The accuracy is how often it is right, both sets equally likely. It needs an epsilon of `needs` at delta, and the
-    lower end of its interval one of `needs_surely`. Epsilons are named that are below these.
+    `accuracy` is how often the attack is right, both sets equally likely. This accuracy needs an epsilon of `needs` at
+    delta, and the lower end of its interval an epsilon of `needs_surely`. `below` and `surely_below` name the epsilons
+    that are smaller.
     """
 
     attack: str
@@ -95,15 +97,15 @@ class Consistency(Result):
 
 @dataclass(frozen=True, slots=True)
 class DivergenceReport(Result):
-    """How far two sets are apart in one embedding. It shows no text.
+    """The distance of two sets in one embedding. The report shows no text.
 
-    There is a curve for each estimator, the default last, and an epsilon for each way from the default one: "direct",
-    the headline, by the cheapest line above it, and by the published line. The certified bounds hold with confidence.
-    The checks are attacks beside the epsilons. The delta is of all epsilons, with what was trimmed. Where a model told
-    all unseen records apart every number is a lower value.
+    `curves` has a curve for each estimator, the default last, and `epsilons` an epsilon of the default curve by each
+    conversion: "direct", the headline, the cheapest line above the curve, and the published line. The certified bounds
+    hold with confidence. `checks` are attacks beside the epsilons. `delta` is of all epsilons, trimmed records
+    included. If `is_separated`, a model told all unseen records apart, and every number is a lower value.
 
-    The plane is the first two components of either set, `(n, 2)`, for a figure. They are as private as the sets and not
-    in the JSON: whoever has a candidate text can look for its point.
+    `plane` holds the first two components of either set, `(n, 2)`, for a figure. They are as private as the sets and
+    not in the JSON: anybody with a candidate text can look for its point.
     """
 
     alphas: tuple[float, ...]
@@ -129,11 +131,11 @@ class DivergenceReport(Result):
         return self.epsilons[DIRECT].estimate
 
     def curve(self, name: str) -> Curve:
-        """The curve of an estimator; KeyError where there is none of this name."""
+        """Return the curve of an estimator; KeyError for an unknown name."""
         return {curve.name: curve for curve in self.curves}[name]
 
     def to_dict(self) -> dict[str, Json]:
-        """As JSON-able data, without anything of single records."""
+        """Return JSON-able data, without anything about single records."""
         epsilon = self.epsilon.to_dict()
         lines = {DIRECT: self.conversion, CHEAPEST: self.cheapest, PAPER: self.paper}
         return {
@@ -148,7 +150,7 @@ class DivergenceReport(Result):
         }
 
     def to_markdown(self) -> str:
-        """Tables in Markdown between what was compared and what to know when reading it."""
+        """Return tables in Markdown, between a line on the compared sets and the notes."""
         confidence = 100 * self.epsilon.confidence
         head = ["D_alpha (larger direction)", *(f"alpha {alpha:g}" for alpha in self.alphas)]
         certified, p = f"certified, at least ({confidence:g}%)", "{:.2g}".format
@@ -190,5 +192,5 @@ def _cell(found: Tested) -> str:
 
 
 def three_digits(value: float) -> str:
-    """A number with two digits after the point, or with three in all from 100 on."""
+    """Format a number with two digits after the point, or with three digits in all from 100 on."""
     return f"{value:.2f}" if abs(value) < 100 else f"{value:.3g}"

@@ -1,8 +1,8 @@
-"""Renyi divergence between two samples of vectors: as if both were normal, or by nearest neighbours.
+"""Renyi divergence between two samples of vectors, by a normal approximation or by nearest neighbours.
 
 D_alpha(P || Q) = ln E_P[(p/q)^(alpha - 1)] / (alpha - 1), in nats. A function takes rows `(n, d)` of P and `(m, d)` of
-Q and gives one number for each order alpha; ConfigError where samples or orders cannot be used. Every estimate is wrong
-in ways that its docstring names. `density_ratio` has others, `conversion` a bound that is certified.
+Q and returns one number for each order alpha; ConfigError where samples or orders cannot be used. Every estimate has
+errors, which its docstring names. `density_ratio` has other estimators, `conversion` a certified bound.
 """
 
 import math
@@ -17,9 +17,9 @@ from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.types import Floats
 
-#: Orders at which divergences are estimated: those of the published code (1.1, 10, 20, 30, 50) and smaller ones.
+#: Default orders of the estimates: the orders of the published code (1.1, 10, 20, 30, 50) and smaller orders.
 ALPHAS: Final = (1.1, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0, 50.0)
-#: A direction has no variance if it has less than this share of the largest one.
+#: A direction counts as without variance below this share of the largest variance.
 _NO_VARIANCE: Final = 1e-11
 #: In a direction without variance, means differ if they are further apart than this share of the largest standard
 #: deviation.
@@ -27,7 +27,7 @@ _APART: Final = 1e-4
 
 
 def check_alphas(alphas: Sequence[float]) -> Floats:
-    """The orders as an array; ConfigError unless there are some, finite, above 1 and rising."""
+    """Return the orders as an array; ConfigError unless there are some, all finite, above 1 and rising."""
     for alpha in alphas:
         _validate.positive(alpha=alpha)
         if alpha <= 1:
@@ -38,7 +38,7 @@ def check_alphas(alphas: Sequence[float]) -> Floats:
 
 
 def check_samples(first: Floats, second: Floats, *, least: int) -> None:
-    """Raise ConfigError unless both are finite, of shape (n, d) with one d, and of `least` rows or more."""
+    """Raise ConfigError unless both samples are finite, of shape (n, d) with one d, and have at least `least` rows."""
     for name, rows in (("first", first), ("second", second)):
         if rows.ndim != 2 or rows.shape[1] < 1 or not np.isfinite(rows).all():
             raise ConfigError(f"Expected {name} to be finite vectors of shape (n, d), found shape {rows.shape}.")
@@ -49,9 +49,9 @@ def check_samples(first: Floats, second: Floats, *, least: int) -> None:
 
 
 def falls(divergences: Sequence[float]) -> bool:
-    """Whether a curve falls somewhere: no Renyi divergence falls when its order rises.
+    """Return whether a curve falls somewhere; no Renyi divergence falls when its order rises.
 
-    Numbers below 0 count as 0. An estimator without bias must give them half of the time where there is nothing.
+    Numbers below 0 count as 0: if the true divergence is 0, an unbiased estimator is below 0 half of the time.
     """
     found = np.maximum(np.asarray(divergences, np.float64), 0.0)
     slack = 1e-9 * (1 + found[:-1])
@@ -60,15 +60,15 @@ def falls(divergences: Sequence[float]) -> bool:
 
 
 def gaussian(first: Floats, second: Floats, alphas: Sequence[float]) -> Floats:
-    """As if both were normal with the same covariance: alpha / 2 times the squared Mahalanobis distance of the means.
+    """Estimate for normal sets of equal covariance: alpha / 2 times the squared Mahalanobis distance of the means.
 
     The plain distance is too large by d (1/n + 1/m), because means scatter, and by the factor nu / (nu - d - 1), nu = n
-    + m - 2, because the inverse of an estimated covariance does. Both are undone, so that for normal samples the
-    estimate is right on average, and may be below 0 (Hotelling's T^2; MATHS 3.4 names the first correction only).
+    + m - 2, because the inverse of an estimated covariance is too large. Both are corrected, so that for normal samples
+    the estimate is unbiased, and may be below 0 (Hotelling's T^2; MATHS 3.4 names the first correction only).
 
-    It is blind to everything but means, and infinite where they differ in a direction in which neither set varies. Rows
-    are `(n, d)` of P and `(m, d)` of Q, orders rise from above 1. The result is `(n_alphas,)`. ConfigError where n + m
-    - 2 <= d + 1.
+    The estimate sees nothing but means, and is infinite where they differ in a direction in which neither set varies.
+    Rows are `(n, d)` of P and `(m, d)` of Q, orders rise from above 1. The result is `(n_alphas,)`. ConfigError where n
+    + m - 2 <= d + 1.
     """
     orders = check_alphas(alphas)
     check_samples(first, second, least=2)
@@ -90,25 +90,25 @@ def gaussian(first: Floats, second: Floats, alphas: Sequence[float]) -> Floats:
     return np.asarray(orders / 2 * squared, np.float64)
 
 
-#: Neighbours in the published code.
+#: The number of neighbours in the published code.
 NEIGHBOURS: Final = 5
 #: Decimals to which the published code rounds.
 DECIMALS: Final = 5
-#: So many rows are compared at once.
+#: The number of rows that are compared at once.
 _ROWS: Final = 512
 #: Rows whose squared distance is no more than this share of their squared norms are copies: rounding hides the rest.
 _SAME: Final = 1e-13
 
 
 def knn_count_ratio(first: Floats, second: Floats, alphas: Sequence[float], *, neighbours: int = NEIGHBOURS) -> Floats:
-    """The published estimate, as its code computes it. It is kept to be compared with, never to be relied on.
+    """Return the published estimate, as its code computes it, for comparison only: do not rely on the estimate.
 
-    For each row y of the second set, r is the distance to its k-th neighbour there, where y is the first. k_q counts
-    the rows of the second set within r, k_p those of the first. Both are normalised to sum to 1 and compared as
-    distributions: D = ln(sum q (p/q)^alpha) / (alpha - 1) (MATHS 3.2; Gusain and Leith 2024, code of
-    density_estimation_code). With the same distribution twice it is far above 0, because the counts scatter; it never
-    exceeds ln m. Where no row of the first set is within any r it divides 0 by 0, which the code turns into 0, "perfect
-    privacy".
+    For each row y of the second set, r is the distance to its k-th neighbour in that set, counting y itself as the
+    first. k_q counts the rows of the second set within r, k_p the rows of the first set. Both counts are normalised to
+    sum to 1 and compared as distributions: D = ln(sum q (p/q)^alpha) / (alpha - 1) (MATHS 3.2; Gusain and Leith 2024,
+    code of density_estimation_code). For two samples of one distribution the estimate is far above 0, because the
+    counts scatter; it never exceeds ln m. If no row of the first set is within any r, the estimate divides 0 by 0,
+    which the code turns into 0, "perfect privacy".
     """
     orders = check_alphas(alphas)
     _validate.count(neighbours=neighbours)
@@ -133,14 +133,14 @@ def knn_count_ratio(first: Floats, second: Floats, alphas: Sequence[float], *, n
 def knn_poczos_schneider(
     first: Floats, second: Floats, alphas: Sequence[float], *, neighbours: int = NEIGHBOURS
 ) -> Floats:
-    """The estimate of Poczos and Schneider 2011: densities from distances to the k-th neighbours.
+    """Return the estimate of Poczos and Schneider 2011: densities from distances to the k-th neighbours.
 
-    Let rho be the distance of a row of P to its k-th neighbour among the other rows of P, and nu that to its k-th
-    neighbour in Q. Then D = ln mean[((n-1) rho^d / (m nu^d))^(1-alpha) B] / (alpha - 1), with B = G(k)^2 /
-    (G(k-alpha+1) G(k+alpha-1)). It is consistent, but far too large in many dimensions (3.4 where there is nothing in
-    384, MATHS 3.4). It needs k > alpha - 1; where `neighbours` is too small for an order, k = floor(alpha). Where k
-    copies of a row lie at distance 0 the ratio is that of the numbers of copies, at least 1 on either side, which gives
-    a lower value where the other set has no copy.
+    Let rho be the distance of a row of P to its k-th neighbour among the other rows of P, and nu the distance to its
+    k-th neighbour in Q. Then D = ln mean[((n-1) rho^d / (m nu^d))^(1-alpha) B] / (alpha - 1), with B = G(k)^2 /
+    (G(k-alpha+1) G(k+alpha-1)). The estimate is consistent, but far too large in many dimensions (3.4 for a true 0 in
+    384 dimensions, MATHS 3.4). The formula needs k > alpha - 1; where `neighbours` is too small for an order, k =
+    floor(alpha). Where k copies of a row lie at distance 0, the ratio is that of the numbers of copies, at least 1 on
+    either side, which gives a lower value if the other set has no copy.
     """
     orders = check_alphas(alphas)
     _validate.count(neighbours=neighbours)
@@ -154,7 +154,7 @@ def knn_poczos_schneider(
         block = first[start : start + _ROWS]
         rows = slice(start, start + len(block))
         own = _squared(block, first)
-        own[np.arange(len(block)), start + np.arange(len(block))] = np.inf  # not a neighbour of itself
+        own[np.arange(len(block)), start + np.arange(len(block))] = np.inf  # a row is not its own neighbour
         other = _squared(block, second)
         near_own[rows] = np.sort(np.partition(own, most - 1, axis=1)[:, :most], axis=1)
         near_other[rows] = np.sort(np.partition(other, most - 1, axis=1)[:, :most], axis=1)
@@ -174,7 +174,7 @@ def knn_poczos_schneider(
 
 
 def _centred(first: Floats, second: Floats) -> tuple[Floats, Floats]:
-    """Both sets about their common mean. Squared distances by a product of matrices then lose fewer digits."""
+    """Shift both sets to their common mean: squared distances by a product of matrices then lose fewer digits."""
     centre = np.concatenate([first, second]).mean(axis=0)
     return first - centre, second - centre
 

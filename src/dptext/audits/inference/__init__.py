@@ -1,1 +1,1 @@
-"""Attribute inference: who wrote a release, and from which of two sets does it come?"""
+"""Attribute inference: the author of a release, and which of two sets a release comes from."""

@@ -1,11 +1,11 @@
-"""Closed-set authorship attribution: who of the known authors wrote this privatized text?
+"""Closed-set authorship attribution: which of the known authors wrote a privatized text?
 
 There are two attackers: a linear classifier of character n-grams, and a logistic regression on sentence vectors. Each
-is *static* (trained on originals of the same authors, but not on those that are attacked) and *adaptive* (trained on
-what the mechanism made of them). Garbage hides authors perfectly, so every row shows how similar the attacked texts are
-to their own originals.
+is *static* (trained on originals of the same authors, but not on the attacked texts) and *adaptive* (trained on the
+mechanism's releases of these originals). Garbage hides authors perfectly, so every row shows how similar the attacked
+texts are to their own originals.
 
-What is measured is these attackers on these authors. Little success proves nothing: other attackers may do better. Much
+The audit measures these attackers on these authors. Little success proves nothing: other attackers may do better. Much
 success bounds epsilon from below, for replacing one document: `epsilon_from_attribution` has the proof.
 """
 
@@ -29,7 +29,7 @@ from dptext.sampling.randomness import Randomness, seeded
 from dptext.text.records import Record, Release
 from dptext.types import Floats, Integers, Json
 
-#: From texts to scores `(n_texts, n_authors)`, higher where the author is likelier. It is fixed before it attacks.
+#: A function from texts to scores `(n_texts, n_authors)`, higher for likelier authors; fixed before the attack.
 AuthorAttacker = Callable[[Sequence[str]], Floats]
 
 NGRAMS: Final = "character n-grams"
@@ -40,7 +40,7 @@ _MOST_FEATURES = 100_000
 
 @dataclass(frozen=True, slots=True)
 class AuthorSplit:
-    """Texts of known authors: to train attackers on, and others to attack, the same number of each author.
+    """Texts of known authors to train attackers on, and other texts to attack, the same number of each author.
 
     `duplicates` counts the records that were removed because an earlier one has the same text.
     """
@@ -54,7 +54,7 @@ def split_authors(records: Iterable[Record], *, training: int, attacked: int, se
     """Remove duplicates, then draw `training` texts of each author to train on, and `attacked` others to attack.
 
     Two records are duplicates if their tokens are equal without regard to case, whoever wrote them; the first stays.
-    ConfigError where a record has no author, there are fewer than two, or an author has too few texts.
+    ConfigError where a record has no author, there are fewer than two authors, or an author has too few texts.
     """
     _validate.count(training=training, attacked=attacked)
     distinct, count = distinct_texts(records)
@@ -81,10 +81,10 @@ def split_authors(records: Iterable[Record], *, training: int, attacked: int, se
 
 
 def train_ngrams(texts: Sequence[str], codes: Integers, seed: int) -> AuthorAttacker:
-    """A linear support vector machine on TF-IDF of 2 to 4 characters within words.
+    """Train a linear support vector machine on TF-IDF of 2 to 4 characters within words.
 
-    Case is kept, as it is style. With it .305 of 200 blog posts of 20 authors were attributed, without it .255 (40
-    words a post, 20 training posts of each author; C from 0.1 to 10 changed no more than .015). The `codes`
+    Case is kept, because case is style. With case .305 of 200 blog posts of 20 authors were attributed, without case
+    .255 (40 words a post, 20 training posts of each author; C from 0.1 to 10 changed no more than .015). The `codes`
     `(n_texts,)` are the authors of the texts, from 0 without gaps.
     """
     sklearn = load_sklearn()
@@ -101,15 +101,15 @@ def train_ngrams(texts: Sequence[str], codes: Integers, seed: int) -> AuthorAtta
 
 
 def _columns(margins: Floats) -> Floats:
-    """Scores with a column for each author: of two authors scikit-learn gives the scores of the second only."""
+    """Return scores with a column for each author; for two authors scikit-learn gives the second column only."""
     found = np.asarray(margins, np.float64)
     return np.stack([-found, found], axis=1) if found.ndim == 1 else found
 
 
 def train_encoder(texts: Sequence[str], codes: Integers, vectors: EmbeddedTexts, seed: int) -> AuthorAttacker:
-    """Log probabilities of a logistic regression on standardised vectors of these texts and of all that are attacked.
+    """Train a logistic regression on standardised vectors, which `vectors` must hold for all attacked texts, too.
 
-    Of the posts named at `train_ngrams` it attributed .315 with C = 0.01, and .270 with C = 1.
+    Scores are log probabilities. On the posts of `train_ngrams` it attributed .315 with C = 0.01, and .270 with C = 1.
     """
     known = vectors.at(texts)
     scaled = standardiser(known, constant=LEAST_SPREAD)
@@ -118,8 +118,8 @@ def train_encoder(texts: Sequence[str], codes: Integers, vectors: EmbeddedTexts,
     return lambda found: np.asarray(model.predict_log_proba(scaled(vectors.at(found))), np.float64)
 
 
-RECORDS_AT_ONCE = 256  #: Records of a call of the mechanism
-#: Where the stream of the training releases begins, far from that of the attacked ones.
+RECORDS_AT_ONCE = 256  #: Records in one call of the mechanism
+#: Position at which the stream of the training releases begins, far from the stream of the attacked releases.
 _TRAINING = 1 << 40
 
 
@@ -132,11 +132,11 @@ def attribute(
     on_release: OnCount | None = None,
     **given: Any,
 ) -> AuthorshipReport:
-    """Release every text of a split, by `split_authors`, once and attribute the releases of the attacked ones.
+    """Release every text of a split, by `split_authors`, once, and attribute the releases of the attacked texts.
 
-    Only the text that the mechanism releases is attacked. The randomness of the releases is `seeded(seed)` by default,
-    as nothing is released to anybody. `on_release` is called with texts released and texts in all. The other arguments
-    and errors are those of `attribute_releases`; a mechanism that releases no text raises ConfigError, too.
+    Only the released text is attacked. The randomness of the releases is `seeded(seed)` by default, because nothing is
+    released to anybody. `on_release` is called with the number of texts released and the number in all. The other
+    arguments and errors are those of `attribute_releases`; a mechanism that releases no text raises ConfigError, too.
     """
     released, taught = release_split(mechanism, split, randomness=randomness or seeded(seed), on_progress=on_release)
     shared = {"released": released, "training_released": taught, "seed": seed, **given}
@@ -146,7 +146,7 @@ def attribute(
 def release_split(
     mechanism: Mechanism[str], split: AuthorSplit, *, randomness: Randomness, on_progress: OnCount | None = None
 ) -> tuple[list[Release[str]], list[Release[str]]]:
-    """One release of each attacked and training text, by streams of their own; ConfigError where none has text."""
+    """Release each attacked and training text once, in separate streams; ConfigError for a mechanism without text."""
     if not mechanism.spec.traits.releases_text:
         raise ConfigError(f"Expected a mechanism that releases text: {mechanism.spec.kind} releases vectors only.")
     attacked: list[Release[str]] = []
@@ -173,17 +173,17 @@ def attribute_releases(
 ) -> AuthorshipReport:
     """Attribute releases to their authors, with controls, baselines and similarity.
 
-    Bundles take `bundle` texts of an author in their order; what is left over is not attributed. The scores of a
+    A bundle takes `bundle` texts of an author in their order; the remaining texts are not attributed. The scores of a
     bundle's texts are added up: log probabilities of the logistic regression, margins of the linear support vector
-    machine. Among equal scores one random order of the authors decides.
+    machine. One random order of the authors decides among equal scores.
 
-    The originals to train on are of all authors; equally many of each author are attacked, so that a guess at random is
-    right for 1 in A. Releases are one of each original by the same mechanism, all drawn independently, in their order.
-    The adaptive attackers learn from `training_released`, and are left out without them. The embedder is public. The
-    confidence is of all intervals and of the bound on epsilon at `delta`. `on_attacker` is called with attackers
-    trained and in all. ConfigError for records without authors, authors who differ or have unequal numbers of attacked
-    texts, releases of other records, an embedder without finite vectors, or a setting out of its range.
-    MissingExtraError where scikit-learn is absent.
+    `training` holds originals of all authors; the same number of each author's texts is attacked, so that a random
+    guess is right for 1 in A. `released` has one release of each attacked original, in order, all drawn independently
+    by the same mechanism. The adaptive attackers learn from `training_released`, and are left out without it. The
+    embedder is public. `confidence` is of all intervals and of the bound on epsilon at `delta`. `on_attacker` is called
+    with the number of attackers trained and the number in all. ConfigError for records without authors, authors who
+    differ or have unequal numbers of attacked texts, releases of other records, an embedder without finite vectors, or
+    a setting out of its range. MissingExtraError where scikit-learn is absent.
     """
     names = _check_authors(training, attacked, bundle)
     check_releases("released", attacked, released)

@@ -1,4 +1,4 @@
-"""What attacks on attributes found: from scores to rows of a table, to shares of hits and to the bound on epsilon."""
+"""Findings of attribute inference: rows of a table from scores, shares of hits, and the bound on epsilon."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -18,24 +18,24 @@ from dptext.sampling.bootstrap import bootstrap
 from dptext.sampling.randomness import seeded
 from dptext.types import Booleans, Floats, Integers, Json, as_json
 
-#: In the second column the author must be among so many guesses.
+#: Number of guesses in the second column.
 TOP_GUESSES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class AttributionRow(InferenceRow):
-    """How well one attacker named the authors of so many texts, or bundles, and how much the texts still say.
+    """The accuracy of one attacker on texts, or bundles, and the similarity of the texts to their originals.
 
-    The name is that of the attacker, and of what it attacked where that is not the releases.
+    `name` names the attacker, and the attacked texts if they are not the releases.
 
-    The `accuracy` is the share whose author has the highest score, Clopper-Pearson. For fixed texts hits are
-    independent, with chances of their own; the interval, of the mean chance, errs on the safe side where these differ
-    (Hoeffding 1956), unless less than one hit or miss is expected. It speaks of further texts of these authors as far
-    as the attacked ones are an independent sample of them; that for originals, where nothing is random, of further
-    texts alone. The `top5` is the share whose author is among the five highest scores, Clopper-Pearson; 1 where there
-    are no more authors. The `macro_f1` is the mean F1 over the authors who wrote some text or were taken for its
-    author; bootstrap over texts (bundles), right in the limit of many. The `similarity` is the mean cosine of the
-    attacked texts to their own originals; bootstrap over texts.
+    `accuracy` is the share of texts whose author has the highest score, Clopper-Pearson. For fixed texts hits are
+    independent, with probabilities of their own; the interval is for the mean probability, and errs on the safe side
+    where the probabilities differ (Hoeffding 1956), unless less than one hit or miss is expected. The interval speaks
+    of further texts of these authors as far as the attacked texts are an independent sample of them; the interval for
+    originals, where nothing is random, speaks of further texts alone. `top5` is the share of texts whose author is
+    among the five highest scores, Clopper-Pearson; 1 if there are no more authors. `macro_f1` is the mean F1 over the
+    authors who wrote some text or were named for some text; bootstrap over texts (bundles), right in the limit of many.
+    `similarity` is the mean cosine of the attacked texts to their own originals; bootstrap over texts.
     """
 
     name: str
@@ -50,19 +50,19 @@ class AttributionRow(InferenceRow):
     )  # fmt: skip
 
 
-#: The notes that every report on authors has.
+#: Notes of every report on authors.
 GARBAGE: Final = "Garbage hides authors perfectly: read each accuracy with the similarity beside it."
 NO_PROOF: Final = "A low accuracy proves nothing: another attacker, more training text or larger bundles may do more."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorshipReport(InferenceReport[AttributionRow]):
-    """The outcome of attributing releases to their authors. It shows no text and no author.
+    """The outcome of attributing releases to their authors. The report shows no text and no author.
 
-    The texts are counted over all authors, `bundle` of one author attributed together. The baselines are the static
-    attackers on the originals, a guess at random (exact), and the author with most training texts for all. The `report`
-    is the lower bound on epsilon by the best attack, for which the error is divided among all. It is of single texts,
-    for replacing one document, whatever the bundles. `report.refutes(guarantee)` compares.
+    The texts are counted over all authors; `bundle` texts of one author are attributed together. The baselines are the
+    static attackers on the originals, a random guess (exact), and the author with the most training texts for every
+    text. `report` has the lower bound on epsilon by the best attack, with the error divided among all attacks. The
+    bound is of single texts, for replacing one document, whatever the bundles. `report.refutes(guarantee)` compares.
     """
 
     report: Report
@@ -86,7 +86,7 @@ class AuthorshipReport(InferenceReport[AttributionRow]):
 
 
 def bundles(true: Integers, bundle: int) -> Integers:
-    """Positions of the texts of each bundle, `(n_bundles, bundle)`. A bundle has one author."""
+    """Return the positions of the texts of each bundle, `(n_bundles, bundle)`. A bundle has one author."""
     rows = []
     for author in np.unique(true):
         own = np.flatnonzero(true == author)
@@ -96,10 +96,10 @@ def bundles(true: Integers, bundle: int) -> Integers:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AuthorJudge:
-    """Turns scores `(n_texts, authors)` into rows of the report.
+    """Rows of the report from scores `(n_texts, authors)`.
 
     `true` `(n_texts,)` is the author of each attacked text, `units` `(n_bundles, bundle)` the positions of the texts of
-    each bundle, `priority` `(authors,)` the order in which authors with equal scores are taken. `permuted` gives
+    each bundle, `priority` `(authors,)` the order in which authors with equal scores are taken. `permuted` returns
     authors in a random order, for controls.
     """
 
@@ -112,10 +112,10 @@ class AuthorJudge:
     confidence: float
 
     def row(self, name: str, scores: Floats, similarity: Estimate, *, control: bool = False) -> AttributionRow:
-        """The row of an attack; as a control scores are held against permuted authors.
+        """Return the row of an attack; a control compares the scores with permuted authors.
 
-        To shuffle the authors in training would be no better control. Texts of one author are alike and get the same
-        wrong guess, so hits would not be independent and the interval too short.
+        Shuffling the authors in training would be no better control. Texts of one author are alike and get the same
+        wrong guess, so hits would not be independent and the interval would be too short.
         """
         true = self.true[self.units[:, 0]]
         true = self.permuted(true) if control else true
@@ -131,7 +131,7 @@ class AuthorJudge:
         return AttributionRow(name, one, five, macro, similarity, len(true))
 
     def chance(self, name: str, similarity: Estimate) -> AttributionRow:
-        """The row of a guess at random: exact, with the F1 of the expected counts."""
+        """Return the row of a random guess: exact, with the F1 of the expected counts."""
         one, five = (exactly(min(1.0, n / self.authors), self.confidence) for n in (1, TOP_GUESSES))
         return AttributionRow(name, one, five, one, similarity, len(self.units))
 
@@ -141,7 +141,7 @@ class AuthorJudge:
         return np.asarray(self.priority[np.argsort(-scores[:, self.priority], axis=1, kind="stable")], np.int64)
 
     def report(self, scores: Mapping[str, Floats], *, delta: float, signature: Mapping[str, Json]) -> Report:
-        """The bound on epsilon by the best attack on single texts."""
+        """Return the report with the bound on epsilon by the best attack on single texts."""
         guesses = {name: self._ranked(found)[:, 0] for name, found in scores.items()}
         hits = {name: int((found == self.true).sum()) for name, found in guesses.items()}
         best, texts = max(hits, key=lambda name: hits[name]), len(self.true)
@@ -174,7 +174,7 @@ def _macro_f1(true: Integers, given: Integers, authors: int) -> float:
     return float(np.mean(2 * right[seen > 0] / seen[seen > 0]))
 
 
-#: The notes that every report on two sets has.
+#: Notes of every report on two sets.
 NO_GUARANTEE: Final = (
     "A measurement of these attackers on these texts, no guarantee: another attacker, or more training text, may do "
     "more, and a low accuracy proves nothing."
@@ -188,16 +188,16 @@ EMPTY_TEXTS: Final = "Empty texts hide every trait: read each accuracy with the 
 
 @dataclass(frozen=True, slots=True)
 class TraitRow(InferenceRow):
-    """How well one attacker told the sets apart, and how much the texts still say.
+    """The success of one attacker at telling the sets apart, and the similarity of the texts to their originals.
 
-    The name is that of the attacker, and of what it attacked where that is not the releases. Half of the texts are of
-    each set. The `auc` is the chance that a text of the first set has a higher score than one of the second, ties as
-    one half; bootstrap over texts, right in the limit of many, without width where scores separate all. The `accuracy`
-    is the share on their side of the threshold 0, which was fixed beforehand; Clopper-Pearson, as hits are independent
-    for fixed texts. It speaks of further texts as far as the attacked ones are an independent sample of them, which
-    sentences of few documents are not. The `epsilon` is what that accuracy needs, ln((accuracy - delta) / (1 -
-    accuracy)), also at the ends of its interval. The `similarity` is the mean cosine of the attacked texts to their own
-    originals; bootstrap over texts.
+    `name` names the attacker, and the attacked texts if they are not the releases. Half of the texts are of each set.
+    `auc` is the chance that a text of the first set has a higher score than a text of the second set, ties as one half;
+    bootstrap over texts, right in the limit of many, without width where scores separate all. `accuracy` is the share
+    of texts on their side of the threshold 0, which was fixed beforehand; Clopper-Pearson, because hits are independent
+    for fixed texts. The accuracy speaks of further texts as far as the attacked texts are an independent sample of
+    them, which sentences of few documents are not. `epsilon` is the epsilon that this accuracy needs, ln((accuracy -
+    delta) / (1 - accuracy)), also at the ends of its interval. `similarity` is the mean cosine of the attacked texts to
+    their own originals; bootstrap over texts.
     """
 
     name: str
@@ -212,11 +212,11 @@ class TraitRow(InferenceRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraitReport(InferenceReport[TraitRow]):
-    """The outcome of telling two redacted sets apart. It shows no text.
+    """The outcome of telling two redacted sets apart. The report shows no text.
 
-    The texts are counted for each set. The baselines are the static attackers on the originals, and one set for all
-    texts (exact). The `best` attack has the highest accuracy. The `bound` is the least epsilon of the two sets by it,
-    for which the error is divided among all; the `ceiling` is what that would be if every guess were right.
+    The texts are counted for each set. The baselines are the static attackers on the originals, and one set for every
+    text (exact). The `best` attack has the highest accuracy. `bound` is the lower bound on the epsilon of the two sets
+    by this attack, with the error divided among all attacks; `ceiling` is the bound if every guess were right.
     """
 
     best: str
@@ -229,15 +229,15 @@ class TraitReport(InferenceReport[TraitRow]):
         return self.attacks[0].attacked, 0.5
 
     def refutes(self, epsilon: float) -> bool:
-        """Whether the two sets cannot be indistinguishable at this epsilon and the report's delta; False is no proof.
+        """True if the sets cannot be indistinguishable at this epsilon and the report's delta; False is no proof.
 
-        Somebody may state such an epsilon of the sets, say from a measured divergence. ConfigError for a negative one.
+        Such an epsilon of the sets may come from a measured divergence. ConfigError for a negative epsilon.
         """
         _validate.within(0, math.inf, epsilon=epsilon)
         return epsilon < self.bound.epsilon
 
     def to_dict(self) -> dict[str, Json]:
-        """As JSON-able data, without anything of the records."""
+        """Return JSON-able data, without anything about the records."""
         bound = self.bound
         stated = {"epsilon_lower_bound": as_json(bound.epsilon), "delta": bound.delta, "confidence": bound.confidence}
         return {**Result.to_dict(self), **stated}
@@ -257,10 +257,10 @@ class TraitReport(InferenceReport[TraitRow]):
 
 
 def epsilon_from_accuracy(accuracy: Estimate, *, delta: float = 0.0) -> Estimate:
-    """The epsilon of two sets that a balanced attack of this accuracy needs, by `accuracy_implies`.
+    """Return the epsilon of two sets that a balanced attack of this accuracy needs, by `accuracy_implies`.
 
-    It rises with the accuracy, so the ends of the interval become ends of the same confidence. The *low* end is what
-    the attack shows. The high end bounds no epsilon: another attack may be more accurate.
+    Epsilon rises with the accuracy, so the ends of the interval become ends of the same confidence. The attack shows
+    the *low* end. The high end bounds no epsilon: another attack may be more accurate.
     """
     value, low, high = (accuracy_implies(x, delta=delta) for x in (accuracy.value, accuracy.low, accuracy.high))
     return Estimate(value, low, high, accuracy.confidence)
@@ -268,9 +268,10 @@ def epsilon_from_accuracy(accuracy: Estimate, *, delta: float = 0.0) -> Estimate
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SetJudge:
-    """Turns scores `(n_texts,)` into rows of the report.
+    """Rows of the report from scores `(n_texts,)`.
 
-    `true` `(n_texts,)` says which attacked texts are of the first set; `permuted` is the same in a random order.
+    `true` `(n_texts,)` says which attacked texts are of the first set; `permuted` has the same values in a random
+    order.
     """
 
     true: Booleans
@@ -280,7 +281,7 @@ class SetJudge:
     delta: float
 
     def row(self, name: str, scores: Floats, similarity: Estimate, *, control: bool = False) -> TraitRow:
-        """The row of an attack; as a control scores are held against permuted sets."""
+        """Return the row of an attack; a control compares the scores with permuted sets."""
         if control:
             return replace(self, true=self.permuted).row(name, scores, similarity)
         right = clopper_pearson(self.hits(scores), len(self.true), confidence=self.confidence)
@@ -288,15 +289,15 @@ class SetJudge:
         return TraitRow(name, area, right, epsilon_from_accuracy(right, delta=self.delta), similarity, len(self.true))
 
     def majority(self, similarity: Estimate) -> TraitRow:
-        """The row of a guess at one set for every text: exact, as there are as many texts of each."""
+        """Return the row of guessing one set for every text: exact, because each set has as many texts."""
         half, nothing = (exactly(x, self.confidence) for x in (0.5, 0.0))
         return TraitRow("majority: one set for all", half, half, nothing, similarity, len(self.true))
 
     def hits(self, scores: Floats) -> int:
-        """How many texts are on their side of 0; a score of exactly 0 counts for the second set."""
+        """Count the texts on their side of 0; a score of exactly 0 counts for the second set."""
         return int(((scores > 0) == self.true).sum())
 
     def bound(self, hits: int, *, tests: int) -> EpsilonLowerBound:
-        """The bound on epsilon for so many hits, as for two authors."""
+        """Return the bound on epsilon for this number of hits, as for two authors."""
         given = {"delta": self.delta, "confidence": self.confidence}
         return epsilon_from_attribution(hits, len(self.true), authors=2, tests=tests, **given)

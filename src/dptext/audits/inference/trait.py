@@ -1,18 +1,18 @@
-"""The trait attack: from which of two sets, a sensitive and a safe one, does a redacted text come?
+"""The trait attack: which of two sets, a sensitive and a safe set, does a redacted text come from?
 
-Attackers give scores to as many texts of either set. They are judged by the area under their ROC curve, and by their
+Attackers score equally many texts of either set. They are judged by the area under their ROC curve, and by their
 accuracy at the threshold 0, which is fixed beforehand. *Static* attackers learn from originals that are not attacked,
-*adaptive* ones from what the mechanism made of these, a third kind from *both*, which whoever can run the mechanism
-has. A static attacker meets text that it never learned to read: its threshold is off, so its accuracy flatters the
-mechanism even where its AUC does not (TF-IDF on cancer sentences with 70% of the words masked: .58, .69 and .72, AUC
-.77, .76 and .79). Empty texts have no trait left, so every row shows how similar the attacked texts are to their own
-originals.
+*adaptive* attackers from the mechanism's releases of these originals, a third kind from *both*, which anybody who can
+run the mechanism has. A static attacker meets text of an unfamiliar kind: its threshold is off, so its accuracy
+flatters the mechanism even where its AUC does not (TF-IDF on cancer sentences with 70% of the words masked: .58, .69
+and .72, AUC .77, .76 and .79). Empty texts have no trait left, so every row shows how similar the attacked texts are to
+their own originals.
 
 The accuracy s bounds an epsilon. Let P and Q be the distributions of the redacted text of a random text of either set.
 If P(S) <= e^eps Q(S) + delta and the reverse for all S, then 2 s = P(S) + Q(not S) <= 2 e^eps (1 - s) + 2 delta, so eps
 >= ln((s - delta) / (1 - s)). This is a lower bound on the epsilon at which the *two sets* are indistinguishable, for
-one draw. It is no differential privacy of a record, and no upper bound. Of n texts known to be of one set, an attacker
-sees n draws.
+one draw. It is neither differential privacy of a record nor an upper bound. Of n texts known to be of one set, an
+attacker sees n draws.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -37,16 +37,16 @@ from dptext.sampling.randomness import Randomness, seeded
 from dptext.text.records import Record, Release
 from dptext.types import Booleans, Floats, Json
 
-#: Of the first set and of the second.
+#: Records of the first set, and of the second.
 Sides = tuple[tuple[Record, ...], tuple[Record, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class SetSplit:
-    """Texts of two sets: to train attackers on, and others to attack, as many of the first set as of the second.
+    """Texts of two sets to train attackers on, and other texts to attack; each set has the same number of each.
 
-    `duplicates` counts texts that were removed because an earlier one of the same set is the same, `shared` those that
-    both sets had; each stayed in one of them, by the flip of a coin.
+    `duplicates` counts texts that were removed because an earlier text of the same set is equal, `shared` counts texts
+    that both sets had; each shared text stayed in one set, chosen at random.
     """
 
     training: Sides = field(repr=False)
@@ -60,10 +60,10 @@ def split_sets(
 ) -> SetSplit:
     """Remove duplicates, then draw `training` texts of each set to train on, and `attacked` others to attack.
 
-    Two records are duplicates if their tokens are equal without regard to case. A coin decides in which set a text of
-    both stays, so that two equal sets remain at chance. Records of one `author` (a document, or whatever else texts
-    share; compared in normal form), in either set, are all trained on or all attacked. ConfigError where a set has too
-    few texts.
+    Two records are duplicates if their tokens are equal without regard to case. A text of both sets stays in one set,
+    chosen at random, so that two equal sets remain at chance. Records of one `author` (a document, or any other origin
+    of texts; compared in normal form), in either set, are all trained on or all attacked. ConfigError where a set has
+    too few texts.
     """
     _validate.count(training=training, attacked=attacked)
     rng = np.random.default_rng(seed)
@@ -99,29 +99,29 @@ def split_sets(
     return SetSplit((chosen[0], chosen[1]), (apart[0], apart[1]), duplicates, len(shared))
 
 
-#: From texts to scores `(n_texts,)`, above 0 for the first set. This threshold is fixed beforehand.
+#: A function from texts to scores `(n_texts,)`, above 0 for the first set; this threshold is fixed beforehand.
 Attacker = Callable[[Sequence[str]], Floats]
 
 TFIDF: Final = "TF-IDF, linear"
 LINEAR: Final = "sentence encoder, linear"
 MLP: Final = "sentence encoder, MLP"
 
-#: Probabilities count as this at least, so that scores stay finite.
+#: Least probability that is used, so that scores stay finite.
 _SMALLEST: Final = 1e-12
 
 
-#: Makes an attacker of texts of both sets, booleans `(n_texts,)` that say which are of the first, vectors of all texts
-#: that the audit knows, and a seed. MissingExtraError where scikit-learn is absent.
+#: Trains an attacker on texts of both sets, booleans `(n_texts,)` that say which texts are of the first set, vectors of
+#: all texts that the audit knows, and a seed. MissingExtraError where scikit-learn is absent.
 TrainAttacker = Callable[[Sequence[str], Booleans, TextVectors, int], Attacker]
 
 
 def standard_attackers() -> dict[str, TrainAttacker]:
-    """The attackers that come with dptext, by name. None needs torch of its own."""
+    """Return the built-in attackers by name. None needs torch of its own."""
     return {TFIDF: train_tfidf_attacker, LINEAR: train_linear_attacker, MLP: train_mlp_attacker}
 
 
 def train_tfidf_attacker(texts: Sequence[str], is_first: Booleans, _: TextVectors, seed: int, /) -> Attacker:
-    """Logistic regression on the TF-IDF of words, without regard to case.
+    """Train logistic regression on the TF-IDF of words, without regard to case.
 
     Pairs of words, or C = 0.3, made it worse on cancer sentences with 3,000 texts a set, at every level of redaction.
     """
@@ -135,7 +135,7 @@ def train_tfidf_attacker(texts: Sequence[str], is_first: Booleans, _: TextVector
 
 
 def train_linear_attacker(texts: Sequence[str], is_first: Booleans, vectors: TextVectors, seed: int, /) -> Attacker:
-    """Logistic regression on standardised sentence vectors."""
+    """Train logistic regression on standardised sentence vectors."""
     features = _standardised(vectors, texts)
     model = load_sklearn().linear_model.LogisticRegression(C=0.01, max_iter=300, random_state=seed)
     fit_quietly(model, features(texts), is_first)
@@ -143,10 +143,10 @@ def train_linear_attacker(texts: Sequence[str], is_first: Booleans, vectors: Tex
 
 
 def train_mlp_attacker(texts: Sequence[str], is_first: Booleans, vectors: TextVectors, seed: int, /) -> Attacker:
-    """A network with one hidden layer on standardised sentence vectors; scores are log odds.
+    """Train a network with one hidden layer on standardised sentence vectors; scores are log odds.
 
-    On cancer sentences (3,000 texts a set) its accuracy was .839 on originals and .679 where 70% of the words were
-    masked. With a weight decay of 10 it was .834 and .665. `train_linear_attacker` had .842 and .674.
+    On cancer sentences (3,000 texts a set) its accuracy was .839 on originals and .679 with 70% of the words masked. A
+    weight decay of 10 gave .834 and .665. `train_linear_attacker` had .842 and .674.
     """
     load_sklearn()
     from sklearn.neural_network import MLPClassifier  # noqa: PLC0415 (an extra)
@@ -162,7 +162,7 @@ def _standardised(vectors: TextVectors, texts: Sequence[str]) -> Callable[[Seque
     return lambda found: scaled(vectors.at(found))
 
 
-#: Releases of the first set and of the second.
+#: Releases of the first set, and of the second.
 SetReleases = tuple[Sequence[Release[str]], Sequence[Release[str]]]
 
 
@@ -175,11 +175,12 @@ def infer_trait(
     on_release: OnCount | None = None,
     **given: Any,
 ) -> TraitReport:
-    """Release every text of a split, by `split_sets`, once and tell the sets of the attacked ones apart.
+    """Release every text of a split, by `split_sets`, once, and tell the sets of the attacked texts apart.
 
-    Only the text that the mechanism releases is attacked. The randomness of the releases is `seeded(seed)` by default,
-    as nothing is released to anybody. `on_release` is called with texts released and texts in all. The other arguments
-    and errors are those of `infer_trait_from_releases`; a mechanism that releases no text raises ConfigError, too.
+    Only the released text is attacked. The randomness of the releases is `seeded(seed)` by default, because nothing is
+    released to anybody. `on_release` is called with the number of texts released and the number in all. The other
+    arguments and errors are those of `infer_trait_from_releases`; a mechanism that releases no text raises ConfigError,
+    too.
     """
     released, taught = release_sets(mechanism, split, randomness=randomness or seeded(seed), on_progress=on_release)
     return infer_trait_from_releases(split, released=released, training_released=taught, seed=seed, **given)
@@ -188,7 +189,7 @@ def infer_trait(
 def release_sets(
     mechanism: Mechanism[str], split: SetSplit, *, randomness: Randomness, on_progress: OnCount | None = None
 ) -> tuple[SetReleases, SetReleases]:
-    """One release of each attacked text and of each training text, by `authorship.release_split`."""
+    """Release each attacked text and each training text once, by `authorship.release_split`."""
     both = AuthorSplit(_joined(split.training), _joined(split.attacked), 0)
     attacked, training = release_split(mechanism, both, randomness=randomness, on_progress=on_progress)
     m, n = len(split.attacked[0]), len(split.training[0])
@@ -207,15 +208,16 @@ def infer_trait_from_releases(
     delta: float = 0.0,
     on_attacker: OnCount | None = None,
 ) -> TraitReport:
-    """Tell from which set releases come, with controls, baselines and similarity.
+    """Tell which set releases come from, with controls, baselines and similarity.
 
-    The split, by `split_sets` or by hand, has as many texts of either set, and no attacked one among the training
-    texts. Releases are one of each original by the same mechanism, all drawn independently, in their order. Some
-    attackers learn from `training_released`, and are left out without them. Attackers go by name; the default is
-    `standard_attackers()`. The embedder is public. The confidence is of all intervals and of the bound on epsilon at
-    `delta`. `on_attacker` is called with attackers trained and in all. ConfigError for sets of unequal numbers, an
-    attacked text among the training texts, releases of other records, attackers without scores, an embedder without
-    finite vectors, or a setting out of its range. MissingExtraError where scikit-learn is absent.
+    The split, by `split_sets` or by hand, has as many texts of either set, and no attacked text among the training
+    texts. `released` has one release of each original, in order, all drawn independently by the same mechanism. Some
+    attackers learn from `training_released`, and are left out without it. `attackers` maps names to trainers; the
+    default is `standard_attackers()`. The embedder is public. `confidence` is of all intervals and of the bound on
+    epsilon at `delta`. `on_attacker` is called with the number of attackers trained and the number in all. ConfigError
+    for sets of unequal numbers, an attacked text among the training texts, releases of other records, no attackers,
+    scores that cannot be used, an embedder without finite vectors, or a setting out of its range. MissingExtraError
+    where scikit-learn is absent.
     """
     _check_split(split)
     for records, own in zip(split.attacked, released, strict=True):

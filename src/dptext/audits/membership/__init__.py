@@ -1,1 +1,1 @@
-"""Membership inference: who was in the training set of a model?"""
+"""Membership inference: which records were in the training set of a model?"""

@@ -1,12 +1,12 @@
-"""Membership inference: was this record in the training data of the model?
+"""Membership inference: was a given record in the training data of a model?
 
-`shokri` attacks a classifier as the ADePT paper does, `lira`, in a module beside it, as Carlini et al. 2022.
-`from_scores` takes any score, such as an auto-encoder's reconstruction loss. Each reports baselines beside the attack,
-and a control where there is nothing to find.
+`shokri` attacks a classifier as the ADePT paper does; `lira`, in a module of its own, as Carlini et al. 2022.
+`from_scores` takes any score, such as an auto-encoder's reconstruction loss. Each attack reports baselines, and a
+control where there is nothing to find.
 
-A guarantee of local privacy is about what one release tells of its own record. It follows that a classifier trained on
-releases does not give its training records away, but that is no test of the guarantee: membership inference on such a
-classifier is a proxy that sees little of the harm (Habernal 2021, section 7). Nothing here refutes a guarantee.
+A guarantee of local privacy bounds what one release reveals of its own record. It follows that a classifier trained on
+releases does not reveal its training records, but that is no test of the guarantee: membership inference on such a
+classifier is a proxy that sees little of the harm (Habernal 2021, section 7). No result here refutes a guarantee.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +37,7 @@ from dptext.privacy.guarantee import Relation, format_delta
 from dptext.text.records import Record
 from dptext.types import Floats, Json, fields_as_json
 
-#: Scores of the members and of the non-members, `(n,)` each, higher where the attacker believes "member".
+#: Scores of the members and of the non-members, `(n,)` each, higher for likelier members.
 MemberScores = tuple[Floats, Floats]
 
 
@@ -45,10 +45,10 @@ MemberScores = tuple[Floats, Floats]
 class MembershipResult(Result):
     """The outcome of a membership attack on one trained model.
 
-    The control is the same attack where there is nothing to find: its AUC must be about 1/2. The baselines are
-    attackers that do not look at the model, or look at it in the plainest way. The epsilon is what the counts of the
-    main attack amount to, for the trained model as a whole (central trust), by `dptext.audits.roc.epsilon_measured`,
-    for training sets that are neighbours by the relation.
+    `control` is the same attack where there is nothing to find: its AUC must be about 1/2. `baselines` are attackers
+    that do not look at the model, or look at it in the simplest way. `epsilon` is measured from the counts of the main
+    attack by `dptext.audits.roc.epsilon_measured`, for the trained model as a whole (central trust) and for training
+    sets that are neighbours by `relation`.
     """
 
     main: Attack
@@ -66,17 +66,17 @@ class MembershipResult(Result):
 
     @property
     def control_holds(self) -> bool:
-        """Whether the control's interval holds 1/2, as it does in about 95 of 100 honest attacks."""
+        """Return whether the control's interval holds 1/2, as about 95 of 100 honest attacks do."""
         return self.control.auc.low <= 0.5 <= self.control.auc.high
 
     def to_dict(self) -> dict[str, Json]:
-        """As JSON-able data, without anything of the records."""
+        """Return JSON-able data, without anything about the records."""
         epsilon = self.epsilon
         stated = {"epsilon_measured": epsilon.epsilon, "delta": epsilon.delta, "confidence": epsilon.confidence}
         return {**Result.to_dict(self), **stated}
 
     def explain(self) -> str:
-        """The result in plain words."""
+        """Return the result in plain words."""
         epsilon = self.epsilon
         at = f" at delta {format_delta(epsilon.delta)}" if epsilon.delta else ""
         lines = [
@@ -96,11 +96,11 @@ class MembershipResult(Result):
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """How scores become results. All attacks share these settings.
+    """Settings that all attacks share, and the computation of results from scores.
 
-    The seed is of bootstrap, halves and permutations. The relation says which neighbours the epsilon is about. Two
-    halves of one size, members and non-members, differ by replacing a record. Where each record was a member by a coin
-    of its own, they differ by adding or removing one.
+    `seed` seeds bootstrap, halves and permutations. `relation` is the neighbouring relation of epsilon. Two halves of
+    one size, members and non-members, differ by replacing a record. If an independent coin decided the membership of
+    each record, the sets differ by adding or removing a record.
     """
 
     seed: int = 0
@@ -112,7 +112,7 @@ class Measure:
     def result(
         self, named: Sequence[tuple[str, MemberScores]], *, notes: Sequence[str] = (), signature: Mapping[str, Json]
     ) -> MembershipResult:
-        """All that is reported of scores by name: the attack, its control, then baselines; errors as `roc.attack`."""
+        """Return the result of scores by name: the attack, its control, then baselines; errors as `roc.attack`."""
         settings = {name: value for name, value in fields_as_json(self).items() if name != "relation"}
         judge = partial(attack, seed=self.seed, resamples=self.resamples, confidence=self.confidence)
         main, control, *baselines = (judge(name, *scores) for name, scores in named)
@@ -130,9 +130,9 @@ class Measure:
         )
 
 
-#: The control that is trained.
+#: Name of the trained control.
 CONTROL: Final = "the same on a classifier trained on half of both"
-#: How many confidence scores the ADePT paper's attacker sees.
+#: The number of confidence scores that the ADePT paper's attacker sees.
 TOP_SCORES: Final = 5
 
 PROXY: Final = (
@@ -151,11 +151,11 @@ def from_scores(
     measure: Measure | None = None,
     notes: Sequence[str] = (),
 ) -> MembershipResult:
-    """The attack that thresholds a given score, such as minus the reconstruction loss of an auto-encoder.
+    """Attack by a threshold on a given score, such as minus the reconstruction loss of an auto-encoder.
 
-    The scores are `(n,)` of members and `(m,)` of others, higher where the attacker believes "member". The `control` is
-    the same scores by a model that was trained on neither side, or on as much of both. Without it the membership of the
-    given scores is permuted, which tests the counting alone. Baselines are scores of plainer attackers, such as
+    The scores are `(n,)` of members and `(m,)` of others, higher for likelier members. `control` has the same scores by
+    a model that was trained on neither side, or on equal parts of both. Without `control` the membership of the given
+    scores is permuted, which tests the counting alone. `baselines` are scores of simpler attackers, such as
     `blind_scores` of the texts. ConfigError for no scores, NaN, or a setting out of its range.
     """
     measure = measure or Measure()
@@ -170,7 +170,7 @@ def from_scores(
 
 
 def top_scores(scorer: Scorer, texts: Sequence[str], *, top: int = TOP_SCORES) -> Floats:
-    """The largest confidence scores of each text, `(n_texts, top)`, falling; 0 where there are fewer labels."""
+    """Return the largest confidence scores of each text, `(n_texts, top)`, falling; 0 beyond the number of labels."""
     scores = np.asarray(scorer.probabilities(texts), np.float64)
     if scores.ndim != 2 or len(scores) != len(texts) or np.isnan(scores).any():
         raise ConfigError(f"Expected probabilities of {len(texts)} rows without NaN, found shape {scores.shape}.")
@@ -191,19 +191,20 @@ def shokri(
     measure: Measure | None = None,
     on_progress: OnCount | None = None,
 ) -> MembershipResult:
-    """The attack of the ADePT paper: a shadow classifier teaches what confidence in members looks like.
+    """Attack as the ADePT paper does: a shadow classifier teaches how confident a model is in members.
 
-    Krishna et al. 2021, section 4.5, after Shokri et al. 2017. The shadow is trained like the target, on the attacker's
-    own records. A logistic regression on its top five scores, sorted and standardised, learns to tell its members from
-    its non-members, and is applied to the scores of the target. The control attacks a classifier trained on half of
-    either side. The baselines are the loss threshold (Yeom et al. 2018) and the attacker that sees no model
-    (`blind_scores`).
+    The attack is of Krishna et al. 2021, section 4.5, after Shokri et al. 2017. The shadow is trained like the target,
+    on the attacker's own records. A logistic regression on its top five scores, sorted and standardised, learns to tell
+    its members from its non-members, and is applied to the scores of the target. The control attacks a classifier
+    trained on half of either side. The baselines are the loss threshold (Yeom et al. 2018) and the attacker that sees
+    no model (`blind_scores`).
 
-    The target was trained on the members, or on what their `transform` made of them, which those of shadow and control
-    go through, too. The members, the non-members, and the attacker's two sides, which should not be the target's (a
-    note says how many are), are records with labels, of either side as many. The seed is of shadow, control and
-    bootstrap. `on_progress` is called with models trained and in all. ConfigError: uneven or overlapping sides, missing
-    labels, or a setting out of its range. MissingExtraError: scikit-learn is absent.
+    The target was trained on the members, or on their `transform`, which the records of shadow and control go through,
+    too. The members, the non-members and the attacker's two sides are records with labels, and the two sides of a pair
+    have equal numbers. The attacker's records should not be the target's; a note says how many are. `seed` is of
+    shadow, control and bootstrap. `on_progress` is called with the number of models trained and the number in all.
+    ConfigError: uneven or overlapping sides, missing labels, or a setting out of its range. MissingExtraError:
+    scikit-learn is absent.
     """
     check_members(members, non_members)
     check_members(shadow_train, shadow_out, ("shadow_train", "shadow_out"))
@@ -242,7 +243,7 @@ def shokri(
 
 
 def _learned(members: Floats, non_members: Floats) -> Callable[[Floats], Floats]:
-    """Log odds of membership given features, `(n, top)` to `(n,)`."""
+    """Learn log odds of membership from features; the result maps `(n, top)` to `(n,)`."""
     stacked = np.concatenate([members, non_members])
     scaled = standardiser(stacked)  # the padding is constant
     model = load_sklearn().linear_model.LogisticRegression(max_iter=1000)

@@ -1,7 +1,8 @@
 """LiRA, the likelihood ratio attack on membership (Carlini et al. 2022, arXiv 2112.03570).
 
-How sure a model is of a record depends on the record more than on membership. So shadow models are trained with and
-without each record. What the target says of a record is compared with what they say of the same record.
+A model's confidence in a record depends on the record more than on membership. So shadow models are trained with and
+without each record, and the target's confidence in a record is compared with the shadows' confidence in the same
+record.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,9 +30,10 @@ from dptext.text.records import Record
 from dptext.types import Booleans, Floats, Json
 
 FEWEST_SHADOWS: Final = 4
-#: With so many shadows each record has its own variances; with fewer they are shared (Carlini et al., section 6.3).
+#: From this number of shadows on, each record has its own variances; below, variances are shared (Carlini et al.,
+#: section 6.3).
 OWN_VARIANCES_FROM: Final = 64
-#: Variances count as this at least: identical shadows still give finite scores.
+#: The least variance that is used: identical shadows still give finite scores.
 _LEAST_VARIANCE: Final = 1e-6
 
 
@@ -39,15 +41,15 @@ _LEAST_VARIANCE: Final = 1e-6
 class LiraResult(Result):
     """Both attacks, from the same shadow models.
 
-    For the online one the attacker trained shadows with the record and without it, for the offline one only those
-    without it, and none after learning of the record.
+    The online attacker trains shadows with the record and without it. The offline attacker trains only shadows without
+    the record, and none after learning of the record.
     """
 
     online: MembershipResult
     offline: MembershipResult
 
     def explain(self) -> str:
-        """Both results in plain words."""
+        """Return both results in plain words."""
         return f"{self.online.explain()}\n\n{self.offline.explain()}"
 
 
@@ -66,11 +68,11 @@ def lira(
     """Attack a classifier by likelihood ratios of log p - log(1 - p) of the true label.
 
     Each shadow is trained on a random half of members and non-members together; each record is in exactly half of the
-    shadows (rounded down). Normal distributions are fitted to what shadows with and without the record say of it. The
-    online score is the log likelihood ratio of the two at what the target says, the offline score how many standard
-    deviations the target is above the shadows without the record. The control and the baselines are those of
-    `attacks.shokri`. Of `shadows` 16 or more are recommended; from 64 on each record has its own variances; fewer than
-    4 raise ConfigError. The other arguments and errors are those of `attacks.shokri`.
+    shadows (rounded down). Normal distributions are fitted to the confidences of shadows with and without the record.
+    The online score is the log likelihood ratio of the two distributions at the target's confidence. The offline score
+    is the number of standard deviations by which the target exceeds the shadows without the record. The control and the
+    baselines are those of `attacks.shokri`. 16 or more `shadows` are recommended; from 64 on each record has its own
+    variances; fewer than 4 raise ConfigError. The other arguments and errors are those of `attacks.shokri`.
     """
     check_members(members, non_members)
     _validate.count(shadows=shadows)
@@ -110,23 +112,24 @@ def lira(
 
 
 def _assignment(shadows: int, records: int, rng: np.random.Generator) -> Booleans:
-    """Which shadow is trained on which record, `(shadows, records)`. Half of the shadows have a record."""
+    """Return which shadow is trained on which record, `(shadows, records)`. Half of the shadows have a record."""
     return np.asarray(rng.random((shadows, records)).argsort(axis=0).argsort(axis=0) < shadows // 2)
 
 
 def online_scores(observed: Floats, by_shadows: Floats, inside: Booleans) -> Floats:
-    """Log likelihood ratio of each record, `(n,)`: shadows with it against shadows without it.
+    """Return the log likelihood ratio of each record, `(n,)`: shadows with the record against shadows without.
 
-    `observed` `(n,)` is what the target says, `by_shadows` `(shadows, n)` what each shadow says, and `inside`
-    `(shadows, n)` which shadow was trained on which record; at least two with and two without each.
+    `observed` `(n,)` is the target's confidence, `by_shadows` `(shadows, n)` the confidence of each shadow, and
+    `inside` `(shadows, n)` says which shadow was trained on which record; at least two shadows with and two without
+    each record.
     """
     return _log_density(observed, *_fitted(by_shadows, inside)) - _log_density(observed, *_fitted(by_shadows, ~inside))
 
 
 def offline_scores(observed: Floats, by_shadows: Floats, inside: Booleans) -> Floats:
-    """Standard deviations of the target above the shadows without the record, `(n,)`.
+    """Return by how many standard deviations the target exceeds the shadows without the record, `(n,)`.
 
-    The order is that of the paper's score, the normal distribution function of this one, which has ties at 1.
+    The order is that of the paper's score, which is the normal distribution function of this score and has ties at 1.
     """
     mean, variance = _fitted(by_shadows, ~inside)
     return np.asarray((observed - mean) / np.sqrt(variance))
@@ -142,5 +145,5 @@ def _fitted(by_shadows: Floats, chosen: Booleans) -> tuple[Floats, Floats]:
 
 
 def _log_density(values: Floats, mean: Floats, variance: Floats) -> Floats:
-    """Without the constant."""
+    """Log density of normal distributions, without the constant."""
     return np.asarray(-np.square(values - mean) / (2 * variance) - np.log(variance) / 2)

@@ -1,6 +1,6 @@
-"""Members and non-members of a training set, and classifiers that are attacked, or trained to mimic them.
+"""Members and non-members of a training set, and classifiers that are attacked or trained to mimic the target.
 
-An audit knows a classifier only as a `Scorer`, and how to make one only as a `Trainer`.
+An audit knows a classifier only as a `Scorer`, and the training of a classifier only as a `Trainer`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -17,10 +17,10 @@ from dptext.types import Floats
 
 @dataclass(frozen=True, slots=True)
 class MemberSplit:
-    """Distinct records on two sides of one size: to train on, or trained on, and to attack as well.
+    """Distinct members and as many non-members: members train the model, or trained it; both are attacked.
 
-    `duplicates` counts records that were removed because an earlier one has the same text, `left_over` those that were
-    removed so that both sides are of one size.
+    `duplicates` counts records that were removed because an earlier record has the same text, `left_over` counts
+    records that were removed to make the sides equal.
     """
 
     members: tuple[Record, ...] = field(repr=False)
@@ -33,8 +33,8 @@ def split_members(records: Iterable[Record], *, seed: int) -> MemberSplit:
     """Remove duplicates, then split at random into members and as many non-members.
 
     Two records are duplicates if their tokens are equal without regard to case, whatever their labels: a non-member
-    whose text is also a member's is one in name only. Each side can be split again, so that an attacker has records of
-    its own. ConfigError for fewer than two distinct texts.
+    whose text is also a member's is a non-member in name only. Each side can be split again, so that an attacker has
+    records of its own. ConfigError for fewer than two distinct texts.
     """
     distinct, count = distinct_texts(records)
     kept = list(distinct.values())
@@ -47,7 +47,7 @@ def split_members(records: Iterable[Record], *, seed: int) -> MemberSplit:
 
 
 def match_members(members: Iterable[Record], others: Iterable[Record], *, seed: int) -> MemberSplit:
-    """Distinct members of a model beside as many distinct other records; a text of both is a member's.
+    """Pair the distinct members of a model with as many distinct other records; a text of both is a member's.
 
     Fewer than two of either raise ConfigError.
     """
@@ -69,7 +69,7 @@ def match_members(members: Iterable[Record], others: Iterable[Record], *, seed: 
 def check_members(
     members: Sequence[Record], non_members: Sequence[Record], names: tuple[str, str] = ("members", "non_members")
 ) -> None:
-    """Refuse fewer than two of either, unequal numbers, a text on both sides, or no label, with ConfigError."""
+    """Raise ConfigError for fewer than two records, unequal numbers, a text on both sides, or a missing label."""
     first, second = names
     if len(members) < 2 or len(members) != len(non_members):
         raise ConfigError(
@@ -84,29 +84,29 @@ def check_members(
         raise ConfigError(f"Expected a label for every record of {first} and {second}: the classifier learns it.")
 
 
-#: Probabilities count as this at least: one model that never saw a label must not decide all variances.
+#: The least probability that is used: one model that never saw a label must not decide all variances.
 _SMALLEST: Final = 1e-12
 
 
 class Scorer(Protocol):
-    """A trained classifier that answers with confidence scores."""
+    """A trained classifier that returns confidence scores."""
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels that it knows, in the order of its scores."""
+        """The labels of the classifier, in the order of its scores."""
 
     def probabilities(self, texts: Sequence[str], /) -> Floats:
-        """Scores `(n_texts, n_labels)`; rows sum to 1."""
+        """Return scores `(n_texts, n_labels)`; rows sum to 1."""
 
 
 #: Trains a classifier on texts and labels, by a seed.
 Trainer = Callable[[Sequence[str], Sequence[str], int], Scorer]
-#: Privatizes records, by a seed: one release for each, in their order. A release without a label keeps the record's.
+#: Privatizes records, by a seed: one release for each record, in order. A release without a label keeps the record's.
 Transform = Callable[[Sequence[Record], int], Sequence[Release[str]]]
 
 
 def train_on(records: Sequence[Record], *, train: Trainer, transform: Transform | None, seed: int) -> Scorer:
-    """A classifier trained on records, or on their transform; ConfigError for another number of releases."""
+    """Train a classifier on records, or on their transform; ConfigError for another number of releases."""
     labels = [record.label or "" for record in records]
     if transform is None:
         return train([record.text for record in records], labels, seed)
@@ -118,16 +118,16 @@ def train_on(records: Sequence[Record], *, train: Trainer, transform: Transform 
 
 
 def halves_of_both(members: Sequence[Record], non_members: Sequence[Record], rng: np.random.Generator) -> list[Record]:
-    """Half of the members and half of the non-members. A model trained on these cannot tell the two apart."""
+    """Draw half of the members and half of the non-members. A model trained on both halves cannot tell them apart."""
     halves = [sorted(rng.permutation(len(s))[: max(1, len(s) // 2)].tolist()) for s in (members, non_members)]
     return [side[i] for side, half in zip((members, non_members), halves, strict=True) for i in half]
 
 
 def logit_confidence(scorer: Scorer, records: Sequence[Record]) -> Floats:
-    """log p - log(1 - p) of the true label, `(n,)` (Carlini et al. 2022, section 6); falls as the loss rises.
+    """Return log p - log(1 - p) of the true label, `(n,)` (Carlini et al. 2022, section 6); falls as the loss rises.
 
-    1 - p is summed over the other labels, so it keeps its digits near p = 1. A label that the scorer does not know
-    has p = 0. Both p and 1 - p count as 1e-12 at least.
+    1 - p is summed over the other labels, so it keeps its digits near p = 1. A label that the scorer does not know has
+    p = 0. Both p and 1 - p are at least 1e-12.
     """
     scores = np.asarray(scorer.probabilities([record.text for record in records]), np.float64)
     if scores.shape != (len(records), len(scorer.labels)) or np.isnan(scores).any():
@@ -145,11 +145,11 @@ def logit_confidence(scorer: Scorer, records: Sequence[Record]) -> Floats:
 
 
 def blind_scores(members: Sequence[Record], non_members: Sequence[Record], *, seed: int) -> tuple[Floats, Floats]:
-    """Scores of members and non-members by an attacker that sees no model: it learns from the words of half of them.
+    """Score members and non-members without a look at the model: the attacker learns from the words of half of them.
 
-    Members and non-members that differ as texts, by their date say, are told apart without any leak. An attack on a
-    model means something only as far as it beats this. ConfigError for fewer than two of either, MissingExtraError
-    where scikit-learn is absent.
+    Members and non-members that differ as texts, for example by their date, can be told apart without any leak. An
+    attack on a model means something only as far as it beats this baseline. ConfigError for fewer than two of either,
+    MissingExtraError where scikit-learn is absent.
     """
     if len(members) < 2 or len(non_members) < 2:
         raise ConfigError("Expected at least two members and two non-members.")

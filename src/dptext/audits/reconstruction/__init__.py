@@ -1,1 +1,1 @@
-"""Reconstruction: which of several known inputs is behind a release?"""
+"""Reconstruction: which of several known inputs led to a release?"""

@@ -1,8 +1,8 @@
-"""The informed adversary of Habernal 2021 (EMNLP, appendix C): which of N known inputs is behind one release?
+"""The informed adversary of Habernal 2021 (EMNLP, appendix C): which of N known inputs led to one release?
 
 The adversary holds the mechanism and a pool of N equally likely candidates. It ranks the pool by the likelihood of the
-release (white box), or by a surrogate that it trained on simulated releases (black box). The guarantee bounds what the
-best j guesses can reach (`bounds.reconstruction_bound`), so success above that refutes it::
+release (white box), or by a surrogate that it trained on simulated releases (black box). The guarantee bounds the
+success of the best j guesses (`bounds.reconstruction_bound`), so a larger success refutes the guarantee::
 
     >>> from dptext.audits.reconstruction.pools import random_candidates
     >>> from dptext.audits.reconstruction.attack import reconstruct
@@ -39,10 +39,10 @@ _FLOAT_SLACK = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class TopSuccess(Result):
-    """How often the true input was among the first `top` of the ranking.
+    """The share of trials in which the true input was among the first `top` of the ranking.
 
-    This share of trials is `allowed` at the most under the claim, for any attack: 1 where nothing is claimed. By
-    chance, without looking at the release, it is top / N.
+    Under the claim `allowed` is the largest possible share, for any attack: 1 if nothing is claimed. `chance` is the
+    share without looking at the release, top / N.
     """
 
     top: int
@@ -56,10 +56,10 @@ class TopSuccess(Result):
 
 @dataclass(frozen=True, slots=True)
 class Reconstruction(Result):
-    """The outcome of one trial against a pool of N candidates, in so many releases.
+    """The outcome of `trials` releases, with a pool of N candidates.
 
-    The tops stand smallest first. The `dim` is of the candidates' vectors; None for texts that only a surrogate saw.
-    The report says the same; its main number is the success of the smallest `top`.
+    `tops` are sorted, smallest first. `dim` is the size of the candidates' vectors; None for texts that only a
+    surrogate saw. The report says the same; its main number is the success of the smallest `top`.
     """
 
     candidates: int
@@ -71,11 +71,11 @@ class Reconstruction(Result):
     LEFT_OUT = ("dim",)
 
     def refutes(self, guarantee: Guarantee) -> bool:
-        """Whether the guarantee cannot be true, given this trial; IncomparableError as `Report.refutes`."""
+        """Return whether this trial refutes the guarantee; IncomparableError as `Report.refutes`."""
         return self.report.refutes(guarantee)
 
     def explain(self, guarantee: Guarantee | None = None) -> str:
-        """The outcome in plain words; with a guarantee also whether it is refuted, and what could refute it."""
+        """Return the outcome in plain words; with a guarantee also whether it is refuted, and what could refute it."""
         lines = [f"{self.trials:,} releases, each of one of {self.candidates:,} candidates"]
         lines += [f"  {found}" for found in self.tops]
         lines.append(self.report.explain(guarantee))
@@ -84,9 +84,9 @@ class Reconstruction(Result):
         return "\n".join(lines)
 
     def feasible(self, guarantee: Guarantee) -> int | None:
-        """The fewest candidates with which this trial would find noise as wrong as ADePT's, by `pools.feasible`.
+        """Return the fewest candidates with which this trial refutes noise as wrong as ADePT's, by `pools.feasible`.
 
-        None where no pool is large enough, for texts without latents, and where nothing is guaranteed.
+        None if no pool is large enough, for texts without latents, and if nothing is guaranteed.
         """
         if self.dim is None or guarantee.basis is Basis.NONE:
             return None
@@ -104,7 +104,8 @@ class Reconstruction(Result):
         return [f"{wrong} in {self.trials:,} trials with {pool}: {instead} the audit whitebox."]
 
 
-# Where the streams of a seeded run begin. The caller may have made the candidates from the first ones.
+# Positions at which the streams of a seeded run begin. The caller may have made the candidates from the first
+# positions.
 _RELEASES, _OWN = 1 << 40, 1 << 41
 SCORES_AT_ONCE = 1 << 22  #: Of releases and candidates: bounds memory
 
@@ -122,22 +123,23 @@ def reconstruct(
     randomness: Randomness | None = None,
     on_progress: OnCount | None = None,
 ) -> Reconstruction:
-    """Draw a candidate, release it once, rank the pool; how often is the truth at the top?
+    """Draw a candidate, release it once, and rank the pool: measure how often the true candidate is at the top.
 
     Every trial draws its candidate anew, uniformly, so that trials are independent and the intervals exact. Equal
     scores are ordered at random. The bound on epsilon inverts `reconstruction_bound` at the lower confidence limit s of
-    the success: e^eps >= (s (N - j) - (N - 1) delta) / (j (1 - s)). The largest over the tops, numbers of guesses j <
-    N, counts; they share the error. The control is the success against a candidate that has nothing to do with the
-    release.
+    the success: e^eps >= (s (N - j) - (N - 1) delta) / (j (1 - s)). `tops` are numbers of guesses j < N; the largest
+    bound over the tops counts, and the tops share the error. The control is the success against a candidate that has
+    nothing to do with the release.
 
-    The candidates are vectors `(N, dim)`, or texts or records that are neighbours of each other; at least two, all
-    different. The attack is "likelihood" (white box: of vector noise, or of a mechanism with latents, by which texts
-    are replaced) or "surrogate" (black box, learned from so many simulations of each candidate, none of which is
-    attacked: the nearest mean in units of the pooled variance, for texts naive Bayes on hashed words). The claim is by
-    default what the subject states. The randomness, `randomness.secure()` by default, is handed to the subject, too.
-    `on_progress` is called with releases done and in all. ConfigError: candidates or a setting that cannot be used, or
-    a subject without a density for the likelihood. IncomparableError: candidates that are no neighbours, or a claim
-    that is a multiple of a distance. MissingExtraError: the surrogate met texts and scikit-learn is absent.
+    `candidates` are vectors `(N, dim)`, or texts or records that are neighbours of each other; at least two, all
+    different. `attack` is "likelihood" (white box: of vector noise, or of a mechanism with latents, by which texts are
+    replaced) or "surrogate" (black box, learned from `simulations` releases of each candidate, none of which is
+    attacked: the nearest mean in units of the pooled variance, for texts naive Bayes on hashed words). `claim` is by
+    default the subject's own claim. `randomness`, `randomness.secure()` by default, is handed to the subject, too.
+    `on_progress` is called with the number of releases done and the number in all. ConfigError: candidates or a setting
+    that cannot be used, or a subject without a density for the likelihood. IncomparableError: candidates that are no
+    neighbours, or a claim that is a multiple of a distance. MissingExtraError: the surrogate met texts and scikit-learn
+    is absent.
     """
     _validate.count(trials=trials, simulations=simulations)
     _validate.one_of(Adversary, attack=attack)
@@ -174,7 +176,7 @@ def reconstruct(
         return clopper_pearson(int((places < top).sum()), trials, confidence=confidence)
 
     def bound(successes: int, top: int) -> float:
-        """The largest epsilon, rounded down, that allows less success than the lower confidence limit."""
+        """Return the largest epsilon, rounded down, that allows less success than the lower confidence limit."""
         low = clopper_pearson_lower(successes, trials, alpha=alpha)
         # The counted failures give the same bound as 1 - low, which would lose its digits near 1.
         failure = clopper_pearson_upper(trials - successes, trials, alpha=alpha)

@@ -1,7 +1,7 @@
-"""Pools of candidates for reconstruction: which inputs may stand in one, how many it takes, and how they are ranked.
+"""Pools of candidates for reconstruction: which inputs a pool may hold, how large it must be, and how it is ranked.
 
-They are ranked by the likelihood of a release, or by a surrogate of it that is learned from simulated releases, for an
-attacker without the density.
+Candidates are ranked by the likelihood of a release, or, for an attacker without the density, by a surrogate that is
+learned from simulated releases.
 """
 
 import math
@@ -26,7 +26,7 @@ from dptext.sampling.randomness import Randomness, secure
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
 
-#: Candidates as a caller gives them.
+#: Candidates in the form that callers pass.
 CandidateInputs = Floats | Sequence[str | Record]
 #: Candidates that were checked: vectors `(N, dim)`, or records.
 CandidatePool = Floats | list[Record]
@@ -36,16 +36,17 @@ LARGEST_POOL = 1_000_000
 
 
 def random_candidates(count: int, *, dim: int, clip_norm: float = 1.0, randomness: Randomness | None = None) -> Floats:
-    """Independent uniform directions of length `clip_norm`, `(count, dim)`: a pool for vector noise."""
+    """Draw independent uniform directions of length `clip_norm`, `(count, dim)`: a pool for vector noise."""
     _validate.count(count=count, dim=dim)
     _validate.positive(clip_norm=clip_norm)
     return clip_norm * directions(count, dim, randomness or secure())
 
 
 def checked_pool(candidates: CandidateInputs, claim: Guarantee) -> CandidatePool:
-    """The candidates as vectors `(N, dim)` or records, checked to be neighbours of each other under the claim.
+    """Return the candidates as vectors `(N, dim)` or records, checked to be neighbours of each other under the claim.
 
-    Fewer than two, or some alike, raise ConfigError; no neighbours, or a claim with a metric, IncomparableError.
+    ConfigError: fewer than two candidates, or equal candidates. IncomparableError: candidates that are no neighbours,
+    or a claim with a metric.
     """
     if claim.metric is not None:
         raise IncomparableError(
@@ -60,7 +61,7 @@ def checked_pool(candidates: CandidateInputs, claim: Guarantee) -> CandidatePool
         return vectors
     records = [as_record(candidate) for candidate in candidates]
     _require_different(len({(record.text, record.label) for record in records}), len(records))
-    # Documents are neighbours if they reveal the same, so it is enough to compare all with the first.
+    # Documents are neighbours if they reveal the same facts, so comparing all with the first is enough.
     alike = claim.unit is Unit.DOCUMENT and claim.relation is Relation.REPLACE_ONE
     for first, second in ((records[0], other) for other in records[1:]) if alike else combinations(records, 2):
         check_neighbours(first, second, claim.unit, claim.relation, claim.reveals)
@@ -75,19 +76,19 @@ def _require_different(different: int, given: int) -> None:
 def feasible(
     epsilon: float, dim: int, *, tops: Sequence[int] = (1,), trials: int = 2000, confidence: float = 0.95
 ) -> int | None:
-    """The fewest random candidates with which noise as published for ADePT shows to be wrong, to within 5%.
+    """Return the fewest random candidates with which the noise as published for ADePT is refuted, to within 5%.
 
-    That noise is Laplace of scale b = 2C / epsilon on each coordinate. The adversary ranks uniform directions of length
-    C by likelihood. In units of b two of them differ by about a normal t of variance epsilon^2 / (2 dim) a coordinate,
-    so their Bhattacharyya coefficient B is the mean of (1 + |t| / 2) e^(-|t| / 2), to the power dim. Standard normal
-    scores, of which the true one is raised by d, have B = e^(-d^2 / 4); so d = 2 sqrt(-ln B). Success is the chance
-    that fewer than j of N - 1 scores exceed d + g, with g the noise of the true score; simulations agree to within .04.
-    At one guess it takes 34, 228, 878, 1,391 candidates at epsilon 1, 5, 8, 10, and not N > exp((2 + epsilon / 4)^2 /
-    2) as in MATHS 7, which is for a bound far below 1.
+    The published noise is Laplace of scale b = 2C / epsilon on each coordinate. The adversary ranks uniform directions
+    of length C by likelihood. In units of b two directions differ by about a normal t of variance epsilon^2 / (2 dim) a
+    coordinate, so their Bhattacharyya coefficient B is the mean of (1 + |t| / 2) e^(-|t| / 2), to the power dim.
+    Standard normal scores, of which the true candidate's is raised by d, have B = e^(-d^2 / 4); so d = 2 sqrt(-ln B).
+    Success is the chance that fewer than j of N - 1 scores exceed d + g, with g the noise of the true score;
+    simulations agree to within .04. At one guess it takes 34, 228, 878, 1,391 candidates at epsilon 1, 5, 8, 10, and
+    not N > exp((2 + epsilon / 4)^2 / 2) as in MATHS 7, which is for a bound far below 1.
 
-    The epsilon is the claimed one. Of the `tops`, numbers of guesses, one has to succeed too often in so many trials,
-    with this confidence of all together. None where `LARGEST_POOL` candidates do not show it either: the density does,
-    see `audits.whitebox`. ConfigError for a setting out of its range.
+    `epsilon` is the claimed epsilon. `tops` are numbers of guesses, of which one has to succeed too often in `trials`
+    trials; `confidence` is of all of them together. None if `LARGEST_POOL` candidates do not refute the noise either;
+    in that case the density does, see `audits.whitebox`. ConfigError for a setting out of its range.
     """
     _validate.not_negative(epsilon=epsilon)
     _validate.count(dim=dim, trials=trials)
@@ -100,12 +101,12 @@ def feasible(
     shift = 2 * math.sqrt(max(0.0, -dim * math.log(max(overlap, 1e-300))))
     from scipy.special import betainc, ndtr  # noqa: PLC0415 (slow to load)
 
-    beaten = ndtr(-shift - normal)  # the chance that one wrong candidate beats the true one
+    beaten = ndtr(-shift - normal)  # the chance that a wrong candidate beats the true candidate
     for candidates in np.unique(np.rint(np.geomspace(2, LARGEST_POOL, 400))).astype(np.int64).tolist():
         for top in tops:
             if top >= candidates:
                 continue
-            # The binomial tail is the chance that `top` or more of the wrong ones do.
+            # The binomial tail is the chance that `top` or more wrong candidates beat the true candidate.
             failure = min(1.0, float((density * betainc(top, candidates - top, beaten)).sum()))
             low = clopper_pearson_lower(trials - round(trials * failure), trials, alpha=alpha)
             if low > reconstruction_bound(epsilon, candidates, top=top):
@@ -113,29 +114,29 @@ def feasible(
     return None
 
 
-#: From outputs to scores `(outputs, candidates)`.
+#: A function from outputs to scores `(outputs, candidates)`.
 PoolScore = Callable[[Outputs], Floats]
-#: Gives simulated outputs of candidate i, as many for each; and what is called with the number that is done.
+#: `Simulate` gives simulated outputs of candidate i, equally many for each; `Advance` is called with the number done.
 Simulate = Callable[[int], Outputs]
 Advance = Callable[[int], None]
 
 _WORD_COUNTS = 1 << 23
 _SMOOTHING = 0.1
-#: The least variance within candidates, as a share of all variance, so that a coordinate without any stays finite.
+#: The least variance within candidates, as a share of all variance, so that a coordinate without variance stays finite.
 _LEAST_SPREAD = 1e-9
-#: So few coordinates stay in the cache of a processor while a density is computed.
+#: This number of coordinates stays in the cache of a processor while a density is computed.
 COORDINATES_AT_ONCE = 1 << 16
 
 
 class Adversary(StrEnum):
-    """How the pool is ranked: by the declared density, or by what simulated releases taught."""
+    """The ranking of the pool: by the declared density, or by a surrogate learned from simulated releases."""
 
     LIKELIHOOD = "likelihood"
     SURROGATE = "surrogate"
 
 
 def with_latents(subject: Subject, pool: CandidatePool) -> tuple[VectorNoise, Floats]:
-    """The subject as noise with a density, and the latents `(N, dim)`; ConfigError where it has none."""
+    """Return the subject as noise with a density, and the latents `(N, dim)`; ConfigError for a subject without."""
     if not isinstance(subject, VectorNoise):
         raise ConfigError("Expected a subject with release and log_density; others are attacked by a surrogate.")
     if isinstance(pool, np.ndarray):
@@ -148,7 +149,7 @@ def with_latents(subject: Subject, pool: CandidatePool) -> tuple[VectorNoise, Fl
 def release_chosen(
     subject: Subject, pool: CandidatePool, chosen: Integers, randomness: Randomness, position: int
 ) -> Outputs:
-    """One release of each chosen candidate, in order."""
+    """Release each chosen candidate once, in order."""
     if isinstance(pool, np.ndarray) and isinstance(subject, VectorNoise) and not isinstance(subject, Sampler):
         return np.asarray(subject.release(pool[chosen], randomness.at(position)), np.float64)
     parts: list[Outputs] = []
@@ -164,7 +165,7 @@ def release_chosen(
 
 
 def likelihood_score(noise: VectorNoise, latents: Floats) -> PoolScore:
-    """The log density of each release given each candidate, `(releases, candidates)`, in blocks of pairs."""
+    """Score by the log density of each release given each candidate, `(releases, candidates)`, in blocks of pairs."""
     n, dim = latents.shape
 
     def score(outputs: Outputs) -> Floats:
@@ -184,9 +185,9 @@ def likelihood_score(noise: VectorNoise, latents: Floats) -> PoolScore:
 
 
 def ranks_of(scores: Floats, chosen: Integers, own: Randomness) -> Integers:
-    """The place of the chosen candidate in each row, 0 for the best. Equal scores are in random order.
+    """Return the rank of the chosen candidate in each row, 0 for the best. Equal scores are in random order.
 
-    Counting better scores alone would let an attack succeed that scores all candidates the same.
+    Without the random order, an attack that gives all candidates the same score would succeed.
     """
     mine = np.take_along_axis(scores, chosen[:, None], axis=1)
     ranks = (scores > mine).sum(axis=1)
@@ -200,7 +201,7 @@ def ranks_of(scores: Floats, chosen: Integers, own: Randomness) -> Integers:
 def surrogate_score(
     subject: Subject, pool: CandidatePool, simulations: int, randomness: Randomness, position: int, advance: Advance
 ) -> PoolScore:
-    """Scores from at least two simulated releases of each candidate; ConfigError for vectors of several sizes."""
+    """Learn scores from at least two simulated releases of each candidate; ConfigError for vectors of several sizes."""
     if simulations < 2:
         raise ConfigError(f"Expected simulations={simulations!r} >= 2.")
 
@@ -216,7 +217,7 @@ def surrogate_score(
 
 
 def _nearest_mean(first: Floats, simulate: Simulate, candidates: int) -> PoolScore:
-    """Minus half the squared distance to each candidate's mean, in units of the variance within candidates."""
+    """Score by minus half the squared distance to each candidate's mean, in units of the variance within candidates."""
     means, within = np.empty((candidates, first.shape[1])), np.zeros(first.shape[1])
     for i in range(candidates):
         outputs = np.asarray(simulate(i) if i else first, np.float64)
@@ -234,7 +235,7 @@ def _nearest_mean(first: Floats, simulate: Simulate, candidates: int) -> PoolSco
 
 
 def _naive_bayes(first: Outputs, simulate: Simulate, candidates: int) -> PoolScore:
-    """Multinomial naive Bayes on hashed words. The whole output is one more word."""
+    """Score by multinomial naive Bayes on hashed words. The whole output is one more word."""
     size = 1 << min(16, max(8, (_WORD_COUNTS // candidates).bit_length() - 1))
     hasher = load_sklearn().feature_extraction.text.HashingVectorizer(
         n_features=size, analyzer=lambda text: [*text.split(), f"= {text}"], alternate_sign=False, norm=None

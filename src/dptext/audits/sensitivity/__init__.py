@@ -1,1 +1,1 @@
-"""Sensitivity claims put to trial."""
+"""Trials of sensitivity claims."""

@@ -1,4 +1,4 @@
-"""Sensitivity claims put to trial by formula, and what a scale of noise means for privacy.
+"""Sensitivity claims checked by formula, and the epsilon of a scale of noise.
 
 ADePT (Krishna et al. 2021) clips a latent vector to L2 norm C and adds Laplace noise for an L1 sensitivity of 2C; the
 true one is 2C * sqrt(n) (Habernal 2021, theorem 5.1)::
@@ -11,9 +11,9 @@ true one is 2C * sqrt(n) (Habernal 2021, theorem 5.1)::
     >>> round(float(abs(first - second).sum()) / Claim(dim=2).claimed, 6)
     1.333333
 
-The formula says what the worst pair of vectors costs. `simulation` says how ordinary such pairs are, among random and
-among given vectors. Papers print the variance of their noise, or an epsilon from the classical Gaussian formula, which
-does not hold for it.
+The formula gives the cost of the worst pair of vectors. `simulation` shows how ordinary such pairs are, among random
+and among given vectors. Papers print the variance of their noise, or an epsilon from the classical Gaussian formula,
+which does not hold at that epsilon.
 """
 
 import math
@@ -28,15 +28,15 @@ from dptext.privacy.curves import gaussian_delta, gaussian_epsilon, up
 from dptext.sampling.clipping import Norm, Vectors, clip, finite, sensitivity
 from dptext.types import Floats
 
-# `noise.sensitivity` rounds up by 2^-40: a claim of exactly the sensitivity is not to be refuted for that.
+# `noise.sensitivity` rounds up by 2^-40: this rounding must not refute a claim of exactly the sensitivity.
 _ROUNDING = 2.0**-39
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """The claim that two vectors of `dim` coordinates are never further apart than `multiple` * C. ADePT's by default.
+    """The claim that two vectors of `dim` coordinates are never farther apart than `multiple` * C; ADePT's by default.
 
-    Vectors are `clipped` to length C in a norm; None where they are not. Their distance is `measured` in L1 for Laplace
+    Vectors are `clipped` to length C in a norm; None means no clipping. Their distance is `measured` in L1 for Laplace
     noise on each coordinate, in L2 for Gaussian and L2-Laplace noise.
     """
 
@@ -74,34 +74,35 @@ class Claim:
 
     @property
     def refuted(self) -> bool:
-        """Whether the true sensitivity exceeds the claimed one, by more than rounding."""
+        """Return whether the true sensitivity exceeds the claimed one, by more than rounding."""
         return self.factor > 1 + _ROUNDING
 
     def true_epsilon(self, epsilon: float) -> float:
-        """The epsilon of a run that was meant for `epsilon`, with noise of scale claimed / epsilon; rounded up.
+        """Return the epsilon of a run that was meant for `epsilon`, with noise of scale claimed / epsilon; rounded up.
 
-        It is for noise whose log density falls by 1 / scale per unit of distance: Laplace on each coordinate (measured
-        in L1) or L2-Laplace (measured in L2). The worst pair loses sensitivity / scale. ConfigError unless epsilon > 0.
+        The formula is for noise whose log density falls by 1 / scale per unit of distance: Laplace on each coordinate
+        (measured in L1) or L2-Laplace (measured in L2). The worst pair loses sensitivity / scale. ConfigError unless
+        epsilon > 0.
         """
         _validate.positive(epsilon=epsilon)
         return up(epsilon * self.factor)
 
     def clip(self, vectors: Vectors) -> Floats:
-        """Vectors `(rows, dim)` clipped as claimed. A row that is not finite becomes zero."""
+        """Clip vectors `(rows, dim)` as claimed. A row that is not finite becomes zero."""
         if self.clipped is None:
             return finite(vectors, self.dim)
         return clip(vectors, self.clip_norm, norm=self.clipped)
 
     def violated(self, first: Floats, second: Floats) -> int:
-        """How many rows of two clipped samples `(rows, dim)` are further apart than claimed."""
+        """Count the rows of two clipped samples `(rows, dim)` that are farther apart than claimed."""
         distances = np.linalg.norm(first - second, ord=1 if self.measured is Norm.L1 else 2, axis=1)
         return int(np.count_nonzero(distances > self.claimed))
 
 
 def counterexample(clip_norm: float = 1.0) -> Floats:
-    """(2C/3, 2C/3) and its negative, `(2, 2)`: L2 clipping leaves them alone, and ADePT claims that they are nearer.
+    """Return (2C/3, 2C/3) and its negative, `(2, 2)`: L2 clipping keeps both, and they violate ADePT's claim.
 
-    Their L1 distance is 8C/3, so epsilon is 4/3 of the claimed one (Habernal 2021, section 4).
+    Their L1 distance is 8C/3, so the true epsilon is 4/3 of the claimed epsilon (Habernal 2021, section 4).
     """
     _validate.positive(clip_norm=clip_norm)
     return 2 * clip_norm / 3 * np.array([[1.0, 1.0], [-1.0, -1.0]])
@@ -109,7 +110,7 @@ def counterexample(clip_norm: float = 1.0) -> Floats:
 
 #: The variances of the noise in ADePT's experiments (Krishna et al. 2021, figure 1).
 ADEPT_VARIANCES = (0.25, 0.5, 0.6, 0.75, 0.85, 1.0)
-#: The sizes of an encoder's output that Habernal 2021, section 5, calls typical.
+#: Typical sizes of an encoder's output, according to Habernal 2021, section 5.
 TYPICAL_DIMS = (32, 64, 128, 256, 512, 1024)
 
 
@@ -120,15 +121,16 @@ def classical_sigma(epsilon: float, delta: float, *, sensitivity: float) -> floa
 
 
 def classical_epsilon(sigma: float, delta: float, *, sensitivity: float) -> float:
-    """The epsilon that the classical formula gives to a standard deviation: no upper bound, see `classical_limit`."""
+    """Return the classical formula's epsilon for a standard deviation: no upper bound, see `classical_limit`."""
     _validate.positive(sigma=sigma, sensitivity=sensitivity)
     return sensitivity * _classical_constant(delta) / sigma
 
 
 def classical_limit(delta: float) -> float:
-    """The epsilon above which the classical formula is wrong: its noise has a delta above the stated one.
+    """Return the epsilon above which the classical formula is wrong: its noise has a delta above the stated delta.
 
-    It is 8.42 at delta = 1e-5 (MATHS 2.3). By bisection, as the excess of the true delta changes its sign once.
+    The limit is 8.42 at delta = 1e-5 (MATHS 2.3). The search is by bisection, as the excess of the true delta changes
+    its sign once.
     """
     constant = _classical_constant(delta)
     low, high = 1.0, 2.0
@@ -141,7 +143,7 @@ def classical_limit(delta: float) -> float:
 
 
 def true_gaussian_epsilon(claim: Claim, epsilon: float, *, delta: float) -> float:
-    """The epsilon at delta of a run that was meant for (epsilon, delta), with Gaussian noise by the classical formula.
+    """Return the epsilon at delta of a run that was meant for (epsilon, delta), with classical Gaussian noise.
 
     The standard deviation is `classical_sigma` of the claimed sensitivity. The answer is the analytic curve (Balle and
     Wang 2018, theorem 8) at the true sensitivity. Above `classical_limit` the formula itself is wrong, even with the
@@ -164,11 +166,11 @@ def _gaussian_epsilon(sigma: float, sensitivity: float, delta: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class VarianceRow:
-    """What noise of one variance on each coordinate means after clipping to C.
+    """The epsilons of noise of one variance on each coordinate after clipping to C.
 
     The Laplace `scale` b is sqrt(variance / 2). ADePT claims 2C / b; the true epsilon is L1 sensitivity / b for each
-    number of coordinates, rounded up. The classical epsilon is by the classical Gaussian formula, the Gaussian one by
-    the analytic curve, both at the table's delta; rho is sensitivity^2 / (2 variance).
+    number of coordinates, rounded up. `classical_gaussian_epsilon` is by the classical Gaussian formula,
+    `gaussian_epsilon` by the analytic curve, both at the table's delta; rho is sensitivity^2 / (2 variance).
     """
 
     clip_norm: float
@@ -189,7 +191,7 @@ def variance_table(
     clipped: Norm | None = Norm.L2,
     delta: float = 1e-5,
 ) -> tuple[VarianceRow, ...]:
-    """What ADePT's noise variances mean (MATHS 2.3): a row for each clipping norm and variance."""
+    """Return the epsilons of ADePT's noise variances (MATHS 2.3): a row for each clipping norm and variance."""
 
     def row(clip_norm: float, variance: float) -> VarianceRow:
         _validate.positive(variance=variance)

@@ -1,12 +1,12 @@
-"""How often random or given pairs of vectors violate a sensitivity claim.
+"""Share of random or given pairs of vectors that violate a sensitivity claim.
 
     >>> from dptext.audits.sensitivity.claims import Claim
     >>> from dptext.audits.sensitivity.simulation import Normal, simulate
     >>> simulate(Claim(dim=24), Normal(0.1), pairs=2000, seed=7).share.low > 0.9
     True
 
-The share of violating pairs says how ordinary such pairs are. It is no privacy parameter: one violating pair refutes a
-claim as well as all of them do.
+The share of violating pairs shows how ordinary such pairs are. The share is no privacy parameter: one violating pair
+refutes a claim just as all pairs do.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ from dptext.estimates import MAX_TRIALS, Estimate, clopper_pearson
 from dptext.sampling.clipping import Norm, Vectors
 from dptext.types import Floats
 
-#: The published simulation, by the authors' code of Habernal 2021 (habernal/emnlp2021-differential-privacy-nlp).
+#: The published simulation, as in the authors' code of Habernal 2021 (habernal/emnlp2021-differential-privacy-nlp).
 PUBLISHED_SEED = 123456
 PUBLISHED_PAIRS = 10_000
 PUBLISHED_CLIP_NORM = 10.0
@@ -41,7 +41,7 @@ class Uniform:
         return "uniform in (-C, C)"
 
     def draw(self, rows: int, claim: Claim, *, generator: np.random.Generator) -> Floats:
-        """Vectors `(rows, dim)`."""
+        """Draw vectors `(rows, dim)`."""
         return generator.uniform(-claim.clip_norm, claim.clip_norm, (rows, claim.dim))
 
 
@@ -62,21 +62,21 @@ class Normal:
         return f"normal, sd {self.sd:.4g} C"
 
     def draw(self, rows: int, claim: Claim, *, generator: np.random.Generator) -> Floats:
-        """Vectors `(rows, dim)`."""
+        """Draw vectors `(rows, dim)`."""
         return generator.normal(0.0, self.sd * claim.clip_norm, (rows, claim.dim))
 
 
 Law = Uniform | Normal
 
-#: The three laws of the published code, in the order in which it draws. The paper shows the first two.
+#: The three laws of the published code, in the order of its draws. The paper shows the first two.
 PUBLISHED_LAWS: tuple[Law, ...] = (Uniform(), Normal(0.1), Normal(0.01))
 
 
 @dataclass(frozen=True, slots=True)
 class Violations:
-    """How many pairs of random vectors, drawn by a law before clipping, are further apart than claimed.
+    """The number of pairs of random vectors, drawn by a law before clipping, that are farther apart than claimed.
 
-    The `share` is that of independent pairs which violate the claim, with its Clopper-Pearson interval.
+    `share` is the share of independent pairs that violate the claim, with its Clopper-Pearson interval.
     """
 
     claim: Claim
@@ -86,7 +86,7 @@ class Violations:
 
 
 def _violations(claim: Claim, law: Law, *, pairs: int, generator: np.random.Generator, confidence: float) -> Violations:
-    # Blocks keep memory constant, and numbers come from the generator in the same order.
+    # Blocks keep memory constant; the generator gives the same numbers in the same order.
     block = max(1, NUMBERS_AT_ONCE // (2 * claim.dim))
     found = 0
     for start in range(0, pairs, block):
@@ -118,12 +118,12 @@ def replay(
     confidence: float = 0.95,
     on_progress: OnCount | None = None,
 ) -> tuple[Violations, ...]:
-    """The published simulation with the very numbers that its authors drew (Habernal 2021, figure 1).
+    """Repeat the published simulation with the very numbers that its authors drew (Habernal 2021, figure 1).
 
-    C is 10. For n = 1, 2, ... one generator gives 10,000 independent pairs by each of `PUBLISHED_LAWS`; all n share it,
-    so everything up to the largest of `dims`, in [1, 255], is drawn. Another clip, norm or claim may be held against
-    the same vectors. `on_progress` is called with the coordinates drawn so far and in all. Results stand by n, then by
-    law.
+    C is 10. For n = 1, 2, ... one generator gives 10,000 independent pairs by each of `PUBLISHED_LAWS`; all n share the
+    generator, so everything up to the largest of `dims`, in [1, 255], is drawn. Another clip, norm or claim may be
+    checked on the same vectors. `on_progress` is called with the number of coordinates drawn and the number in all.
+    Results are sorted by n, then by law.
     """
     wanted = frozenset(dims)
     if not wanted:
@@ -149,13 +149,13 @@ def replay(
 def violating_pairs(
     latents: Vectors, claim: Claim, *, max_pairs: int = 2_000_000, seed: int = 0, confidence: float = 0.95
 ) -> Estimate:
-    """The share of pairs of these vectors that are further apart, after clipping, than claimed.
+    """Return the share of pairs of these vectors that are farther apart, after clipping, than claimed.
 
-    It describes these vectors only; for the latents of private text it is as private as they are. The latents are `(n,
-    dim)`, at least two rows, before clipping; rows that are not finite become zero. Where all n (n - 1) / 2 pairs are
-    no more than `max_pairs`, at most 1e9, all are compared and the interval is the value itself. Else this many pairs
-    are drawn independently by the seed. ConfigError for latents of another shape or type, or a setting out of its
-    range.
+    The share describes these vectors only; for the latents of private text it is as private as the latents. `latents`
+    are `(n, dim)`, at least two rows, before clipping; rows that are not finite become zero. If all n (n - 1) / 2 pairs
+    are no more than `max_pairs`, at most 1e9, all are compared and the interval is the value itself. Otherwise
+    `max_pairs` pairs are drawn independently by the seed. ConfigError for latents of another shape or type, or a
+    setting out of its range.
     """
     _validate.count(max_pairs=max_pairs)
     _validate.within(1, MAX_TRIALS, max_pairs=max_pairs)

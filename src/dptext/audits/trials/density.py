@@ -1,12 +1,12 @@
 """The white-box trial: read the privacy loss off the declared density, and check that the sampler keeps to it.
 
-A density shows what counting cannot show at large epsilon (MATHS 7). A million runs can count up to epsilon 12.5; the
-classical Gaussian of nominal epsilon 50 has delta .586 at epsilon 50.
+A density shows losses that counting cannot show at large epsilon (MATHS 7). A million runs can count up to epsilon
+12.5; the classical Gaussian of nominal epsilon 50 has delta .586 at epsilon 50.
 
-Does a sampler draw from what it declares? Let a release be drawn from one of two latents x and x' with equal chances.
-It comes from x with odds p(release | x) / p(release | x'). So the declared log ratio L predicts that a share sigmoid(L)
-of the releases comes from x, which is tested in bins of L. This holds for any density, discrete or not, that is known
-up to a factor that does not depend on the latent. L is the very privacy loss that the audit reads.
+Does a sampler draw from its declared density? Let a release be drawn from one of two latents x and x' with equal
+chances. It comes from x with odds p(release | x) / p(release | x'). So the declared log ratio L predicts that a share
+sigmoid(L) of the releases comes from x, which is tested in bins of L. This holds for any density, discrete or not, that
+is known up to a factor that does not depend on the latent. L is the very privacy loss that the audit reads.
 """
 
 import math
@@ -28,7 +28,7 @@ from dptext.sampling.randomness import Randomness
 from dptext.text.records import Record
 from dptext.types import Floats
 
-#: Losses are lowered by this share of 1 + their size: so much may the floats of two log densities err.
+#: Losses are lowered by this share of 1 + their size, the largest float error of two log densities.
 _FLOAT_LOSS = 1e-9
 _FEWEST_TRIALS = 200
 _FIT_RUNS = 20_000
@@ -50,15 +50,15 @@ def whitebox(
     randomness: Randomness | None = None,
     on_progress: OnCount | None = None,
 ) -> Report:
-    """Lower bound on epsilon by Monte Carlo of delta(epsilon) = E[(1 - e^(epsilon - L))_+] under the declared density.
+    """Return a lower bound on epsilon by Monte Carlo of delta(epsilon) = E[(1 - e^(epsilon - L))_+].
 
-    L is the loss of a release drawn on one input of a pair. The mean of numbers in [0, 1] is bounded by Hoeffding's
-    inequality in its sharp form (Hoeffding 1963, theorem 1), which is monotone in epsilon, so the search for epsilon
-    needs no correction. At delta = 0 the largest loss seen is the bound. A sampler that does not draw from the declared
-    density is a defect, which refutes any claim.
+    L is the loss, under the declared density, of a release drawn on one input of a pair. The mean of numbers in [0, 1]
+    is bounded by Hoeffding's inequality in its sharp form (Hoeffding 1963, theorem 1), which is monotone in epsilon, so
+    the search for epsilon needs no correction. At delta = 0 the largest observed loss is the bound. A sampler that does
+    not draw from the declared density is a defect, which refutes any claim.
 
     The arguments and errors are those of `distinguish`. The subject is vector noise with `log_density`, or a mechanism
-    with latents (`HasLatent`); ConfigError where it declares no density. All of the `trials` count.
+    with latents (`HasLatent`); ConfigError if it declares no density. All `trials` are counted.
     """
     _validate.count(trials=trials)
     if trials < _FEWEST_TRIALS:
@@ -96,7 +96,7 @@ def whitebox(
 def _sampled_losses(
     subject: VectorNoise, start: Floats, end: Floats, trials: int, randomness: Randomness, *, position: int
 ) -> Floats:
-    """Losses of releases from `start`, lowered by what floats may err. The releases are not kept."""
+    """Return losses of releases from `start`, lowered by the largest float error. The releases are not kept."""
     block = max(_FEWEST_TRIALS, _ENTRIES_AT_ONCE // len(start))
     found = np.empty(trials)
     for offset in range(0, trials, block):
@@ -133,7 +133,7 @@ def _largest_refuted(found: Floats, delta: float, alpha: float) -> float:
 
 
 def _lower_mean(mean: float, runs: int, alpha: float) -> float:
-    """The smallest mean m with KL(mean || m) <= ln(1 / alpha) / runs: Hoeffding's bound for variables in [0, 1]."""
+    """Return the smallest m with KL(mean || m) <= ln(1 / alpha) / runs: Hoeffding's bound for variables in [0, 1]."""
     if mean <= 0:
         return 0.0
     budget = math.log(1 / alpha) / runs
@@ -141,7 +141,7 @@ def _lower_mean(mean: float, runs: int, alpha: float) -> float:
 
 
 def _largest(holds: Callable[[float], bool], most: float, *, steps: int) -> float:
-    """The largest number in [0, most] up to which something holds, by bisection; rounded down."""
+    """Return the largest number in [0, most] up to which `holds` is true, by bisection; rounded down."""
     low, high = 0.0, most
     for _ in range(steps):
         middle = (low + high) / 2
@@ -156,7 +156,7 @@ def _divergence(p: float, q: float) -> float:
     return first + ((1 - p) * (math.log1p(-p) - math.log1p(-q)) if p < 1 else 0.0)
 
 
-#: The declaration is called false below this p-value, which is that of all directions together.
+#: Below this p-value, which is of all directions together, the declaration counts as false.
 SIGNIFICANT = 1e-5
 _BINS = 20
 _TYPICAL_LOSS = 2.0
@@ -165,17 +165,17 @@ _CLOSEST = 2.0**-40
 
 
 def sampler_defects(declared: str, p_value: float) -> tuple[str, ...]:
-    """What a p-value says against a sampler."""
+    """Return the defect that a p-value shows, if any."""
     found = f"the sampler does not draw from the {declared} it declares (p = {p_value:.2g})"
     return (found,) if p_value < SIGNIFICANT else ()
 
 
 def density_p_value(noise: VectorNoise, first: Floats, second: Floats, *, runs: int, randomness: Randomness) -> float:
-    """The p-value of the hypothesis that releases have the declared density, Bonferroni over several directions.
+    """Return the p-value of the hypothesis that releases have the declared density, Bonferroni over several directions.
 
     The directions are from `first` towards `second`, along a coordinate, and random. Steps are such that releases are
-    hard to tell apart: there the declared odds are put to the sharpest test. There are so many `runs` on each of the
-    two latents, `(dim,)`, for each direction.
+    hard to tell apart, where the test of the declared odds is sharpest. Each direction takes `runs` releases of each of
+    its two latents, `(dim,)`.
     """
     dim = len(first)
     length = float(np.linalg.norm(second - first)) or 1.0
@@ -203,9 +203,9 @@ def losses(noise: VectorNoise, released: Floats, first: Floats, second: Floats) 
 
 
 def _near(noise: VectorNoise, first: Floats, way: Floats, randomness: Randomness, position: int) -> tuple[Floats, int]:
-    """first + t * way for a power of two t with a typical loss near 1: there half the noise shows most clearly.
+    """Return first + t * way, for a power of two t with a typical loss near 1, where wrong noise shows most clearly.
 
-    Clipping may keep the loss small however large t is. Then t is the largest step that still changed the loss.
+    Clipping may keep the loss small however large t is. In that case t is the largest step that still changed the loss.
     """
 
     def typical(t: float) -> float:
@@ -228,7 +228,7 @@ def _near(noise: VectorNoise, first: Floats, way: Floats, randomness: Randomness
 
 
 def _calibration(from_first: Floats, from_second: Floats) -> float:
-    """The p-value of the hypothesis that a release with loss L comes from the first latent with probability sigmoid(L).
+    """P-value of the hypothesis that a release with loss L is of the first latent with probability sigmoid(L).
 
     Bernstein's inequality is applied in bins of L, and once over all releases, which finds odds that are all too large
     or all too small; Bonferroni over these tests. Unlike a chi-square test it errs on the safe side for any number of
@@ -250,11 +250,11 @@ def _calibration(from_first: Floats, from_second: Floats) -> float:
 
 
 def distribution_p_value(declared: Mapping[str, float], outputs: Sequence[str]) -> float:
-    """The p-value of the hypothesis that the outputs were drawn from the declared distribution.
+    """Return the p-value of the hypothesis that the outputs were drawn from the declared distribution.
 
-    Outputs are grouped, likely ones first, so that a group has at least a twentieth of the mass; a sampler with less
+    Outputs are grouped, likely outputs first, so that a group has at least a twentieth of the mass; a sampler with less
     noise moves mass from the last groups to the first. Each group has an exact binomial test; Bonferroni over groups.
-    It errs on the safe side. An output that is declared impossible gives 0.
+    The p-value errs on the safe side. An output that is declared impossible gives 0.
     """
     counts = Counter(outputs)
     if any(declared.get(output, 0.0) <= 0 for output in counts):

@@ -1,9 +1,9 @@
 """The black-box trial: tell two neighbouring inputs apart by outputs alone.
 
-An event, a score and a threshold, is learned on some runs and counted on others. Runs are split in three: scores are
-learned on the first part, an event for each direction is chosen on the second, and only the third is counted. The bound
-is Clopper-Pearson's on both rates, its error divided among directions and pairs (MATHS 7; DP-Sniper, Bichsel et al.
-2021, chooses events in the same way).
+An event, which is a score and a threshold, is learned on some runs and counted on others. Runs are split in three:
+scores are learned on the first part, an event for each direction is chosen on the second, and only the third is
+counted. The bound is Clopper-Pearson's on both rates, with the error divided among directions and pairs (MATHS 7;
+DP-Sniper, Bichsel et al. 2021, chooses events in the same way).
 """
 
 import math
@@ -34,7 +34,7 @@ FEWEST_TRIALS = 200
 
 @dataclass(frozen=True, slots=True)
 class TrialSettings:
-    """How outputs of two inputs are compared: by so many runs on each input.
+    """Settings of a comparison of outputs of two inputs, with `trials` runs on each input.
 
     The error of `confidence` is divided among `tests`: pairs times directions.
     """
@@ -46,20 +46,20 @@ class TrialSettings:
 
     @property
     def parts(self) -> tuple[slice, slice, slice]:
-        """Runs to learn from, to choose the event with, and to count."""
+        """The runs to learn from, to choose the event on, and to count."""
         half, quarter = self.trials // 2, self.trials // 4
         return slice(0, quarter), slice(quarter, half), slice(half, None)
 
     @property
     def counted(self) -> int:
-        """Runs on each input in the last part."""
+        """The number of counted runs on each input."""
         return self.trials - self.trials // 2
 
 
 def separation(first: Outputs, second: Outputs, *, delta: float = 0.0, confidence: float = 0.95) -> float:
-    """Lower bound on the epsilon between the two distributions that the samples were drawn from.
+    """Return a lower bound on the epsilon between the two distributions that the samples were drawn from.
 
-    It is 0 where the samples do not tell the distributions apart. A positive bound says, with this confidence, that
+    The bound is 0 if the samples do not tell the distributions apart. A positive bound says, with this confidence, that
     they differ. The outputs are independent, `(n, dim)` or n texts; the longer sample is cut. ConfigError for fewer
     than 200.
     """
@@ -75,14 +75,14 @@ def separation(first: Outputs, second: Outputs, *, delta: float = 0.0, confidenc
 def best_bound(
     scores: Mapping[str, Score], first: Outputs, second: Outputs, settings: TrialSettings
 ) -> tuple[float, str]:
-    """The larger bound of both directions, with the name of its event."""
+    """Return the larger bound of both directions, with the name of its event."""
     _, choose, count = settings.parts
     bound, event = 0.0, "none"
     chosen = len(first[choose])
     scale = max(1, settings.counted // chosen)
 
     def worth(tp: int, fp: int) -> float:
-        """The bound that the same shares would give among the runs that will be counted, which are more."""
+        """Return the bound that the same shares would give among the counted runs, which are more."""
         return _bound(tp * scale, fp * scale, chosen * scale, settings)
 
     for direction, (one, other) in {"first": (first, second), "second": (second, first)}.items():
@@ -102,7 +102,7 @@ def _bound(tp: int, fp: int, runs: int, settings: TrialSettings) -> float:
 
 
 def _thresholds(scores: Floats) -> Floats:
-    """Thresholds half way between neighbouring scores, so that no later score is likely to fall on one."""
+    """Return thresholds half way between neighbouring scores, so that no later score is likely to equal one."""
     values = spread_thresholds(scores)
     return np.concatenate([[-np.inf], values[:-1] + np.diff(values) / 2, [np.inf]])
 
@@ -110,7 +110,7 @@ def _thresholds(scores: Floats) -> Floats:
 def _best_event(
     scores: Mapping[str, Score], one: Outputs, other: Outputs, sign: float, worth: Callable[[int, int], float]
 ) -> tuple[str, float]:
-    """The score and the threshold that are worth most, by how many outputs of either input are above it."""
+    """Return the score and the threshold of the largest `worth`, by the numbers of outputs above it."""
     best = (-math.inf, next(iter(scores)), math.inf)
     for name, score in scores.items():
         mine, theirs = np.sort(sign * score(one)), np.sort(sign * score(other))
@@ -123,7 +123,7 @@ def _best_event(
 
 
 def accuracy_of_best(scores: Mapping[str, Score], first: Outputs, second: Outputs, settings: TrialSettings) -> Estimate:
-    """How often the best of the scores names the input, counted on runs that chose nothing."""
+    """Return how often the best score names the input, counted on runs that chose nothing."""
     _, choose, count = settings.parts
     name, threshold = _best_event(scores, first[choose], second[choose], 1.0, operator.sub)
     mine, theirs = scores[name](first[count]), scores[name](second[count])
@@ -145,18 +145,18 @@ def distinguish(
     randomness: Randomness | None = None,
     on_progress: OnCount | None = None,
 ) -> Report:
-    """Lower bound on epsilon from runs on two neighbouring inputs, or on the worst of several pairs.
+    """Return a lower bound on epsilon from runs on two neighbouring inputs, or on the worst of several pairs.
 
     The subject is a mechanism, vector noise, a choice, or an adapter (see `dptext.audits.subjects`). The two inputs are
-    texts, records or vectors; the pairs are neighbours to try, by default the worst that are known. The claim, by
-    default what the subject states or else an infinite epsilon for documents, says which inputs are neighbours. The
-    distance is that of the two inputs where the claim is a multiple of a metric and the subject does not know it. The
-    bound is for `delta`, by default that of the claim. Half of the trials, runs on each input of each pair, choose the
-    event, the others are counted. The confidence holds over all pairs and directions together. The randomness,
-    `randomness.secure()` by default, is handed to the subject. `on_progress` is called with runs done and in all. The
-    report is on the pair with the largest bound. ConfigError: a setting out of its range, or inputs that the subject
-    does not take. IncomparableError: inputs that are no neighbours under the claim. MissingExtraError: scikit-learn is
-    absent.
+    texts, records or vectors; `pairs` are neighbours to try, by default the worst known pairs. `claim` says which
+    inputs are neighbours; the default is the subject's own claim, or else an infinite epsilon for documents. `distance`
+    is between the two inputs, for a claim that is a multiple of a metric that the subject does not compute. The bound
+    is for `delta`, by default the claim's. Each input of each pair gets `trials` runs: half choose the event, the
+    others are counted. The confidence holds over all pairs and directions together. `randomness`, `randomness.secure()`
+    by default, is handed to the subject. `on_progress` is called with the number of runs done and the number in all.
+    The report is on the pair with the largest bound. ConfigError: a setting out of its range, or inputs that the
+    subject does not take. IncomparableError: inputs that are no neighbours under the claim. MissingExtraError:
+    scikit-learn is absent.
     """
     _validate.count(trials=trials)
     if trials < FEWEST_TRIALS:
@@ -180,7 +180,7 @@ def distinguish(
         scores = _scores(outputs[0], outputs[1], settings, known)
         bound, event = best_bound(scores, outputs[0], outputs[1], settings)
         main = accuracy_of_best(scores, outputs[0], outputs[1], settings)
-        half = trials // 2  # both halves are of one input, so there is nothing to find
+        half = trials // 2  # both halves come from one input, so there is nothing to find
         apart, one, other = replace(settings, trials=half), runs[:half], runs[half : 2 * half]
         control = accuracy_of_best(_scores(one, other, apart, known), one, other, apart)
         found.append((pair.per_distance(bound), pair, event, (main, exactly(0.5, confidence), control)))
@@ -205,7 +205,7 @@ def _scores(first: Outputs, second: Outputs, settings: TrialSettings, known: Sco
 
 
 def _likelihood_ratio(subject: Subject, pair: Pair) -> Score | None:
-    """The log ratio of the declared densities; None where no density of the two inputs is declared."""
+    """Return the log ratio of the declared densities; None where no density of the two inputs is declared."""
     inputs = [value for value in (pair.first, pair.second) if not isinstance(value, str | Record)]
     if len(inputs) < 2 or not isinstance(subject, VectorNoise):
         return None

@@ -1,4 +1,4 @@
-"""The exact trial: where all outputs can be listed, epsilon and delta of two inputs are sums and no estimates."""
+"""The exact trial: if all outputs can be listed, epsilon and delta of two inputs are sums, not estimates."""
 
 import math
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ from dptext.privacy.guarantee import Guarantee
 from dptext.sampling.randomness import Randomness
 from dptext.types import Floats
 
-#: Probabilities in floats may err by this share of themselves: bounds are lowered by it.
+#: The largest relative float error of a probability: bounds are lowered by this share.
 _FLOAT_SLACK = 1e-11
 
 
 def exact_delta(first: Floats, second: Floats, epsilon: float) -> float:
-    """max over both directions of sum (p - e^epsilon q)_+; ConfigError unless two distributions `(outputs,)`."""
+    """max over both directions of sum (p - e^epsilon q)_+; ConfigError unless both are distributions `(outputs,)`."""
     p, q = _checked(first, second)
     _validate.not_negative(epsilon=epsilon)
     factor = math.exp(-epsilon)  # e^-epsilon p - q, times e^epsilon, would overflow
@@ -33,14 +33,14 @@ def exact_delta(first: Floats, second: Floats, epsilon: float) -> float:
 
 
 def exact_epsilon(first: Floats, second: Floats, delta: float = 0.0) -> float:
-    """The smallest epsilon with `exact_delta` <= delta; infinite where there is none; ConfigError as `exact_delta`."""
+    """The smallest epsilon with `exact_delta` <= delta, infinite if there is none; ConfigError as `exact_delta`."""
     p, q = _checked(first, second)
     _validate.probability(delta=delta)
     return max(_one_way(p, q, delta), _one_way(q, p, delta))
 
 
 def _one_way(p: Floats, q: Floats, delta: float) -> float:
-    """The smallest epsilon >= 0 with sum (p - e^epsilon q)_+ <= delta."""
+    """Return the smallest epsilon >= 0 with sum (p - e^epsilon q)_+ <= delta."""
     possible = p > 0
     p, q = p[possible], q[possible]
     with np.errstate(divide="ignore"):
@@ -49,7 +49,7 @@ def _one_way(p: Floats, q: Floats, delta: float) -> float:
     ratio, p, q = ratio[order], p[order], q[order]
     if delta == 0:
         return max(0.0, float(ratio[0]))
-    # Where the k largest ratios are above epsilon the sum is linear in e^epsilon: find the k whose solution fits.
+    # If the k largest ratios are above epsilon the sum is linear in e^epsilon: find the k whose solution fits.
     mass, others = np.cumsum(p), np.cumsum(q)
     if mass[-1] <= delta:
         return 0.0
@@ -88,12 +88,12 @@ def exact(
     randomness: Randomness | None = None,
     on_progress: OnCount | None = None,
 ) -> Report:
-    """Exact epsilon of two neighbouring inputs by enumeration, and a test that the sampler keeps to the distribution.
+    """Return the exact epsilon of two neighbouring inputs by enumeration, and test the sampler's distribution.
 
     The arguments and errors are those of `distinguish`. The subject is a mechanism with `output_distribution`, or a
-    choice with `distribution`; ConfigError where outputs cannot be enumerated. The inputs of a choice are scores; the
-    caller sees to it that they differ by no more than its sensitivity. The `trials` are for the test of the sampler;
-    the bound needs none.
+    choice with `distribution`; ConfigError if outputs cannot be enumerated. The inputs of a choice are scores; the
+    caller ensures that they differ by no more than its sensitivity. The `trials` are for the test of the sampler; the
+    bound needs none.
     """
     _validate.count(trials=trials)
     trial = Trial.of(subject, first, second, pairs, claim, distance, delta, trials, randomness)
@@ -104,7 +104,8 @@ def exact(
     done = 0
     found: list[tuple[float, Pair, float]] = []
     smallest_p = 1.0
-    # Sums of floats may pass a delta that is just attained. Then no epsilon would hold, so delta is taken larger.
+    # Sums of floats may exceed a delta that is just attained, and then no epsilon would hold. So delta is raised
+    # slightly.
     above = min(1.0, trial.delta * (1 + _FLOAT_SLACK))
     for pair in trial.pairs:
         distributions = [_distribution(subject, value) for value in (pair.first, pair.second)]
@@ -133,7 +134,7 @@ def exact(
 
 
 def enumerable(subject: Subject, pair: Pair) -> bool:
-    """Whether the outputs of both inputs can be listed."""
+    """Return whether the outputs of both inputs can be listed."""
     if not isinstance(subject, HasDistribution):
         return True
     try:

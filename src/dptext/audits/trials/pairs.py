@@ -1,7 +1,7 @@
-"""Pairs of neighbouring inputs: those that a caller gives, and those on which mechanisms tend to fail.
+"""Pairs of neighbouring inputs: given by a caller, or known to make mechanisms fail.
 
-A refutation on two inputs that are no neighbours refutes nothing. So every pair is checked, as far as what is revealed
-can be computed from the text.
+A refutation on two inputs that are no neighbours refutes nothing. So every pair is checked, as far as the revealed
+facts can be computed from the text.
 """
 
 import contextlib
@@ -25,20 +25,20 @@ from dptext.text.records import Record
 from dptext.text.tokens import REVEALED, sentences, tokenize
 from dptext.types import Json
 
-# A run has one record, and these do not depend on what it says.
+# A run has one record, and these facts do not depend on its text.
 _ABOUT_THE_FILE = re.compile(r"the number of (skipped |training )?records|the ids( \(.*\))?|the field '.*'")
 
-#: A word that no vocabulary has.
+#: A word that no vocabulary contains.
 UNKNOWN = "zqxjkvbpw"
 _OTHER_UNKNOWN = "wvqkzzxqj"
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two neighbouring inputs: texts, records or vectors. Its `repr` shows neither.
+    """Two neighbouring inputs: texts, records or vectors. The `repr` shows neither.
 
-    The name, what kind of pair it is, is public. The distance between the two is in the metric of the guarantee; where
-    it is None, the mechanism is asked.
+    The `name` of the kind of pair is public. The `distance` between the two is in the metric of the guarantee; if it is
+    None, the mechanism computes the distance.
     """
 
     first: Value = field(repr=False)
@@ -52,18 +52,18 @@ class Pair:
 
     @property
     def gap(self) -> float:
-        """The distance, 1 where there is no metric."""
+        """The distance, or 1 without a metric."""
         return 1.0 if self.distance is None else self.distance
 
     def per_distance(self, bound: float) -> float:
-        """A lower bound on epsilon from one on epsilon * distance. At distance 0 any difference is too much."""
+        """Return a bound on epsilon from a bound on epsilon * distance; at distance 0 any difference is infinite."""
         if self.gap == 0:
             return math.inf if bound > 0 else 0.0
         return bound if self.gap == 1 else bound / self.gap * (1 - 1e-12)
 
 
 def checked_pair(subject: Subject, pair: Pair, claim: Guarantee) -> Pair:
-    """The pair, with its distance where the claim has a metric; IncomparableError for no neighbours or no distance."""
+    """The pair, with its distance if the claim has a metric; IncomparableError for no neighbours or no distance."""
     if isinstance(pair.first, str | Record) and isinstance(pair.second, str | Record):
         check_neighbours(as_record(pair.first), as_record(pair.second), claim.unit, claim.relation, claim.reveals)
     if claim.metric is None:
@@ -84,14 +84,14 @@ def worst_pairs(
     max_tokens: int = 50,
     labels: Sequence[str] = (),
 ) -> list[Pair]:
-    """Pairs of texts on which mechanisms tend to fail, all of them neighbours under a guarantee.
+    """Return pairs of texts on which mechanisms tend to fail, all of them neighbours under a guarantee.
 
-    They differ in known or unknown words, capitals, punctuation, or one of several equal words, which shows noise that
-    tokens share; where lengths are protected the empty text stands against the longest, of `max_tokens`. At least two
-    `words`, else ConfigError, are of the mechanism's vocabulary. With the public labels of a mechanism that reads those
-    of private records there are records of one text and two labels, or a label and none, where the unit is the document
-    and no label is revealed. IncomparableError for a unit or relation that one record cannot show, or something
-    revealed that is not a known function of the text: give two inputs yourself.
+    The pairs differ in known or unknown words, capitals, punctuation, or one of several equal words, which shows noise
+    that tokens share; if lengths are protected the empty text is paired with the longest, of `max_tokens`. `words` are
+    at least two words of the mechanism's vocabulary, else ConfigError. `labels` are the public labels of a mechanism
+    that reads private labels: if the unit is the document and no label is revealed, they add pairs of records with one
+    text and two labels, or a label and none. IncomparableError for a unit or relation that one record cannot show, or a
+    revealed fact that is not a known function of the text: in that case give two inputs yourself.
     """
     if len(words) < 2:
         raise ConfigError(f"Expected words={tuple(words)!r} to be at least two. Give words that the mechanism knows.")
@@ -136,10 +136,11 @@ def _candidates(words: tuple[str, ...], max_tokens: int) -> list[tuple[str, str,
 
 
 def worst_latents(dim: int, clip_norm: float = 1.0) -> list[Pair]:
-    """Pairs of vectors of L2 norm `clip_norm`, the largest that clipping lets through. Any two are neighbours.
+    """Return pairs of vectors of L2 norm `clip_norm`, the largest that clipping keeps. Any two are neighbours.
 
     Antipodal corners of the cube in the ball have the largest L1 distance. Antipodal ends of an axis have the largest
-    distance in every norm for vectors clipped in L1. A corner stands against zero. ConfigError for a setting out of its
+    distance in every norm for vectors clipped in L1. One pair is a corner and zero. ConfigError for a setting out of
+    its range.
     range.
     """
     _validate.count(dim=dim)
@@ -153,7 +154,7 @@ def worst_latents(dim: int, clip_norm: float = 1.0) -> list[Pair]:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Pairs of neighbours on trial, checked and with their distances, and `trials` runs on each input of each pair."""
+    """Checked pairs of neighbours with their distances, and `trials` runs on each input of each pair."""
 
     pairs: list[Pair]
     claim: Guarantee
@@ -174,7 +175,7 @@ class Trial:
         trials: int,
         randomness: Randomness | None,
     ) -> "Trial":
-        """What `distinguish` is given, what was left out filled in; ConfigError for one input or no pair to propose."""
+        """Fill in the defaults of `distinguish`; ConfigError for a single input, or if no pair can be proposed."""
         claim = claim or claim_of(subject) or unclaimed()
         if (first is None) != (second is None) or (first is not None and pairs):
             raise ConfigError("Expected two inputs, or pairs, or neither.")
@@ -204,17 +205,17 @@ class Trial:
 
     @property
     def runs(self) -> int:
-        """Runs in all."""
+        """The number of runs in all."""
         return 2 * self.trials * len(self.pairs)
 
     def measures(self, declared: str) -> str:
-        """What the numbers of an audit are that reads what the subject declares."""
+        """Describe the numbers of an audit that reads the subject's declaration."""
         nothing = self.claim.basis is Basis.NONE
         at = "0" if nothing else f"{self.claim.epsilon:.6g}" + (" x distance" if self.claim.metric else "")
         return f"delta at epsilon {at}; beside the delta allowed; control: p-value of the declared {declared}"
 
     def claimed(self, pair: Pair) -> float:
-        """The epsilon that is claimed for a pair; 0 where nothing is."""
+        """The claimed epsilon of a pair; 0 if nothing is claimed."""
         return 0.0 if self.claim.basis is Basis.NONE else self.claim.epsilon * pair.gap
 
     def report(
@@ -230,7 +231,7 @@ class Trial:
         settings: Mapping[str, Json],
         defects: tuple[str, ...] = (),
     ) -> Report:
-        """The report on the best pair, with its bound on epsilon; numbers are main, baseline and control."""
+        """Return the report on the best pair, with its bound on epsilon; numbers are main, baseline and control."""
         signature: dict[str, Json] = {"pair": best.name, "pairs": len(self.pairs), **settings, "delta": self.delta}
         signature |= {"distance": best.gap, "randomness": self.randomness.fingerprint[:12]}
         return Report(
@@ -250,11 +251,11 @@ class Trial:
 
 
 def check_neighbours(first: Record, second: Record, unit: Unit, relation: Relation, reveals: Sequence[str]) -> None:
-    """Raise IncomparableError unless the texts are neighbours that agree on what is revealed.
+    """Raise IncomparableError unless the texts are neighbours that agree on the revealed facts.
 
     For the unit TOKEN exactly one token differs. For SENTENCE exactly one of `tokens.sentences` differs, or is left out
-    where the relation says so. For DOCUMENT any two texts are neighbours. What is revealed is compared where it is a
-    known function of the text (`dptext.text.tokens.REVEALED`); for the rest the caller's word is taken.
+    if the relation says so. For DOCUMENT any two texts are neighbours. Revealed facts are compared if they are known
+    functions of the text (`dptext.text.tokens.REVEALED`); for other facts the caller is trusted.
     """
     _check_kind(unit, relation)
     if relation is Relation.REPLACE_SPECIAL and bool(first.text) == bool(second.text):

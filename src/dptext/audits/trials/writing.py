@@ -1,7 +1,7 @@
-"""What goes wrong with language models: a trial with a name for each fault, of a box that takes text and gives text.
+"""Faults of language models: a named trial for each fault, on a black box from text to text.
 
-Each fault has inputs on which it shows, and a look at the outputs in which nothing else is seen. A look is
-post-processing, so what it shows counts against any claim.
+Each fault has inputs on which it shows, and a look: a function of the output that shows nothing but the fault. A look
+is post-processing, so its findings count against any claim.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from dptext.privacy.guarantee import Guarantee
 from dptext.sampling.randomness import Randomness, secure
 from dptext.types import Floats
 
-#: The epsilon that an output comes with, where it is not that of the claim.
+#: The epsilon that an output states, if it is not the claim's.
 Stated = Callable[[str], float]
 _Look = Callable[[str, Pair], str | list[float]]
 
@@ -38,14 +38,14 @@ _INPUTS: Final = 48
 
 
 def _copied(text: str, pair: Pair) -> str:
-    """Which of the two inputs has words of its own in the output."""
+    """Return which of the two inputs has words of its own in the output."""
     one, other = ({word.casefold() for word in str(value).split()} for value in (pair.first, pair.second))
     found = text.casefold()
     return " ".join(str(any(word in found for word in own)) for own in (one - other, other - one))
 
 
 def _equals(text: str, _: Pair) -> str:
-    """Which words, or characters of a single word, are the same: each is written as the place of the first like it."""
+    """Return which words, or characters of a single word, are equal: each becomes the index of its first occurrence."""
     parts = text.split() if len(text.split()) > 1 else list(text)
     return " ".join(str(parts.index(part)) for part in parts[:_SEEN])
 
@@ -61,7 +61,7 @@ def _faults(words: Sequence[str], longest: int) -> dict[str, tuple[_Look, list[t
     def whole(text: str, _: Pair) -> str:
         return text
 
-    return {  # support: words and characters that occur; unclipped: the first characters
+    return {  # support: the words and characters of an output; unclipped: its first characters
         "support": (lambda text, _: " ".join([*sorted({*text.split()}), *sorted({*text[:_SEEN]})]), plain),
         "verbatim": (_copied, [(UNKNOWN, canary), (f"{a} {UNKNOWN} {b}", f"{a} {canary} {b}"), (a, words[-1])]),
         "one noise for all tokens": (_equals, [(four, " ".join([b, *[a] * 3])), (four, " ".join([a, b] * 2))]),
@@ -80,13 +80,13 @@ def _faults(words: Sequence[str], longest: int) -> dict[str, tuple[_Look, list[t
     }
 
 
-#: The names of the trials.
+#: The names of the faults.
 WRITING_FAULTS: Final = tuple(_faults(("a", "b"), 1))
 
 
 @dataclass(frozen=True, slots=True)
 class _Looked(Sampler):
-    """A subject as one trial sees it; with `anew` each run is a call of its own, with bits of its own."""
+    """A subject behind the look of one trial; with `anew` each run is a separate call with random bits of its own."""
 
     subject: Subject
     look: _Look = field(repr=False)
@@ -119,16 +119,16 @@ def audit_writing(
     confidence: float = 0.95,
     randomness: Randomness | None = None,
 ) -> dict[str, Report]:
-    """Try a mechanism that writes text for each fault that language models bring; one report by the name of each.
+    """Try a mechanism that writes text for each fault of language models; return one report by the name of each fault.
 
-    The subject is a mechanism or an adapter, from text to text (see `dptext.audits.subjects`), and claims by default
-    what it states itself. `stated` is the epsilon that an output is said to have cost; without it "epsilon by actual
-    length" is not tried. Faults of `WRITING_FAULTS` none of whose inputs are neighbours under the claim have no report.
-    The mechanism knows at least two words; the longest input has so many words, or characters. There are so many
-    trials, runs on each input of each pair; for "fixed seed" at most 400, each a call of its own with new bits. With
-    the confidence all bounds of all reports hold together. The randomness, `randomness.secure()` by default, is handed
-    to the subject. ConfigError: a setting out of its range, or a subject that does not give texts. MissingExtraError:
-    scikit-learn is absent.
+    The subject is a mechanism or an adapter, from text to text (see `dptext.audits.subjects`); `claim` is by default
+    its own claim. `stated` returns the epsilon that an output is said to have cost; without `stated` the fault "epsilon
+    by actual length" is not tried. A fault of `WRITING_FAULTS` has no report if none of its inputs are neighbours under
+    the claim. `words` are at least two words that the mechanism knows; the longest input has `longest` words, or
+    characters. Each input of each pair gets `trials` runs; for "fixed seed" at most 400, each a separate call with new
+    bits. `confidence` is of all bounds of all reports together. `randomness`, `randomness.secure()` by default, is
+    handed to the subject. ConfigError: a setting out of its range, or a subject that does not give texts.
+    MissingExtraError: scikit-learn is absent.
     """
     _validate.count(trials=trials, longest=longest)
     if trials < FEWEST_TRIALS or len(words) < 2 or not set(faults) <= set(WRITING_FAULTS):
@@ -139,7 +139,8 @@ def audit_writing(
     tried = {name: pairs for name, pairs in tried.items() if pairs and (stated or name != _ACTUAL_LENGTH)}
     if _FIXED_SEED in tried:
         tried[_FIXED_SEED] = [min(tried[_FIXED_SEED], key=lambda pair: _in_common(subject, pair))]
-    # One bound for each pair: as `distinguish` divides its error among the pairs that it is given, it is given one.
+    # Each call of `distinguish` gets one pair, because it divides its error among its pairs; here every pair has a
+    # bound.
     error = (1 - confidence) / max(1, sum(map(len, tried.values())))
     found: dict[str, Report] = {}
 
@@ -167,17 +168,17 @@ def _neighbours(subject: Subject, claim: Guarantee, name: str, inputs: Sequence[
 
 
 def _in_common(subject: Subject, pair: Pair) -> int:
-    """How many of a few calls give the same on both inputs: a seed shows where it makes them differ every time."""
+    """Count equal outputs of a few calls on both inputs: a fixed seed shows on inputs whose outputs always differ."""
     seen = _Looked(subject, lambda text, _: text, pair, anew=True)
     one, other = (Counter(seen.sample(value, _CALLS_TO_CHOOSE, secure())) for value in (pair.first, pair.second))
     return (one & other).total()
 
 
 def _stated_too_low(trial: Trial, subject: Subject, stated: Stated, confidence: float) -> Report:
-    """Is what outputs are said to have cost enough for them?
+    """Test whether the stated costs of outputs are large enough.
 
-    Outputs that state at most e are an event. It may be at most e^e times as likely on one input as on the other. The
-    level e and the direction are chosen on half of the runs; the other half is counted.
+    Outputs that state at most e are an event. The event may be at most e^e times as likely on one input as on the
+    other. The level e and the direction are chosen on half of the runs; the other half is counted.
     """
     [pair] = trial.pairs
     costs: list[Floats] = []

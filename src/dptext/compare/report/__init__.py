@@ -1,4 +1,4 @@
-"""A comparison as one HTML page, which needs no network and no JavaScript, or as Markdown."""
+"""A comparison as one HTML page that needs no network and no JavaScript, or as Markdown."""
 
 from dptext.compare.report.page import Written, markdown, write_page
 from dptext.compare.report.summary import Results, read_results

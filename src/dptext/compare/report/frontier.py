@@ -1,8 +1,8 @@
-"""The privacy-utility frontier: which points stand on one pair of axes, and which must not.
+"""The privacy-utility frontier: which points may share a pair of axes, and which must not.
 
-Epsilons of another unit, relation or distance mean another thing, so each such meaning has figures of its own. Rows
-without a guarantee stand beside the axis. A panel is SVG that takes its colours from the page, so that it is legible in
-light and dark; written by hand rather than by matplotlib: text stays text, and a figure weighs a few kilobytes.
+Epsilons of another unit, relation or distance have another meaning, so each meaning has its own figures. Rows without a
+guarantee stand beside the axis. A panel is SVG that takes its colours from the page, so that it is legible in light and
+dark. The SVG is written by hand rather than by matplotlib: text stays text, and a figure weighs a few kilobytes.
 """
 
 import itertools
@@ -20,18 +20,18 @@ from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY, RANDOM
 
 Rows = Sequence[TableRow]
 
-#: Metrics that are drawn where they were measured. The tables have all metrics.
+#: Metrics that are drawn if they were measured. The tables have all metrics.
 DRAWN: Final = (
     "classification.accuracy", "corpus.told_apart", "embedding.accuracy", "fidelity.label_kept", "fidelity.own_first",
     "fidelity.cosine", "authorship.adaptive",
 )  # fmt: skip
-#: Rows that no epsilon moves: horizontal lines.
+#: Rows that do not depend on epsilon: horizontal lines.
 LEVELS: Final = (ORIGINAL, PUBLIC_ONLY, RANDOM)
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One row in one figure. `epsilon` is None where nothing is guaranteed, `checked` is false for a mere claim."""
+    """One row in one figure. `epsilon` is None without a guarantee, `checked` is false for a mere claim."""
 
     row: str
     epsilon: float | None
@@ -41,7 +41,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Rows that only epsilon tells apart. `style` picks colour and marker; it is below 0 for *label_only*."""
+    """Rows that differ in epsilon alone. `style` picks colour and marker; it is below 0 for *label_only*."""
 
     name: str
     style: int
@@ -50,7 +50,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One pair of axes: one metric on one corpus. `lines` are the rows that no epsilon moves."""
+    """One pair of axes: one metric on one corpus. `lines` are the rows that do not depend on epsilon."""
 
     corpus: str
     metric: str
@@ -60,10 +60,10 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Frontier:
-    """All figures of one meaning of epsilon: its title has unit, relation and distance, its legend series and styles.
+    """All figures of one meaning of epsilon: `title` names unit, relation and distance, `legend` series and styles.
 
-    All panels share the smallest and largest epsilons of the axis, those of a metric the range of its values. `beside`
-    says whether any row stands beside the axis.
+    All panels share `epsilons`, the smallest and largest epsilon of the axis; the panels of a metric share its range.
+    `beside` says whether any row stands beside the axis.
     """
 
     title: str
@@ -77,7 +77,7 @@ class Frontier:
 
 
 def frontiers(rows: Rows) -> list[Frontier]:
-    """The figures of each meaning of epsilon that a mechanism has; whole documents first."""
+    """Return the figures of each meaning of epsilon that a mechanism has; whole documents first."""
     numbers = measured(rows)
     lines = [row for row in first_rows(rows).values() if not row.failed]
     there = names(row.metric for row in rows if row.value is not None)
@@ -86,13 +86,13 @@ def frontiers(rows: Rows) -> list[Frontier]:
 
 
 def meanings(rows: Iterable[KeptRow]) -> list[Meaning]:
-    """What epsilon means for the mechanisms among the rows: whole documents first, then distances, corpora last."""
+    """Return the meanings of epsilon among mechanisms: whole documents first, then distances, corpora last."""
     found = names(row.meaning for row in rows if row.protects and row.epsilon and not row.reference)
     return sorted(found, key=lambda meaning: (meaning[3], meaning[2] is not None, meaning[0] != Unit.DOCUMENT))
 
 
 def undrawn(rows: Rows) -> list[str]:
-    """Mechanisms that stand in no figure at all."""
+    """Return the mechanisms that are in no figure."""
     lines = [row for row in first_rows(rows).values() if not row.reference and not row.failed]
     units = {(row.unit, row.whole) for row in lines if row.protects and row.epsilon}
     return names(row.row for row in lines if not (row.protects and row.epsilon) and (row.unit, row.whole) not in units)
@@ -146,7 +146,7 @@ def _panel(corpus: str, metric: str, rows: Rows, numbers: Numbers, styles: Seque
 
 
 def _range(panels: Sequence[Panel]) -> tuple[float, float]:
-    """0 to 1 where everything lies there, so that no axis is cut to make a difference look large."""
+    """Return 0 to 1 if all values lie there, so that no axis is cut to make a difference look large."""
     found = [point.measured for panel in panels for series in panel.series for point in series.points]
     found += [line for panel in panels for _, line in panel.lines]
     low = min(number.low for number in found)
@@ -168,16 +168,16 @@ def _notes(meaning: Meaning, lines: Rows, on: Rows, beside: Rows) -> list[str]:
         notes.append(f"Epsilon 0 has no place on a logarithmic axis: {without_folders(', '.join(zero))}.")
     other = [row for row in lines if row.label_only and row.meaning != meaning and row.protects]
     if meaning[3]:
-        notes.append("label_only is not drawn: its epsilon is for each text, another thing. See the tables.")
+        notes.append("label_only is not drawn: its epsilon for each text has another meaning. See the tables.")
     elif other and not any(row.label_only for row in on):
-        notes.append(f"label_only is not drawn: its epsilon is per {other[0].unit}, another thing. See the tables.")
+        notes.append(f"label_only is not drawn: its epsilon per {other[0].unit} has another meaning. See the tables.")
     if any(row.basis == Basis.CLAIMED for row in on):
         notes.append("Hollow points on the axis are claims that dptext did not check.")
     return notes
 
 
 def in_words(panel: Panel) -> str:
-    """What a panel shows, for those who do not see it."""
+    """Describe a panel in words, for readers who do not see it."""
     lines = [f"{name} {line}" for name, line in panel.lines]
     said = [f"Lines: {'; '.join(lines)}."] if lines else []
     for series in panel.series:
@@ -236,7 +236,7 @@ def _scale(low: float, high: float, start: float, end: float) -> _Scale:
 
 
 def panel_svg(panel: Panel, frontier: Frontier, name: str) -> str:
-    """One panel as an SVG element for a page, with a title and a description, whose ids begin with the name."""
+    """Draw one panel as an SVG element for a page, with a title and a description, whose ids begin with the name."""
     ids = {"aria-labelledby": f"{name}-title", "aria-describedby": f"{name}-words"}
     svg = ET.Element("svg", {"viewBox": f"0 0 {_WIDTH:.0f} {_HEIGHT:.0f}", "role": "img", **ids})
     title = f"{panel.metric} on {panel.corpus} against {frontier.axis}"
@@ -266,7 +266,7 @@ def panel_svg(panel: Panel, frontier: Frontier, name: str) -> str:
 
 
 def marker_svg(style: int) -> str:
-    """The marker of a series for the legend, which names it in words."""
+    """Draw the marker of a series for the legend, which names it in words."""
     svg = ET.Element("svg", {"viewBox": "0 0 22 12", "class": "marker", "aria-hidden": "true"})
     group = ET.SubElement(svg, "g", {"class": _style_class(style)})
     _line(group, "series", 0, 6, 22, 6)
@@ -314,7 +314,7 @@ def _apart(epsilons: Sequence[float], across: _Scale) -> list[float]:
 
 
 def _lines(svg: ET.Element, panel: Panel, across: _Scale, up: _Scale, right: float) -> None:
-    """Lines of the references, named at the right end without touching; a leader goes to the name of *label_only*."""
+    """Draw the references' lines, with labels at the right that do not touch; *label_only* gets a leader line."""
     dashes = {"original": "", "public-only": "7 3", "random": "2 3"}
     ends = [(series.name, series.points[-1]) for series in panel.series if series.style < 0]
     for _, end in ends:

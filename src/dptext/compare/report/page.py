@@ -1,7 +1,7 @@
-"""The page: what stands in its sections, in words and tables; in one file, by a template. And the tables as Markdown.
+"""The page, its sections in words and tables, written to one file by a template; and the tables as Markdown.
 
 Needs Jinja2: pip install "dptext[report]". Every value is escaped by the template engine; only the figures, which an
-XML writer has escaped, go in as they are.
+XML writer has escaped, are inserted unescaped.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-#: The metric of the first picture, where it was measured: it tells mechanisms apart that public text classifies alike.
+#: The metric of the first picture, if it was measured: it separates mechanisms that public text classifies alike.
 FIRST: Final = "fidelity.cosine"
-#: Characters of a sample that are shown; a whole review would bury the next one.
+#: The number of characters that are shown of a sample; a whole review would bury the next sample.
 SAMPLE_CHARACTERS: Final = 400
-#: Rows that are shown beside a sample before all are.
+#: The number of rows that are shown beside a sample before all rows are.
 FEW: Final = 6
 
 
 def compared_rows(rows: Sequence[TableRow]) -> list[tuple[str, str, str, str, str]]:
-    """Every row of the table: name, kind, guarantees on each corpus, those of a document, settings."""
+    """Return every row of the table: name, kind, guarantees on each corpus, those for a document, settings."""
     lines = summary.first_rows(rows)
     found = []
     for name in summary.row_names(rows):
@@ -60,7 +60,7 @@ def _setting(value: Json) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One metric under one meaning of epsilon: a figure a corpus, by name and SVG, with what tells its series apart."""
+    """One metric under one meaning of epsilon: a figure a corpus, by name and SVG, and the legend of the series."""
 
     metric: str
     frontier: Frontier
@@ -69,7 +69,7 @@ class Picture:
 
 
 def pictures(rows: Sequence[TableRow]) -> list[Picture]:
-    """All pictures. First the one to read: of the first meaning of epsilon, and of the metric `FIRST`."""
+    """Return all pictures. The first is the main one: of the first meaning of epsilon and the metric `FIRST`."""
     found: list[Picture] = []
     for number, frontier in enumerate(frontiers(rows)):
         for metric in sorted(frontier.panels, key=lambda metric: number == 0 and metric != FIRST):
@@ -83,7 +83,7 @@ def pictures(rows: Sequence[TableRow]) -> list[Picture]:
 
 @dataclass(frozen=True, slots=True)
 class MetricTable:
-    """One metric: a line a row, a column a corpus. The title says of which rows, where not of those for each text."""
+    """One metric: a line a row, a column a corpus. `title` names the rows; it is empty for answers to each text."""
 
     metric: str
     corpora: tuple[str, ...]
@@ -92,13 +92,13 @@ class MetricTable:
 
 
 def metric_tables(rows: Sequence[TableRow]) -> list[MetricTable]:
-    """A table for each metric that was measured, and for each of `groups`."""
+    """Return a table for each measured metric and each of `groups`."""
     most = trial_count(rows)
     return [
         table
         for metric in summary.names(row.metric for row in rows if row.metric)
         for title, group in summary.groups(rows)
-        # What no synthesis has is said once.
+        # A metric that no synthesis was measured by gets no second, empty table.
         if not title or metric == FIRST or any(row.metric == metric for row in group if row.whole)
         if (table := _metric_table(metric, title, group, most)).corpora
     ]
@@ -123,14 +123,14 @@ def _metric_table(metric: str, title: str, rows: Sequence[TableRow], most: int) 
 
 @dataclass(frozen=True, slots=True)
 class SampleGroup:
-    """Samples of one corpus: each original with what each row made of it."""
+    """Samples of one corpus: each original with the release of each row."""
 
     corpus: str
     items: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = field(repr=False)
 
 
 def grouped_samples(results: summary.Results, samples: Mapping[str, Sequence[Sample]]) -> list[SampleGroup]:
-    """The samples of each corpus, by original."""
+    """Group the samples of each corpus by original."""
     found: dict[str, dict[str, list[tuple[str, str]]]] = {}
     lines = summary.first_rows(results.rows)
     for corpus in summary.names(row.corpus for row in results.rows):
@@ -144,7 +144,7 @@ def grouped_samples(results: summary.Results, samples: Mapping[str, Sequence[Sam
 
 
 def few(picture: Picture, groups: Sequence[SampleGroup]) -> list[SampleGroup]:
-    """The first sample of the first corpora, by one row a series of the picture: the one nearest to epsilon 10."""
+    """The first sample of the first corpora, with one row a series of the picture: the row nearest to epsilon 10."""
     found = []
     for panel in picture.frontier.panels[picture.metric]:
         chosen = {PUBLIC_ONLY}
@@ -166,7 +166,7 @@ def _cut(text: str) -> str:
 
 
 def certificates(results: summary.Results) -> list[tuple[str, list[str], tuple[str, ...]]]:
-    """The guarantees in words: row, corpora and lines, equal ones of several corpora together."""
+    """Return the guarantees in words: row, corpora and lines; equal guarantees of several corpora together."""
     found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     lines = summary.first_rows(results.rows)
     for name in summary.row_names(results.rows):
@@ -187,18 +187,18 @@ def _lifted(row: TableRow, guarantee: Guarantee) -> tuple[str, ...]:
 
 
 def trial_count(rows: Sequence[TableRow]) -> int:
-    """The number of trials of the experiment."""
+    """Return the number of trials of the experiment."""
     return max(row.trial for row in rows) + 1
 
 
 def confidences(rows: Sequence[TableRow]) -> list[str]:
-    """The confidences of the intervals, in percent."""
+    """Return the confidences of the intervals, in percent."""
     found = sorted({100 * row.confidence for row in rows if row.confidence is not None})
     return [f"{confidence:.4g}%" for confidence in found]
 
 
-#: Shown where none are asked for: what is kept, what a task gets, what an attacker gets; of corpora, the
-#: gap that is closed, shares of labels and topics, and whether they can be told from real texts.
+#: Default metrics: the kept meaning, the accuracy of a task and of an attacker; for corpora the closed gap, shares of
+#: labels and topics, and whether they can be told from real texts.
 METRICS: Final = (
     "fidelity.cosine", "fidelity.label_kept", "classification.accuracy", "authorship.adaptive",
     "classification.gap_closed", "corpus.mix_l1", "corpus.reported_mix_l1", "corpus.topics_tv",
@@ -207,9 +207,9 @@ METRICS: Final = (
 
 
 def markdown(results: summary.Results, metrics: Sequence[str] = ()) -> str:
-    """One table for each corpus, a line a row and a column a metric, intervals in brackets.
+    """Return one table for each corpus, a line a row and a column a metric, intervals in brackets.
 
-    Without metrics there are those of `METRICS` that were measured. ConfigError: a metric that no row has.
+    Without `metrics` the measured metrics of `METRICS` are shown. ConfigError: a metric that no row has.
     """
     known = summary.names(row.metric for row in results.rows if row.metric)
     if missing := [metric for metric in metrics if metric not in known]:
@@ -238,16 +238,16 @@ def _table(rows: Sequence[TableRow], metrics: Sequence[str]) -> str:
 
 
 def _plain(words: str) -> str:
-    """On one line, and without what Markdown would take for its own."""
+    """Put words on one line, without characters that Markdown would interpret."""
     return " ".join(words.split()).replace("|", r"\|").replace("<", "&lt;")
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a page holds: numbers of corpora, rows of the tables, metrics, figures, warnings, samples and cells.
+    """The contents of a page: numbers of corpora, rows of the tables, metrics, figures, warnings, samples and cells.
 
-    The verdict is the answer in one to three sentences. So many samples as `private` are of private records. The size
-    is in bytes.
+    `verdict` is the answer in one to three sentences. `private` is the number of samples of private records. `size` is
+    in bytes.
     """
 
     verdict: tuple[str, ...]
@@ -267,23 +267,23 @@ class Written:
 def write_page(
     folder: str | os.PathLike[str], path: str | os.PathLike[str] | Target, *, show_private: bool = False
 ) -> Written:
-    """Write the page of a folder of `dptext compare`, with samples of public records only, or of private ones, too.
+    """Write the page of a folder of `dptext compare`, with samples of public records only, or of private records, too.
 
-    Private samples are shown as far as they were kept. Only its owner can read the page, as it tells what was measured
-    on originals; a `Target` can overwrite one. ConfigError: there is no table in the folder, a file in it is damaged or
-    of another schema, or the page is there already, would replace what it shows, or cannot be written.
+    Private samples are shown as far as they were kept. Only its owner can read the page, because it shows measurements
+    on originals; a `Target` can overwrite a page. ConfigError: there is no table in the folder, a file in it is damaged
+    or of another schema, or the page exists, would replace a file that it shows, or cannot be written.
     MissingExtraError: Jinja2 is not installed.
     """
     results, target = summary.read_results(folder), Target.at(path)
     own = tuple(Path(folder) / name for name in (JSON_FILE, EXPERIMENT, CELLS))  # the page replaces none of them
     target = replace(target, inputs=(*target.inputs, *own))
-    # None where nobody asked for private samples, and empty where none were kept.
+    # None if private samples were not requested, and empty if none were kept.
     private = summary.private_samples(folder, results) if show_private else None
     environment = load_environment()
     about = results.about
     answer = verdict(results.rows)
     drawn = pictures(results.rows)
-    # The one to read, and one of corpora where there are some.
+    # The main picture, and a picture of corpora if there are some.
     whole = [picture for picture in drawn if picture.frontier.title.startswith(summary.WHOLE)]
     first = [*drawn[:1], *(picture for picture in whole[:1] if picture is not drawn[0])]
     warnings = cautions(results)
@@ -328,7 +328,7 @@ def write_page(
 
 
 def load_environment() -> Environment:
-    """The template engine: everything is escaped, and a name that is not there is an error."""
+    """Load the template engine: everything is escaped, and an unknown name is an error."""
     with needing("The page", "report"):
         from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 (an extra)
     found = Environment(

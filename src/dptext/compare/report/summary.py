@@ -1,4 +1,4 @@
-"""A folder of `dptext compare` as the page reads it, and its table in words: numbers, guarantees, metrics."""
+"""A folder of `dptext compare` for the page, and its table in words: numbers, guarantees, metrics."""
 
 import math
 import os
@@ -16,7 +16,7 @@ from dptext.privacy.guarantee import Basis, Unit, format_delta, format_epsilon
 from dptext.types import Json
 from dptext.utility.tables import ORIGINAL
 
-#: What the metrics mean, and where more is worse for privacy. A metric that is not here is shown without words.
+#: Meanings of the metrics, and where more is worse for privacy. Other metrics are shown without words.
 MEANINGS: Final[Mapping[str, str]] = {
     "classification.accuracy": "Share of real test records that a classifier trained on the releases labels rightly.",
     "classification.macro_f1": "F1 of the same classifier, each class counting the same.",
@@ -55,16 +55,16 @@ MEANINGS: Final[Mapping[str, str]] = {
     "balance.l1_error": "How far the class shares in the releases are from the true ones, 0 to 2; less is better.",
     "stylometry.distance": "How far the style of an output is from its original's.",
 }
-#: What one epsilon of a synthesis is for, and whom it trusts.
+#: Meaning of a synthesis' epsilon, and its trust.
 WHOLE: Final = "One epsilon for the whole corpus, central trust"
-#: In the place of a number that compares a text with its original.
+#: Shown for a missing number that would compare a text with its original.
 NO_RECORD: Final = "no record of its own"
-#: What is measured of a corpus, not of each text.
+#: Prefixes of metrics of a corpus, not of each text.
 _OF_CORPORA: Final = ("classification.", "corpus.")
 _BOUND: Final = "epsilon_lower_bound"
 _BOUND_MEANING: Final = "No smaller epsilon can be true, by what an attack achieved; 0 says nothing."
 
-_ROUNDING: Final = 1e-5  # calibration may end a little below the epsilon that was asked for
+_ROUNDING: Final = 1e-5  # calibration may end a little below the requested epsilon
 # an absolute path of any system; only its last part may be shown
 _FOLDERS: Final = re.compile(r"(?<![\w.~/\\-])(?:~?/|[A-Za-z]:[\\/]|\\\\)(?:[^\s/\\'\"]+[/\\])+(?=[^\s/\\'\"])")
 
@@ -72,15 +72,15 @@ _FOLDERS: Final = re.compile(r"(?<![\w.~/\\-])(?:~?/|[A-Za-z]:[\\/]|\\\\)(?:[^\s
 T = TypeVar("T", bound=Hashable)
 Row = TypeVar("Row", bound=KeptRow)
 
-#: corpus, row, metric
+#: Corpus, row, metric.
 Key = tuple[str, str, str]
-#: The numbers of a table, and a row of it for each corpus and name.
+#: The numbers of a table, and one of its rows for each corpus and name.
 Numbers = Mapping[Key, Pooled]
 Lines = Mapping[tuple[str, str], KeptRow]
 
 
 def measured(rows: Iterable[KeptRow]) -> dict[Key, Pooled]:
-    """All numbers of the table by corpus, row and metric, trials put together; failed cells and gaps left out."""
+    """Return all numbers of the table by corpus, row and metric, trials pooled; failed cells and gaps left out."""
     found: dict[Key, list[KeptRow]] = {}
     for row in rows:
         if row.value is not None:
@@ -97,12 +97,12 @@ def first_rows(rows: Iterable[Row]) -> dict[tuple[str, str], Row]:
 
 
 def names(values: Iterable[T]) -> list[T]:
-    """The distinct values in the order in which they come."""
+    """Return the distinct values in their order."""
     return list(dict.fromkeys(values))
 
 
 def row_names(rows: Sequence[KeptRow]) -> list[str]:
-    """References first, then the mechanisms in the order of the table. Rows of one series are ordered by epsilon."""
+    """Return references first, then mechanisms in the order of the table. Rows of one series are sorted by epsilon."""
     series = names((not row.reference, row.series) for row in rows)
     order = {name: (name[0], i) for i, name in enumerate(series)}
     ordered = sorted(rows, key=lambda row: (*order[not row.reference, row.series], row.epsilon or 0.0))
@@ -110,9 +110,9 @@ def row_names(rows: Sequence[KeptRow]) -> list[str]:
 
 
 def groups(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
-    """The rows that may stand in one table, references first, and its title: what answers each text, then corpora.
+    """Group rows that may share a table, with a title each, references first: answers to each text, then syntheses.
 
-    An epsilon for each text and one for the whole corpus are never in one order.
+    An epsilon for each text and an epsilon for the whole corpus are never sorted together.
     """
     local = [row for row in rows if row.reference or not row.whole]
     whole = [row for row in rows if row.reference or row.whole]
@@ -121,7 +121,7 @@ def groups(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
 
 
 def shown(row: KeptRow | None, metric: str, number: Pooled | None) -> str:
-    """A number for a cell of a table, or why there is none."""
+    """Format a number for a cell of a table, or the reason why there is none."""
     if number is not None:
         return str(number)
     if row is not None and row.failed:
@@ -130,24 +130,24 @@ def shown(row: KeptRow | None, metric: str, number: Pooled | None) -> str:
 
 
 def without_folders(text: str) -> str:
-    """The text with each absolute path cut to its last part: a page tells nothing of the machine."""
+    """Cut each absolute path in the text to its last part: a page reveals nothing of the machine."""
     return _FOLDERS.sub("", text)
 
 
 def meaning_of(metric: str) -> str:
-    """The metric in words; empty where it has none here."""
+    """Return the metric in words; empty for a metric without words here."""
     if metric.endswith(REFUTED):
         return "1 where the audit refutes the guarantee; 0 is no proof of it."
     return _BOUND_MEANING if is_bound(metric) else MEANINGS.get(metric, "")
 
 
 def is_bound(metric: str) -> bool:
-    """Whether the metric is a lower bound on epsilon, which can refute a claim."""
+    """Return whether the metric is a lower bound on epsilon, which can refute a claim."""
     return metric.rsplit(".", 1)[-1].endswith(_BOUND)
 
 
 def privacy(row: KeptRow) -> str:
-    """The guarantee of a row in one line."""
+    """Return the guarantee of a row in one line."""
     if row.failed:
         return "failed"
     if row.basis == Basis.NONE:
@@ -166,7 +166,7 @@ def privacy(row: KeptRow) -> str:
 
 
 def baselines(row: KeptRow, lines: Lines) -> list[str]:
-    """The *label_only* rows of its corpus that cost a document no more epsilon; all where it has no such epsilon."""
+    """Return the corpus' *label_only* rows at no larger a document epsilon than the row's; all if the row has none."""
     if row.whole:
         return []
     document = row.epsilon if row.unit == Unit.DOCUMENT and not row.metric_privacy else row.document_epsilon
@@ -176,7 +176,7 @@ def baselines(row: KeptRow, lines: Lines) -> list[str]:
 
 
 def document_epsilon(row: KeptRow) -> str:
-    """Epsilon of one whole document, by which rows of any unit can be compared; not that of a corpus."""
+    """Return the epsilon of one whole document, by which rows of any unit can be compared; "-" for a synthesis."""
     if row.whole:
         return "-"
     if row.unit == Unit.DOCUMENT and not row.metric_privacy and row.protects:
@@ -186,7 +186,7 @@ def document_epsilon(row: KeptRow) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """A folder of `dptext compare`. `cells` are found by their signature; one may be absent."""
+    """A folder of `dptext compare`. `cells` are found by their signature; a cell may be absent."""
 
     about: About
     rows: tuple[TableRow, ...]
@@ -194,7 +194,7 @@ class Results:
 
 
 def read_results(folder: str | os.PathLike[str]) -> Results:
-    """Read what `dptext compare` wrote, private samples left out; ConfigError where it is absent or damaged."""
+    """Read a folder of `dptext compare`, without private samples; ConfigError if it is absent or damaged."""
     base = Path(folder)
     for name in (JSON_FILE, EXPERIMENT):
         if not (base / name).is_file():
@@ -209,13 +209,13 @@ def read_results(folder: str | os.PathLike[str]) -> Results:
 
 
 def private_samples(folder: str | os.PathLike[str], results: Results) -> dict[str, tuple[Sample, ...]]:
-    """Samples of private records by signature, as far as `dptext compare --keep-private-samples` kept them."""
+    """Return private samples by signature, as far as `dptext compare --keep-private-samples` kept them."""
     found = {signature: read_private_samples(Path(folder), signature) for signature in results.cells}
     return {signature: samples for signature, samples in found.items() if samples}
 
 
 def distinct(rows: Iterable[Row]) -> tuple[Row, ...]:
-    """The rows under names of which each stands for one spec: *label_only* has one name at several epsilons."""
+    """Rename rows so that each name stands for one spec: *label_only* has one name at several epsilons."""
     rows = tuple(rows)
     settings: dict[tuple[str, str], list[Mapping[str, Json]]] = {}
     for row in rows:

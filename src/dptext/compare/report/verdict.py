@@ -1,9 +1,9 @@
-"""Is any release of a comparison worth having? The answer in one to three plain sentences, and the warnings below it.
+"""The verdict on a comparison: is any release worth having? One to three plain sentences, and the warnings below them.
 
-A release is above a reference where the low end of its interval is above the high end of the reference's, and below it
-the other way round; else the intervals overlap, and nothing is shown. Only guarantees count that are proven or
-conditional and that no audit refutes, and of several meanings of epsilon the first that the page draws; one for the
-whole corpus has a sentence of its own.
+A release is above a reference if the low end of its interval is above the high end of the reference's interval, and
+below it in the reverse case; otherwise the intervals overlap, and nothing is shown. Only proven or conditional
+guarantees that no audit refutes count, and of several meanings of epsilon the first that the page draws; an epsilon for
+the whole corpus has a sentence of its own.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -43,7 +43,7 @@ _ELSE: Final = ("", "not shown", "not shown, nor for the originals", "worse")  #
 
 @dataclass(frozen=True, slots=True)
 class _CorpusVerdict:
-    """The answer on one corpus: which it is, from which epsilon on, its numbers in words, and what is gained."""
+    """The answer on one corpus: its state, the epsilon from which it holds, its numbers in words, and the gain."""
 
     corpus: str
     state: int
@@ -53,7 +53,7 @@ class _CorpusVerdict:
 
 
 def verdict(rows: Iterable[KeptRow]) -> list[str]:
-    """Whether a release is worth more than public text alone, and which keeps what, in one to three sentences."""
+    """Answer in one to three sentences whether a release is worth more than public text alone, and which keeps what."""
     table = summary.distinct(rows)
     lines, numbers = summary.first_rows(table), summary.measured(table)
     refuted = summary.names(row.row for row in table if row.metric.endswith(REFUTED) and row.value)
@@ -129,13 +129,13 @@ def _on_corpus(metric: str, rows: Sequence[KeptRow], lines: summary.Lines, numbe
     return _CorpusVerdict(corpus, state, summary.without_folders(start), words, own.value - other.value)
 
 
-#: How near an output is to its own original; the first that was measured decides.
+#: Nearness of an output to its own original; the first measured metric decides.
 FIDELITY: Final = ("fidelity.cosine", "fidelity.own_first", "fidelity.tokens_kept")
 
 
 @dataclass(frozen=True, slots=True)
 class Caution:
-    """One kind of warning: a short name for links, what is wrong, `why` that matters, and the `items` where it is."""
+    """One kind of warning: a short name for links, a title, `why` it matters, and the affected `items`."""
 
     name: str
     title: str
@@ -143,7 +143,7 @@ class Caution:
     items: tuple[str, ...]
 
 
-#: Titles, and why each matters, by their short names: gravest first.
+#: Titles and reasons by short name, gravest first.
 _KINDS: Final = {
     "refuted": (
         "Refuted claims",
@@ -178,7 +178,7 @@ _KINDS: Final = {
 
 
 def cautions(results: summary.Results) -> list[Caution]:
-    """The warnings of a comparison that apply, gravest first."""
+    """Return the warnings that apply to a comparison, gravest first."""
     rows, own = results.rows, _mechanisms(results.rows)
     vast = (row for row in own if (row.delta or 0.0) > MAX_MEANINGFUL_DELTA)
     found = {
@@ -206,10 +206,10 @@ def _by_row(rows: Iterable[TableRow], what: Callable[[TableRow], str] | None = N
 
 
 def _refuted(rows: Iterable[TableRow]) -> list[str]:
-    """The guarantees that an audit refutes, and the published claims that are below what an attack showed.
+    """Return the guarantees that an audit refutes, and the published claims that are below the bound of an attack.
 
-    An audit knows whether its neighbours are those of the guarantee, so its verdict counts. Where the table has no
-    verdict, the bound is compared here; not that of authorship, whose neighbours are whole documents.
+    An audit knows whether its neighbours are those of the guarantee, so its verdict counts. If the table has no
+    verdict, the bound is compared here; except the bound of authorship, whose neighbours are whole documents.
     """
     rows = [row for row in rows if row.kind and row.value is not None]
     verdicts = {(row.signature, row.metric.removesuffix(REFUTED)) for row in rows if row.metric.endswith(REFUTED)}

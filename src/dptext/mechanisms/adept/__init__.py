@@ -1,1 +1,1 @@
-"""ADePT: an utterance rewritten through a noisy latent. Sound, trained with DP-SGD, and as published."""
+"""ADePT: utterances rewritten through a noisy latent, in three mechanisms: sound, trained with DP-SGD, as published."""

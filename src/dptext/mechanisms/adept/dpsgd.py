@@ -1,9 +1,9 @@
 """ADePT trained on private text with DP-SGD: a central guarantee of the training and a local one of the release.
 
-The network learns from public records first, then from private ones by noisy gradients
-(`neural.adept.private_training`), and then rewrites. What a record gives away is composed of both (MATHS 2.5). Both are
-accounted for under one relation, *replace one*. (opacus accounts for adding or removing a record, which gives a smaller
-number and says less.) Whoever trains sees the private texts; only the release is local.
+The network learns from public records first, then from private records by noisy gradients
+(`neural.adept.private_training`), and then rewrites. The privacy loss of a record is composed of training and release
+(MATHS 2.5). Both are accounted for under one relation, *replace one*. (opacus accounts for adding or removing a record:
+a smaller epsilon of a weaker statement.) The trainer sees the private texts; only the release is local.
 """
 
 import secrets
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 else:
     private_training = Extra("dptext.neural.adept.private_training", "Training on private text", "neural")
 
-#: What the guarantee rests on besides the mathematics.
+#: Assumptions of the guarantee.
 ASSUMPTIONS = (
     "the texts of the first training are public, and so are vocabulary, labels, sizes and all settings",
     "no text stands in more than one training record",
@@ -58,20 +58,20 @@ class AdeptDpSgd(LatentSpec, OneUnit):
         `dptext.sampling.randomness.secure`, whatever the seed.
 
     Attributes:
-        epsilon: what one release costs, a part of the whole; `guarantee()` states the whole.
+        epsilon: the privacy loss of one release, without the training; `guarantee()` states the loss of both.
         labels: the public set of labels; empty for unlabelled text.
-        noise: what is added to a latent, as in `Adept`; there is no codebook.
+        noise: the noise added to a latent, as in `Adept`; there is no codebook.
         release_delta: the part of delta that `gaussian` takes; 0 for the other noises.
-        delta: at which training and release together are stated, at least.
+        delta: the smallest delta at which training and release together are stated.
         noise_multiplier: standard deviation of the gradient noise, in units of gradient_clip.
-        sampling_rate: each step takes each record with this probability.
+        sampling_rate: the probability with which each step takes each record.
         steps: steps of the training on private text.
         gradient_clip: largest L2 norm of the gradient of one record.
         private_rate: learning rate of Adam in the training on private text.
         training_share: the share of a total epsilon that `calibrate` leaves to the training; public.
         encoder, latent_dim, clip_norm, max_tokens, hidden, embedding, min_count, max_words, decoding: as in `Adept`; a
             small network loses less to the noise.
-        epochs, patience, learning_rate: how long and how fast it is trained on public text before.
+        epochs, patience, learning_rate: the schedule of the training on public text, which comes first.
         device: "cpu", "cuda", ...
     """
 
@@ -121,18 +121,18 @@ class AdeptDpSgd(LatentSpec, OneUnit):
 
     @property
     def traits(self) -> Traits:
-        """It is trained on private text, and reads text and label of a record."""
+        """The mechanism is trained on private text, and reads text and label of a record."""
         reads = bool(self.labels)
         return Traits(Learns.PRIVATE, trains=True, labels=self.labels, reads_labels=reads, trust=Trust.CENTRAL)
 
     @property
     def released(self) -> tuple[Event, ...]:
-        """Training and one release of one utterance. A ledger that adds two releases counts the training twice."""
+        """Events of the training and of one release. A ledger that adds two releases counts the training twice."""
         return (self.training_event, *self.release_events)
 
     @property
     def training_event(self) -> SampledGaussianEvent:
-        """The training on private text."""
+        """The event of the training on private text."""
         return SampledGaussianEvent(self.noise_multiplier, self.sampling_rate, self.steps)
 
     @property
@@ -142,28 +142,28 @@ class AdeptDpSgd(LatentSpec, OneUnit):
 
     @property
     def release_events(self) -> tuple[Event, ...]:
-        """One release of one utterance by the trained network; local."""
+        """Events of one release of one utterance by the trained network; local."""
         return self.vector_noise.events
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """Of training and release together."""
+        """Assumptions of training and release together."""
         return (*ASSUMPTIONS, *latent.alone(self.encoder, self.device))
 
     def training_guarantee(self) -> Guarantee:
-        """What the trained network alone guarantees, at the spec's delta."""
+        """Guarantee of the trained network alone, at the spec's delta."""
         return self._stated((self.training_event,), self.delta)
 
     def release_guarantee(self) -> Guarantee:
-        """What one release guarantees a text that the network was not trained on; local."""
+        """Guarantee of one release for a text that the network was not trained on; local."""
         assumed = (NOT_TRAINED_ON, *latent.alone(self.encoder, self.device))
         events, delta = self.release_events, self.release_delta
         return self._stated(events, delta, trust=Trust.LOCAL, assumptions=assumed, reveals=())
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> "AdeptDpSgd":
-        """The spec whose training and release cost at most epsilon together, at delta (the spec's where it is 0).
+        """Return the spec whose training and release together cost at most epsilon at delta (the spec's if delta is 0).
 
-        The release gets `1 - training_share` of it. ConfigError names the floor where this cannot be reached.
+        The release gets `1 - training_share` of epsilon. ConfigError names the smallest epsilon that can be reached.
         """
         self.events(unit or Unit.DOCUMENT)
         _validate.positive(epsilon=epsilon)
@@ -190,20 +190,20 @@ class AdeptDpSgd(LatentSpec, OneUnit):
     ) -> "AdeptDpSgdMechanism":
         """Train on public records, then with DP-SGD on private ones.
 
-        Public are two records at least, each with one of the labels where there are labels, else ConfigError; they give
-        the vocabulary. Private may be none; a label that is missing or unknown is read as no label. The seed is of the
-        training on public records, and drawn where it is None. What is drawn for private records is always fresh: they
-        are trained on in another way each time. `on_progress` is called after each epoch on public records, and each
-        step on private ones, whose loss it is not told. MissingExtraError: torch, opacus or the sentence encoder is not
-        installed.
+        `public` has at least two records, each with one of the labels if the spec has labels, else ConfigError; the
+        public records give the vocabulary. `private` may be empty; a missing or unknown private label is read as no
+        label. `seed` seeds the training on public records, and is drawn if None. Random numbers for private records are
+        always fresh, so that the training on private records differs each time. `on_progress` is called after each
+        epoch on public records and after each step on private records; it is not told the loss of private records.
+        MissingExtraError: torch, opacus or the sentence encoder is not installed.
         """
         seed = secrets.randbits(32) if seed is None else seed
         known, texts = as_records(public), as_records(private)
         require_labels(known, self.labels, "public")
         noise, public_bits, private_bits = self.vector_noise, seeded(seed), secure()
 
-        # It teaches the decoder what noisy latents look like. On private records its bits must be secret, too: the
-        # coupling in `train_privately` takes them for random.
+        # Training with this noise teaches the decoder what noisy latents look like. For private records the noise must
+        # be secret, too: the coupling in `train_privately` takes its bits for random.
         def noisy(latents: Floats, source: Randomness = public_bits) -> Floats:
             return clip(noise.release(latents, source), self.clip_norm)
 
@@ -220,7 +220,7 @@ class AdeptDpSgd(LatentSpec, OneUnit):
         return AdeptDpSgdMechanism(self, model)
 
     def load(self, folder: Path) -> "AdeptDpSgdMechanism":
-        """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
+        """Return the mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         model = self.loaded(folder, trainings=(self.private_schedule.name, "public text"))
         return AdeptDpSgdMechanism(self, model)
 

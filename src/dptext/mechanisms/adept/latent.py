@@ -1,6 +1,6 @@
 """Rewriting an utterance through the noisy latent of an auto-encoder: encode, clip, add noise, decode.
 
-The sound mechanisms and the published one share this; each has its own noise, training text and guarantee.
+The sound mechanisms and the published mechanism share this module; each has its own noise, training text and guarantee.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 else:
     adept = Extra("dptext.neural.adept", "ADePT", "neural", "sbert")
 
-#: The noises that are calibrated to what two clipped latents can really differ by.
+#: Noises that are calibrated to the largest real difference of two clipped latents.
 NoiseName = Literal["privunit", "gaussian", "l2_laplace", "laplace_l1", "laplace_l2"]
 EncoderName = Literal["sentence", "distilled", "lstm"]
-#: What is added to a latent.
+#: The noise that is added to a latent.
 Noise: TypeAlias = GridLaplace | Gaussian | L2Laplace | PrivUnit
 _ROWS = 1024
 #: Labels and sizes of the networks of `tiny`.
@@ -43,14 +43,14 @@ TINY: Final[dict[str, Any]] = {"labels": TINY_LABELS, "max_tokens": 8, "hidden":
 
 
 def alone(encoder: EncoderName, device: str) -> tuple[str, ...]:
-    """What is assumed of the encoder of a private text: nothing where each text is computed by itself."""
+    """Assumptions about the encoder of private texts; none if it embeds each text by itself."""
     return (IN_BATCHES,) if encoder == "sentence" and read_alone(encoder, device) else ()
 
 
 class LatentSpec:
-    """The settings of the network whose latent gets noise, and what follows from them; `Adept` explains each.
+    """Settings of the network whose latent gets noise, with derived properties; `Adept` explains each setting.
 
-    Where it is `projected`, a layer brings what the encoder says to `latent_dim`.
+    If `projected`, a layer maps the encoder's output to `latent_dim`.
     """
 
     __slots__ = ()
@@ -78,11 +78,11 @@ class LatentSpec:
 
     @property
     def latent_dim(self) -> int:
-        """Coordinates of the latent: those of the LSTM's final hidden and cell state, unless the settings say it."""
+        """Coordinates of the latent. Unless a setting gives the number: the LSTM's final hidden and cell state."""
         return 2 * self.hidden
 
     def check_network(self) -> None:
-        """Raise ConfigError for a network that cannot be built, or a setting of unknown name; labels become a tuple."""
+        """Raise ConfigError for an impossible network or an unknown value of a setting; make labels a tuple."""
         _validate.positive(clip_norm=self.clip_norm, learning_rate=self.learning_rate)
         counts = ("max_tokens", "hidden", "embedding", "min_count", "max_words", "epochs", "patience")
         _validate.count(**{name: getattr(self, name) for name in counts})
@@ -98,15 +98,15 @@ class LatentSpec:
 
     @property
     def schedule(self) -> adept.Schedule:
-        """How long and how fast the network is trained on public text."""
+        """The schedule of the training on public text."""
         return adept.Schedule(self.epochs, self.patience, learning_rate=self.learning_rate)
 
     def trained(self, texts: Sequence[Record], **how: Any) -> adept.AnnotatedModel:
-        """The network, trained as `neural.adept.fit_model` says."""
+        """Return the network, trained by `neural.adept.fit_model`."""
         return adept.fit_model(self.model_settings, texts, **how)
 
     def loaded(self, folder: Path, **trainings: Any) -> adept.AnnotatedModel:
-        """The network that was saved into the folder, if it was trained as `neural.adept.load_fitted` asks."""
+        """Return the network saved in the folder; `neural.adept.load_fitted` checks its training."""
         return adept.load_fitted(self.model_settings, folder, **trainings)
 
 
@@ -114,7 +114,7 @@ Spec_co = TypeVar("Spec_co", bound=LatentSpec, covariant=True)
 
 
 def vector_noise(spec: LatentSpec, name: NoiseName, epsilon: float, delta: float) -> Noise:
-    """The noise for clipped latents of the spec's network; delta is read by `gaussian` only."""
+    """Return the noise for clipped latents of the spec's network; only `gaussian` reads delta."""
     dim, clip_norm = spec.latent_dim, spec.clip_norm
     match name:
         case "privunit":
@@ -130,7 +130,7 @@ def vector_noise(spec: LatentSpec, name: NoiseName, epsilon: float, delta: float
 
 
 def told(on_progress: OnProgress | None, *, losses: bool = True) -> Callable[[adept.EpochProgress], None] | None:
-    """What a training calls after each epoch; without `losses` nothing that private texts decide is told."""
+    """Return the callback after each epoch; without `losses` it tells nothing that depends on private texts."""
     if on_progress is None:
         return None
 
@@ -149,7 +149,7 @@ class LatentMechanism(OnModel[Spec_co]):
     model: adept.AnnotatedModel
 
     def reconstruction_losses(self, records: Sequence[Record]) -> Floats:
-        """Loss per token of writing each record from its own latent, without noise, `(n,)`: for audits, private."""
+        """Loss per token of decoding each record from its own latent without noise, `(n,)`: for audits, private."""
         return self.model.losses(records)
 
 
@@ -174,25 +174,25 @@ class Rewriter(LatentMechanism[Spec_co]):
         return found
 
     def log_density(self, released: Floats, latents: Floats) -> Floats:
-        """Log density `(rows,)` of noisy latents, up to a term that `released` determines."""
+        """Log density `(rows,)` of `released` given `latents`, up to a term that depends on `released` alone."""
         return self._noise.log_density(released, latents)
 
     def write(self, latents: Floats) -> list[tuple[str | None, str]]:
-        """Label and text of each latent `(n, dim)`, as it is; a label that is not written is None."""
+        """Decode latents `(n, dim)` as they are to label and text. A label that the decoder does not write is None."""
         return self.model.write(latents, adept.Decoding(constrained=self.spec.decoding == "constrained"))
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
-        """One utterance and label a record: encode, clip, add noise, decode."""
+        """Release one utterance and label a record: encode, clip, add noise, decode."""
         return written(records, self.write(self.release(self.latent(records), randomness)))
 
 
 class ClippedRewriter(Rewriter[Spec_co]):
-    """A rewriter that brings noisy latents back into the ball, where its decoder was trained."""
+    """A rewriter that clips noisy latents again, to the ball on which its decoder was trained."""
 
     __slots__ = ()
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
-        """One utterance and label a record: encode, clip, add noise, bring back into the ball, decode."""
+        """Release one utterance and label a record: encode, clip, add noise, clip again, decode."""
         noisy = clip(self.release(self.latent(records), randomness), self.spec.clip_norm)
         return written(records, self.write(noisy))
 

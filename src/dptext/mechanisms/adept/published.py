@@ -1,8 +1,8 @@
 """ADePT as published (Krishna, Gupta and Dupuy 2021, EACL), for comparison and audits. No guarantee.
 
-Two things are wrong with it. The noise is scaled for an L1 distance of 2C, while two latents clipped in L2 differ by up
-to 2C sqrt(n) (Habernal 2021, EMNLP). And the auto-encoder is trained on the very texts that it rewrites: even the right
-noise on the latent would not protect what the decoder has learnt by heart.
+The publication has two faults. The noise is scaled for an L1 distance of 2C, while two latents clipped in L2 differ by
+up to 2C sqrt(n) in L1 (Habernal 2021, EMNLP). And the auto-encoder is trained on the very texts that it rewrites: even
+correctly scaled noise on the latent would not protect texts that the decoder has memorized.
 
 The paper gives no sizes. These are those of the replication by Igamberdiev and Habernal (2022, COLING). The latent is
 made of the LSTM's final hidden and cell state, so that n = 2 * hidden = 256.
@@ -38,9 +38,9 @@ class PublishedAdept(LatentSpec, NoGuarantee):
         Set first: variance, claimed_epsilon, labels.
 
     Guarantee:
-        None (basis NONE). The certificate states the epsilon that the authors claim and the one that their noise has
-        for any two latents; that is no guarantee either, because the model was trained on the private text. Running it
-        needs `without_guarantee=True`.
+        None (basis NONE). The certificate states two epsilons: the authors' claim, and the true epsilon of their noise
+        for any two latents. The latter is no guarantee either, because the model was trained on the private text.
+        Running it needs `without_guarantee=True`.
 
     Attributes:
         variance: variance of the noise on a coordinate; the paper sweeps .25 to 1. Or give claimed_epsilon.
@@ -48,8 +48,8 @@ class PublishedAdept(LatentSpec, NoGuarantee):
         noise: `laplace` or `gaussian`.
         delta: the delta that is claimed for `gaussian`; the paper names none.
         labels: the set of labels; empty for unlabelled text.
-        clip_norm: C; the paper does not give it.
-        max_tokens: words of a text that are read and written at most.
+        clip_norm: C. The paper does not give a value.
+        max_tokens: the number of words of a text that are read, and written, at most.
         hidden: units of the LSTM; the latent has twice as many coordinates.
         embedding, min_count, max_words, epochs, patience, learning_rate, device: as in `Adept`.
         decoding: `greedy` as published, or `constrained`, which the paper suggests against repetitions.
@@ -87,13 +87,13 @@ class PublishedAdept(LatentSpec, NoGuarantee):
 
     @property
     def traits(self) -> Traits:
-        """As published it is trained on the texts that it rewrites."""
+        """The published mechanism is trained on the texts that it rewrites."""
         reads = bool(self.labels)
         return Traits(Learns.EITHER, trains=True, labels=self.labels, reads_labels=reads, trust=Trust.CENTRAL)
 
     @property
     def reason(self) -> str:
-        """States both epsilons."""
+        """The reason states both epsilons."""
         noise = self.vector_noise
         at = f" at delta {self.delta:g}" if self.noise == "gaussian" else ""
         return (
@@ -104,7 +104,7 @@ class PublishedAdept(LatentSpec, NoGuarantee):
 
     @property
     def vector_noise(self) -> PublishedLaplace | ClassicalGaussian:
-        """The published noise; its `claimed` and `true_epsilon` speak of two latents."""
+        """The published noise; its `claimed` and `true_epsilon` hold for two latents."""
         dim = 2 * self.hidden
         if self.noise == "laplace":
             claimed = self.claimed_epsilon or 2 * self.clip_norm / math.sqrt((self.variance or 0.0) / 2)
@@ -125,7 +125,7 @@ class PublishedAdept(LatentSpec, NoGuarantee):
         seed: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> "PublishedAdeptMechanism":
-        """Train without noise, clipping included, on the private records where there are any, else on public ones.
+        """Train without noise, but with clipping, on the private records if there are any, else on the public records.
 
         ConfigError: fewer than two records, or both kinds. MissingExtraError: torch is not installed.
         """
@@ -137,7 +137,7 @@ class PublishedAdept(LatentSpec, NoGuarantee):
         return PublishedAdeptMechanism(self, self.trained(texts or others, seed=seed, on_epoch=told, **how))
 
     def load(self, folder: Path) -> "PublishedAdeptMechanism":
-        """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
+        """Return the mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         return PublishedAdeptMechanism(self, self.loaded(folder, trainings=(_PRIVATE, "public text")))
 
     @classmethod
@@ -153,8 +153,9 @@ class PublishedAdeptMechanism(Rewriter[PublishedAdept]):
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """Digests of the network and of its training text; none where it was trained on private text.
+        """Digests of the network and of its training text; none after training on private text.
 
-        Certificates show them: who knows all private records but one, and the seed, could try guesses of it.
+        Certificates show digests: somebody who knows the seed and all private records but one could test guesses of
+        that record.
         """
         return {} if self.model.training == _PRIVATE else super().digests

@@ -1,13 +1,14 @@
 """ADePT made sound: whole utterances rewritten under document-level differential privacy.
 
-Krishna, Gupta and Dupuy 2021 (EACL) auto-encode an utterance with its label, clip the latent, add noise and decode. As
-published it is not private (see `dptext.mechanisms.adept.published`). Here the model knows public text only, the noise
-is calibrated to what two clipped latents can really differ by, and the decoder is trained on latents that carry it.
+Krishna, Gupta and Dupuy 2021 (EACL) auto-encode an utterance with its label, clip the latent, add noise and decode. The
+published mechanism is not private (see `dptext.mechanisms.adept.published`). Here the model is trained on public text
+only, the noise is calibrated to the largest real difference of two clipped latents, and the decoder is trained on noisy
+latents.
 
 The default is another mechanism on the same model (`noise="codebook"`, MATHS 2.6). The decoder writes a codebook of
-public utterances in advance. A private utterance is compared with them by its label and by a public sentence encoder,
-and one is picked by the best envelope for epsilon (MATHS 10). At epsilon 10 it keeps what continuous noise on a latent
-loses.
+public utterances in advance. A private utterance is compared with the codebook by its label and by a public sentence
+encoder, and one utterance of the codebook is drawn by the best envelope for epsilon (MATHS 10). At epsilon 10 the
+codebook keeps meaning that continuous noise on a latent loses.
 """
 
 from __future__ import annotations
@@ -71,22 +72,24 @@ class Adept(LatentSpec, OneUnit):
             missing or unknown label is read as no label; a release always has one of these.
         noise: `codebook` (exact; PrivUnit's form on public points), `privunit`, `gaussian` (needs delta), `l2_laplace`
             (K-norm), `laplace_l1` (clipped in L1), `laplace_l2` (ADePT with its scale mended: 2C sqrt(n) / epsilon).
-        delta: what `gaussian` needs; 0 for the other noises.
+        delta: the delta of `gaussian`; 0 for the other noises.
         encoder: `sentence` reads a public sentence encoder (extra `[sbert]`), `distilled` what that encoder says of the
             public texts, as weights of their words: nearly as good, many times as fast; `lstm` the tokens, as in the
             paper.
         latent_dim: coordinates of the latent: 16 suits continuous noise at epsilon 5 to 10, 64 the codebook.
         clip_norm: C, the largest norm of a latent.
-        max_tokens: words that are written at most, and that `lstm` and `distilled` read of a text. `sentence` reads a
-            text as far as its encoder does, 256 word pieces; the guarantee is of the whole text with each.
+        max_tokens: the number of words that are written at most, and that `lstm` and `distilled` read of a text.
+            `sentence` reads the first 256 word pieces of a text, as its encoder does; with each encoder the guarantee
+            is of the whole text.
         hidden, embedding: sizes of the network.
-        min_count, max_words: words of the vocabulary occur so often in public text, and are so many at most.
-        decoding: `constrained` writes a label first and no trigram twice; `greedy` as the paper.
-        codebook_size: utterances of the codebook at most.
-        label_weight: what an equal label counts against a cosine of at most 1; 3 puts labels first, 0 ignores them.
-        epochs, patience, learning_rate: how long and how fast it is trained on public text.
+        min_count, max_words: a word enters the vocabulary if it occurs so often in public text; max_words bounds their
+            number.
+        decoding: `constrained` writes a label first and no trigram twice; `greedy` decodes as the paper does.
+        codebook_size: the largest number of utterances in the codebook.
+        label_weight: weight of an equal label against a cosine of at most 1; 3 puts labels first, 0 ignores labels.
+        epochs, patience, learning_rate: the schedule of the training on public text.
         device: "cpu", "cuda", ...
-        precision: numbers of the output layer; bfloat16 is faster on processors that have it.
+        precision: number format of the output layer; bfloat16 is faster on processors that have it.
     """
 
     only: ClassVar[str] = "ADePT releases a whole utterance at once"
@@ -125,18 +128,18 @@ class Adept(LatentSpec, OneUnit):
 
     @property
     def traits(self) -> Traits:
-        """It reads text and label of a record. The decoder is trained with the noise of latents, if there is any."""
+        """The mechanism reads text and label of a record. The decoder is trained with the noise on latents, if any."""
         late = frozenset({"epsilon", "label_weight"} if self.noise == "codebook" else ())
         return Traits(trains=True, labels=self.labels, reads_labels=bool(self.labels), refits=late)
 
     @property
     def released(self) -> tuple[Event, ...]:
-        """One release of one utterance. The choice in a codebook is known only when it is written."""
+        """The event of one release. The choice in a codebook is known only after the codebook is written."""
         return (PureEvent(self.epsilon),) if self.noise == "codebook" else self.vector_noise.events
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """The network is public, and what its encoder needs."""
+        """The network is public; the encoder adds its own assumptions."""
         return (PUBLIC_MODEL, *latent.alone(self.encoder, self.device))
 
     @property
@@ -147,7 +150,7 @@ class Adept(LatentSpec, OneUnit):
         return latent.vector_noise(self, self.noise, self.epsilon, self.delta)
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Adept:
-        """At this epsilon; for `gaussian` at this delta, if given. ConfigError: a float sampler's slack is above it."""
+        """Return the spec at epsilon (`gaussian`: and delta, if given); ConfigError if float slack exceeds delta."""
         self.events(unit or Unit.DOCUMENT)
         found = replace(self, epsilon=epsilon, delta=delta or self.delta if self.noise == "gaussian" else 0.0)
         slack = accounting.slack(found.released)
@@ -158,10 +161,10 @@ class Adept(LatentSpec, OneUnit):
     def fit(
         self, *, public: Iterable[Record] = (), seed: int | None = None, on_progress: OnProgress | None = None
     ) -> AdeptNoise | AdeptCodebook:
-        """Train on public records, with the very noise of the mechanism on the latents; or write the codebook.
+        """Train on public records, with the mechanism's own noise on the latents; or write the codebook.
 
-        There are two records at least, each with one of the labels where there are labels, else ConfigError. The seed
-        is no secret, and drawn where it is None. `on_progress` is called after each epoch. MissingExtraError: torch or
+        There must be at least two records, each with one of the labels if the spec has labels, else ConfigError. The
+        seed is no secret, and is drawn if None. `on_progress` is called after each epoch. MissingExtraError: torch or
         the sentence encoder is not installed.
         """
         seed = secrets.randbits(32) if seed is None else seed
@@ -175,7 +178,7 @@ class Adept(LatentSpec, OneUnit):
         return self._choosing(model, codebook, texts, seed)
 
     def refit(self, fitted: Mechanism[str], *, public: Iterable[Record], seed: int) -> AdeptNoise | AdeptCodebook:
-        """As `dptext.mechanism.Refits`: network and codebook are taken over, the choice is made for this epsilon."""
+        """Implement `dptext.mechanism.Refits`: keep network and codebook, and make the choice for this epsilon."""
         if isinstance(fitted, AdeptCodebook) and self.noise == "codebook":
             return self._choosing(fitted.model, fitted.codebook, as_records(public), seed)
         return self.fit(public=public, seed=seed)
@@ -188,7 +191,7 @@ class Adept(LatentSpec, OneUnit):
         return AdeptCodebook(self, model, codebook, choice)
 
     def load(self, folder: Path) -> AdeptNoise | AdeptCodebook:
-        """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
+        """Return the mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         model = self.loaded(folder)
         if self.noise != "codebook":
             return AdeptNoise(self, model)
@@ -212,7 +215,7 @@ class Adept(LatentSpec, OneUnit):
 
 
 def _training_noise(spec: Adept, seed: int) -> Callable[[Floats], Floats]:
-    """The mechanism's own noise, and the way back into the ball, for training: its bits are seeded and public."""
+    """Return the mechanism's own noise, clipped again, for training; its random bits are seeded and public."""
     noise, source = spec.vector_noise, seeded(seed)
     return lambda latents: clip(noise.release(latents, source), spec.clip_norm)
 
@@ -228,7 +231,7 @@ class AdeptNoise(ClippedRewriter[Adept]):
 
 
 class AdeptCodebook(LatentMechanism[Adept]):
-    """`Adept` with a codebook, and the choice among its utterances. Every output's is known (`HasDistribution`)."""
+    """`Adept` with a codebook and a choice in it. Immutable; output probabilities are known (`HasDistribution`)."""
 
     __slots__ = ("_digest", "choice", "codebook")
 
@@ -241,7 +244,7 @@ class AdeptCodebook(LatentMechanism[Adept]):
         self._digest = hashlib.sha256(texts.encode() + codebook.points.tobytes()).hexdigest()
 
     def remarks(self) -> Remarks:
-        """How many utterances are really in play."""
+        """Remark on the number of utterances that are really in play."""
         return texts_in_play(self.choice, len(self.codebook))
 
     def public_records(self) -> list[Record]:
@@ -267,7 +270,7 @@ class AdeptCodebook(LatentMechanism[Adept]):
         return adept.scores(self.codebook, meanings, labels, label_weight=self.spec.label_weight)
 
     def output_distribution(self, record: Record) -> Mapping[str, float]:
-        """The probability of each utterance; where there are labels, of label, U+001F and text."""
+        """The probability of each utterance; if there are labels, the keys are label, U+001F and text."""
         chances = self.choice.distribution(self._scores([record]))[0].tolist()
         book = self.codebook
         keys = (seen(Release("", text, label)) for text, label in zip(book.texts, book.labels, strict=True))

@@ -1,8 +1,8 @@
 """Whole documents replaced by public ones: the baseline that every rewriting mechanism must beat.
 
-A private text is compared with some thousand public candidates, and one of them leaves in its place: one of the k
-best for it with most of the probability, any other with the rest. How often each leaves at least is public, and made
-for epsilon (MATHS 10). What leaves is fluent, because people wrote it, and text and label are protected as a whole.
+A private text is compared with some thousand public candidates, and one candidate is released in its place: one of the
+k nearest with most of the probability, any other with the rest. The least probabilities are public and made for epsilon
+(MATHS 10). A released text is fluent, because people wrote it; text and label are protected as a whole.
 
     >>> from dptext.text.records import Record
     >>> public = [Record("0", "book a flight to Rome"), Record("1", "play some jazz"), Record("2", "what is the time")]
@@ -78,44 +78,44 @@ class Candidates(OneEpsilon):
         have the larger one. `exponential`: log weights lie in a public range d, as large as epsilon allows: for m
         candidates that costs d + ln(((m - 1) e^d + 1) / (e^d + m - 1)) (MATHS 1.4).
 
-        A text in which nothing is known is as near to every candidate: the first ones stand for the nearest. With
-        `text` an empty text has a vector like any other.
+        A text without any known word is equally near to every candidate: the first candidates stand for the nearest.
+        With `text` an empty text has a vector like any other.
 
-        With `label_share` s two things leave: the label by randomized response with s * epsilon (see
-        `label_response`), then the text by a choice with the rest. That choice is as above for each label that
-        may have left: it reads the private text and the *released* label, never the private one. So
-        P(label, text | record) = P(label | private label) P(text | private text, label), each factor with a ratio
-        below its share, and the shares add up to epsilon: the event of both, as a certificate has room for one.
+        With `label_share` s two things are released: the label by randomized response with s * epsilon (see
+        `label_response`), then the text by a choice with the rest. That choice is as above for each label that may have
+        been released: it reads the private text and the *released* label, never the private label. So P(label, text |
+        record) = P(label | private label) P(text | private text, label), each factor with a ratio below its share; the
+        shares add up to epsilon. One event states both: a certificate has room for one.
 
     Attributes:
         epsilon: the privacy loss of one document.
-        labels: the public set of labels; empty for unlabelled text. The label that is released is the candidate's own,
-            which is public (but see `label_share`). A missing or unknown private label equals none.
-        ranker: what compares texts.
+        labels: the public set of labels; empty for unlabelled text. The released label is the candidate's own, which is
+            public (but see `label_share`). A missing or unknown private label equals none.
+        ranker: the comparison of texts.
             `text` compares embeddings of whole texts, and reads the first 256 pieces of words (extra `[sbert]`).
             `sentence` compares means of the embeddings of sentences, which reads long texts to their end.
-            `distilled` compares what a linear model of words, fitted on the candidates, guesses of these means. Once
-            fitted, it reads a text more than a hundred times as fast. Fitting needs the sentence encoder, loading does
-            not. A text without a known word has a direction, too.
+            `distilled` compares with a linear model of words, fitted on the candidates, that predicts these means. Once
+            fitted, the model reads a text more than a hundred times as fast. Fitting needs the sentence encoder,
+            loading does not. A text without a known word has a direction, too.
             `tfidf` compares words.
             `adept` compares clipped latents of an auto-encoder. It reads no label, and as many words as the
             auto-encoder does; an empty text has a latent, too.
-        candidates: public texts in the pool at most.
+        candidates: the largest number of public texts in the pool.
         selection: how a candidate is chosen by likeness. `envelope` is made for epsilon on public text, and leaves few
             texts in play where epsilon is small. `top_k` and `exponential` have all texts of the pool in play.
-        k: how many of the nearest share the probability of `top_k`; 0 takes the best for this epsilon on public text.
-        label_weight: what an equal label counts against a cosine of at most 1; 3 puts labels first, 0 does not read
-            them. None is 0.1 where there are labels, which costs hardly any cosine. The label of the record is the
-            private one; with `label_share` the one that is released.
-        max_sentences: the number of sentences of a text that `sentence` reads at most; with `distilled` only of a
-            candidate, because of another text the first 4,096 words are read.
+        k: the number of nearest candidates that share the probability of `top_k`; 0 tunes k for epsilon on public text.
+        label_weight: weight of an equal label against a cosine of at most 1; 3 puts labels first, 0 does not read
+            labels. None means 0.1 if there are labels, which costs hardly any cosine. The record's label is the private
+            label; with `label_share` the released label.
+        max_sentences: the number of sentences of a text that `sentence` reads at most. With `distilled` the number
+            holds for candidates only; of any other text the first 4,096 words are read.
         device: where the encoder computes.
-        adept: folder of a model of `dptext fit --mechanism adept`, whose encoder is used by `adept`; it must have been
+        adept: folder of a model of `dptext fit --mechanism adept`, whose encoder `adept` uses; the model must have been
             trained on public text. The fitted candidates keep a copy.
         label_share: share of epsilon for the record's own label, below 1 (at least two `labels`); 0 releases the
             candidate's label, which costs nothing.
-        precision: numbers of the sentence encoder: auto, float32, bfloat16, or int8, which is the fastest and the least
-            exact.
+        precision: number format of the sentence encoder: auto, float32, bfloat16, or int8, which is the fastest and the
+            least exact.
     """
 
     epsilon: float
@@ -160,15 +160,15 @@ class Candidates(OneEpsilon):
 
     @property
     def traits(self) -> Traits:
-        """It reads the label of a record where that counts for anything."""
+        """The mechanism reads the label of a record if labels take part in the ranking or the release."""
         reads, trains = bool(self.weight or self.label_share), self.ranker in ("text", "sentence", "distilled")
         return Traits(takes_pool=True, trains=trains, labels=self.labels, reads_labels=reads)
 
     @property
     def released(self) -> tuple[PureEvent | ExponentialEvent]:
-        """One release. How many candidates there are, and k, is known only when they are chosen.
+        """The event of one release. The number of candidates, and k, are known only after fitting.
 
-        A range costs the more the more candidates there are, so the event of the largest pool holds for every one.
+        A range of log weights costs more with more candidates, so the event of the largest pool holds for every pool.
         """
         if self.selection != "exponential" or self.label_share:
             return (PureEvent(self.epsilon),)
@@ -176,35 +176,35 @@ class Candidates(OneEpsilon):
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """The candidates and what ranks them are public."""
+        """The candidates and the ranker's model are public."""
         match self.ranker:
             case "text" | "sentence":
                 return (PUBLIC_CANDIDATES, *read_alone("sentence", self.device))
             case "tfidf" | "distilled":
                 return (PUBLIC_CANDIDATES,)
             case "adept":
-                # What it reads by, the settings do not say; on a processor every encoder reads each text by itself.
+                # The settings do not name the encoder of that model; on a CPU every encoder reads each text by itself.
                 return (PUBLIC_CANDIDATES, PUBLIC_AUTOENCODER if self.device == "cpu" else RANKED_IN_BATCHES)
 
     @property
     def weight(self) -> float:
-        """What an equal label counts."""
+        """The weight of an equal label."""
         return (0.1 if self.labels else 0.0) if self.label_weight is None else self.label_weight
 
     @property
     def label_response(self) -> LabelResponse | None:
-        """What releases the record's own label; None where the candidate's leaves."""
+        """Randomized response on the record's own label; None if the candidate's label is released."""
         return LabelResponse(self.epsilon * self.label_share, self.labels) if self.label_share else None
 
     @property
     def text_epsilon(self) -> float:
-        """Of the choice of the text: what the label leaves of epsilon, rounded down."""
+        """Epsilon of the choice of the text: epsilon less the label's share, rounded down."""
         response = self.label_response
         return self.epsilon if response is None else math.nextafter(self.epsilon - response.epsilon, 0.0)
 
     @property
     def exponential(self) -> Exponential:
-        """The exponential choice among scores in [0, 2]."""
+        """The exponential mechanism for scores in [0, 2]."""
         return Exponential(_log_range(self.text_epsilon, self.candidates), score_range=WIDTH)
 
     def fit(
@@ -215,15 +215,15 @@ class Candidates(OneEpsilon):
         seed: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> "CandidatesMechanism":
-        """Choose the candidates, and tune on public records what the choice needs.
+        """Choose the candidates, and tune the choice on public records.
 
-        The candidates come from the public records, or from a `pool`, such as the codebook of an ADePT; k or the range
-        of scores is then tuned on public records, if there are any. All have one of the labels where there are labels.
-        A text that occurs twice with one label is one candidate, a blank text none. The seed chooses candidates; it is
-        no secret, and drawn where it is None. `on_progress` is called as the sentence encoder reads the candidates.
+        The candidates come from the public records, or from a `pool` (such as the codebook of an ADePT): then k or the
+        range of scores is tuned on the public records, if any. Each record has one of the labels if the spec has
+        labels. A text that occurs twice with one label is one candidate; a blank text is none. The seed draws the
+        candidates and is no secret; None draws a seed. `on_progress` is called as the encoder reads the candidates.
 
-        ConfigError: too few records for k, or one without a known label; the folder of `adept` holds no auto-encoder.
-        DataError: a text cannot be written as UTF-8. MissingExtraError: what the ranker needs is not installed.
+        ConfigError: too few records for k, a record without a known label, or no auto-encoder in the folder of `adept`.
+        DataError: a text cannot be written as UTF-8. MissingExtraError: the ranker's package is absent.
         """
         seed = secrets.randbits(32) if seed is None else seed
         known, given = as_records(public), None if pool is None else as_records(pool)
@@ -253,7 +253,7 @@ class Candidates(OneEpsilon):
     def _ranker(
         self, texts: Sequence[str], folder: Path, saved: Saved | None = None, on_progress: OnProgress | None = None
     ) -> Ranker:
-        # What an envelope keeps is the cosine itself; other choices have only ranks or differences of it.
+        # An envelope's gain is the cosine itself; other choices use only ranks or differences of cosines.
         centred = self.selection != "envelope" or self.ranker == "adept"
         how: dict[str, Any] = {"device": self.device, "precision": self.precision, "max_sentences": self.max_sentences}
         return load_ranker(self.ranker, texts, folder, centred=centred, saved=saved, on_progress=on_progress, **how)
@@ -263,7 +263,7 @@ class Candidates(OneEpsilon):
         return given if self.labels else [replace(record, label=None) for record in given]
 
     def load(self, folder: Path) -> "CandidatesMechanism":
-        """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
+        """Return the mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         with reading_saved(f"the candidates in {folder}"):
             has_points = self.ranker != "tfidf"
             read, described, points = read_pool(
@@ -294,7 +294,7 @@ class Candidates(OneEpsilon):
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
-        """Few candidates of the sample corpus, ranked by words, chosen in all ways, and with the own label."""
+        """Few candidates of the sample corpus, ranked by words, for each selection, and one spec with `label_share`."""
         small = cls(epsilon=2.0, labels=("health", "travel", "money", "leisure"), ranker="tfidf", candidates=40)
         weighing = replace(small, selection="top_k", label_weight=1.0)
         exponential = replace(small, labels=(), selection="exponential", label_weight=0.0)
@@ -327,15 +327,15 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """Digests of the candidates with what was chosen on them, of the public texts and the pool, of what ranks."""
+        """Digests of the candidates with the tuned choice, of the public texts and the pool, and of the ranker."""
         texts = {"public": self.pool.public, "pool": self.pool.given}
         given = {name: digest for name, digest in texts.items() if digest}
         return {"candidates": self._digest, **given, **self._ranker.digests}
 
     def save(self, folder: Path) -> None:
-        """Write the candidates and what ranks them into an existing folder."""
+        """Write the candidates and the ranker into an existing folder."""
         described = {"ranker": self.spec.ranker, **self.pool.described(), "centre": self._ranker.centre.tolist()}
-        # The ranker by words has no points: it follows from the texts.
+        # A ranker by words stores no points: they follow from the texts.
         points = np.asarray(self._ranker.points, np.int16) if self._ranker.centre.size else None
         save_pool(folder, _FILES, described, points)
         self._ranker.save(folder)
@@ -344,9 +344,9 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
         return self._ranker.cosines(self._ranker.read(Batch.of(records).texts))
 
     def scores(self, records: Sequence[Record]) -> Int16s:
-        """How near each record, by its own label, is to every candidate `(n_records, m)`, in steps of 2^-12: private.
+        """Score each record, by its own label, against every candidate `(n_records, m)`, in steps of 2^-12: private.
 
-        With `label_share` the label that is released takes the place of the own one before a text is chosen.
+        With `label_share` the released label replaces the record's own label before a text is chosen.
         """
         return self._scores(self._cosines(records), Batch.of(records).labels)
 
@@ -355,7 +355,7 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
 
     @property
     def choice(self) -> EnvelopeResponse | TopKRandomizedResponse | Exponential:
-        """The choice among the candidates, for the exponential one by `stretched` scores."""
+        """The choice among the candidates; the exponential choice reads `stretched` scores."""
         match self.spec.selection:
             case "envelope":
                 return _envelope(self.spec, self.pool)
@@ -365,14 +365,14 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
                 return self.spec.exponential
 
     def remarks(self) -> Remarks:
-        """How many candidates are really in play."""
+        """Remark on the number of candidates that are really in play."""
         return texts_in_play(self.choice, len(self.pool))
 
     def _by_likeness(self, scores: Int16s) -> Int16s | Floats:
         return self.pool.stretched(scores) if self.spec.selection == "exponential" else scores
 
     def output_distribution(self, record: Record) -> Mapping[str, float]:
-        """The probability of each text; with labels, of label, U+001F and text. Equal ones are added up."""
+        """The probability of each text; with labels the keys are label, U+001F and text. Equal outputs are added up."""
         cosines, response = self._cosines([record]), self.spec.label_response
         drawn: Iterable[tuple[str | None, float]] = [(record.label, 1.0)]
         if response is not None:
@@ -388,7 +388,7 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
         return found
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
-        """One public candidate a record, with its own label, or with the record's by randomized response."""
+        """Release one public candidate a record, with its own label or the record's by randomized response."""
         batch = Batch.of(records)
         cosines, response, choice = self._cosines(batch), self.spec.label_response, self.choice
         texts: list[str] = []

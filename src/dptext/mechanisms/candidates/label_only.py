@@ -1,7 +1,7 @@
 """The whole budget on the label: randomized response, then a public text of the label that was drawn.
 
-Nothing of the private text is read. A mechanism that rewrites utterances under a guarantee per document should keep
-more than this baseline does.
+The mechanism reads nothing of the private text. A mechanism that rewrites utterances under a guarantee per document
+should keep more than this baseline does.
 
     >>> from dptext.text.records import Record
     >>> spec = LabelOnly(labels=("travel", "money"), epsilon=2.0)
@@ -54,14 +54,14 @@ class LabelOnly(OneEpsilon):
         Unit document, replace one, pure epsilon, for text and label together; nothing is revealed. CONDITIONAL: the
         labels and the public texts must be public.
 
-        The label leaves by randomized response, a missing or unknown one uniformly (`label_response` says why
-        that keeps epsilon). The text depends on the drawn label only, so it costs nothing.
+        The label is released by randomized response; for a missing or unknown label it is uniform (`label_response`
+        says why that keeps epsilon). The text depends on the released label only, so it costs nothing.
 
     Attributes:
         labels: the public label set, at least two.
         epsilon: the privacy loss of the whole record.
-        text: "random" draws uniformly among the public texts of the label; "medoid" gives the one whose mean similarity
-            to the public texts of its label is the largest, the first of equals.
+        text: "random" draws uniformly among the public texts of the label; "medoid" takes the text with the largest
+            mean similarity to the public texts of its label, the first of equals.
         embedder: the similarity behind the medoid: cosine of TF-IDF vectors, or of a public sentence encoder's (needs
             the extra `[sbert]`).
     """
@@ -81,18 +81,19 @@ class LabelOnly(OneEpsilon):
 
     @property
     def traits(self) -> Traits:
-        """It reads the label of a record, and nothing else of it."""
+        """The mechanism reads the label of a record, and nothing else of it."""
         return Traits(labels=self.labels, reads_labels=True)
 
     @property
     def released(self) -> tuple[TopKEvent]:
-        """One choice among the labels."""
+        """The event of one choice among the labels."""
         return (TopKEvent(self.epsilon, 1, len(self.labels)),)
 
     def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> "LabelOnlyMechanism":
         """Collect the public texts of each label, or their medoid; nothing is drawn, so a seed is not needed.
 
-        Public records with no label, or another one, are left out. A text that occurs twice is twice as likely.
+        Public records without a label, or with an unknown label, are left out. A text that occurs twice is twice as
+        likely.
 
         ConfigError: a label has no public text. DataError: a text cannot be written as UTF-8. MissingExtraError:
         `embedder="sentence"` and the sentence encoder is absent.
@@ -118,7 +119,7 @@ class LabelOnly(OneEpsilon):
         return [found[medoid(vectors[end - len(found) : end])] for found, end in zip(texts, ends, strict=True)]
 
     def load(self, folder: Path) -> "LabelOnlyMechanism":
-        """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
+        """Return the mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         path = folder / _FILE
         with reading_saved(f"the texts {path}"):
             found = json.loads(path.read_bytes())
@@ -140,7 +141,7 @@ class LabelOnly(OneEpsilon):
 
 
 class LabelOnlyMechanism(FittedMechanism[LabelOnly]):
-    """A `LabelOnly` with the texts of each label. Immutable; it knows the probability of every output."""
+    """A `LabelOnly` with the texts of each label. Immutable; the probability of every output is known."""
 
     __slots__ = ("_public", "_response", "_texts")
 
@@ -162,7 +163,7 @@ class LabelOnlyMechanism(FittedMechanism[LabelOnly]):
         write_private(folder / _FILE, json.dumps(described).encode())
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
-        """One label and text a record. Of the record only the label is looked at, and whether it is a known one."""
+        """Release one label and text a record. Only the record's label is read, and whether the label is known."""
         batch = Batch.of(records)
         given = batch.labels
         labels, texts = np.empty((2, len(given)), np.int64)
@@ -174,7 +175,7 @@ class LabelOnlyMechanism(FittedMechanism[LabelOnly]):
         return batch.released(found, labels=[names[label] for label in drawn])
 
     def _draw_texts(self, labels: Integers, source: Randomness) -> Integers:
-        """The place of a uniformly drawn text among those of each label `(rows,)`."""
+        """Draw a text uniformly for each label `(rows,)`; return its index among the texts of that label."""
         drawn = np.empty_like(labels)
         for label in np.unique(labels).tolist():
             rows = np.flatnonzero(labels == label)
@@ -182,7 +183,7 @@ class LabelOnlyMechanism(FittedMechanism[LabelOnly]):
         return drawn
 
     def output_distribution(self, record: Record) -> dict[str, float]:
-        """The probability of every label and text; texts that occur twice under a label count together."""
+        """The probability of every label and text; equal texts of a label are added up."""
         chances = self._response.distribution(record.label)
         return {
             seen(Release("", text, label)): chance * count / len(texts)
@@ -192,9 +193,9 @@ class LabelOnlyMechanism(FittedMechanism[LabelOnly]):
 
 
 def medoid(vectors: Floats | sparse.csr_array) -> int:
-    """The row whose mean inner product with all rows `(n, dim)` is the largest; the first of equals.
+    """Return the row with the largest mean inner product with all rows `(n, dim)`; the first of equals.
 
-    The mean of inner products is the inner product with the mean, so that time is linear in n.
+    The mean of inner products is the inner product with the mean, so the time is linear in n.
     """
     similarity = np.asarray(vectors @ np.asarray(vectors.mean(axis=0)).ravel()).ravel()
     return int(np.argmax(np.round(similarity, 12)))  # rounded: the order of summation must not choose among equals

@@ -1,7 +1,6 @@
-"""The pool of public candidates, and what ranks them by their likeness to whole texts: words, sentence embeddings (also
-distilled ones), latents of ADePT.
+"""The pool of public candidates, and rankers by likeness: words, (distilled) sentence embeddings, latents of ADePT.
 
-A cosine is a whole number of steps of 2^-12: no float decides a rank. All that ranks is made from public text.
+A cosine is a whole number of steps of 2^-12: no float decides a rank. Every ranker is made from public text.
 
     >>> ranker = words_ranker(["book a flight to Rome", "play some jazz"])
     >>> ranker.cosines(ranker.read(["some quiet jazz", "zqxv"])).tolist()
@@ -38,9 +37,9 @@ if TYPE_CHECKING:  # torch is an extra and slow to load
     from dptext.neural.adept import AnnotatedModel
 
 RankerName = Literal["text", "sentence", "distilled", "tfidf", "adept"]
-#: Unit vectors in whole steps of 2^-11, one a row; a row of zeros where nothing in a text is known.
+#: Unit vectors in whole steps of 2^-11, one a row; a row of zeros for a text without a known word.
 Rows: TypeAlias = "Singles | sparse.csr_array"
-#: The candidates' vectors and what was taken off them, as they were saved.
+#: The candidates' saved vectors, and the saved mean that was subtracted from them.
 Saved: TypeAlias = tuple[Singles, Floats]
 _DOCUMENTS_AT_ONCE = 256
 _QUERIES = 500
@@ -48,15 +47,15 @@ _INPUTS, _PAIRS = 2000, 10_000_000  # of an envelope at most: bounds time and me
 _LOW = (0.5, 0.9, 0.99)  # quantiles of the scores of public texts
 _HIGH = (0.99, 0.998, 0.9995, 1.0)
 #: Scores of the exponential mechanism lie in [0, 2]: its epsilon is then the range of its log weights, so that nothing
-#: is rounded between the event and the choice, and what `Exponential` takes off for its integer weights is enough.
+#: is rounded between the event and the choice, and the margin of `Exponential` for its integer weights is enough.
 WIDTH = 2.0
 
 
 def tfidf_of(texts: Sequence[str]) -> Callable[[Sequence[str]], sparse.csr_array]:
-    """Texts to rows of norm 1 `(n_texts, n_words)`, zero where no word of the public `texts` is known.
+    """Return a function from texts to rows of norm 1 `(n_texts, n_words)`, zero without a word of `texts`.
 
-    A count is multiplied by ln((1 + n) / (1 + texts with the word)) + 1 for n texts, as in scikit-learn, an extra. The
-    words stand in the order in which they occur first.
+    A count is multiplied by ln((1 + n) / (1 + texts with the word)) + 1 for n texts, as in scikit-learn (an extra).
+    Columns are in the order of the words' first occurrence.
     """
     having = Counter(word for text in texts for word in dict.fromkeys(_words(text)))
     position = {word: i for i, word in enumerate(having)}
@@ -69,15 +68,16 @@ def _words(text: str) -> list[str]:
 
 
 def _saves_nothing(folder: Path) -> None:
-    """For rankers that need no file of their own."""
+    """Save nothing, for rankers that need no file of their own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Ranker:
-    """What compares private texts with the candidates.
+    """A comparison of private texts with the candidates.
 
-    It can `read` texts as `Rows`, as the candidates' `points` are; `centre` is what is taken off before, none of words.
-    `digests` are of what was trained, and `save` writes what `read` needs besides candidates and centre.
+    `read` maps texts to `Rows`, in the form of the candidates' `points`. `centre` is subtracted before; the ranker by
+    words has none. `digests` are of the trained parts, and `save` writes the files that `read` needs besides candidates
+    and centre.
     """
 
     read: Callable[[Sequence[str]], Rows]
@@ -87,14 +87,14 @@ class Ranker:
     save: Callable[[Path], None] = _saves_nothing
 
     def cosines(self, rows: Rows) -> Int16s:
-        """The cosine of each row with each candidate `(n, m)`, in whole steps of 2^-12."""
+        """Return the cosine of each row with each candidate `(n, m)`, in whole steps of 2^-12."""
         found = rows @ self.points.T  # exact: whole numbers below 2^24
         dense = found if isinstance(found, np.ndarray) else found.toarray()
         return np.asarray(np.rint(dense * np.float32(STEPS / GRID**2)).astype(np.int16))
 
 
 def words_ranker(texts: Sequence[str]) -> Ranker:
-    """TF-IDF of lower-cased words. A word that no candidate has counts nothing."""
+    """Build a ranker by TF-IDF of lower-cased words. A word that no candidate has counts nothing."""
     weighed = tfidf_of(texts)
 
     def read(found: Sequence[str]) -> sparse.csr_array:
@@ -116,20 +116,20 @@ def load_ranker(
     saved: Saved | None = None,
     on_progress: OnProgress | None = None,
 ) -> Ranker:
-    """What compares texts with these candidates; where `centred` the candidates' mean is taken off, but for words.
+    """Return the ranker for these candidates; if `centred`, their mean is subtracted, except for words.
 
-    `Candidates` says what each ranker reads. The pupil of `distilled` reads a text from its own words alone, one
-    without a known word as the intercept says. To compare what it guesses with what the encoder said of each candidate
-    keeps more than to compare guesses with guesses. A latent of `adept` is of the text without a label, also where the
-    auto-encoder was trained with labels: it tells nothing of the label, and `label_weight` alone says what a label
-    counts.
+    `Candidates` describes each ranker. The student model of `distilled` reads a text from its own words alone; a text
+    without a known word gets the intercept. Comparing the student's vectors with the encoder's vectors of the
+    candidates keeps more than comparing the student's vectors on both sides. `adept` encodes texts without a label,
+    even if the auto-encoder was trained with labels: the latent tells nothing of the label, and `label_weight` alone
+    sets the weight of a label.
 
-    The `folder` is where the pupil was saved, if it was; for `adept` where `dptext fit --mechanism adept` saved a
-    model. Points and centre that were computed before are `saved`; else `on_progress` is told how many candidates a
-    sentence encoder has read.
+    `folder` is where the student was saved, if it was; for `adept` the folder of a model of `dptext fit --mechanism
+    adept`. `saved` holds points and centre that were computed before; without `saved`, `on_progress` is told how many
+    candidates a sentence encoder has read.
 
-    ConfigError: the folder holds no auto-encoder of public text; or what was saved is cut short, edited, or of another
-    encoder. MissingExtraError: what the ranker needs is not installed. Only the fitting of `distilled` needs an
+    ConfigError: the folder holds no auto-encoder of public text; or a saved file is truncated, edited, or of another
+    encoder. MissingExtraError: a package of the ranker is not installed. Only the fitting of `distilled` needs an
     encoder.
     """
     own: Floats | None = None
@@ -183,7 +183,7 @@ def _latents(model: "AnnotatedModel", texts: Sequence[str]) -> Floats:
 
 
 def _means(encoder: Encoder, max_sentences: int, texts: Sequence[str], on_progress: OnProgress | None = None) -> Floats:
-    """Means of the embeddings of each text's first sentences `(n_texts, dim)`; with 0 of them, of whole texts."""
+    """Return mean embeddings of each text's first sentences `(n_texts, dim)`; with 0 sentences, of whole texts."""
     vectors = np.zeros((len(texts), encoder.dim))
     for start in range(0, len(texts), _DOCUMENTS_AT_ONCE):  # bounds the memory of the sentences
         here = texts[start : start + _DOCUMENTS_AT_ONCE]
@@ -197,7 +197,7 @@ def _means(encoder: Encoder, max_sentences: int, texts: Sequence[str], on_progre
 
 @dataclass(frozen=True, slots=True)
 class _CountedEncoder:
-    """An encoder of words that tells how many it has read; an `Embedder`."""
+    """An encoder of words that reports the number of words read; an `Embedder`."""
 
     encoder: Encoder
     name: str
@@ -217,13 +217,13 @@ def _documents(on_progress: OnProgress, before: int, here: int, n_sentences: int
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CandidatePool(TextPool):
-    """The candidates, and what was chosen on them: all public.
+    """The candidates with the tuned parameters of the choice: all public.
 
     Attributes:
-        k: how many of the nearest share the probability of `top_k`.
-        least, total: the whole numbers of `EnvelopeResponse`; empty where none chooses.
-        low, high: scores, in steps of 2^-12, beyond which the exponential mechanism tells no two apart.
-        public, given: digests of the public records, and of the pool where the candidates come from one.
+        k: the number of nearest candidates that share the probability of `top_k`.
+        least, total: the whole numbers of `EnvelopeResponse`; empty without an envelope.
+        low, high: scores, in steps of 2^-12, at which the exponential mechanism cuts.
+        public, given: digests of the public records, and of the pool if the candidates come from a pool.
     """
 
     k: int = 1
@@ -235,7 +235,7 @@ class CandidatePool(TextPool):
     total: int = 0
 
     def described(self) -> dict[str, object]:
-        """What is saved and goes into digests; without an envelope as before there were any."""
+        """Return the saved fields, which also enter digests; without an envelope as in older files."""
         found = asdict(self)
         if not self.least:
             del found["least"], found["total"]
@@ -262,9 +262,9 @@ def enveloped(
     response: LabelResponse | None,
     seed: int,
 ) -> CandidatePool:
-    """The pool with the envelope that keeps most of the scores, by the labels that leave where `response` draws them.
+    """Return the pool with the envelope that keeps most of the scores; if `response` is given, labels are drawn by it.
 
-    For the rest see `tuned`.
+    See `tuned` for the other arguments.
     """
     cosines, labels, own = _compared(pool, ranker, public, min(_INPUTS, _PAIRS // len(pool)), seed)
     if response is not None:
@@ -283,11 +283,11 @@ def tuned(
     label_weight: float,
     seed: int,
 ) -> CandidatePool:
-    """The pool with the k, or the range of scores, that keeps most, by public records.
+    """Return the pool with the k, or the range of scores, that keeps most on public records.
 
-    What is kept: cosine, and where there are labels the share of those kept. A text does not count for itself. Without
-    public records the candidates stand for them. The `choice` is the epsilon of top-k randomized response, whose k is
-    then chosen, or the exponential choice, whose range of scores is. The seed draws the texts that are compared.
+    Kept utility is the cosine, plus the share of kept labels if there are labels. A text does not count for itself.
+    Without public records the candidates stand for them. If `choice` is the epsilon of top-k randomized response, k is
+    tuned; if it is an exponential choice, the range of scores is. The seed draws the texts that are compared.
     """
     cosines, labels, own = _compared(pool, ranker, public, _QUERIES, seed)
     scores, gains = pool.scores(cosines, labels, label_weight), cosines / STEPS + agreement(pool.labels, labels)
@@ -308,7 +308,7 @@ def tuned(
 def _compared(
     pool: CandidatePool, ranker: Ranker, public: Sequence[Record], most: int, seed: int
 ) -> tuple[Int16s, list[str | None], Booleans]:
-    """Cosines of at most so many public texts with the candidates `(n, m)`, their labels, and who is a text itself."""
+    """Return cosines of `most` public texts at most with candidates `(n, m)`, labels, mask of equal pairs."""
     every = [(r.text, r.label) for r in public] or [*zip(pool.texts, pool.labels, strict=True)]
     rows = np.sort(np.random.default_rng(seed).permutation(len(every))[:most])
     asked = [every[i] for i in rows.tolist()]

@@ -1,9 +1,9 @@
 """ER-AE: a text written again word by word, each word chosen privately (Bo, Ding, Fung and Iqbal 2021; MATHS 1).
 
 A network trained on public text reads the private text and proposes a distribution for each position. A private choice
-takes a word of it. The paper's choice is the two-set exponential mechanism, which is here stated at its tight epsilon.
-Two other choices are better at the same epsilon: top-k randomized response, and hub decoding, which stays near a public
-language model.
+takes a word of each distribution. The paper's choice is the two-set exponential mechanism; its epsilon here is the
+tight bound. Two other choices are better at the same epsilon: top-k randomized response, and hub decoding, which stays
+near a public language model.
 
     >>> spec = ErAe(epsilon=12.0)
     >>> spec.guarantee().epsilon, spec.guarantee().unit.value
@@ -59,13 +59,13 @@ def _softmax(steps: Int32s) -> Floats:
 
 
 def choose(chooser: WordChoice, choice: str, logits: Sequence[Int32s], source: Randomness) -> Integers:
-    """One option a row."""
+    """Draw one option a row."""
     given = (*_scores(chooser, choice, logits), source)
     return chooser.choose(*given)
 
 
 def _scores(chooser: WordChoice, choice: str, logits: Sequence[Int32s]) -> tuple[Any, ...]:
-    """What the choice is made by: for `hub` private and public probabilities."""
+    """Return the inputs of the choice; for `hub` private and public probabilities."""
     if isinstance(chooser, TopKRandomizedResponse):
         return (logits[0],)
     return (_below(logits[0]),) if choice == "exponential" else tuple(map(_softmax, logits))
@@ -84,9 +84,9 @@ class ErAe(OneUnit):
         e^(epsilon * max_tokens). Nothing is revealed, not even the length: `max_tokens` words are always drawn, the end
         among them. CONDITIONAL: the network must be public.
 
-        Each draw costs exactly `epsilon`, for any two texts and any words released before. Its bound holds for any
-        probabilities among public options. Besides the private text the network reads released words only. With a delta
-        the draws compose to less.
+        Each draw costs exactly `epsilon`, for any two texts and any words released before. The bound of a draw holds
+        for any probabilities among public options. Besides the private text the network reads released words only. At a
+        delta above 0 the draws compose to less.
 
     Attributes:
         epsilon: the privacy loss of each word. Each choice is calibrated by its tight bound.
@@ -95,13 +95,14 @@ class ErAe(OneUnit):
             `exponential` (logits cut to a public range); `ae_dp` (the paper's baseline: probabilities as scores).
         k: size of the sets. 0 means 5, as in the paper, or 1 for `top_k_rr`.
         max_tokens: the number of words that are read and drawn.
-        max_words: size of the vocabulary, exactly: the public text must have so many words.
-        latent: whether there is one latent of the whole "text", as in the paper, or one for each of its "positions".
+        max_words: the exact size of the vocabulary: the public text must have so many words.
+        latent: one latent of the whole "text", as in the paper, or one for each of the "positions".
         reward: weight of the embedding reward against the reconstruction; 0 for none.
-        vectors: public word vectors. The network starts from them, and the reward compares words by them. "minilm" are
-            those of all-MiniLM-L6-v2 (the paper took BERT's); or "glove".
-        score_range: to how many nats below the largest one `exponential` cuts logits.
-        epochs: passes over the public texts. One is what was measured, on 80,000 texts; fewer texts need more.
+        vectors: public word vectors, from which the network starts and by which the reward compares words. "minilm" are
+            the vectors of all-MiniLM-L6-v2 (the paper took BERT's); or "glove".
+        score_range: `exponential` cuts logits to this number of nats below the largest logit.
+        epochs: passes over the public texts. The measurements used one pass over 80,000 texts; fewer texts need more
+            passes.
         hidden: units of the writer.
         latent_dim: coordinates of the latent.
         embedding: coordinates of a word.
@@ -145,16 +146,16 @@ class ErAe(OneUnit):
 
     @property
     def released(self) -> tuple[TopKEvent | TwoSetEvent | ExponentialEvent]:
-        """All words of one text."""
+        """The event of all words of one text."""
         return (replace(self.chooser.event, count=self.max_tokens),)
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """The network is public; a processor computes each text by itself."""
+        """The network is public; on a CPU it reads each text by itself."""
         return (PUBLIC_MODEL,) if self.device == "cpu" else (PUBLIC_MODEL, IN_BLOCKS)
 
     def remarks(self) -> Remarks:
-        """What the epsilon of a text is made of, and what it is worth."""
+        """Remark on the epsilon of a text: its parts, and the protection that it gives."""
         whole = format_epsilon(self.guarantee().epsilon)
         return Remarks(
             f"Each of {self.max_tokens} words costs {format_epsilon(self.epsilon)}, all of them {whole} without a "
@@ -165,7 +166,7 @@ class ErAe(OneUnit):
 
     @property
     def options(self) -> int:
-        """Options of each choice: the words and the end."""
+        """The number of options of each choice: the words and the end."""
         return self.max_words + 1
 
     @property
@@ -178,7 +179,7 @@ class ErAe(OneUnit):
             case "top_k_rr":
                 return TopKRandomizedResponse(self.epsilon, self.k or 1, size)
             case "exponential":
-                # One dial is enough: the temperature. The range of the scores is a setting of utility.
+                # The temperature alone sets epsilon. The range of the scores is a setting of utility.
                 spread = accounting.calibrate(ExponentialEvent(1.0, size), self.epsilon).log_range
                 return ClippedExponential(-self.score_range, 0.0, self.score_range / spread, size)
             case "ae_dp":
@@ -196,12 +197,12 @@ class ErAe(OneUnit):
 
     @property
     def _floor(self) -> float:
-        """What a two-set choice costs even if it says nothing."""
+        """The cost of a two-set choice in which the scores count for nothing."""
         size, k = self.options, self.k or 5
         return math.log(size - 1) if self.choice == "two_set_sampled" else math.log((size - k) / k)
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> "ErAe":
-        """The spec whose whole text costs at most epsilon at delta; ConfigError where no choice costs so little."""
+        """Return the spec whose whole text costs at most epsilon at delta; ConfigError if no choice costs so little."""
         self.events(unit or Unit.DOCUMENT)
         _validate.positive(epsilon=epsilon)
         low = min(epsilon / self.max_tokens * (1 - 1e-12), LARGEST_HUB_EPSILON)
@@ -224,10 +225,10 @@ class ErAe(OneUnit):
     def fit(
         self, *, public: Iterable[Record] = (), seed: int | None = None, on_progress: OnProgress | None = None
     ) -> "ErAeMechanism":
-        """Train the network on public texts, of each the first `max_tokens` words.
+        """Train the network on public texts, on the first `max_tokens` words of each.
 
-        The seed is no secret, and drawn where it is None. `on_progress` is called some twenty times. ConfigError: the
-        texts have fewer than `max_words` different words. MissingExtraError: torch is not installed.
+        The seed is no secret; None draws a seed. `on_progress` is called some twenty times. ConfigError: the texts have
+        fewer than `max_words` different words. MissingExtraError: torch is not installed.
         """
         seed = secrets.randbits(32) if seed is None else seed
 
@@ -238,18 +239,18 @@ class ErAe(OneUnit):
         return ErAeMechanism(self, neural.fit_erae(self._settings, as_records(public), seed=seed, on_progress=told))
 
     def refit(self, fitted: Mechanism[str], *, public: Iterable[Record], seed: int) -> "ErAeMechanism":
-        """As `dptext.mechanism.Refits`: the network is taken over."""
+        """Implement `dptext.mechanism.Refits`: keep the network."""
         if isinstance(fitted, ErAeMechanism):
             return ErAeMechanism(self, fitted.model)
         return self.fit(public=public, seed=seed)
 
     def load(self, folder: Path) -> "ErAeMechanism":
-        """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
+        """Return the mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         return ErAeMechanism(self, neural.load_erae(self._settings, folder))
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
-        """Small networks for each kind of choice; of two words, so that outputs can be enumerated."""
+        """Small networks, one for each kind of choice; two words a text, so that outputs can be enumerated."""
         sizes: dict[str, Any] = {"max_tokens": 2, "max_words": 30, "hidden": 16, "latent_dim": 8, "embedding": 8}
         small = cls(2.0, **sizes, reward=1.0, vectors="glove")
         return (
@@ -263,14 +264,14 @@ class ErAe(OneUnit):
 
 
 class ErAeMechanism(OnModel[ErAe]):
-    """`ErAe` with its network: public, and the same for every choice and epsilon. Immutable."""
+    """`ErAe` with its network, which is public and the same for every choice and epsilon. Immutable."""
 
     __slots__ = ()
 
     model: "neural.ErAeModel"
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
-        """One text a record, of `max_tokens` words less what follows the end."""
+        """Release one text a record: the words before the end, `max_tokens` at most."""
         batch = Batch.of(records)
         found: list[str] = []
         for start in range(0, len(batch), self.model.rows):
@@ -279,7 +280,7 @@ class ErAeMechanism(OnModel[ErAe]):
         return batch.released(found)
 
     def _write(self, block: Sequence[Record], streams: Sequence[tuple[Randomness, int]]) -> list[str]:
-        """Texts of a block: the network is computed for all of them, each of the streams draws for its own."""
+        """Write the texts of a block: the network runs on all rows at once, each stream draws for its own."""
         spec, chooser = self.spec, self.spec.chooser
         writing = self.model.begin(block, public=spec.choice == "hub")
         ends = np.cumsum([n for _, n in streams])
@@ -293,9 +294,9 @@ class ErAeMechanism(OnModel[ErAe]):
         return [self.model.text(row) for row in np.stack(columns, axis=1)]
 
     def proposals(self, record: Record, released: Integers) -> Floats:
-        """Probabilities of the next option after each of these beginnings `(n_beginnings, options)`: private.
+        """Return the probabilities of the next option after each beginning `(n_beginnings, options)`: private.
 
-        The options `released` so far are `(n_beginnings, steps)`, fewer than `max_tokens`.
+        `released` holds the options of each beginning, `(n_beginnings, steps)`, fewer than `max_tokens`.
         """
         chooser, found = self.spec.chooser, [np.empty((0, self.spec.options))]
         for start in range(0, len(released), self.model.rows):
@@ -308,7 +309,7 @@ class ErAeMechanism(OnModel[ErAe]):
         return np.concatenate(found)
 
     def output_distribution(self, record: Record) -> Mapping[str, float]:
-        """The probability of each text that can be written; ConfigError where there are more than 10,000 ways."""
+        """The probability of each possible text; ConfigError above 10,000 sequences of words."""
         size, steps = self.spec.options, self.spec.max_tokens
         if steps * math.log(size) > math.log(_ENUMERABLE):
             ways = f"{_ENUMERABLE} ways to write a text, found {size}**{steps}"

@@ -1,1 +1,1 @@
-"""Texts rewritten by a language model that reads them, token by token."""
+"""Texts paraphrased by a language model, token by token."""

@@ -36,7 +36,7 @@ _TEXT: Final = "{text}"
 _ROWS_AT_ONCE: Final = 32  # of some 10 MB each
 _ENUMERABLE: Final = 10_000
 TokenChoice: TypeAlias = ClippedExponential | Hub
-#: What the model reads where the settings name no prompt.
+#: The prompt of the model if the settings name none.
 PROMPT: Final = """Rewrite each sentence in other words.
 "i need a cab to the airport at six" can also be said as: please get me a taxi to the airport for 6 o'clock
 "What is the weather like in Rome tomorrow?" can also be said as: How will the weather be in Rome tomorrow?
@@ -57,28 +57,28 @@ class DpPrompt(Untrained["DpPromptMechanism"], OneUnit):
 
     Guarantee:
         Unit DOCUMENT, relation replace one, pure epsilon; nothing is revealed. `max_tokens` tokens are always drawn and
-        charged, the end among them. CONDITIONAL: the model must be public. What the private text and earlier tokens
-        say decides where log weights lie within a public range, or probabilities between public limits, never which
-        tokens there are.
+        charged, the end among them. CONDITIONAL: the model must be public. The private text and earlier tokens decide
+        where log weights lie within a public range, or probabilities between public limits, but never the set of
+        tokens.
 
-        `exponential`: all tokens of the vocabulary can be drawn, with log weights within D = score_range /
-        temperature. A token costs D + ln((1 + (V - 1) e^D) / (e^D + V - 1)) for V tokens, and D^2 / 2 of zCDP. Usually
-        2 D is quoted.
+        `exponential`: all tokens of the vocabulary can be drawn, with log weights within D = score_range / temperature.
+        A token costs D + ln((1 + (V - 1) e^D) / (e^D + V - 1)) for V tokens, and D^2 / 2 of zCDP. The usual bound is 2
+        D.
 
-        `hub`: probabilities are cut to within e^(epsilon / 2) of those that the model has without the private text,
-        among its most likely tokens; see `dptext.sampling.hub`.
+        `hub`: probabilities are cut to within e^(epsilon / 2) of the model's probabilities without the private text,
+        among the most likely tokens of the latter; see `dptext.sampling.hub`.
 
     Attributes:
-        epsilon: what a text costs at most, at delta 0. The temperature follows from it.
-        choice: `exponential` (the paper's) or `hub` (near what the model writes without the text).
-        max_tokens: the number of tokens that are read, and that are drawn.
-        model: a language model, as `dptext.language.reading.load_language_model` takes it.
-        vocabulary: tokens of the model, exactly.
-        prompt: public text that the model reads, the private one in the place of {text}; empty takes examples of
-            short requests. A paraphrase ends with the line.
-        score_range: to how many nats below the largest one `exponential` cuts log-probabilities.
-        options: tokens among which `hub` chooses.
-        hub_temperature: of both probabilities of `hub`.
+        epsilon: the privacy loss of a text at most, at delta 0. The temperature follows from epsilon.
+        choice: `exponential` (the paper's) or `hub` (near the model's text without the private text).
+        max_tokens: the number of tokens that are read, and the number that are drawn.
+        model: the name or folder of a language model; see `dptext.language.reading.load_language_model`.
+        vocabulary: the exact number of tokens of the model.
+        prompt: public text that the model reads, with {text} in the place of the private text; an empty prompt takes
+            examples of short requests. A paraphrase ends with its line.
+        score_range: `exponential` cuts log-probabilities to this number of nats below the largest.
+        options: the number of tokens among which `hub` chooses.
+        hub_temperature: the temperature of both probabilities of `hub`.
     """
 
     only: ClassVar[str] = "each token depends on the whole text"
@@ -109,18 +109,18 @@ class DpPrompt(Untrained["DpPromptMechanism"], OneUnit):
     def chooser(self) -> TokenChoice:
         """The choice of one token."""
         if self.choice == "hub":
-            each = self.epsilon / self.max_tokens * (1 - 2.0**-50)  # so that all together cost no more
+            each = self.epsilon / self.max_tokens * (1 - 2.0**-50)  # so that all tokens together cost at most epsilon
             return Hub(min(each, LARGEST_HUB_EPSILON), self.options)
         event = ExponentialEvent(1.0, self.vocabulary, self.max_tokens)
         return ClippedExponential(-accounting.calibrate(event, self.epsilon).log_range, 0.0, 1.0, self.vocabulary)
 
     @property
     def released(self) -> tuple[ExponentialEvent | TopKEvent]:
-        """All tokens of one text."""
+        """The event of all tokens of one text."""
         return (replace(self.chooser.event, count=self.max_tokens),)
 
     def remarks(self) -> Remarks:
-        """What the epsilon of a text is made of."""
+        """Remark on the epsilon of a text and of each token."""
         share = format_epsilon(self.guarantee().epsilon / self.max_tokens)
         need = f"Texts that say what was said need some {12 if self.choice == 'hub' else 25} a token."
         each = f"Each of {self.max_tokens} tokens costs {share}. {need}"
@@ -135,7 +135,7 @@ class DpPrompt(Untrained["DpPromptMechanism"], OneUnit):
         )
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Self:
-        """The same spec at an epsilon such that `guarantee(unit, delta)` costs at most `epsilon`."""
+        """Return the same spec at an epsilon such that `guarantee(unit, delta)` costs at most `epsilon`."""
         self.events(unit or self.unit)
         if delta == 0:
             return replace(self, epsilon=epsilon)
@@ -149,7 +149,7 @@ class DpPrompt(Untrained["DpPromptMechanism"], OneUnit):
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
-        """For a model of 96 tokens; two of them are drawn, so that outputs can be enumerated."""
+        """Specs for a model of 96 tokens; two tokens are drawn, so that outputs can be enumerated."""
         small = cls(epsilon=4.0, max_tokens=2, vocabulary=96, prompt="Say {text} again:", options=16)
         return small, replace(small, choice="hub")
 
@@ -175,7 +175,7 @@ class DpPromptMechanism(FittedMechanism[DpPrompt]):
         return {"model": self._model.digest}
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
-        """One paraphrase a record, of `max_tokens` tokens less what follows the end."""
+        """Release one paraphrase a record: the tokens before the end, `max_tokens` at most."""
         batch, found = Batch.of(records), list[str]()
         for start in range(0, len(batch), _ROWS_AT_ONCE):
             texts = batch.texts[start : start + _ROWS_AT_ONCE]
@@ -183,11 +183,11 @@ class DpPromptMechanism(FittedMechanism[DpPrompt]):
         return batch.released(found)
 
     def _written(self, texts: Sequence[str], streams: Sequence[tuple[Randomness, int]]) -> list[str]:
-        """Paraphrases of some texts: each of the streams draws for its own."""
+        """Write paraphrases of some texts; each stream draws for its own rows."""
         n, steps = len(texts), self.spec.max_tokens
         contexts = self._contexts(texts, np.empty((n, 0), np.int64), more=steps)
         written, ends = np.empty((n, steps), np.int64), np.cumsum([rows for _, rows in streams])
-        for column in written.T:  # all of them, though a text may end before
+        for column in written.T:  # every token is drawn, even after the end of a text
             there, sides = self._options(contexts.log_probabilities())
             for (source, rows), end in zip(streams, ends.tolist(), strict=True):
                 own = slice(end - rows, end)
@@ -197,7 +197,7 @@ class DpPromptMechanism(FittedMechanism[DpPrompt]):
         return list(map(self._text, written.tolist()))
 
     def _contexts(self, texts: Sequence[str], written: Integers, *, more: int) -> "LlamaContexts":
-        """The model after these texts and what was written, then for `hub` after what was written alone."""
+        """Contexts after each text and its written tokens; for `hub` also contexts after the written tokens alone."""
         read = [self._model.tokens(" ".join(text.split()))[: self.spec.max_tokens] for text in texts]
         both = [*read, *([list[int]()] * len(read) if isinstance(self._chooser, Hub) else [])]
         after = written.tolist() * (len(both) // len(read))
@@ -205,7 +205,7 @@ class DpPromptMechanism(FittedMechanism[DpPrompt]):
         return self._model.contexts(prompts, more=more)
 
     def _options(self, known: Floats) -> tuple[Integers, tuple[Any, ...]]:
-        """The tokens that can be drawn, and what a choice among them is made by: `(rows, options)` each."""
+        """Return the tokens that can be drawn, and the inputs of the choice among them: `(rows, options)` each."""
         spec, chooser = self.spec, self._chooser
         if isinstance(chooser, Hub):
             private, public = np.split(known, 2)
@@ -220,7 +220,7 @@ class DpPromptMechanism(FittedMechanism[DpPrompt]):
         return " ".join(self._model.text(tokens[:end]).split())
 
     def output_distribution(self, record: Record) -> Mapping[str, float]:
-        """The probability of each text that can be written; ConfigError where there are more than 10,000 ways."""
+        """The probability of each possible text; ConfigError above 10,000 sequences of tokens."""
         size, steps = self._chooser.size, self.spec.max_tokens
         if steps * math.log(size) > math.log(_ENUMERABLE):
             ways = f"{_ENUMERABLE} ways to write a text, found {size}**{steps}"

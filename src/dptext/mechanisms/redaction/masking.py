@@ -1,4 +1,4 @@
-r"""Tokens masked, the others as they are: what the mechanisms of redaction share.
+r"""Masking of tokens, shared by the mechanisms of redaction.
 
 >>> from dptext.text.records import Record
 >>> records = [Record("0", "I saw Dr. Wu.\nBye")]
@@ -22,7 +22,7 @@ from dptext.text.formats import string_fault
 from dptext.text.records import Record
 from dptext.text.tokens import LINE_STRUCTURE, TOKEN_COUNT, detokenize, tokenize
 
-#: As guarantees list it in `reveals`.
+#: The entry of `reveals` for words that are not masked.
 KEPT_WORDS: Final = "every word that is not masked"
 
 Lines = list[list[str]]
@@ -31,10 +31,10 @@ Runs = Literal["keep", "merge"]
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """What stands in the place of a word: a token without whitespace.
+    """The mask: a token without whitespace.
 
-    With runs "keep" a mask is written for each word, with "merge" one for all that stand side by side in a line. Only
-    masks are merged, never words that look like one.
+    With runs "keep" a mask is written for each word, with "merge" one mask for adjacent masked words of a line. Only
+    masks are merged, never words that look like the mask.
     """
 
     token: str
@@ -49,12 +49,12 @@ class Mask:
             raise ConfigError(f"Expected runs={self.runs!r} to be 'keep' or 'merge'.")
 
     def written(self, lines: Lines, hidden: Iterator[bool]) -> str:
-        """The lines as a text, with a mask for each token whose turn in `hidden` is true."""
+        """Join the lines to a text, with a mask for each token whose value in `hidden` is true."""
         out = []
         for line in lines:
             shown: list[str] = []
             after_mask = False
-            for token, masks in zip(line, hidden, strict=False):  # `hidden` goes on with the next line
+            for token, masks in zip(line, hidden, strict=False):  # the next line reads on in `hidden`
                 if not masks:
                     shown.append(token)
                 elif not after_mask or self.runs == "keep":
@@ -65,7 +65,7 @@ class Mask:
 
 
 def tokenized(records: Sequence[Record]) -> list[Lines]:
-    """The tokens of each line of each record."""
+    """Tokenize each line of each record."""
     return [tokenize(each) for each in Batch.of(records).texts]
 
 
@@ -75,7 +75,7 @@ def flat(lines: Lines) -> list[str]:
 
 
 def masked(records: Sequence[Record], documents: Sequence[Lines], hidden: Iterable[bool], mask: Mask) -> Releases:
-    """One release a record; `hidden` says of each token of all documents, in order, whether it is masked."""
+    """Release one text a record; `hidden` tells of each token of all documents, in order, whether to mask it."""
     turns = iter(hidden)
     return Batch.of(records).released([mask.written(lines, turns) for lines in documents])
 
@@ -108,16 +108,16 @@ class MaskingMechanism(FittedMechanism[Spec_co]):
 
     @abstractmethod
     def _hidden(self, records: Sequence[Record], documents: Sequence[Lines], randomness: Randomness) -> Iterable[bool]:
-        """Of each token of all documents, in order, whether it is masked."""
+        """For each token of all documents, in order: whether it is masked."""
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
-        """One text a record, of as many tokens a line as it has, or fewer where masks are merged."""
+        """Release one text a record, with as many tokens a line as the record has, or fewer if masks are merged."""
         documents = tokenized(records)
         return masked(records, documents, self._hidden(records, documents, randomness), self._mask)
 
 
 def share(level: float, n: int) -> int:
-    """floor(level * n), the level read as the decimal that it is written as: .29 of 100 are 29.
+    """floor(level * n), with the level read as a decimal number: .29 of 100 are 29.
 
     >>> share(0.29, 100), int(0.29 * 100)
     (29, 28)
@@ -126,6 +126,6 @@ def share(level: float, n: int) -> int:
 
 
 def largest(weights: Iterable[float], count: int) -> set[int]:
-    """The places of the `count` largest weights; of equal ones the first."""
+    """Return the indices of the `count` largest weights; the first of equals."""
     listed = list(weights)
     return set(sorted(range(len(listed)), key=lambda place: (-listed[place], place))[:count])

@@ -1,7 +1,7 @@
-"""What a tagger takes for personal data is masked, through presidio: the usual practice, for comparison. No protection.
+"""Personal data found by presidio's tagger is masked: the usual practice, for comparison. No protection.
 
 presidio (Microsoft, https://microsoft.github.io/presidio) finds names, places, numbers and the like by a spaCy model
-and by patterns. What it overlooks leaves verbatim.
+and by patterns. Personal data that presidio overlooks is released verbatim.
 """
 
 import hashlib
@@ -26,21 +26,21 @@ class PiiRedaction(Untrained["PiiRedactionMechanism"], Masking, NoGuarantee):
     """Settings of redaction by a tagger of personal data, presidio (extra `[pii]`), for English.
 
     Use:
-        Take it to compare with: what the tagger misses leaves.
+        Take it to compare with: data that the tagger misses is released.
         Set first: entities, threshold.
 
     Guarantee:
         None (basis NONE). Running it needs `without_guarantee=True`. Whether a word is masked depends on the words
-        around it, and every word that the tagger does not know for personal data leaves.
+        around it, and every word that the tagger does not recognize as personal data is released.
 
-        spaCy keeps words that it has seen in the memory of the process, as long as the mechanism lives.
+        spaCy keeps words of the texts in the memory of the process, as long as the mechanism lives.
 
     Attributes:
         model: an installed spaCy model; none is ever downloaded.
-        entities: kinds to mask, in presidio's names, such as PERSON; empty for all that it knows.
-        threshold: finds with a lower score are not masked.
-        mask: what stands in the place of a token.
-        runs: "merge" writes one mask for all that stand side by side in a line.
+        entities: kinds to mask, in presidio's names, such as PERSON; empty for all kinds that presidio knows.
+        threshold: findings with a lower score are not masked.
+        mask: the text that replaces a token.
+        runs: "merge" writes one mask for adjacent masked tokens of a line; "keep" writes a mask for each.
     """
 
     traits: ClassVar[Traits] = Traits(learns=Learns.NOTHING, keeps_words=True)
@@ -82,7 +82,7 @@ class PiiRedaction(Untrained["PiiRedactionMechanism"], Masking, NoGuarantee):
 
 
 class PiiRedactionMechanism(MaskingMechanism[PiiRedaction]):
-    """A `PiiRedaction` with its tagger, without any randomness. Every token of which a part was found is masked."""
+    """A `PiiRedaction` with its tagger, without any randomness. A token is masked if any part of it was found."""
 
     __slots__ = ("_analyzer", "_versions")
 
@@ -100,10 +100,10 @@ class PiiRedactionMechanism(MaskingMechanism[PiiRedaction]):
             yield from _overlaps(flat(lines), record.text, self._found(record.text))
 
     def _found(self, document: str) -> Sequence[Any]:
-        """The pieces that are taken for personal data, from `start` to `end`."""
+        """Find pieces of personal data, each from `start` to `end`."""
         if not document.strip():
             return ()
-        # Half a surrogate pair cannot be tagged, and the error would hold the text; the offsets stay.
+        # An unpaired surrogate cannot be tagged, and the error would hold the text; replacing it keeps the offsets.
         shown = document.encode("utf-8", "replace").decode()
         wanted = list(self.spec.entities) or None
         found: Sequence[Any] = self._analyzer.analyze(shown, _LANGUAGE, wanted, score_threshold=self.spec.threshold)
@@ -125,7 +125,7 @@ def _overlaps(tokens: Sequence[str], document: str, pieces: Iterable[Any]) -> li
 
 
 def model_version(model: str) -> str:
-    """The version of an installed spaCy model, else ConfigError: presidio would download one that is absent."""
+    """Return the version of an installed spaCy model; ConfigError if absent, as presidio would download it."""
     try:
         return version(model)
     except (PackageNotFoundError, ValueError) as error:

@@ -1,9 +1,9 @@
-"""Words masked at random: each for itself, an exact number of them, or every occurrence of some. No protection.
+"""Words masked at random: each independently, an exact number, or every occurrence of some words. No protection.
 
 Gusain and Leith 2024 ("Plausible deniability of redacted text") redact a share of the words of a text. The code of
-their follow-up masks every occurrence of a share of its distinct words. Only masking each word for itself guarantees
-anything, (0, 1 - level)-DP. That is no protection either, because a word leaves as it is with probability 1 - level
-(MATHS 3.3).
+their follow-up masks every occurrence of a share of its distinct words. Only masking each word independently guarantees
+anything, (0, 1 - level)-DP. That guarantee is no protection either, because a word is released unchanged with
+probability 1 - level (MATHS 3.3).
 """
 
 import itertools
@@ -29,7 +29,7 @@ from dptext.text.records import Record
 from dptext.text.tokens import LINE_STRUCTURE, TOKEN_COUNT, tokenize
 from dptext.types import Booleans
 
-#: Masks that `output_distribution` goes through at most.
+#: The largest number of mask patterns that `output_distribution` enumerates.
 MOST_LISTED = 4096
 _LEVEL_BITS = 63
 _REASONS = {
@@ -40,26 +40,26 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class RandomRedaction(Untrained["RandomRedactionMechanism"], Masking, OneUnit):
-    """Settings of random redaction: each word, mark or number is masked with the same probability, each for itself.
+    """Settings of random redaction: each word, mark or number is masked independently, with the same probability.
 
     Use:
         Take it to compare with: masked words protect nobody.
         Set first: level.
 
     Guarantee:
-        Unit token, replace one: (0, 1 - level)-DP and no better, the number of tokens and the lines revealed. A delta
-        above 0.001 is no protection and is shown as that: with probability 1 - level the word leaves as it is. Nothing
-        is stated for a document, whose length has no bound: of k words one at least leaves with probability
-        1 - level^k.
+        Unit token, replace one: (0, 1 - level)-DP and no better; the number of tokens and the lines are revealed. With
+        probability 1 - level the word is released unchanged, so a delta above 0.001 is no protection and is shown as
+        such. Nothing is stated for a document, whose length has no bound: of k words at least one is released with
+        probability 1 - level^k.
 
-        A mask is drawn as an integer, with a probability that is never below the level. Masks are merged afterwards, so
-        the guarantee stays; the number of tokens stays in `reveals`, because texts of several lengths are not alike
-        even then.
+        A mask is drawn as an integer, with a probability that is never below the level. Merging masks is
+        post-processing, so the guarantee stays. The number of tokens stays in `reveals`, because merged outputs of
+        texts of several lengths are not alike.
 
     Attributes:
         level: probability with which a token is masked, from 0 (none) to 1 (all).
-        mask: what stands in the place of a token.
-        runs: "merge" writes one mask for all that stand side by side in a line.
+        mask: the text that replaces a token.
+        runs: "merge" writes one mask for adjacent masked tokens of a line; "keep" writes a mask for each.
     """
 
     unit: ClassVar[Unit] = Unit.TOKEN
@@ -81,21 +81,24 @@ class RandomRedaction(Untrained["RandomRedactionMechanism"], Masking, OneUnit):
 
     @property
     def traits(self) -> Traits:
-        """It learns from no text, and keeps words."""
+        """The mechanism learns from no text, and keeps words."""
         return Traits(learns=Learns.NOTHING, keeps_words=self.level < 1)
 
     @property
     def released(self) -> tuple[ApproximateEvent]:
-        """One token leaves with probability 1 - level, rounded up."""
+        """One token is released with probability 1 - level, rounded up."""
         return (ApproximateEvent(0.0, sum_up([(1.0, 1), (-float(self.level), 1)])),)
 
     @property
     def threshold(self) -> int:
-        """A token is masked where a whole number below 2^63, drawn for it, is below this one: the level, rounded up."""
+        """The level times 2^63, rounded up: a token is masked if its random integer below 2^63 is smaller."""
         return math.ceil(Fraction(self.level) * (1 << _LEVEL_BITS))
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> "RandomRedaction":
-        """At the least level with this delta; epsilon is 0 at any. ConfigError: epsilon < 0, or delta not in [0, 1]."""
+        """Return the spec of the least level with this delta; its epsilon is 0 at any level.
+
+        ConfigError: epsilon < 0, or delta not in [0, 1].
+        """
         _validate.not_negative(epsilon=epsilon)
         _validate.probability(delta=delta)
         self.events(unit or Unit.TOKEN)
@@ -106,12 +109,12 @@ class RandomRedaction(Untrained["RandomRedactionMechanism"], Masking, OneUnit):
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
-        """Half of the words, a third with masks merged, and all of them."""
+        """Specs that mask half of the words, a third with masks merged, and all words."""
         return cls(0.5), cls(0.3, runs="merge"), cls(1.0)
 
 
 class RandomRedactionMechanism(MaskingMechanism[RandomRedaction]):
-    """A `RandomRedaction`. Immutable; it knows the probability of every output."""
+    """A `RandomRedaction`. Immutable; the probability of every output is known."""
 
     __slots__ = ("_threshold",)
 
@@ -155,11 +158,11 @@ class CountRedaction(Untrained["CountRedactionMechanism"], Masking, NoGuarantee)
         in common: of "a a a" and "a a b" at level 0.5, `types` masks nothing of the first and something of the second.
 
     Attributes:
-        level: the share, from 0 to 1; floor(level * n) of n are masked, the level read as a decimal.
-        of: "occurrences" masks so many of the n tokens of a text; "types" so many of its n different tokens, each
-            wherever it occurs. Capitals make another token.
-        mask: what stands in the place of a token.
-        runs: "merge" writes one mask for all that stand side by side in a line.
+        level: the share, from 0 to 1; floor(level * n) of n words are masked, with the level read as a decimal number.
+        of: "occurrences" masks this share of the n tokens of a text; "types" this share of its n different tokens, each
+            at every occurrence. Capital letters make another token.
+        mask: the text that replaces a token.
+        runs: "merge" writes one mask for adjacent masked tokens of a line; "keep" writes a mask for each.
     """
 
     level: float
@@ -175,12 +178,12 @@ class CountRedaction(Untrained["CountRedactionMechanism"], Masking, NoGuarantee)
 
     @property
     def traits(self) -> Traits:
-        """It learns from no text, and keeps words."""
+        """The mechanism learns from no text, and keeps words."""
         return Traits(learns=Learns.NOTHING, keeps_words=self.level < 1)
 
     @property
     def reason(self) -> str:
-        """Words leave, and the number of masks is exact."""
+        """Words are released, and the number of masks is exact."""
         return _REASONS[self.of]
 
     def _fitted(self) -> "CountRedactionMechanism":
@@ -188,18 +191,19 @@ class CountRedaction(Untrained["CountRedactionMechanism"], Masking, NoGuarantee)
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
-        """Half of the occurrences, half of the types with masks merged."""
+        """Specs that mask half of the occurrences, and half of the types with masks merged."""
         return cls(0.5), cls(0.5, "types", runs="merge")
 
 
 class CountRedactionMechanism(MaskingMechanism[CountRedaction]):
-    """A `CountRedaction`. Immutable; it knows the probability of every output."""
+    """A `CountRedaction`. Immutable; the probability of every output is known."""
 
     __slots__ = ()
 
     def _hidden(self, records: Sequence[Record], documents: Sequence[Lines], randomness: Randomness) -> list[bool]:
         groups = [self._groups(lines) for lines in documents]
-        # One integer for each that could be chosen; the smallest are. Two that are equal, of 2^64, go by their place.
+        # Each group gets a random integer; the groups of the smallest integers are masked. Equal integers, of 2^64, go
+        # by order.
         drawn = randomness.rows([_different(found) for found in groups], lambda source, n: source.uint64(n))
         hidden: list[bool] = []
         start = 0
@@ -212,7 +216,7 @@ class CountRedactionMechanism(MaskingMechanism[CountRedaction]):
         return hidden
 
     def _groups(self, lines: Lines) -> list[int]:
-        """The number, from 0, of what each token is masked with: itself, or its like."""
+        """Return the group of each token, from 0: tokens of a group are masked together (alone, or all of one type)."""
         tokens = flat(lines)
         if self.spec.of == "occurrences":
             return list(range(len(tokens)))
@@ -220,7 +224,7 @@ class CountRedactionMechanism(MaskingMechanism[CountRedaction]):
         return [position.setdefault(token, len(position)) for token in tokens]
 
     def output_distribution(self, record: Record) -> dict[str, float]:
-        """The probability of every output; ConfigError where there are above 4,096 ways to choose what is masked."""
+        """The probability of every output; ConfigError above 4,096 choices of masked words."""
         lines = tokenize(record.text)
         groups = self._groups(lines)
         n = _different(groups)

@@ -1,7 +1,7 @@
-"""Words masked in the order in which a public classifier weighs them. No protection.
+"""Words masked in the order of their weights in a public classifier. No protection.
 
-Gusain and Leith 2024 mask first the words that a logistic regression, trained to tell a sensitive kind of text from a
-safe one, weighs most. Their code for it is not known; what is free there is stated here.
+Gusain and Leith 2024 mask first the words with the largest weights in a logistic regression that tells a sensitive kind
+of text from a safe kind. Their code for this is not known; this module states the choices that the paper leaves open.
 """
 
 import hashlib
@@ -32,24 +32,24 @@ _DECIMALS = 6
 
 @dataclass(frozen=True, slots=True)
 class SmartRedaction(Masking, NoGuarantee):
-    """Settings of smart redaction: the words that tell sensitive texts from safe ones most are masked first.
+    """Settings of smart redaction: the words that best tell sensitive texts from safe texts are masked first.
 
     Use:
         Take it to compare with: masked words protect nobody.
         Set first: level.
 
     Guarantee:
-        None (basis NONE). Running it needs `without_guarantee=True`. The same text always leaves in the same way, and
-        whoever has public texts of both kinds can compute which words are gone.
+        None (basis NONE). Running it needs `without_guarantee=True`. The same text is always released in the same way,
+        and anybody with public texts of both kinds can compute which words are masked.
 
     Attributes:
-        level: the share of the tokens of each text that is masked, from 0 to 1: floor(level * n) of n, the level read
-            as a decimal.
-        sensitive: label of the public texts of the sensitive kind; those with any other label are safe. Empty where the
-            public texts have two labels: the kinds are then told apart alike whichever is sensitive.
-        n_words: the most frequent words that the classifier knows.
-        mask: what stands in the place of a token.
-        runs: "merge" writes one mask for all that stand side by side in a line.
+        level: the share of the tokens of each text that is masked, from 0 to 1: floor(level * n) of n, with the level
+            read as a decimal number.
+        sensitive: label of the public texts of the sensitive kind; texts with any other label are safe. May be empty if
+            the public texts have two labels: the order of words is then the same whichever kind is sensitive.
+        n_words: the number of words that the classifier knows, the most frequent ones.
+        mask: the text that replaces a token.
+        runs: "merge" writes one mask for adjacent masked tokens of a line; "keep" writes a mask for each.
     """
 
     reason: ClassVar[str] = (
@@ -72,15 +72,15 @@ class SmartRedaction(Masking, NoGuarantee):
 
     @property
     def traits(self) -> Traits:
-        """It learns from public texts and their labels, and keeps words."""
+        """The mechanism learns from public texts and their labels, and keeps words."""
         return Traits(learns_labels=True, keeps_words=self.level < 1)
 
     def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> "SmartRedactionMechanism":
         """Learn the weights of words from public texts of both kinds; nothing is drawn, so a seed is not needed.
 
-        TF-IDF of the lower-cased tokens, rows of norm 1; logistic regression with an L2 penalty (C = 1), by
-        scikit-learn. A word weighs its coefficient times its inverse document frequency. Public records without a label
-        are left out.
+        Features are TF-IDF of the lower-cased tokens, rows of norm 1; the classifier is logistic regression with an L2
+        penalty (C = 1), by scikit-learn. The weight of a word is its coefficient times its inverse document frequency.
+        Public records without a label are left out.
 
         ConfigError: the public texts are not of two kinds, or have no word. DataError: a text cannot be written as
         UTF-8. MissingExtraError: scikit-learn is absent.
@@ -93,14 +93,14 @@ class SmartRedaction(Masking, NoGuarantee):
         counter = sklearn.feature_extraction.text.TfidfVectorizer(analyzer=_words, max_features=self.n_words)
         model = sklearn.linear_model.LogisticRegression(C=1.0, max_iter=1000)
         model.fit(counter.fit_transform([record.text for record in records]), is_sensitive)
-        # What one occurrence adds to the decision, but for the norm of its text: the coefficient alone puts rare words,
-        # which are few in a text and heavy, behind frequent ones.
+        # The weight is what one occurrence adds to the decision, up to the norm of its text: the coefficient alone
+        # ranks rare words, which are few in a text and heavy, behind frequent words.
         weights = (model.coef_[0] * counter.idf_).round(_DECIMALS).tolist()
         words = counter.get_feature_names_out().tolist()
         return SmartRedactionMechanism(self, dict(zip(words, weights, strict=True)), records_digest(records))
 
     def _kinds(self, records: Sequence[Record]) -> list[bool]:
-        """Whether each text is of the sensitive kind; with no label named, of the kind that sorts last."""
+        """Return whether each text is of the sensitive kind; if no label is named, of the label that sorts last."""
         labels = sorted({record.label for record in records if record.label is not None})
         if not self.sensitive and len(labels) != 2:
             raise ConfigError(
@@ -114,7 +114,7 @@ class SmartRedaction(Masking, NoGuarantee):
         return [record.label == chosen for record in records]
 
     def load(self, folder: Path) -> "SmartRedactionMechanism":
-        """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
+        """Return the mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         path = folder / _FILE
         with reading_saved(f"the weights {path}"):
             described = json.loads(path.read_bytes())
@@ -136,10 +136,10 @@ class SmartRedaction(Masking, NoGuarantee):
 
 
 class SmartRedactionMechanism(MaskingMechanism[SmartRedaction]):
-    """A `SmartRedaction` with the weights of its words. Immutable, and without any randomness.
+    """A `SmartRedaction` with the weights of its words. Immutable, without any randomness.
 
-    The tokens of the largest absolute weights are masked, of equal ones the first. Words that the classifier does not
-    know weigh nothing and are masked last.
+    The tokens with the largest absolute weights are masked, the first of equals. Words that the classifier does not
+    know have weight 0 and are masked last.
     """
 
     __slots__ = ("_trained_on", "_weights")
@@ -151,12 +151,12 @@ class SmartRedactionMechanism(MaskingMechanism[SmartRedaction]):
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """Digests of the weights and of the public texts that they were learnt from."""
+        """Digests of the weights and of the public training texts."""
         written = json.dumps(self._weights, sort_keys=True).encode()
         return {"weights": hashlib.sha256(written).hexdigest(), "public": self._trained_on}
 
     def weight(self, word: str) -> float:
-        """The weight of a word in any case: above 0 where it speaks for the sensitive kind; 0 where it is unknown."""
+        """The weight of a word in any case: above 0 if it speaks for the sensitive kind, 0 if it is unknown."""
         return self._weights.get(composed(word).lower(), 0.0)
 
     def save(self, folder: Path) -> None:

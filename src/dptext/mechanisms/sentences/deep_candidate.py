@@ -1,11 +1,11 @@
 """DeepCandidate: a document's place among public ones, with each sentence protected (Meehan, Mrini, Chaudhuri 2022).
 
 A public candidate is chosen for the sentences of a private document. Replacing one sentence by another changes the
-probability of each candidate by a factor of e^epsilon at most. What is released is public in itself: the candidate's
+probability of each candidate by a factor of e^epsilon at most. The released output is public in itself: the candidate's
 embedding, its text, or both.
 
-The paper chooses by depth: `lowest` in its text, `algorithm_1` as printed (MATHS 4). The default is a sum over the
-sentences of how well a candidate fits each. It has the same sensitivity and keeps much more.
+The paper chooses by depth: `lowest` as in its text, `algorithm_1` as printed (MATHS 4). The default sums, over the
+sentences, how well a candidate fits each. The sum has the same sensitivity and keeps much more.
 """
 
 import secrets
@@ -43,7 +43,7 @@ _DOCUMENTS_AT_ONCE = 32
 
 @dataclass(frozen=True, slots=True)
 class DeepCandidate:
-    """Settings of replacing a document by a public candidate, each sentence of it being protected.
+    """Settings of replacing a document by a public candidate; each sentence of the document is protected.
 
     Use:
         Take it to replace long documents, hiding each sentence and not the whole.
@@ -63,31 +63,32 @@ class DeepCandidate:
 
     Attributes:
         epsilon: the privacy loss of one sentence.
-        labels: the public set of labels of public documents; empty without. The label that is released is the
+        labels: the public set of labels of public documents; empty without labels. The released label is the
             candidate's own, which is public; a private label is never read.
-        utility: how a candidate is scored.
+        utility: the score of a candidate.
             `similarity` sums the stretched cosines of the sentences with the candidate.
             `whitened` does so after a public whitening.
             `evidence` sums how much each sentence speaks for the candidate's class; it needs labels.
             `mixed` adds half of `whitened` and half of `evidence`.
             `lowest`, `mean_depth` and `algorithm_1` are depths on public directions.
         selection: the exponential mechanism, or permute-and-flip, which chooses at least as well.
-        relation: what two neighbouring documents differ in.
-        recoder: what the recoder of a depth is trained to tell apart: clusters, as in the paper, or public labels.
-        candidates: public documents in the pool at most.
-        min_sentences: a candidate has at least so many.
+        relation: the difference of two neighbouring documents.
+        recoder: the classes that the recoder of a depth is trained on: clusters, as in the paper, or public labels.
+        candidates: the largest number of public documents in the pool.
+        min_sentences: the least number of sentences of a candidate.
         max_sentences: the number of sentences of a private document that are read. 0 reads all; then there is no
             guarantee per document.
         projections: directions of a depth; 0 tunes their number on public documents.
-        clusters: how many the paper's recoder tells apart.
+        clusters: the number of clusters of the paper's recoder.
         epochs: passes of the recoder's training over the public documents.
-        output: what is released: the candidate's text, its embedding, or both. The embedding is the mean of its
-            sentences' embeddings, with a recoder of the recoded ones.
-        encoder: of sentences: "all-MiniLM-L6-v2" from its package, the name or folder of a sentence-transformers model
-            you have, or "glove" for means of word vectors, which is light. With "distilled" all-MiniLM-L6-v2 embeds
-            public text alone, and a linear model of words, fitted on it and saved, guesses what it says of private
-            sentences: about a hundred times as fast.
-        precision: numbers of the encoder: auto, float32, bfloat16, or int8, which is the fastest and the least exact.
+        output: the released output: the candidate's text, its embedding, or both. The embedding is the mean of its
+            sentences' embeddings, recoded if there is a recoder.
+        encoder: the sentence encoder: "all-MiniLM-L6-v2" from its package, the name or folder of an installed
+            sentence-transformers model, or "glove" for means of word vectors, which is light. With "distilled"
+            all-MiniLM-L6-v2 embeds public text alone, and a linear model of words, fitted on these embeddings and
+            saved, predicts the embeddings of private sentences, about a hundred times as fast.
+        precision: number format of the encoder: auto, float32, bfloat16, or int8, which is the fastest and the least
+            exact.
         device: where the encoder computes.
     """
 
@@ -130,22 +131,22 @@ class DeepCandidate:
 
     @property
     def traits(self) -> Traits:
-        """The label of a release is the candidate's, whatever that of the private record is."""
+        """The label of a release is the candidate's, whatever the private record's label is."""
         text, vectors = self.output != "embedding", self.output != "text"
         return Traits(takes_pool=True, labels=self.labels, releases_text=text, releases_vectors=vectors)
 
     @property
     def units(self) -> tuple[Unit, ...]:
-        """SENTENCE, and DOCUMENT where documents have a public maximum of sentences."""
+        """SENTENCE, and DOCUMENT if documents have a public maximum of sentences."""
         return (Unit.SENTENCE, Unit.DOCUMENT) if self.max_sentences else (Unit.SENTENCE,)
 
     @property
     def choice(self) -> Exponential | PermuteAndFlip:
         """The choice among candidates, for utilities of sensitivity 1.
 
-        One sentence more can only raise a utility, by 1 at most. So for adding or removing a sentence, weights of
-        e^(epsilon * utility) are epsilon-DP: twice the exponent that replacing one allows (MATHS 4). A document that is
-        cut at `max_sentences` is the exception: where it gains a sentence, it may lose another.
+        One more sentence can only raise a utility, by 1 at most. So for adding or removing a sentence, weights of
+        e^(epsilon * utility) are epsilon-DP: twice the exponent that replacing a sentence allows (MATHS 4). A document
+        that is cut at `max_sentences` is the exception: when it gains a sentence, it may lose another.
         """
         grows = self.relation == "add_or_remove_one" and not self.max_sentences
         sensitivity = 0.5 if grows else 1.0
@@ -157,12 +158,12 @@ class DeepCandidate:
         """The largest utility that a document of `max_sentences` can have; 0 without a maximum.
 
         A sum of k scores is at most k. The depth on one direction is min(h, k - h), where h of the k sentences lie on
-        one side: floor(k / 2) at most. That bounds the least, the largest and the mean over the directions, too.
+        one side: floor(k / 2) at most. This bounds the least, the largest and the mean depth over the directions, too.
         """
         return self.max_sentences // 2 if self.utility in DEPTH_UTILITIES else self.max_sentences
 
     def events(self, unit: Unit) -> tuple[Event, ...]:
-        """One choice for one document; IncomparableError for another unit, or DOCUMENT without `max_sentences`."""
+        """Return the event of one choice; IncomparableError for another unit, or DOCUMENT without `max_sentences`."""
         if unit is Unit.SENTENCE:
             return (PureEvent(self.epsilon),)
         if unit is not Unit.DOCUMENT or not self.max_sentences:
@@ -171,12 +172,12 @@ class DeepCandidate:
                 f"max_sentences={self.max_sentences}: set a public maximum to lift the guarantee to documents."
             )
         choice = self.choice
-        if not self._largest_utility:  # one sentence has no depth: every candidate is as likely, whatever it says
+        if not self._largest_utility:  # one sentence has no depth: all candidates are equally likely
             return (PureEvent(0.0),)
         return (choice.range_event(self.candidates) if isinstance(choice, Exponential) else choice.range_event(),)
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """What one release of one document guarantees."""
+        """Return the guarantee of one release of one document."""
         unit = unit or Unit.SENTENCE
         one = unit is Unit.SENTENCE
         relation = Relation(self.relation) if one else Relation.REPLACE_ONE
@@ -186,9 +187,9 @@ class DeepCandidate:
         return accounting.guarantee(self.events(unit), delta, unit=unit, relation=relation, **terms)
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> "DeepCandidate":
-        """The spec whose guarantee for the unit costs at most epsilon at delta, with the largest epsilon that does.
+        """Return the spec with the largest epsilon whose guarantee for the unit costs at most `epsilon` at delta.
 
-        That is 2^20 times the one given at most. IncomparableError: nothing is known for this unit.
+        The spec's epsilon is at most 2^20 times `epsilon`. IncomparableError: nothing is known for this unit.
         """
         unit = unit or Unit.SENTENCE
         self.events(unit)
@@ -203,16 +204,17 @@ class DeepCandidate:
     def fit(
         self, *, public: Iterable[Record] = (), pool: Iterable[Record] | None = None, seed: int | None = None
     ) -> "DeepCandidateMechanism":
-        """Choose the candidates from public documents, fit what ranks them, tune it for this epsilon.
+        """Choose the candidates from public documents, fit the ranking, tune it for this epsilon.
 
-        With a `pool` of public documents, candidates come of these alone, while recoder, space, evidence and tuning
-        rest on `public`. All have one of the labels where there are labels. `min_sentences` holds for the pool alone: a
-        pool of utterances, such as the codebook of an ADePT, needs min_sentences=1 and is refused with the default of
-        8. The seed draws candidates, directions and trainings; it is no secret, and drawn where it is None.
+        With a `pool` of public documents, candidates come from the pool alone, while recoder, space, evidence and
+        tuning rest on `public`. Each document has one of the labels if the spec has labels. `min_sentences` holds for
+        the pool alone: a pool of utterances, such as the codebook of an ADePT, needs min_sentences=1 and is refused
+        with the default of 8. The seed draws candidates, directions and trainings; it is no secret, and None draws a
+        seed.
 
-        ConfigError: fewer than 20 documents (of the pool, if there is one) have `min_sentences`, fewer than 20 public
-        ones can be tuned on beside a pool, or one has no known label. MissingExtraError: torch, numba or the sentence
-        encoder is absent.
+        ConfigError: fewer than 20 documents (of the pool, if there is one) have `min_sentences`; fewer than 20 public
+        documents can be tuned on beside a pool; or a document has no known label. MissingExtraError: torch, numba or
+        the sentence encoder is absent.
         """
         seed = secrets.randbits(32) if seed is None else seed
         offered = None if pool is None else as_records(pool)
@@ -225,12 +227,12 @@ class DeepCandidate:
         return settings_for(neural.CandidateSettings, self)
 
     def load(self, folder: Path) -> "DeepCandidateMechanism":
-        """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
+        """Return the mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         return DeepCandidateMechanism(self, neural.load_candidates(self._settings, folder))
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
-        """Few candidates of few sentences and means of word vectors: likeness, depth, each way of adding one."""
+        """Few candidates of few sentences, means of word vectors: likeness, depth, two ways to add a sentence."""
         small = cls(epsilon=2.0, candidates=30, min_sentences=1, encoder="glove")
         labels = ("health", "leisure", "money", "travel")
         return (
@@ -260,20 +262,20 @@ class DeepCandidateMechanism(OnModel[DeepCandidate]):
 
     @property
     def candidate_embeddings(self) -> Floats:
-        """What is released for each candidate `(m, dim)`: train a classifier on these, and apply it to releases."""
+        """The released vectors of the candidates `(m, dim)`: train a classifier on them to apply it to releases."""
         return np.asarray(self.model.outputs, np.float64)
 
     def documents(self, records: Sequence[Record]) -> list[list[str]]:
-        """The sentences of each record that are read."""
+        """Return the sentences of each record, up to `max_sentences`."""
         most = self.spec.max_sentences or None
         return [sentences(record.text)[:most] for record in records]
 
     def utilities(self, records: Sequence[Record]) -> Floats:
-        """The utility of every candidate for each record `(n_records, m)`: private, before any choice."""
+        """Return the utility of every candidate for each record `(n_records, m)`: private, before any choice."""
         return self.model.utilities(self.documents(records))
 
     def output_distribution(self, record: Record) -> Mapping[str, float]:
-        """The probability of everything that can leave, as `dptext.mechanism.seen` writes it."""
+        """The probability of every possible output, in the form of `dptext.mechanism.seen`."""
         chances = self.spec.choice.distribution(self.utilities([record]))[0].tolist()
         found: dict[str, float] = {}
         every = self._chosen([record] * len(chances), range(len(chances)))
@@ -282,7 +284,7 @@ class DeepCandidateMechanism(OnModel[DeepCandidate]):
         return found
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
-        """One public candidate a record."""
+        """Release one public candidate a record."""
         choice = self.spec.choice
         chosen: list[int] = []
         for source, here in blocks_of(randomness, [1] * len(records), _DOCUMENTS_AT_ONCE):

@@ -1,8 +1,9 @@
 """Truncation: the mean of a document's sentence embeddings with Laplace noise, the baseline of DeepCandidate's paper.
 
-Meehan, Mrini and Chaudhuri 2022 (appendix A.3), after Li and Clifton 2021. Each sentence embedding is cut to a public
-box. So one of k sentences moves a coordinate of the mean by the box's width over k at most, and each coordinate gets
-Laplace noise in proportion. The noise grows with the number of coordinates. DeepCandidate is compared with this.
+The method is of Meehan, Mrini and Chaudhuri 2022 (appendix A.3), after Li and Clifton 2021. Each sentence embedding is
+cut to a public box. So one of k sentences moves a coordinate of the mean by the box's width over k at most, and each
+coordinate gets Laplace noise in proportion. The noise grows with the number of coordinates. DeepCandidate is compared
+with this baseline.
 """
 
 import hashlib
@@ -60,22 +61,23 @@ class Truncation(OneEpsilon):
         with probabilities whose ratio is at most e^epsilon; the number of sentences is in `reveals`. CONDITIONAL: the
         box must be public. The sentences are those that `dptext.text.tokens.sentences` finds.
 
-        A truncated coordinate is a whole number of steps, of which the box is T wide. So one sentence moves the sum
-        over the sentences by T * dim steps at most, and T is the largest even number with T * dim <= 2^20 * epsilon.
-        The noise is discrete Laplace of scale 2^20 steps a coordinate, drawn in integers: nothing is left to floats.
-        For a box of width w and k sentences that is the scale dim * w / (k * epsilon) of the paper, in the mean.
+        A truncated coordinate is a whole number of steps; the box is T steps wide. So one sentence moves the sum over
+        the sentences by T * dim steps at most, and T is the largest even number with T * dim <= 2^20 * epsilon. The
+        noise is discrete Laplace of scale 2^20 steps a coordinate, drawn in integers: nothing is left to floats. For a
+        box of width w and k sentences, this is the paper's scale dim * w / (k * epsilon) in the mean.
 
         A document without a sentence releases the middle of the box with the noise of a single sentence.
 
     Attributes:
         epsilon: the privacy loss of one sentence.
-        central: in each coordinate the box holds this share of the means of public documents.
-        encoder: what embeds sentences: `sentence` is all-MiniLM-L6-v2 (extra `[sbert]`), `distilled` a linear model of
-            words that guesses what it says, fitted on the public sentences and saved with the box, `glove` the mean of
-            GloVe word vectors (extra `[glove]`).
-        output: what is released.
+        central: the share of the means of public documents that the box holds in each coordinate.
+        encoder: the sentence encoder: `sentence` is all-MiniLM-L6-v2 (extra `[sbert]`), `distilled` a linear model of
+            words that predicts its embeddings, fitted on the public sentences and saved with the box, `glove` the mean
+            of GloVe word vectors (extra `[glove]`).
+        output: the released output, an embedding.
         device: where the sentence encoder computes.
-        precision: its numbers: auto, float32, bfloat16, or int8, which is the fastest and the least exact.
+        precision: number format of the sentence encoder: auto, float32, bfloat16, or int8, which is the fastest and the
+            least exact.
     """
 
     unit: ClassVar[Unit] = Unit.SENTENCE
@@ -102,7 +104,7 @@ class Truncation(OneEpsilon):
 
     @property
     def released(self) -> tuple[PureEvent]:
-        """One release, for a sentence."""
+        """The event of one release, for one sentence."""
         return (PureEvent(self.epsilon),)
 
     @property
@@ -111,7 +113,7 @@ class Truncation(OneEpsilon):
         return (PUBLIC_BOX, *read_alone(self.encoder, self.device))
 
     def steps(self, dim: int) -> int:
-        """T, the steps over the width of the box, of vectors with so many coordinates; ConfigError below two."""
+        """Return T, the width of the box in steps, for vectors of `dim` coordinates; ConfigError if T is below two."""
         found = 2 * math.floor(Fraction(self.epsilon) * (SCALE // 2) / dim)
         if found < 2:
             raise ConfigError(f"Expected epsilon={self.epsilon!r} >= {2 * dim / SCALE:.3g} for {dim} coordinates.")
@@ -147,7 +149,7 @@ class Truncation(OneEpsilon):
         return distil_with_words(teacher, texts, common=common_words())
 
     def load(self, folder: Path) -> "TruncationMechanism":
-        """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
+        """Return the mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         distilled = self.encoder == "distilled"
         encoder = load_distilled(folder) if distilled else self._encoder(self.encoder)
         path = folder / _FILE
@@ -169,15 +171,15 @@ class Truncation(OneEpsilon):
     def tiny(cls) -> tuple[Self, ...]:
         """Means of GloVe vectors, which need no network.
 
-        Their 50 coordinates share epsilon, so that hardly a release shows all of it. At the larger one an audit of the
-        density sees twice the epsilon, because most coordinates of two words lie at the two ends of the narrow box.
+        The 50 coordinates share epsilon, so that hardly any release shows all of it. At the larger epsilon an audit of
+        the density sees twice the epsilon, because most coordinates of two words lie at the two ends of the narrow box.
         """
         return cls(epsilon=2.0, encoder="glove"), cls(epsilon=100.0, central=0.25, encoder="glove")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Box:
-    """What a sentence embedding is cut to, by its smallest and its largest coordinates, `(dim,)` each."""
+    """The box to which sentence embeddings are cut: its smallest and largest coordinates, `(dim,)` each."""
 
     low: Floats
     high: Floats
@@ -186,18 +188,19 @@ class Box:
         fill(self, low=read_only(self.low), high=read_only(self.high))
 
     def truncated(self, embeddings: Floats, steps: int) -> Floats:
-        """Whole numbers from -steps / 2 to steps / 2, from one side of the box to the other `(n, dim)`.
+        """Cut embeddings to the box, as whole numbers from -steps / 2 to steps / 2 `(n, dim)`, from side to side.
 
-        0 is the middle, and all where the box has no width. An embedding that is not finite is read as zero.
+        0 is the middle of the box, and every value where the box has no width. An embedding that is not finite is read
+        as zero.
         """
         width = self.high - self.low
         away = finite(embeddings, len(width)) - (self.low + width / 2)
-        # Rounded before it is cut: whatever floats do, no number lies beyond the ends.
+        # Rounding comes before cutting: whatever floats do, no number lies beyond the ends.
         whole = np.rint(np.divide(away, width, out=np.zeros_like(away), where=width > 0) * steps)
         return np.asarray(np.clip(whole, -(steps // 2), steps // 2))
 
     def placed(self, sums: Floats, counts: Integers, steps: int) -> Floats:
-        """The vectors that belong to sums of so many sentences each, `(n, dim)`."""
+        """Return the mean vectors `(n, dim)` of sums over `counts` sentences each."""
         width = self.high - self.low
         return np.asarray(self.low + width / 2 + width * (sums / (steps * counts[:, None])))
 
@@ -211,7 +214,8 @@ def _embedded(encoder: Embedder, records: Sequence[Record]) -> tuple[Floats, lis
 class TruncationMechanism(FittedMechanism[Truncation]):
     """`Truncation` with its box. Immutable; the density of its sums is known (`HasLatent`).
 
-    A latent is the sum of a document's truncated embeddings, in steps: its noise does not depend on their number.
+    A latent is the sum of a document's truncated embeddings, in steps: its noise does not depend on the number of
+    sentences.
     """
 
     __slots__ = ("_encoder", "_steps", "_trained_on", "box")
@@ -223,12 +227,12 @@ class TruncationMechanism(FittedMechanism[Truncation]):
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """Digests of the box, of the public text it was measured on, and of the encoder."""
+        """Digests of the box, of its public text, and of the encoder."""
         found = hashlib.sha256(np.stack([self.box.low, self.box.high]).astype("<f8").tobytes())
         return {"box": found.hexdigest(), "public": self._trained_on, "encoder": self._encoder.digest}
 
     def save(self, folder: Path) -> None:
-        """Write the box into an existing folder, and the distilled encoder beside it where there is one."""
+        """Write the box into an existing folder, and the distilled encoder, if any, beside it."""
         described = {"low": self.box.low.tolist(), "high": self.box.high.tolist()}
         described |= {"encoder": self._encoder.digest, "trained_on": self._trained_on}
         write_private(folder / _FILE, json.dumps(described).encode())
@@ -236,7 +240,7 @@ class TruncationMechanism(FittedMechanism[Truncation]):
             self._encoder.save(folder)
 
     def _sums(self, records: Sequence[Record]) -> tuple[Floats, Integers]:
-        """The latents, and the numbers of sentences, at least 1."""
+        """Return the latents, and the numbers of sentences, at least 1."""
         sums, counts = np.zeros((len(records), len(self.box.low))), np.ones(len(records), np.int64)
         for start in range(0, len(records), _DOCUMENTS_AT_ONCE):
             embeddings, sizes = _embedded(self._encoder, records[start : start + _DOCUMENTS_AT_ONCE])
@@ -246,14 +250,14 @@ class TruncationMechanism(FittedMechanism[Truncation]):
         return sums, counts
 
     def latent(self, records: Sequence[Record]) -> Floats:
-        """Sums of truncated embeddings `(n_records, dim)`, in steps."""
+        """Return the sums of truncated embeddings `(n_records, dim)`, in steps."""
         return self._sums(records)[0]
 
     def release(self, latents: Floats, randomness: Randomness) -> Floats:
-        """Latents with the mechanism's noise, whole numbers `(rows, dim)`."""
+        """Return latents with the mechanism's noise, whole numbers `(rows, dim)`."""
         found = np.rint(finite(latents, len(self.box.low)))
         for source, here in blocks_of(randomness, [1] * len(found), _DOCUMENTS_AT_ONCE):
-            # of this variance and no other its grid is one step
+            # Only at this variance is the sampler's grid one step wide.
             found[here] += coordinate_laplace(here.stop - here.start, found.shape[1], 2.0 * SCALE**2, source)
         return found
 
@@ -264,7 +268,7 @@ class TruncationMechanism(FittedMechanism[Truncation]):
         return np.asarray(sums.shape[1] * math.log(math.tanh(0.5 / SCALE)) - away / SCALE)
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
-        """One noisy mean a record, and no text."""
+        """Release one noisy mean a record, and no text."""
         sums, counts = self._sums(records)
         vectors = self.box.placed(self.release(sums, randomness), counts, self._steps)
         return Batch.of(records).released(vectors=vectors)

@@ -1,1 +1,1 @@
-"""Mechanisms that exchange words."""
+"""Mechanisms that replace words."""

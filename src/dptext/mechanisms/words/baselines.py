@@ -1,9 +1,9 @@
-"""Words replaced as the baselines of two papers do. No guarantee.
+"""Words replaced by the baselines of two papers. No guarantee.
 
-`PrivatePhrases`: rare words replaced, common ones kept (Krishna, Gupta and Dupuy 2021, section 4; after Feyisetan et
-al. 2019, whose own mechanism is hyperbolic). A word that a public frequency list does not call common is taken for
-private. Laplace noise of a set variance is added to each coordinate of its vector, and the nearest word takes its
-place. Common words leave verbatim. Which words are replaced depends on the text, so no epsilon holds.
+`PrivatePhrases`: rare words replaced, common words kept (Krishna, Gupta and Dupuy 2021, section 4; after Feyisetan et
+al. 2019, whose own mechanism is hyperbolic). A word that is not among the common words of a public frequency list is
+taken for private. Laplace noise of a set variance is added to each coordinate of its vector, and the nearest word
+replaces it. Common words are released verbatim. Which words are replaced depends on the text, so no epsilon holds.
 
 `RandomReplacement`: Random-R of the ER-AE paper. Bo et al. 2021 compare ER-AE with texts whose words are replaced at
 random. They do not say what share of the words is replaced. Their figures (similarity .12, authorship .02 among 100
@@ -32,7 +32,7 @@ _TOKENS_AT_ONCE = 8192
 
 
 def _rewritten(records: Sequence[Record], words: Callable[[list[str], list[int]], Iterator[str]]) -> Releases:
-    """The texts with the words that `words(tokens, tokens of each record)` gives in their order, one for each token."""
+    """Rewrite the texts: `words(tokens, numbers of tokens of the records)` yields a word for each token, in order."""
     batch = Batch.of(records)
     documents = [tokenize(each) for each in batch.texts]
     tokens = [token for document in documents for line in document for token in line]
@@ -55,7 +55,7 @@ class PrivatePhrases(FromWords["PrivatePhrasesMechanism"], NoGuarantee):
         variance: variance of the Laplace noise on each coordinate; the paper sweeps 1, 6, 9, 15, 28, 100.
         vectors: "glove" or a path; the order of its words is the public frequency list.
         n_words: size of the vocabulary.
-        common_words: the first so many words of the list leave as they are.
+        common_words: the number of words, from the start of the list, that are released unchanged.
     """
 
     reason: ClassVar[str] = "common words leave verbatim, and which words are replaced depends on the private text"
@@ -76,7 +76,7 @@ class PrivatePhrases(FromWords["PrivatePhrasesMechanism"], NoGuarantee):
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
-        """Settings on the first words of GloVe, some of them common."""
+        """Settings on the first words of GloVe, some of which are common."""
         return (cls(variance=6.0, n_words=300, common_words=50),)
 
 
@@ -91,7 +91,7 @@ class PrivatePhrasesMechanism(OnWords[PrivatePhrases]):
         self._standin = vectors.vectors.mean(axis=0, dtype=np.float64)
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
-        """One text a record: rare and unknown words replaced, common ones as they are."""
+        """Release one text a record: rare and unknown words replaced, common words unchanged."""
 
         def words(tokens: list[str], sizes: list[int]) -> Iterator[str]:
             indices = np.asarray(self._vectors.index_of(tokens), np.int64)
@@ -123,12 +123,12 @@ class RandomReplacement(FromWords["RandomReplacementMechanism"], NoGuarantee):
 
     Guarantee:
         None (basis NONE). Running it needs `without_guarantee=True`. With rate 1 only the number of tokens and the
-        lines leave, which `syntf` hides.
+        lines are released, which `syntf` hides.
 
     Attributes:
         rate: probability with which each token is replaced, independently. The default suits the paper's figures. A
-            token that the vocabulary lacks is always replaced, so that no name leaves because it is rare.
-        vectors: "glove" (extra `[glove]`) or a path; its words are the public vocabulary, the vectors play no part.
+            token that the vocabulary lacks is always replaced, so that no rare name is released.
+        vectors: "glove" (extra `[glove]`) or a path; its words are the public vocabulary; the vectors are not used.
         n_words: size of the vocabulary, from which words are drawn uniformly.
     """
 
@@ -167,7 +167,7 @@ class RandomReplacementMechanism(OnWords[RandomReplacement]):
     __slots__ = ()
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
-        """One text a record, of as many tokens a line as it has."""
+        """Release one text a record, with as many tokens a line as the record has."""
 
         def words(tokens: list[str], sizes: list[int]) -> Iterator[str]:
             drawn, words = randomness.rows(sizes, self._draw), self._vectors.words
@@ -178,7 +178,7 @@ class RandomReplacementMechanism(OnWords[RandomReplacement]):
         return _rewritten(records, words)
 
     def _draw(self, source: Randomness, n: int) -> UInt64s:
-        """Whether each token is replaced, and by which word `(n, 2)`; a word is drawn for those that stay, too."""
+        """Draw `(n, 2)`: whether each token is replaced, and its new word; a word is drawn for kept tokens, too."""
         threshold = np.uint64(round(self.spec.rate * (1 << _RATE_BITS)))
         is_replaced = uniform_below(1 << _RATE_BITS, n, source) < threshold
         return np.stack([is_replaced.astype(np.uint64), uniform_below(len(self._vectors), n, source)], axis=1)

@@ -1,13 +1,13 @@
 """SynTF: a bag of words drawn from a document's term frequencies, each word exchanged for a similar one.
 
 Weggenmann and Kerschbaum 2018 (arXiv 1805.00904): a term v of the document is drawn with its relative frequency as
-probability. A word w of a public vocabulary is released in its place, with probability proportional to
-e^(epsilon * sim(v, w) / 2). That is done `n_terms` times. Similarities lie in [0, 1], so that two of them differ by at
-most 1. They are rounded to a public grid: no bit of them depends on the other terms of a batch.
+probability. A word w of a public vocabulary is released in its place, with probability proportional to e^(epsilon *
+sim(v, w) / 2). The two draws are repeated `n_terms` times. Similarities lie in [0, 1], so that two similarities differ
+by at most 1. They are rounded to a public grid: no bit of them depends on the other terms of a batch.
 
-What is released is a bag of words, without order or sentences. The similarity is the cosine of public word vectors, in
-steps of 2^-12; a negative cosine counts as 0. The vectors have length 1 and coordinates in steps of 2^-11. A term is
-any token that the vocabulary knows, marks and stop words included.
+The release is a bag of words, without order or sentences. The similarity is the cosine of public word vectors, in steps
+of 2^-12; a negative cosine counts as 0. The vectors have length 1 and coordinates in steps of 2^-11. A term is any
+token of the vocabulary, marks and stop words included.
 """
 
 import math
@@ -36,7 +36,7 @@ from dptext.text.tokens import tokenize
 from dptext.types import Floats, Integers, Singles
 
 TERMS_AT_ONCE = 4096  #: Terms drawn in a call, of whole documents
-ENTRIES_AT_ONCE = 1 << 21  #: Similarities of a block: bounds memory
+ENTRIES_AT_ONCE = 1 << 21  #: Similarities in a block; bounds memory
 _MOST_OUTPUTS = 1_000_000
 
 
@@ -65,10 +65,11 @@ class SynTf(FromWords["SynTfMechanism"], OneUnit):
         other.
 
     Attributes:
-        epsilon: what each draw costs, as the paper states it; the guarantee is for all draws.
-        n_terms: how many words are released, whatever the length of the document.
+        epsilon: the privacy loss of each draw, as the paper states it; the guarantee is for all draws.
+        n_terms: the number of released words, whatever the length of the document.
         vectors: "glove" (GloVe 6B 50d, extra `[glove]`), or the path of a text or .npy file.
-        n_words: how many words of the file, the first ones, form the vocabulary. More words ask for a larger epsilon.
+        n_words: the number of words of the file, from its start, that form the vocabulary. More words need a larger
+            epsilon.
     """
 
     assumptions: ClassVar[tuple[str, ...]] = (PUBLIC_VECTORS,)
@@ -85,11 +86,11 @@ class SynTf(FromWords["SynTfMechanism"], OneUnit):
 
     @property
     def released(self) -> tuple[ExponentialEvent]:
-        """The choices of all words of one document."""
+        """The event of the choices of all words of one document."""
         return (replace(self.choice.range_event(self.n_words), count=self.n_terms),)
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> "SynTf":
-        """The spec whose guarantee costs at most epsilon at delta, for all words of a document together."""
+        """Return the spec whose guarantee costs at most epsilon at delta, for all words of a document together."""
         self.events(unit or Unit.DOCUMENT)
         (event,) = self.released
         return replace(self, epsilon=2 * accounting.calibrate(event, epsilon, delta=delta).log_range)
@@ -104,28 +105,28 @@ class SynTf(FromWords["SynTfMechanism"], OneUnit):
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
-        """A single word, one of the first of GloVe: at this epsilon audits see what a draw leaks, and can list it."""
+        """A single word, one of the first of GloVe: audits see the leak of a draw, and can list outputs."""
         return (cls(epsilon=3.0, n_terms=1, n_words=220),)
 
 
 class SynTfMechanism(OnWords[SynTf]):
-    """A `SynTf` with its vectors. Immutable; it knows the probability of every output."""
+    """A `SynTf` with its vectors. Immutable; the probability of every output is known."""
 
     __slots__ = ("_choice", "_directions")
 
     def __init__(self, spec: SynTf, vectors: WordVectors) -> None:
         super().__init__(spec, vectors)
         self._choice = spec.choice
-        self._directions = read_only(on_grid(vectors.vectors.astype(np.float64)))  # a zero vector is like no other
+        self._directions = read_only(on_grid(vectors.vectors.astype(np.float64)))  # a zero vector is similar to none
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
-        """One bag of `n_terms` words a record, joined by blanks in the order in which they were drawn."""
+        """Release one bag of `n_terms` words a record, joined by blanks in the order of the draws."""
         n_terms = self.spec.n_terms
         terms, sizes = self._terms(records)
         firsts = np.cumsum(sizes) - sizes
         words = np.empty((len(records), n_terms), np.int64)
         start = 0
-        # Whole documents at a time, so that each draws its terms at once.
+        # Blocks hold whole documents, so that each document draws its terms at once.
         for source, n in randomness.blocks([n_terms] * len(records), n_terms * max(1, TERMS_AT_ONCE // n_terms)):
             here = slice(start, start + n // n_terms)
             start = here.stop
@@ -134,7 +135,7 @@ class SynTfMechanism(OnWords[SynTf]):
         return Batch.of(records).released([" ".join(self._vectors.words[i] for i in row) for row in words.tolist()])
 
     def _terms(self, records: Sequence[Record]) -> tuple[Integers, Integers]:
-        """The position of each known token, as often as it occurs, over all records; how many each record has."""
+        """Return the position of each known token, as often as it occurs, and the number of them in each record."""
         documents = [[token for line in tokenize(text) for token in line] for text in Batch.of(records).texts]
         found = np.asarray(self._vectors.index_of([token for tokens in documents for token in tokens]), np.int64)
         known = np.concatenate([[0], np.cumsum(found >= 0)])
@@ -142,7 +143,7 @@ class SynTfMechanism(OnWords[SynTf]):
         return found[found >= 0], np.diff(known[ends])
 
     def _draw_terms(self, terms: Integers, firsts: Integers, sizes: Integers, source: Randomness) -> Integers:
-        """Draw terms `(n, n_terms)`, each a uniform known token of its document; those of one size together."""
+        """Draw terms `(n, n_terms)`, uniform known tokens of each document; documents of one size together."""
         result = np.empty((len(sizes), self.spec.n_terms), np.int64)
         for size in np.unique(sizes).tolist():
             rows = np.flatnonzero(sizes == size)
@@ -189,7 +190,7 @@ class SynTfMechanism(OnWords[SynTf]):
 
 
 def similarities(directions: Singles, terms: Integers) -> Floats:
-    """Similarities of terms to every word `(n, n_words)`, in [0, 1]: the range that the guarantee rests on.
+    """Return similarities of terms to every word `(n, n_words)`, in [0, 1]: the guarantee rests on this range.
 
     `directions` `(n_words, dim)` are on a grid, so that products in steps of 2^-12 are exact: neither other terms of a
     batch nor an order of summation changes a bit.

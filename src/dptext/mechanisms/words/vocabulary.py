@@ -1,6 +1,6 @@
 """Records as positions in a public vocabulary, for mechanisms that replace words: tokens, points, distances.
 
-Nothing private is kept: records are arguments, and what is stored is public.
+Nothing private is kept: records are arguments, and everything stored is public.
 """
 
 import math
@@ -21,7 +21,7 @@ from dptext.text.records import Record
 from dptext.text.tokens import cut, detokenize, tokenize
 from dptext.types import Booleans, Floats, Integers, Singles, UInt8s
 
-#: What every guarantee on public words assumes.
+#: The assumption of every guarantee on public words.
 PUBLIC_VECTORS = "the word vectors and their vocabulary were made from public text only"
 
 Lines = list[list[str]]
@@ -31,11 +31,11 @@ _LARGE = 50_000
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class WordPoints:
-    """Public words as points, and the way from records to tokens and back.
+    """Public words as points, and the conversion of records to tokens and back.
 
     Attributes:
         points: float64 `(n_words, dim)`, in coordinates of the mechanism's choice.
-        standin: `(dim,)`, what an unknown token stands for.
+        standin: `(dim,)`, the point of an unknown token.
         max_tokens: texts are cut to this public length; None keeps them whole.
     """
 
@@ -45,23 +45,23 @@ class WordPoints:
     max_tokens: int | None
 
     def lines(self, records: Iterable[Record]) -> list[Lines]:
-        """The tokens of each line of each record."""
+        """Tokenize each line of each record."""
         found = [tokenize(record.text) for record in records]
         return found if self.max_tokens is None else [cut(lines, self.max_tokens) for lines in found]
 
     def indices(self, documents: Iterable[Lines]) -> Integers:
-        """The position of each token in the vocabulary, or -1, over all documents."""
+        """Return the position of each token in the vocabulary, or -1, over all documents."""
         tokens = [token for lines in documents for line in lines for token in line]
         return np.asarray(self.vectors.index_of(tokens), np.int64)
 
     def at(self, indices: Integers) -> Floats:
-        """The points `(n_tokens, dim)`, the stand-in where the index is -1."""
+        """Return the points `(n_tokens, dim)`; the stand-in where the index is -1."""
         points = self.points[indices]
         points[indices < 0] = self.standin
         return points
 
     def rewrite(self, records: Sequence[Record], words: Callable[[Integers, Sequence[int]], Integers]) -> Releases:
-        """One release a record, with the words that `words(indices, tokens of each record)` chooses."""
+        """Release one text a record, with the words chosen by `words(indices, number of tokens of each record)`."""
         documents = self.lines(records)
         indices = self.indices(documents)
         chosen = iter(self.vectors.words[i] for i in words(indices, sizes_of(documents)).tolist())
@@ -69,9 +69,9 @@ class WordPoints:
         return Batch.of(records).released(texts)
 
     def distance(self, first: Record, second: Record, *, least: float = 0.0) -> float:
-        """Summed over tokens, the Euclidean distance of their points, rounded up by 2^-40 of itself.
+        """Sum over tokens the Euclidean distances of their points, rounded up by a factor of 1 + 2^-40.
 
-        That of different points is `least` at least. ConfigError: the lines, or their numbers of tokens, differ.
+        Different points are at least `least` apart. ConfigError: the lines, or their numbers of tokens, differ.
         """
         one, two = self.lines([first, second])
         if list(map(len, one)) != list(map(len, two)):
@@ -85,15 +85,16 @@ class WordPoints:
 
 
 def sizes_of(documents: Iterable[Lines]) -> list[int]:
-    """The number of tokens of each document."""
+    """Return the number of tokens of each document."""
     return [sum(map(len, lines)) for lines in documents]
 
 
 def frequent_words(n_words: int) -> Integers:
-    """4,000 running words, as positions in the vocabulary: what an unchanged share is measured on.
+    """Return 4,000 running words, as positions in the vocabulary, on which the unchanged share is measured.
 
     They are the 200 most frequent words of the public vocabulary (its first ones), weighted by 1 / (rank + 2.7) as in
-    running text (Zipf and Mandelbrot). The measurement has a fixed seed and no private text takes part. In a vocabulary
+    running text (Zipf and Mandelbrot). The measurement has a fixed seed and uses no private text. In a vocabulary of
+    more than 50,000 words there are 1,000 running words, because each word takes longer.
     of more than 50,000 words they are 1,000, as each takes longer.
     """
     n_running = 1000 if n_words > _LARGE else 4000
@@ -102,7 +103,7 @@ def frequent_words(n_words: int) -> Integers:
 
 
 def spread_words(n_words: int) -> Integers:
-    """At most 2,000 words, as positions spread evenly over the vocabulary; 100 where it has more than 50,000."""
+    """Return at most 2,000 words, as positions spread evenly over the vocabulary; 100 if it has more than 50,000."""
     most = 100 if n_words > _LARGE else 2000
     return np.linspace(0, n_words - 1, min(most, n_words)).round().astype(np.int64)
 
@@ -124,25 +125,25 @@ def covariance_root(points: Floats, mix: float) -> Floats:
 _PROPOSED_AT_ONCE = 1 << 14
 _TOKENS_AT_ONCE = 1 << 12
 _DISTANCES_AT_ONCE = 1 << 23
-# A look at so many words by float32 distances takes about as long as one trial (measured).
+# Weighing so many words by float32 distances takes about as long as one trial (measured).
 _WORDS_A_TRIAL = 128
 _PROBES = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class WordDraws:
-    """Draws of TEM that weigh a few words instead of all: words are proposed, and each is kept or dropped.
+    """Draws of TEM that weigh few words instead of all: a draw proposes words, and keeps or drops each.
 
-    Exact, as `dptext.sampling.exponential` says. There are two ways of proposing:
+    Draws are exact, as `dptext.sampling.exponential` explains. There are two ways of proposing:
 
-    * Trials: all words alike, in `rounds` of 1, 2, 4, ... proposals a token; 0 where they would rarely succeed. At a
-      small epsilon all weights are alike, so a few trials do, however many words there are.
+    * Trials: all words alike, in `rounds` rounds of 1, 2, 4, ... proposals a token; no rounds where trials would rarely
+      succeed. At a small epsilon all weights are alike, so a few trials suffice, however many words there are.
     * Shells: by bounds of the weights, from float32 distances to all words. About every second proposal is kept. The
-      bounds are made once for all tokens of a draw that are the same word.
+      bounds are computed once for all tokens of a draw that are the same word.
 
-    How many trials come before the shells is public: it follows from the vocabulary and epsilon. How many a token takes
-    is random and depends on how far the other words lie from it; how long the shells take, on how many distinct words
-    there are. So time tells something of the tokens, but a release does not hold it.
+    The number of trials before the shells is public: it follows from the vocabulary and epsilon. The number that a
+    token takes is random and depends on how far the other words lie from it; the time of the shells depends on the
+    number of distinct words. So the running time tells something of the tokens, but a release does not hold the time.
     """
 
     words: WordPoints
@@ -157,7 +158,7 @@ class WordDraws:
         table = np.ones((len(points), points.shape[1] + 2), np.float32)
         table[:, :-2], table[:, -2] = self._scaled(points)
         fill(self, _table=table)
-        # Trials that together cost no more than the shells; none where most of them would be for nothing.
+        # Trials that together cost no more than the shells; no trials where most of them would be wasted.
         n_words = len(points)
         rounds = (n_words // _WORDS_A_TRIAL).bit_length()
         probes = np.linspace(0, n_words - 1, min(_PROBES, n_words)).astype(np.int64)
@@ -165,14 +166,14 @@ class WordDraws:
         fill(self, rounds=rounds if kept * 2**rounds >= 2 else 0)
 
     def draw(self, indices: Integers, source: Randomness) -> Integers:
-        """A word for each token, where -1 stands for an unknown one."""
+        """Draw a word for each token; -1 stands for an unknown token."""
         result = self._by_trials(indices, source)
         left = np.flatnonzero(result < 0)
         result[left] = self._by_shells(indices[left], source)
         return result
 
     def chances_of_own(self, words: Integers) -> Floats:
-        """How likely each word comes back; too low for words far closer to each other than to the mean (float32)."""
+        """Chance that each word comes back; too low for words far closer to each other than to the mean (float32)."""
         chances = np.empty(len(words))
         for block in self._blocks(len(words)):
             least = self._least_distances(words[block])
@@ -185,7 +186,7 @@ class WordDraws:
         return (slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step))
 
     def _scaled(self, points: Floats) -> tuple[Floats, Floats]:
-        """Points around the stand-in in units of about 1, and their squared norms less what float32 can round."""
+        """Return points around the stand-in in units of about 1, and squared norms less the float32 rounding error."""
         unit = points - self.words.standin
         unit /= self._length
         # The terms of |a|^2 + |b|^2 - 2 a.b sum to at most twice the squares.
@@ -193,7 +194,7 @@ class WordDraws:
         return unit, (1 - slack) * np.einsum("ij,ij->i", unit, unit)
 
     def _least_distances(self, indices: Integers) -> Singles:
-        """What the distances `(n_indices, n_words)` are at least, close to them."""
+        """Return lower bounds, close to the distances `(n_indices, n_words)`."""
         unit, squares = self._scaled(self.words.at(indices))
         left = np.column_stack([-2 * unit, np.ones(len(unit)), squares]).astype(np.float32)
         found = left @ self._table.T
@@ -203,7 +204,7 @@ class WordDraws:
         return found
 
     def keep(self, indices: Integers, proposed: Integers, shells: Integers, source: Randomness) -> Booleans:
-        """Which of the words that are proposed for some tokens, one each, are kept: a draw by their distances."""
+        """Decide by distance, at random, which of the words proposed for some tokens, one each, are kept."""
         gaps = self.words.at(indices)
         gaps -= self.words.points[proposed]
         return self.choice.keep(np.sqrt(np.einsum("ij,ij->i", gaps, gaps)), shells, source)
@@ -232,7 +233,7 @@ class WordDraws:
         return result
 
     def _among_shells(self, words: Integers, rows: Integers, source: Randomness) -> Integers:
-        """A word for each token; `rows` says which of the distinct `words` it is."""
+        """Draw a word for each token; `rows` gives the index of the token's word in `words`."""
         shells = self.choice.shells(self._least_distances(words))
         counts = np.stack([np.bincount(row, minlength=SHELLS) for row in shells])
         weights = proposal_weights(counts)
@@ -251,7 +252,7 @@ class WordDraws:
 
 
 def _members(shells: UInt8s, rows: Integers, chosen: Integers, places: Integers) -> Integers:
-    """The option at each place among those of its row that lie in the chosen shell."""
+    """Return the option at each place among the options of its row that lie in the chosen shell."""
     result = np.empty(len(rows), np.int64)
     pairs, which = np.unique(rows * SHELLS + chosen, return_inverse=True)
     for i, pair in enumerate(pairs.tolist()):

@@ -1,6 +1,7 @@
-"""Metric privacy on words, fitted: a word of the public vocabulary for each token.
+"""Metric privacy on words, fitted: each token is replaced by a word of the public vocabulary.
 
-Noise on the vectors of words, then the nearest word; or TEM, a word chosen by its distance, with integers only.
+The replacement is by noise on word vectors, then the nearest word; or by TEM, a word chosen by its distance, with
+integers only.
 """
 
 import math
@@ -28,7 +29,7 @@ _CLEARLY = 1e-9
 
 
 class WordByWord(OnWords[Spec_co], ABC):
-    """Public vectors, and a word for each token."""
+    """A mechanism with public vectors that replaces each token by a word."""
 
     __slots__ = ("_words",)
 
@@ -37,31 +38,31 @@ class WordByWord(OnWords[Spec_co], ABC):
         super().__init__(spec, words.vectors)
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
-        """One release a record; labels are dropped, as they are not privatized."""
+        """Release one text a record; labels are dropped, because they are not privatized."""
         return self._words.rewrite(records, lambda indices, sizes: self._replace(indices, sizes, randomness))
 
     def distance(self, first: Record, second: Record) -> float:
-        """The guarantee's distance of two records: the sum over their tokens, rounded up a little.
+        """Return the guarantee's distance of two records: the sum over their tokens, rounded up a little.
 
-        ConfigError: the records differ in their number of tokens or lines, so that they are no neighbours.
+        ConfigError: the records differ in their number of tokens or lines, and so are no neighbours.
         """
         return self._words.distance(first, second)
 
     def unchanged_share(self) -> float:
-        """Share of running words that come back unchanged at this epsilon: see `frequent_words`."""
+        """Share of running words that come back unchanged at this epsilon; see `frequent_words`."""
         return self._share(frequent_words(len(self._words.points)))
 
     def unchanged_share_of_vocabulary(self) -> float:
-        """The same share among words spread evenly over the whole vocabulary: see `spread_words`."""
+        """Share of words, spread evenly over the whole vocabulary, that come back unchanged; see `spread_words`."""
         return self._share(spread_words(len(self._words.points)))
 
     @abstractmethod
     def _replace(self, indices: Integers, sizes: Sequence[int], randomness: Randomness) -> Integers:
-        """A word for each token (-1 for an unknown one)."""
+        """Draw a word for each token; -1 is an unknown token."""
 
     @abstractmethod
     def _share(self, indices: Integers) -> float:
-        """The share of these words that come back unchanged."""
+        """Return the share of these words that come back unchanged."""
 
 
 class WordNoiseMechanism(WordByWord[Spec_co]):
@@ -84,12 +85,12 @@ class WordNoiseMechanism(WordByWord[Spec_co]):
     def _noisy(
         self, points: Callable[[slice], Floats], sizes: Sequence[int], randomness: Randomness
     ) -> Iterator[tuple[slice, Floats]]:
-        """Blocks of tokens and their noisy points: the one place where noise is added."""
+        """Yield blocks of tokens with their noisy points; noise is added only here."""
         for source, here in blocks_of(randomness, sizes, TOKENS_AT_ONCE):
             yield here, self._noise.release(points(here), source)
 
     def latent(self, records: Sequence[Record]) -> Floats:
-        """The points of each record's tokens side by side, `(n_records, n_tokens * dim)`, where noise is round.
+        """Return the points of each record's tokens side by side, `(n_records, n_tokens * dim)`, where noise is round.
 
         ConfigError: the records differ in their number of tokens.
         """
@@ -99,7 +100,7 @@ class WordNoiseMechanism(WordByWord[Spec_co]):
         return self._words.at(self._words.indices(documents)).reshape(len(records), -1 if records else 0)
 
     def release(self, latents: Floats, randomness: Randomness) -> Floats:
-        """Latents `(rows, n_tokens * dim)`, else ConfigError, with the noise that `privatize` would add to them."""
+        """Return latents `(rows, n_tokens * dim)`, else ConfigError, with the same noise that `privatize` adds."""
         points = self._tokens(latents)
         released = np.empty_like(points)
         n_tokens = latents.shape[1] // points.shape[1]
@@ -108,7 +109,7 @@ class WordNoiseMechanism(WordByWord[Spec_co]):
         return released.reshape(latents.shape)
 
     def log_density(self, released: Floats, latents: Floats) -> Floats:
-        """Log density `(rows,)` given latents of that shape, else ConfigError; up to a term of `released` alone."""
+        """Log density `(rows,)` given latents of the same shape, else ConfigError; up to a term of `released` alone."""
         if released.shape != latents.shape:
             raise ConfigError(f"Expected released latents of shape {latents.shape}, found {released.shape}.")
         tokens = self._noise.log_density(self._tokens(released), self._tokens(latents))
@@ -126,7 +127,8 @@ class WordNoiseMechanism(WordByWord[Spec_co]):
         halves = np.einsum("ij,ij->i", some, some) / 2
         for here, noisy in self._noisy(lambda tokens: self._words.at(indices[tokens]), [len(indices)], seeded(0)):
             points, own = noisy if self._root is None else noisy @ self._root, vectors[indices[here]].astype(np.float64)
-            # A word has changed if one of some others is clearly nearer. All words are searched for the rest only.
+            # A word has changed if one of some others is clearly nearer. Only the remaining words are compared with all
+            # words.
             lead = (points @ some.T - halves).max(axis=1) - np.einsum("ij,ij->i", points - own / 2, own)
             left = np.flatnonzero(lead < _CLEARLY * np.einsum("ij,ij->i", points, points))
             kept += int(np.count_nonzero(self._nearest.search(points[left]) == indices[here][left]))
@@ -134,7 +136,7 @@ class WordNoiseMechanism(WordByWord[Spec_co]):
 
 
 class WordChoiceMechanism(WordByWord[Spec_co]):
-    """A `WordMetric` of noise `tem`: it knows the probability of every output (`HasDistribution`) and has a metric."""
+    """A `WordMetric` of noise `tem`, with the probability of every output (`HasDistribution`) and a metric."""
 
     __slots__ = ("_choice", "_draws")
 
@@ -154,7 +156,7 @@ class WordChoiceMechanism(WordByWord[Spec_co]):
         return randomness.rows(sizes, draw)
 
     def distance(self, first: Record, second: Record) -> float:
-        """As every `WordMetric`'s, but different words count as at least `LEAST_DISTANCE` apart."""
+        """Return the distance of `WordByWord`, but different words are at least `LEAST_DISTANCE` apart."""
         return self._words.distance(first, second, least=LEAST_DISTANCE)
 
     def output_distribution(self, record: Record) -> Mapping[str, float]:
@@ -172,7 +174,7 @@ class WordChoiceMechanism(WordByWord[Spec_co]):
                 f"Expected a record with at most {_MOST_OUTPUTS:,} possible outputs to enumerate, where a token has "
                 f"n_words={len(words)}: give a shorter record, or lower n_words or max_tokens."
             )
-        # What stands before, between and after the words: every output has the lines of the input.
+        # `between` holds the text before, between and after the words: every output has the lines of the input.
         between = detokenize([["\0"] * len(line) for line in lines]).split("\0")
         texts, probabilities = between[:1], np.ones(1)
         for point, gap in zip(self._words.at(indices), between[1:], strict=True):

@@ -7,11 +7,11 @@ Three choices of noise:
 * `tem` (Carvalho et al. 2021): a word v with probability proportional to exp(-epsilon min(d, gamma) / 2).
   Drawn with integers only, so without the float slack of the other two.
 
-`fit` gives a class for each way of working, with the seams for audits that it has: a mechanism that adds noise knows
-its latents and their density, TEM the exact probability of every output.
+`fit` returns one of two classes, each with its seams for audits: a mechanism that adds noise has latents with a known
+density, TEM the exact probability of every output.
 
-Every token takes part: words, numbers, punctuation, capitals. A token that the vocabulary lacks, also in
-lower case, stands for the mean of all vectors; nothing passes verbatim because it was not understood.
+Every token takes part: words, numbers, punctuation, capitals. A token that the vocabulary lacks, also in lower case,
+gets the mean of all vectors; no unknown token is released verbatim.
 """
 
 from dataclasses import dataclass, field, replace
@@ -59,14 +59,15 @@ class WordMetric(FromWords["WordMetricMechanism"]):
         epsilon * diameter * max_tokens.
 
     Attributes:
-        epsilon: per unit of distance. The number alone says nothing: see `unchanged_share` of the fitted mechanism.
-        noise: which of the three mechanisms.
+        epsilon: the privacy loss per unit of distance. The number alone says nothing: see `unchanged_share` of the
+            fitted mechanism.
+        noise: one of the three mechanisms of this module.
         vectors: "glove" (GloVe 6B 50d, extra `[glove]`), or the path of a text or .npy file.
-        n_words: how many words of the file, the first ones, form the vocabulary.
+        n_words: the number of words of the file, from its start, that form the vocabulary.
         mahalanobis_lambda: 0 (round noise) to 1 (the vectors' own covariance); only for `mahalanobis`.
-        tem_beta: bound on the probability of a word beyond gamma; only for `tem`.
+        tem_beta: bound on the probability of a word farther away than gamma; only for `tem`.
         max_tokens: texts are cut to this public length; None keeps them whole.
-        diameter: a public bound on the distance of any two words; refused by `fit` when it is too small.
+        diameter: a public bound on the distance of any two words; `fit` refuses a diameter that is too small.
     """
 
     epsilon: float
@@ -91,7 +92,7 @@ class WordMetric(FromWords["WordMetricMechanism"]):
             _validate.positive(diameter=self.diameter)
 
     def remarks(self) -> Remarks:
-        """How many public words come back unchanged, measured on the vectors."""
+        """Remark on the share of public words that come back unchanged, measured on the vectors."""
         try:
             mechanism = self.fit()
         except MissingExtraError:
@@ -107,20 +108,20 @@ class WordMetric(FromWords["WordMetricMechanism"]):
 
     @property
     def metric(self) -> str:
-        """The distance that epsilon is multiplied with."""
+        """The distance by which epsilon is multiplied."""
         shape = f"Mahalanobis distance (lambda {self.mahalanobis_lambda!r})"
         shape = shape if self.noise == "mahalanobis" else "Euclidean distance"
-        # The number of words belongs to the name: covariance and stand-in vector depend on it.
+        # The name includes the number of words, because covariance and stand-in vector depend on it.
         return f"{shape} of word vectors ({self.vectors}, first {self.n_words} words)"
 
     @property
     def units(self) -> tuple[Unit, ...]:
-        """TOKEN, and DOCUMENT where diameter and max_tokens are set."""
+        """TOKEN, and DOCUMENT if diameter and max_tokens are set."""
         return (Unit.TOKEN, Unit.DOCUMENT) if self.diameter and self.max_tokens else (Unit.TOKEN,)
 
     @property
     def event(self) -> MetricEvent:
-        """One token, with the largest slack of the float samplers that any accepted vectors can have."""
+        """The event of one token, with the largest slack of the float samplers for any accepted vectors."""
         if self.noise == "tem":
             return MetricEvent(self.epsilon, TruncatedExponential.counted(self.metric))
         dim, largest_norm = self.largest_vectors
@@ -128,11 +129,14 @@ class WordMetric(FromWords["WordMetricMechanism"]):
 
     @property
     def largest_vectors(self) -> tuple[int, float]:
-        """Dimension and norm that `fit` accepts at most: the slack is stated before any vectors are loaded."""
+        """The largest dimension and norm that `fit` accepts: the slack is stated before any vectors are loaded."""
         return (50, 32.0) if self.vectors == "glove" else (1024, 1000.0)
 
     def events(self, unit: Unit) -> tuple[Event, ...]:
-        """One token; or, with a public diameter, all of a document, each a run of its own (else IncomparableError)."""
+        """Return the event of one token; for DOCUMENT one run a token, each within the public diameter.
+
+        IncomparableError: another unit, or DOCUMENT without `diameter` and `max_tokens`.
+        """
         if unit is Unit.TOKEN:
             return (self.event,)
         if unit is not Unit.DOCUMENT or self.diameter is None or self.max_tokens is None:
@@ -140,7 +144,7 @@ class WordMetric(FromWords["WordMetricMechanism"]):
         return accounting.lift(accounting.bounded_metric([self.event], diameter=self.diameter), runs=self.max_tokens)
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """What one release of one text guarantees, per token (default) or per document."""
+        """Return the guarantee of one release of one text, per token (default) or per document."""
         unit = unit or Unit.TOKEN
         events = self.events(unit)
         slack = sum(e.delta * e.count for e in events if isinstance(e, MetricEvent | ApproximateEvent))
@@ -150,7 +154,7 @@ class WordMetric(FromWords["WordMetricMechanism"]):
         )
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> "WordMetric":
-        """The spec whose guarantee for this unit costs at most epsilon (per unit of distance for TOKEN).
+        """Return the spec whose guarantee for this unit costs at most epsilon (per unit of distance for TOKEN).
 
         ConfigError: the slack of the float samplers alone is more than delta.
         """
@@ -173,7 +177,7 @@ class WordMetric(FromWords["WordMetricMechanism"]):
     def _fitted(self, vectors: WordVectors) -> WordMetricMechanism:
         points = vectors.vectors.astype(np.float64)
         root = covariance_root(points, self.mahalanobis_lambda) if self.noise == "mahalanobis" else None
-        # Noise is added, and rounded, where it is round; going back is post-processing.
+        # Noise is added, and rounded, in coordinates where it is round; mapping back is post-processing.
         points = points if root is None else points @ np.linalg.inv(root)
         largest = float(np.sqrt(np.einsum("ij,ij->i", points, points).max()))
         largest_dim, largest_norm = self.largest_vectors
@@ -200,9 +204,10 @@ class WordMetric(FromWords["WordMetricMechanism"]):
     def tiny(cls) -> tuple[Self, ...]:
         """Settings on the first words of GloVe, one for each way of working.
 
-        At epsilon 0.3 a word and a typical other one, at distance 3 to 6, are 1 to 2 apart: what an audit of some
-        thousand runs can see. The last spec has a gamma (6.1) below its diameter (8.04), so that TEM's other words
-        take part, which needs a larger epsilon; with two tokens at most, every output can be enumerated.
+        At epsilon 0.3 a word and a typical other word, at distance 3 to 6, have a privacy loss of 1 to 2: an audit of
+        some thousand runs can see such a loss. The last spec has a gamma (6.1) below its diameter (8.04), so that words
+        beyond gamma take part, which needs a larger epsilon; with two tokens at most, every output can be
+        enumerated.
         """
         return (
             cls(epsilon=0.3, n_words=300),
