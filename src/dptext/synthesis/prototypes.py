@@ -172,7 +172,7 @@ class FittedPrototypes(OnPool[Prototypes]):
         blurred = scale / part / sizes * math.sqrt(self.pool.space.dim)
         there = pool_counts(scores), pool_mix(scores, sizes, blurred) * len(scores)
         leaving = np.bincount(label, minlength=classes)
-        report = replace(report, shortage=shortage(spec.labels, sizes, there, leaving, most))
+        report = replace(report, names=spec.names, shortage=shortage(spec.labels, sizes, there, leaving, most))
         order = shuffled(len(rows), draws.randomness)
         texts, labels = (self.pool.texts[i] for i in rows[order]), (spec.labels[i] for i in label[order])
         return Synthetic(tuple(texts), tuple(labels), report, report.sentences())

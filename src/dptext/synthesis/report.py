@@ -119,6 +119,7 @@ class Topics:
             interval; None without such numbers.
         fit: the fit of the pool; None if it was not estimated.
         shortage: labels of which the pool has too few texts; None if there is no such label.
+        names: meanings of the labels, where the settings have some; sentences and the page show them.
     """
 
     labels: tuple[str, ...]
@@ -129,6 +130,14 @@ class Topics:
     counted: tuple[tuple[float, ...], float] | None = None
     fit: CorpusFit | None = None
     shortage: Shortage | None = None
+    names: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The labels as sentences and the page show them: with their meanings, where these say more."""
+        names = self.names or self.labels
+        both = zip(self.labels, names, strict=True)
+        return tuple(label if name == label else f"{label} ({name})" for label, name in both)
 
     @property
     def measure(self) -> str:
@@ -205,7 +214,7 @@ class Topics:
             return (_NOTHING,)
         said = [] if self.fit is None or self.fit.fits else [self.fit.sentence]
         said += [] if self.shortage is None else [self.shortage.sentence]
-        unseen = [name for name, n in zip(self.labels, numbers, strict=False) if n < margin]
+        unseen = [name for name, n in zip(self.shown, numbers, strict=False) if n < margin]
         if unseen:
             named = ", ".join(unseen[:_NAMED]) + " and others" * (len(unseen) > _NAMED)
             said.append(f"Hardly more than noise was seen of {named}: are these labels spelled as in the corpus?")
@@ -215,7 +224,7 @@ class Topics:
         """Return the warnings, then the largest labels and topics, in plain words."""
         said, found = [*self.warnings], self.estimates
         if self.labels:
-            named, margin = _largest(self.labels, found.by_label), found.by_label.margin
+            named, margin = _largest(self.shown, found.by_label), found.by_label.margin
             shown = ", ".join(f"{name} {n:,.0f}" for name, n in named)
             said.append(f"Labels, in {self.measure}, each within {margin:,.0f} at 95%: {shown}.")
         if self.topics:
@@ -256,7 +265,7 @@ def topics_page(found: Topics, said: Sequence[str]) -> str:
         whole = _number(known.whole, 0).replace("<small>", " (").replace("</small>", ")")
         parts.append(f"<p>In all {whole} {unit}{of}.</p>")
     if found.labels:
-        parts.append(_table("Labels", "label", [escape(name) for name in found.labels], known.by_label, unit))
+        parts.append(_table("Labels", "label", [escape(name) for name in found.shown], known.by_label, unit))
     if found.topics:
         order = np.argsort(-known.by_topic.numbers, kind="stable").tolist()
         shown = []
@@ -299,7 +308,7 @@ def _cells(found: Topics, known: Estimated, order: Sequence[int]) -> str:
     """Return a table of topics, in this order, by labels. Larger numbers are darker; white if the interval holds 0."""
     title = "Topics by label"
     largest = max(1.0, float(known.numbers.max()))
-    heads = "".join(f"<th scope='col' class='n'>{escape(name)}</th>" for name in found.labels)
+    heads = "".join(f"<th scope='col' class='n'>{escape(name)}</th>" for name in found.shown)
     lines = [f"<thead><tr><th scope='col'>topic</th>{heads}</tr></thead><tbody>"]
     for topic in order:
         numbers = []

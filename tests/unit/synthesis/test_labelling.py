@@ -218,3 +218,27 @@ def test_topics_are_described_by_what_tells_them_apart() -> None:
     points = np.repeat(np.eye(3)[None], 40, axis=0).reshape(120, 3) + rng.normal(0, 0.01, (120, 3))
     named = {words[0]: set(words) for words, _ in fit_topics(texts, points, 3, seed=0).described}
     assert named == {name: {name, *words.split()} for name, words in german.items()}
+
+
+def test_names_of_labels_are_shown_with_them() -> None:
+    """Labels that are numbers say nothing by themselves."""
+    labels = ("health", "travel", "money", "leisure")
+    records = [
+        dp.Record(each.id, each.text, label=str(labels.index(each.label))) for each in dp.sample_records(300, seed=5)
+    ]
+    found = dp.synthesize(
+        records,
+        list(dp.sample_records(200, seed=2)),
+        label="label",
+        labels=["0", "1", "2", "3"],
+        names=list(labels),
+        encoder="glove",
+        words=8,
+        epsilon=8.0,
+        topics=4,
+    )
+    (said,) = (each for each in found.sentences if each.startswith("Labels, in documents"))
+    assert "1 (travel) " in said
+    assert {each.label for each in found.releases} <= {"0", "1", "2", "3"}
+    page = found._repr_html_()
+    assert "3 (leisure)" in page
