@@ -32,6 +32,8 @@ _NEEDS: Final = {
     Learns.EITHER: "any texts",
 }
 Named = type[Promise]
+#: Settings that change where and how a mechanism computes.
+_COMPUTED: Final = ("device", "precision")
 _UNPROTECTED: Final = "none"
 _FIRST: Final = "Set first: "
 
@@ -78,14 +80,12 @@ def _explain(kind: str, cls: Named, *, details: bool) -> None:
     print("Settings that matter:")
     for name in first:
         _print(f"  {_shown(name, cls, values)}: {told.get(name, '')}")
-    rest = [name for name in values if name not in first]
-    if details:
-        print("\nThe others:")
-        for name in rest:
-            _print(f"  {_shown(name, cls, values)}: {told.get(name, '')}")
-    elif rest:
-        print()
-        _print(f"The others, which --details explains: {', '.join(_shown(name, cls, values) for name in rest)}.")
+    others = [name for name in values if name not in first]
+    for heading, names in (
+        ("The others", [name for name in others if name not in _COMPUTED]),
+        ("How it is computed, not what is promised", [name for name in others if name in _COMPUTED]),
+    ):
+        _print_settings(heading, {name: _shown(name, cls, values) for name in names}, told if details else None)
     needed = " ".join(f"--set {name}=..." for name in _required(cls))
     if answers(kind) is Answers.CORPUS:
         first_set = (
@@ -96,6 +96,17 @@ def _explain(kind: str, cls: Named, *, details: bool) -> None:
     learns = cls.tiny()[0].traits.learns is not Learns.NOTHING
     do = "fit" if learns else "privatize IN OUT"
     print(f"\nExample: dptext {do} --mechanism {kind} {needed}{' --public FILE --out MODEL' if learns else ''}")
+
+
+def _print_settings(heading: str, shown: Mapping[str, str], told: Mapping[str, str] | None) -> None:
+    """Print settings below a heading, each with its description where these are told."""
+    if told is not None and shown:
+        print(f"\n{heading}:")
+        for name, text in shown.items():
+            _print(f"  {text}: {told.get(name, '')}")
+    elif shown:
+        print()
+        _print(f"{heading} (--details explains): {', '.join(shown.values())}.")
 
 
 def _print(text: str) -> None:
