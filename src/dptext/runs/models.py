@@ -134,7 +134,7 @@ def load_model(folder: str | PathLike[str], *, device: str | None = None) -> Mec
     except DPTextError:
         raise
     except Exception as error:
-        # A forged file can break a parser in any way. The chained error may quote it: files are as private as the model.
+        # A forged file can break a parser in any way. The chained error may quote it: it is as private as the model.
         raise ConfigError(f"The model in {folder} cannot be loaded ({type(error).__name__}). {SAVE_AGAIN}") from error
     saved, loaded = _strings(model, "digests", folder), dict(mechanism.digests)
     for name in sorted(saved.keys() | loaded.keys()):
