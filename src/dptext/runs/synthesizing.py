@@ -60,7 +60,7 @@ def synthesize(
     seed: int | None = None,
     **set_: Json,
 ) -> Synthesized:
-    """Return a synthetic corpus of public texts on the topics of a private corpus, under one epsilon for all of it.
+    """Return a synthetic corpus that resembles a private corpus, under one epsilon for the whole corpus.
 
     A private record that cannot be read, or says nothing, adds nothing. No error reports such a record, because an
     error would tell that the record exists. The first JSON object or row must have the named fields.
