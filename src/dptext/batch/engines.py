@@ -46,7 +46,7 @@ class Processes:
     n: int  #: number of processes
 
     def answers(self, job: object, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
-        """See `Here`."""
+        """Yield answers as `Here.answers`. ConfigError: the job cannot be sent to a process."""
         data = packed(job)
         with ExitStack() as stack:
 
@@ -76,7 +76,7 @@ class Ray:
     address: str | None = None  #: address for `ray.init`; None for a cluster on this computer
 
     def answers(self, job: object, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
-        """See `Here`."""
+        """Yield answers as `Here.answers`. ConfigError: there is no cluster. MissingExtraError: Ray is absent."""
         with needing("engine='ray'", "ray"):
             import ray  # noqa: PLC0415 (an extra, slow to load)
         if not ray.is_initialized():

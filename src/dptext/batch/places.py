@@ -39,7 +39,7 @@ class StateFolder:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Make and lock the folder. ConfigError: another run holds the lock."""
+        """Make and lock the state folder. ConfigError: another run holds the lock."""
         with writing(self.path):
             self.path.mkdir(mode=0o700, exist_ok=True)
         with held(self.path / _LOCK, f"Another run is writing here at this moment: {self.path}."):
@@ -143,7 +143,7 @@ class Disk:
         return part
 
     def claim(self, token: str, *, force: bool) -> None:
-        """Claim the place for one of two runs on two computers. `force` deletes the claim and parts of the other run."""
+        """Do nothing: the parts lie in the state folder, which is locked, and `publish` replaces nothing unasked."""
 
     def forget(self, token: str, state: Path) -> None:
         """Delete the parts of a run that is given up."""
@@ -224,7 +224,7 @@ class ObjectStore:
 
     @property
     def reveals(self) -> tuple[str, ...]:
-        """See `Disk`."""
+        """Facts that the place itself reveals: the times of writing."""
         return (_TIMES,)
 
     @property
@@ -232,11 +232,11 @@ class ObjectStore:
         return Objects(self.url, self.options)
 
     def default_state(self) -> Path:
-        """See `Disk`."""
+        """Return the default path of a run's state folder, in the current folder."""
         return Path(f".{PurePosixPath(self.url).name}.run")
 
     def check(self, shards: Sequence[Shard], *, force: bool, resume: bool) -> None:
-        """See `Disk`."""
+        """Raise ConfigError for a place that holds input files, or that is taken and may not be replaced."""
         fs, root = file_system(self.url, self.options)
         own = f"{fs.unstrip_protocol(root).rstrip('/')}/"
         for shard in shards:
@@ -246,15 +246,18 @@ class ObjectStore:
             raise ConfigError(f"Expected no data set at {self.url} yet: replace it with --force.")
 
     def parts(self, token: str, state: Path) -> Target:
-        """See `Disk`."""
+        """Return the target of the run's parts, under the token of the run."""
         return Objects(f"{self.url}/{token}", self.options)
 
     def named(self, part: str, token: str) -> str:
-        """See `Disk`."""
+        """Return the name of a part in the manifest."""
         return f"{token}/{part}"
 
     def claim(self, token: str, *, force: bool) -> None:
-        """See `Disk`."""
+        """Claim the place for one of two runs on two computers. `force` deletes the claim and parts of the other run.
+
+        ConfigError: another run has claimed the place.
+        """
         whole, data = self._whole, json.dumps({"token": token}).encode()
         if force and whole.sha256(_CLAIM) is not None:
             with contextlib.suppress(ValueError, KeyError, TypeError):
@@ -267,14 +270,17 @@ class ObjectStore:
         """Do nothing: `claim` publishes a file, and so tries publishing already."""
 
     def forget(self, token: str, state: Path) -> None:
-        """See `Disk`."""
+        """Delete the parts and the claim of a run that is given up."""
         target = self.parts(token, state)
         for name in target.names():
             target.delete(name)
         self._whole.delete(_CLAIM)
 
     def publish(self, state: FolderState, folder: Path) -> None:
-        """See `Disk`."""
+        """Make the data set visible. After a kill between two steps, call this again.
+
+        ConfigError: another data set has appeared at the URL.
+        """
         whole = self._whole
         if state.force and whole.sha256(MANIFEST) not in (None, hashlib.sha256(state.manifest.encode()).hexdigest()):
             older = json.loads(whole.read(MANIFEST))

@@ -132,14 +132,14 @@ class Objects:
         """Do nothing: an object store has no folders."""
 
     def try_names(self, names: Iterable[str]) -> None:
-        """See `Folder`."""
+        """Raise ConfigError for names that are too long for an object store."""
         _, prefix = self._at()
         for name in names:
             if len(f"{prefix}{name}".encode()) > _LONGEST_KEY:
                 raise ConfigError(f"Expected a shorter name than {name!r}: an object store takes no longer ones.")
 
     def sha256(self, name: str) -> str | None:
-        """See `Folder`."""
+        """Return the sha256 of a visible file, or None if there is no such file."""
         fs, path = self._at(name)
         digest = hashlib.sha256()
         with self._telling(name, "read"):
@@ -157,13 +157,13 @@ class Objects:
             return bytes(fs.cat_file(path))
 
     def names(self) -> list[str]:
-        """See `Folder`."""
+        """Return the names of the visible files."""
         fs, root = self._at()
         with self._telling("", "read"):
             return sorted(str(path).removeprefix(root) for path in fs.find(root))
 
     def delete(self, name: str) -> None:
-        """See `Folder`."""
+        """Delete a file, if it exists."""
         fs, path = self._at(name)
         with self._telling(name), contextlib.suppress(FileNotFoundError):
             fs.rm_file(path)
