@@ -163,7 +163,7 @@ def _reach(address: str | None) -> None:
             there.sendall(_HTTP2)
             if os.environ.get("RAY_USE_TLS") == "1" or there.recv(4)[3:] == _HTTP2[-6:-5]:
                 return
-        reason = "what answers is no Ray"
+        reason = "another server answers, not Ray"
     except (OSError, OverflowError, UnicodeError) as error:
         reason = (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
     raise ConfigError(f"Expected a Ray cluster at {address}, found none: {reason}.")
@@ -204,7 +204,7 @@ def _shared_out(
                 continue
             died[number] += 1
             if died[number] > RETRIES:
-                raise DPTextError(f"{RETRIES + 1} workers died at one task, as where memory ends: run fewer --workers.")
+                raise DPTextError(f"{RETRIES + 1} workers died at one task, maybe of low memory: run fewer --workers.")
             todo.append(number)
 
 

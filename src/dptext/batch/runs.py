@@ -373,8 +373,8 @@ class _Run:
         if came:
             whole, costs = ("whole", "draws anew") if self.terms.due is None else ("paid and whole", "charges again")
             raise ConfigError(
-                f"Expected nothing at {where!r}, found what came there during the run. The run is {whole}: move that "
-                f"away, then go on with --resume, which publishes it; --force {costs}."
+                f"Expected nothing at {where!r}: something appeared there during the run. The run is {whole}: move "
+                f"that away, then go on with --resume, which publishes it; --force {costs}."
             )
 
 

@@ -18,7 +18,7 @@ from dptext.errors import ConfigError
 from dptext.synthesis.space import says_something
 from dptext.text.files import sha256_of
 
-_SAME: Final = "Expected a public pool beside the private corpus: texts of the pool leave as they are."
+_SAME: Final = "Expected a public pool other than the private corpus: texts of the pool leave as they are."
 _HASH: Final = 16  # bytes: two texts have the same hash with a chance of 2**-128
 
 

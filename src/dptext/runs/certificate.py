@@ -325,7 +325,7 @@ class Manifest:
                 name = path.relative_to(folder).as_posix()
                 real = path.is_dir() and not path.is_symlink()
                 if name not in known and name not in parents and not real:
-                    raise DataError(f"{path} is no part of this data set: whoever reads the folder reads it, too.")
+                    raise DataError(f"{path} is no part of this data set: readers of the folder would read it, too.")
                 if path.is_dir():
                     left.append(path)  # a link is followed only if parts lie in it
         for part in self.parts:

@@ -342,7 +342,9 @@ class _Run:
                 f"{self.beside.part} was replaced by another run while it was written: nothing is released."
             )
         if charge is not None and digest is not None and digest.hexdigest() != charge.subjects_digest:
-            raise DataError(f"{self.source} changed while it was read: others were charged. Nothing is released.")
+            raise DataError(
+                f"{self.source} changed while it was read: other names were charged. Nothing is released."
+            )
         certificate = self.statement.certificate(
             self.target.name,
             sha256_of(self.beside.part),

@@ -48,7 +48,7 @@ class Payment:
         """Return the account. ConfigError: the run names no subjects and does not say `everyone`, or does both."""
         account = self.ledger.account(self.account)
         if by_subject and self.everyone:
-            raise ConfigError("Expected one of --subject-field and --everyone, found both: who is charged.")
+            raise ConfigError("Expected either --subject-field or --everyone, to say who is charged, found both.")
         if account.by_subject and not by_subject and not self.everyone:
             raise ConfigError(
                 f"Expected the subjects of account {account.name!r}, which charges each by name, found none: "
@@ -158,7 +158,7 @@ def _for_each_text(
     if document.trust == "central":
         raise IncomparableError(
             f"Expected a mechanism that saw no private text before this run, to charge for it: {spec.kind} was trained "
-            "on private text, and whose it was is not in the books."
+            "on private text, and the ledger does not know whose text."
         )
     assumptions = document.assumptions
     units = 1

@@ -90,7 +90,7 @@ class Unfinished:
             except ConfigError:
                 whole, costs = ("whole", "draws anew") if self.due is None else ("paid and whole", "charges again")
                 raise ConfigError(
-                    f"Expected nothing at {str(there)!r}, found what came there during the run. The run is {whole}: "
+                    f"Expected nothing at {str(there)!r}: something appeared there during the run. The run is {whole}: "
                     f"move that away, then go on with --resume, which publishes it; --force {costs}."
                 ) from None
 

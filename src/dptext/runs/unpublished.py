@@ -114,7 +114,7 @@ class Unpublished:
         if (json.dumps(found.settings, sort_keys=True), account) != mine:
             raise ConfigError(
                 "Expected the settings and the account of the run to resume, which is paid and whole: these differ. "
-                "With its own --resume publishes it; --force charges again."
+                "With its own settings and account --resume publishes it; --force charges again."
             )
         return there.settings
 
@@ -228,8 +228,8 @@ def _refuse_what_came(path: Path, state: CorpusState) -> None:
     except ConfigError:
         whole, costs = ("paid and whole", "charges again") if state.charge_key else ("whole", "draws anew")
         raise ConfigError(
-            f"Expected no file at {str(path)!r}, found what came there during the run. The run is {whole}: move that "
-            f"away, then go on with --resume, which publishes it; --force {costs}."
+            f"Expected no file at {str(path)!r}: something appeared there during the run. The run is {whole}: move "
+            f"that away, then go on with --resume, which publishes it; --force {costs}."
         ) from None
 
 
