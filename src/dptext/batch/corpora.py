@@ -287,7 +287,7 @@ def synthesize_dataset(
 _NONCE: Final = bytes(12)  # each key encrypts one answer
 _KEY: Final = 32  # bytes
 _SIZE: Final = 8  # bytes of a length
-_LEAST: Final = 1 << 12  # bytes of a padded answer
+_LEAST: Final = 1 << 12  # bytes of the shortest padded answer
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -47,7 +47,7 @@ class StateFolder:
 
     @property
     def begun(self) -> bool:
-        """Whether the folder has the state of a run, which can be resumed."""
+        """True if the folder has the state of a run, which can be resumed."""
         return (self.path / _STATE).exists()
 
     def save(self, state: FolderState) -> None:
@@ -121,7 +121,7 @@ class Disk:
             raise ConfigError(f"Expected a folder for {str(self.path)!r}: there is no {str(self.path.parent)!r}.")
         if self._is_free() or resume:
             return
-        if self.path.is_dir() and not (self.path / MANIFEST).is_file():  # as a volume, with its lost+found
+        if self.path.is_dir() and not (self.path / MANIFEST).is_file():  # such as a volume with its lost+found
             raise ConfigError(
                 f"Expected {str(self.path)!r} to be empty, or a data set of dptext. Name a folder within it, as "
                 f"{str(self.path / 'released')!r}."

@@ -350,7 +350,7 @@ class _Run:
         """Settle the charge and make the data set visible. After a kill between two steps, --resume goes on."""
         certificate = Certificate.from_json(state.certificate)
         self._refuse_what_came(state, certificate.sha256)
-        if self.terms.due is not None:  # first, so that no second run can spend the same charge
+        if self.terms.due is not None:  # before publication: no second run can spend the same charge
             self.terms.due.settle(state.charge_key, certificate.sha256)
         self.place.publish(state, self._state.path)
         self._state.delete()

@@ -47,7 +47,7 @@ class Shard:
 
 
 def is_remote(where: str) -> bool:
-    """Whether `where` is a URL, and not a path of this computer."""
+    """Return whether `where` is a URL, and not a path of this computer."""
     return "://" in where
 
 
@@ -176,7 +176,7 @@ def _local(path: Path) -> list[Shard]:
     listed = dict.fromkeys(glob.glob(str(path), recursive=True))  # noqa: PTH207 (recursive)
     files = [Path(each) for each in listed if Path(each).is_file()]
     names = [each.name for each in files]
-    if len(set(names)) < len(names):  # of several folders
+    if len(set(names)) < len(names):  # the files lie in several folders
         whole = [os.path.abspath(each) for each in files]  # noqa: PTH100 (links are not followed)
         shared = os.path.commonpath(whole)
         return [

@@ -44,7 +44,7 @@ class Folder:
         Returns the sha256 of the visible file. ConfigError: the disk or the store refuses.
         """
         final = self.path / name
-        partial = final.with_name(f".{secrets.token_hex(16)}{PARTIAL}")  # any other name may be too long
+        partial = final.with_name(f".{secrets.token_hex(16)}{PARTIAL}")  # a longer form of `name` could be too long
         with writing(final):
             file = create_private(partial)  # makes no folder: a worker may outlive its run, whose folder is deleted
             try:

@@ -35,7 +35,7 @@ _HASH: Final = 16  # bytes of a hash
 HASHED: Final = np.dtype(f"S{_HASH}")
 
 
-#: A shard that parts lie in: its number, the place of its first record in the whole input, the hashes of its survey.
+#: A shard of some parts: its number, the position of its first record in the whole input, the hashes of its survey.
 Source = tuple[int, int, bytes]
 
 

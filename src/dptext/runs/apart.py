@@ -56,7 +56,7 @@ def _files(where: Path) -> Iterator[Path]:
 
 
 def _alike(one: Path, other: Path) -> bool:
-    """Whether both paths are one file or hold the same bytes. False for an unreadable file: reading it raises later."""
+    """Return whether both paths are one file or hold the same bytes. An unreadable file gives False, no error."""
     try:
         if not (one.is_file() and other.is_file()):
             return False

@@ -73,7 +73,7 @@ class Charged:
     unit: Unit  #: unit of the account's limit
     number: int  #: number of the charge in the ledger
     by_subject: bool  #: True: each subject of the run was charged; False: everyone in the account
-    #: mark of the stream that the charge paid for; None if the run wrote the releases to a file itself
+    #: mark of the stream that the charge was settled with; None if it was settled with the sha256 of a file
     stream: str | None = None
 
     def to_dict(self) -> dict[str, Json]:

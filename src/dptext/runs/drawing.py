@@ -51,7 +51,7 @@ class Drawing:
     def keep(self) -> None:
         """Keep the releases of a stream from now on. ConfigError: some were drawn and not kept."""
         if self.kept is None:
-            require_process(self._process)  # before the lock, which a thread of the parent may have held
+            require_process(self._process)  # before the lock, which may be held for ever after a fork
             with self._lock:
                 if self.kept is None:
                     self.begin()
@@ -66,7 +66,7 @@ class Drawing:
             self._is_new = False
 
     def has(self, i: int) -> bool:
-        """Whether release `i` exists in `kept`; releases are drawn until it does or the stream ends."""
+        """Return whether release `i` exists in `kept`; releases are drawn until it does or the stream ends."""
         while not self.is_complete and i >= self._n_kept:
             require_process(self._process)
             with self._lock:

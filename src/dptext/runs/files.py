@@ -187,7 +187,7 @@ class _Run:
                 state = self._write(file, itertools.chain(filter(None, [first]), batches), state, charge, on_progress)
                 return self.beside.publish(state)
             except DPTextError as error:
-                if isinstance(error, ConfigError):  # a full disk can be mended and the run resumed
+                if isinstance(error, ConfigError):  # the run can be resumed, such as after a full disk
                     raise
                 self.beside.clean()
                 if charge is not None and self.due is not None and self.due.payment.key is None:
@@ -342,9 +342,7 @@ class _Run:
                 f"{self.beside.part} was replaced by another run while it was written: nothing is released."
             )
         if charge is not None and digest is not None and digest.hexdigest() != charge.subjects_digest:
-            raise DataError(
-                f"{self.source} changed while it was read: other names were charged. Nothing is released."
-            )
+            raise DataError(f"{self.source} changed while it was read: other names were charged. Nothing is released.")
         certificate = self.statement.certificate(
             self.target.name,
             sha256_of(self.beside.part),

@@ -82,7 +82,7 @@ class Private:
 
     @property
     def of_records(self) -> bool:
-        """Whether the source is a list of `Record`, whose labels and authors need no column names."""
+        """True if the source is a list or tuple of `Record`, whose labels and authors need no column names."""
         source = self.source
         return isinstance(source, list | tuple) and all(isinstance(each, Record) for each in source[:1])
 

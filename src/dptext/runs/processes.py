@@ -73,7 +73,7 @@ class Process:
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,  # a trace might show private text
                     env={**os.environ, **dict.fromkeys(_THREADS, "1")},
-                    start_new_session=True,  # Ctrl-C is for us; we end the workers
+                    start_new_session=True,  # Ctrl-C reaches this process alone, which ends its workers
                 )
             except OSError as error:
                 reason = error.strerror

@@ -357,7 +357,7 @@ def _checked(batches: Iterator[Batch], *, in_memory: bool, before: Iterator[Batc
 
 
 def _may_be_ready(private: Texts) -> bool:
-    """Whether the rows may contain `Record` objects, which have ids and kept fields of their own."""
+    """Return whether the rows may contain `Record` objects, which have ids and kept fields of their own."""
     if isinstance(private, str | PathLike) or hasattr(private, "columns") or hasattr(private, "column_names"):
         return False  # a file, a frame, a Dataset
     rows: Any = private

@@ -25,7 +25,7 @@ from dptext.text.formats import spelled
 from dptext.text.inputs import read_whole
 from dptext.types import Json
 
-if TYPE_CHECKING:  # a run of each text loads no synthesis
+if TYPE_CHECKING:  # runs that answer each text load no synthesis
     from dptext.synthesis.spec import SynthesisSpec
 
 _MAX_TOML_BYTES = 2**20
@@ -103,7 +103,7 @@ def _value(cls: type[Promise], kind: str, key: str, value: Json) -> object:
     if isinstance(value, list) and _types(cls)[key] == tuple[str, ...]:
         value = [
             each if isinstance(each, dict | list) else cast("Json", spelled(each)) for each in value
-        ]  # labels that are numbers, as files have them
+        ]  # labels that are numbers become texts, spelled as in files
     try:
         return _reader(cls, key).validate_python(value)
     except ValidationError as error:
@@ -176,7 +176,7 @@ def parse_toml(text: str, name: str) -> dict[str, Json]:
         deep = True
     except tomllib.TOMLDecodeError:
         raise
-    except ValueError:  # Python reads no integer of thousands of digits
+    except ValueError:  # Python refuses integers of thousands of digits
         raise ConfigError(f"Expected integers of at most 64 bits in {name}.") from None
     if deep:
         raise ConfigError(f"Expected {name} to be nested in at most {_MAX_TOML_DEPTH} levels.")

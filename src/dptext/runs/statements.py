@@ -63,7 +63,7 @@ class Statement:
     record: str
 
     def charged(self, charge: Charge | None, stream: str | None = None) -> Charged | None:
-        """Return the charge as a certificate states it. `stream` is the mark of releases that no file holds."""
+        """Return the charge as a certificate states it. `stream` is the mark of releases that left as a stream."""
         if charge is None or self.due is None:
             return None
         return replace(self.due.charged(charge), stream=stream)

@@ -66,7 +66,7 @@ class Unfinished:
             if not whole.exists() or sha256_of(whole) != certificate.sha256:
                 raise ConfigError(f"{whole} is not what the run wrote: nothing is released. Begin anew with --force.")
         self._refuse_what_came(state)
-        if self.due is not None:  # first, so that no second run can spend the same charge
+        if self.due is not None:  # before publication: no second run can spend the same charge
             self.due.settle(state.charge_key, certificate.sha256)
         with writing(self.part):
             if self.part.exists():

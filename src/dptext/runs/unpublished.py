@@ -95,7 +95,7 @@ class Unpublished:
             raise
 
     def goes_on(self, charge_key: str | None, *, resume: bool) -> bool:
-        """Whether to resume the run that lies here: by `resume`, or because `charge_key` is its charge key."""
+        """Return whether to resume the run that lies here: by `resume`, or because `charge_key` is its charge key."""
         return resume or (bool(charge_key) and (there := self.load()) is not None and there.charge_key == charge_key)
 
     def drawn(
@@ -171,7 +171,7 @@ class Unpublished:
         for path in todo:
             _refuse_what_came(path, state)
         certificate = self._certificate()
-        if payment is not None:  # first, so that no second run can spend the same charge
+        if payment is not None:  # before publication: no second run can spend the same charge
             stream = certificate.charged.stream if certificate.charged else None
             payment.settle(state.charge_key, stream_mark(stream or ""))
         for path in todo:
@@ -191,7 +191,7 @@ class Unpublished:
             return Certificate.from_json((part if part.exists() else beside).read_text("utf-8"))
 
     def _published(self, path: Path, state: CorpusState) -> bool:
-        """Whether a file has its final name. ConfigError: the file is not what the run wrote."""
+        """Return whether a file has its final name. ConfigError: the file is not what the run wrote."""
         part = self.folder / _PARTS / path.name
         with writing(path):
             whole = part if part.exists() else path
@@ -234,7 +234,7 @@ def _refuse_what_came(path: Path, state: CorpusState) -> None:
 
 
 def _charged(payment: Payment | None, state: CorpusState) -> bool:
-    """Whether the run has a charge, or may have one because the ledger cannot be read."""
+    """Return whether the run has a charge, or may have one because the ledger cannot be read."""
     if payment is None:
         return False
     try:

@@ -163,7 +163,7 @@ def _recompute(certificate: Certificate) -> Promise:
         and (stated.delta >= ours.delta or (_has_cap(certificate.settings) and _nearly(stated.delta, ours.delta)))
         for stated, ours in zip(certificate.guarantees, derived, strict=True)
     )
-    # The number of private records leaves with every answer to each of them, and with none to a corpus.
+    # A run that answers each record reveals the number of private records. A synthesis does not.
     of_corpus = spec.traits.answers is Answers.CORPUS
     revealed = of_corpus != (RECORD_COUNT in certificate.also_reveals) and (
         of_corpus or set(reading_revealed(certificate.reading)) <= set(certificate.also_reveals)
@@ -195,7 +195,7 @@ def _has_cap(settings: Mapping[str, Json]) -> bool:
 
 
 def _nearly(stated: float, ours: float) -> bool:
-    """Whether two deltas may belong to one PrivUnit mechanism on two processors.
+    """Return whether two deltas may belong to one PrivUnit mechanism on two processors.
 
     The best cap lies where a curve is flat, so that its last digits depend on the processor (relative differences of
     1.5e-9 of delta were seen). The releases were drawn with the cap of the processor that drew them.
@@ -210,7 +210,7 @@ def _alike(one: Event, other: Event) -> bool:
 
 
 def _happened(spec: Promise, certificate: Certificate) -> bool:
-    """Whether the certificate's events follow from the spec."""
+    """Return whether the certificate's events follow from the spec."""
     events, found = accounting.compose(spec.events(spec.units[0])), accounting.compose(certificate.events)
     return found == events or (
         _has_cap(certificate.settings) and len(found) == len(events) and all(map(_alike, found, events))
