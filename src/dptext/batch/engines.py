@@ -163,7 +163,7 @@ def _reach(address: str | None) -> None:
             there.sendall(_HTTP2)
             if os.environ.get("RAY_USE_TLS") == "1" or there.recv(4)[3:] == _HTTP2[-6:-5]:
                 return
-        reason = "another server answers, not Ray"
+        reason = "the server there is no Ray"
     except (OSError, OverflowError, UnicodeError) as error:
         reason = (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
     raise ConfigError(f"Expected a Ray cluster at {address}, found none: {reason}.")
