@@ -1,14 +1,14 @@
 """A private corpus of many files, summed up by many workers: `dptext.synthesize_dataset`.
 
-A worker reads its records and answers with what a sum needs of them. No order, and no worker, shows in a sum of whole
-numbers, so that the synthetic corpus is that of one process. Each record is in one answer that counts: where a worker
-dies, its task is done again, and what it said before is not there.
+A worker reads its records and answers with their terms of the sums. Sums of whole numbers depend neither on the order
+nor on the number of workers, so that the synthetic corpus equals that of one process. Each record is in exactly one
+counted answer: if a worker dies, its task is done again, and no earlier answer of the task is counted.
 
-Answers, the numbers of records among them, are sealed to a key pair of the run, as a cluster keeps them and may write
-them to its disks; what is asked names files and places in them alone. Whoever watches the workers still sees how much
-they do: a task for each 16,384 records, the lengths of answers as powers of two, and their time. As the base
-mode of HPKE (RFC 9180), each answer is encrypted under a key of its own, agreed on by X25519 between a key pair of the
-answer and the public key of the run.
+Answers, with the numbers of records, are sealed to a key pair of the run, because a cluster keeps answers and may write
+them to its disks. Tasks name only files and places in files. An observer of the workers still sees the amount of work:
+one task per 16,384 records, the lengths of answers as powers of two, and the times. As in the base mode of HPKE
+(RFC 9180), each answer is encrypted under a key of its own, agreed on by X25519 between a key pair of the answer and
+the public key of the run.
 """
 
 from __future__ import annotations
@@ -49,25 +49,25 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.sampling.randomness import Randomness
     from dptext.synthesis.spec import Fitted
 
-TASK_RECORDS: Final = 16_384  #: Records of a task: what is answered of them is in memory at once
-_PROBED: Final = 32  # public texts whose points tell how a computer rounds
-_COUNT: Final = 8  # bytes
-_ARRAYS: Final = ("labels", "points", "unlike")  # of a reading, in its order
+TASK_RECORDS: Final = 16_384  #: Records of a task, whose whole answer is in memory at once
+_PROBED: Final = 32  # public texts whose points identify the rounding of a computer
+_COUNT: Final = 8  # bytes of a number of records
+_ARRAYS: Final = ("labels", "points", "unlike")  # fields of a reading, in its order
 
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class PrivateShards(Private):
-    """A private corpus of many files; `source` says where they are."""
+    """A private corpus of many files; `source` is their path, glob or URL."""
 
     shards: tuple[Shard, ...]  #: the files
-    plan: Plan  #: how they are read
-    options: Mapping[str, Any] = field(default_factory=dict)  #: of fsspec
-    engine: Engine = field(default_factory=Here)  #: who reads them
-    counts: tuple[int, ...] = ()  #: the number of records of each file, once it was read
-    whole: bool = True  #: whether the first record is that of the corpus
+    plan: Plan  #: settings of the reader
+    options: Mapping[str, Any] = field(default_factory=dict)  #: options of fsspec
+    engine: Engine = field(default_factory=Here)  #: the workers that read the files
+    counts: tuple[int, ...] = ()  #: number of records of each file; empty before `kept`
+    whole: bool = True  #: whether the first record is the first of the corpus, whose fields are checked
 
     def found(self) -> Iterator[Batch]:
-        """The records of all files that can be read, one file after the other."""
+        """Yield the readable records of all files, one file after the other."""
         plan, first_fields = replace(self.plan, on_error=OnError.SKIP), self.whole
         for shard in self.shards:
             for batch in read(shard, plan, self.options, {}, allow_empty=True, first_fields=first_fields):
@@ -75,7 +75,10 @@ class PrivateShards(Private):
                 yield batch
 
     def kept(self, pool: Pool = NO_POOL) -> PrivateShards:
-        """The same, after the fields of the first record were looked at, and each file was read to its end."""
+        """Check the fields of the first record, read each file to its end, and return the corpus with `counts`.
+
+        ConfigError: the corpus has every text of the pool and no other text.
+        """
         with closing(self.batches()) as found_here:
             next(found_here, None)
         to, tasks = Recipient(), [("count", (number,)) for number in range(len(self.shards))]
@@ -89,17 +92,17 @@ class PrivateShards(Private):
 
     @property
     def apart(self) -> PrivateShards:
-        """What a worker is told of it."""
+        """The corpus as a worker gets it: without engine and counts."""
         return replace(self, engine=Here(), counts=(), whole=False)
 
     @property
     def corpus(self) -> Corpus:
-        """The records, read by the engine."""
+        """The records as a corpus that the engine reads."""
         return _Corpus(self)
 
     @property
     def nothing(self) -> Corpus:
-        """No record; each worker of the engine says that it could read one."""
+        """An empty corpus, for which each worker of the engine checks that it could read records."""
         return _Nothing(self)
 
 
@@ -111,7 +114,7 @@ class _Corpus:
         return self.private.batches()
 
     def readings(self, space: PublicSpace, labels: Sequence[str]) -> Iterator[Reading]:
-        """See `ReadsItself`."""
+        """Yield the readings of all records, as `ReadsItself`."""
         private, to = self.private, Recipient()
         reader = _reader(private, to, space, labels)
         places = _tasks(private.counts)
@@ -127,7 +130,7 @@ class _Nothing:
         yield from ()
 
     def readings(self, space: PublicSpace, labels: Sequence[str]) -> Iterator[Reading]:
-        """None, once each worker has read the space and some public texts."""
+        """Yield no reading, after each worker has loaded the space and computed the points of some public texts."""
         to = Recipient()
         reader, workers = _reader(self.private, to, space, labels), range(getattr(self.private.engine, "n", 1))
         for i, answer in self.private.engine.answers(reader, [("ready", (worker,)) for worker in workers]):
@@ -136,14 +139,14 @@ class _Nothing:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Counting:
-    """Counts the records of files. Every worker knows its fields, and whoever keeps it between them does."""
+    """A job that counts the records of files. Its fields are known to every worker and to the cluster's storage."""
 
     private: PrivateShards
     to: bytes  #: the public key that answers are sealed to
-    pool: Pool = field(default=NO_POOL, kw_only=True)  #: what the corpus must not be
+    pool: Pool = field(default=NO_POOL, kw_only=True)  #: the public pool, which the corpus must not be
 
     def count(self, number: int) -> bytes:
-        """How many records of a file can be read, and which texts of the pool it has, sealed."""
+        """Return, sealed, the number of readable records of a file, and the texts of the pool that the file has."""
         n, found = 0, Found(self.pool)
         for batch in self._some(number, number).batches():
             n += len(batch)
@@ -156,22 +159,22 @@ class Counting:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Reader(Counting):
-    """Reads the records of files."""
+    """A job that reads the records of files."""
 
     space: PublicSpace
     labels: tuple[str, ...]
     rounding: str
 
     def ready(self, worker: int) -> bytes:
-        """No reading, sealed, from a computer that could give some. DPTextError as `read`."""
+        """Return no reading, sealed, after a check of this computer. DPTextError as `read`."""
         self._require_rounding()
         return sealed(_packed([]), self.to, _about(worker))
 
     def read(self, first: int, last: int, start: int, stop: int) -> bytes:
-        """What the sums need of the records of some files from one place in all of them to another, sealed.
+        """Return, sealed, the readings of records `start` to `stop` of the files `first` to `last` taken together.
 
-        DPTextError: this computer rounds vectors otherwise. A record more would then move others to another computer,
-        and so move a sum by more than its own vector.
+        DPTextError: this computer rounds vectors differently. One more record could then move other records to this
+        computer, and so change a sum by more than its own vector.
         """
         self._require_rounding()
 
@@ -192,19 +195,19 @@ class Reader(Counting):
 
 
 def _tasks(counts: Sequence[int]) -> list[tuple[int, int, int, int]]:
-    """The first and last file of each task, and places in these: parts of a large file, or small ones together.
+    """Return first file, last file, start and stop of each task: a part of a large file, or several small files.
 
-    They tell no exact number of records.
+    Tasks tell no exact number of records.
     """
     found: list[tuple[int, int, int, int]] = []
-    together = TASK_RECORDS  # records of the last task; it is full
+    together = TASK_RECORDS  # records of the last task; at first no task has room
     for number, n in enumerate(counts):
         if found and together + n <= TASK_RECORDS:
             found[-1] = found[-1][0], number, 0, TASK_RECORDS
             together += n
         elif n:
             found += [(number, number, start, start + TASK_RECORDS) for start in range(0, n, TASK_RECORDS)]
-            together = n  # of a large file no task has room
+            together = n  # more than a task has, after a large file: then no task has room
     return found
 
 
@@ -213,7 +216,7 @@ def _reader(private: PrivateShards, to: Recipient, space: PublicSpace, labels: S
 
 
 def _rounding(space: PublicSpace) -> str:
-    """sha256 of the points of some public texts on this computer."""
+    """Return the sha256 of the points of some public texts on this computer."""
     points = space.points([record.text for record in sample_records(_PROBED, seed=0)])
     return hashlib.sha256(points.tobytes()).hexdigest()
 
@@ -223,7 +226,7 @@ def _about(*task: int) -> bytes:
 
 
 def _packed(found: Sequence[Reading]) -> bytes:
-    """Arrays and names alone: whoever could forge an answer could make nobody run code."""
+    """Return readings as arrays and JSON, without pickles: a forged answer cannot run code."""
     file = io.BytesIO()
     authors = np.frombuffer(json.dumps([each.authors for each in found]).encode(), np.uint8)
     arrays = {f"{name}{i}": getattr(each, name) for i, each in enumerate(found) for name in _ARRAYS}
@@ -250,20 +253,20 @@ def synthesize_dataset(
     settled: bool = True,
     public: Iterable[str] | None = None,
 ) -> Synthesized:
-    """A synthetic corpus and its certificate, of a private corpus of many files.
+    """Return a synthetic corpus, with its certificate, of a private corpus of many files.
 
     Args:
         source: a folder, a glob, a folder of `Dataset.save_to_disk`, or a URL of fsspec.
         fitted: the synthesis, fitted on its public pool.
-        plan: how the files are read.
-        workers: who reads them.
-        storage_options: of fsspec.
+        plan: settings of the reader.
+        workers: the workers that read the files; default: a process for each processor.
+        storage_options: options of fsspec.
         payment: the account that is charged.
-        randomness: secure by default.
-        settled: False where `Synthesized.settle` is to settle the charge.
-        public: texts that must not be the private corpus; by default those of the pool.
+        randomness: `randomness.secure()` by default; seeded randomness voids the guarantee.
+        settled: False leaves it to `Synthesized.settle` to settle the charge.
+        public: texts that the private corpus must not consist of; None takes the texts of the pool.
 
-    As `dptext.synthesize`; DPTextError also where workers die again and again: nothing is released.
+    Errors as `dptext.synthesize`. DPTextError: workers died again and again, and nothing is released.
     """
     options = storage_options or {}
     shards = shards_of(source, format=plan.input_format, options=options)
@@ -284,12 +287,12 @@ def synthesize_dataset(
 _NONCE: Final = bytes(12)  # each key encrypts one answer
 _KEY: Final = 32  # bytes
 _SIZE: Final = 8  # bytes of a length
-_LEAST: Final = 1 << 12  # bytes of a padded answer
+_LEAST: Final = 1 << 12  # bytes of the shortest padded answer
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Recipient:
-    """Whoever answers are sealed for. It cannot be serialised: a worker gets its public key alone."""
+    """The key pair that answers are sealed to. It cannot be serialised: a worker gets the public key alone."""
 
     _private: X25519PrivateKey = field(default_factory=X25519PrivateKey.generate)
 
@@ -299,7 +302,7 @@ class Recipient:
         return self._private.public_key().public_bytes_raw()
 
     def opened(self, sealed: bytes, about: bytes) -> bytes:
-        """What was sealed about this; DPTextError where it is of something else, or of somebody else's key."""
+        """Return the data that were sealed about this task. DPTextError: another task, another key, or altered data."""
         sent, padded = sealed[:_KEY], None
         with suppress(InvalidTag, ValueError):
             key = _derived(self._private.exchange(X25519PublicKey.from_public_bytes(sent)), sent + self.public)
@@ -310,7 +313,7 @@ class Recipient:
 
 
 def sealed(data: bytes, public: bytes, about: bytes) -> bytes:
-    """The data for the holder of this public key, about what was asked; padded to a power of two."""
+    """Return the data padded to a power of two and encrypted to this public key; `about` authenticates the task."""
     own = X25519PrivateKey.generate()
     sent = own.public_key().public_bytes_raw()
     key = _derived(own.exchange(X25519PublicKey.from_public_bytes(public)), sent + public)

@@ -1,8 +1,9 @@
-"""Who does the work: processes of this computer, or a Ray cluster. One seam: tasks in, answers out, in any order.
+"""The engines that do the tasks of a run over many files, and the public settings of such a run.
 
-A task may run more than once: where its worker dies it is given to another. That is harmless, as a part is published
-once whoever tries. An error that dptext raises on purpose ends the run. Ray's own retries are off: it would repeat a
-task without end and without a word. And the public settings of a run over many files.
+An engine is this process, processes of this computer, or a Ray cluster. It takes tasks and yields answers in any order.
+A task may run more than once: if its worker dies, another worker gets the task. That is harmless, as each part is
+published once. A DPTextError ends the run. Ray's own retries are off, because Ray would repeat a task without end and
+without a message.
 """
 
 import os
@@ -21,11 +22,11 @@ from dptext import _validate
 from dptext.errors import ConfigError, DPTextError, needing
 from dptext.runs.processes import Process, Task, answered, packed
 
-RETRIES: Final = 3  #: How often a task is given to another worker where one died at it
+RETRIES: Final = 3  #: How often a task whose worker died is given to another worker
 _DIED: Final = object()
-#: What a client of HTTP/2 says first (RFC 9113, 3.4): its preface, and a frame of settings, which is answered by one.
+#: First bytes of an HTTP/2 client (RFC 9113, 3.4): the preface and a SETTINGS frame. A server answers with SETTINGS.
 _HTTP2: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
-REACHED_SECONDS: Final = 10  # that a connection to a cluster takes
+REACHED_SECONDS: Final = 10  # time limit of a connection to a cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +34,19 @@ class Here:
     """This process alone."""
 
     def answers(self, job: object, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
-        """The number of each task with its answer, as they are done. DPTextError: of a task, or its workers died."""
+        """Yield the number and answer of each task when it is done. DPTextError: of a task, or its workers died."""
         for number, task in enumerate(tasks):
             yield number, _raised(answered(job, task))
 
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """So many processes of this computer, of one thread each. They end when this one does."""
+    """Processes of this computer, of one thread each. They end when this process ends."""
 
-    n: int
+    n: int  #: number of processes
 
     def answers(self, job: object, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
-        """See `Here`."""
+        """Yield answers as `Here.answers`. ConfigError: the job cannot be sent to a process."""
         data = packed(job)
         with ExitStack() as stack:
 
@@ -68,14 +69,14 @@ class Processes:
 
 @dataclass(frozen=True, slots=True)
 class Ray:
-    """Actors of a Ray cluster: the one that this process is connected to, else the one at `address`, else a new one."""
+    """Actors of the Ray cluster that this process is connected to, else of the one at `address`, else of a new one."""
 
-    n: int  #: actors, of one processor each
-    memory: int = 0  #: bytes that each reserves; 0 reserves none
-    address: str | None = None  #: as `ray.init` takes it; None for a cluster on this computer
+    n: int  #: number of actors, of one processor each
+    memory: int = 0  #: bytes that each actor reserves; 0 reserves none
+    address: str | None = None  #: address for `ray.init`; None for a cluster on this computer
 
     def answers(self, job: object, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
-        """See `Here`."""
+        """Yield answers as `Here.answers`. ConfigError: there is no cluster. MissingExtraError: Ray is absent."""
         with needing("engine='ray'", "ray"):
             import ray  # noqa: PLC0415 (an extra, slow to load)
         if not ray.is_initialized():
@@ -97,11 +98,11 @@ class Ray:
                 return one
 
             def end(one: Any) -> None:
-                with suppress(ray.exceptions.RayError, ValueError, ConnectionError):  # it is gone, or the cluster is
+                with suppress(ray.exceptions.RayError, ValueError, ConnectionError):  # the actor or the cluster is gone
                     ray.kill(one)
 
             def ask(one: Any, number: int) -> Any:
-                name = tasks[number][0]  # as the dashboard shows it; how many there are can be private
+                name = tasks[number][0]  # the dashboard shows it; the number of tasks can be private
                 with _failing(ray):
                     return one.do.options(name=name).remote(tasks[number])
 
@@ -121,12 +122,12 @@ class Ray:
 
 @contextmanager
 def _failing(ray: Any) -> Iterator[None]:
-    """What Ray raises becomes a DPTextError, without its message, which may hold the trace of a worker."""
+    """Replace an error of Ray by a DPTextError without its message, which may hold the trace of a worker."""
     try:
         yield
-    except (ray.exceptions.RayError, OSError, RuntimeError, TypeError) as error:  # it raises these, too
+    except (ray.exceptions.RayError, OSError, RuntimeError, TypeError) as error:  # Ray raises all of these
         problem: BaseException = DPTextError(f"Ray failed with {type(error).__name__}.")
-    except SystemError as error:  # a signal came while it waited: what its handler raised is the cause
+    except SystemError as error:  # a signal came while Ray waited: the error of the signal's handler is the cause
         problem = error.__cause__ or error
     else:
         return
@@ -134,14 +135,14 @@ def _failing(ray: Any) -> Iterator[None]:
 
 
 def _connect(ray: Any, address: str | None) -> None:
-    """Connect to a cluster, or start one; ConfigError where that fails. What SIGTERM does here stays as it was."""
+    """Connect to a cluster, or start one. ConfigError: that fails. The handler of SIGTERM stays as it was."""
     _reach(address or os.environ.get("RAY_ADDRESS"))
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     stopping, problem = signal.getsignal(signal.SIGTERM), ""
     try:
-        # What a worker prints stays where it is: a trace might show private text.
+        # Output of a worker is not sent to this process: a trace might show private text.
         ray.init(address=address, log_to_driver=False, include_dashboard=None, configure_logging=False)
-    except Exception as error:  # noqa: BLE001  # a node that is slow to start is a plain one; no text was read yet
+    except Exception as error:  # noqa: BLE001  # Ray raises a plain Exception for a slow node; no text was read yet
         problem = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
     finally:
         if callable(stopping) and threading.current_thread() is threading.main_thread():
@@ -151,7 +152,7 @@ def _connect(ray: Any, address: str | None) -> None:
 
 
 def _reach(address: str | None) -> None:
-    """Refuse (ConfigError) an address where nobody speaks HTTP/2, as gRPC does: Ray would wait for it for minutes."""
+    """Raise ConfigError if no server of HTTP/2, which gRPC uses, answers at the address: Ray would wait for minutes."""
     if address in (None, "auto", "local"):
         return
     host, colon, port = str(address).rpartition("://")[2].rpartition(":")
@@ -162,7 +163,7 @@ def _reach(address: str | None) -> None:
             there.sendall(_HTTP2)
             if os.environ.get("RAY_USE_TLS") == "1" or there.recv(4)[3:] == _HTTP2[-6:-5]:
                 return
-        reason = "what answers is no Ray"
+        reason = "the server there is no Ray"
     except (OSError, OverflowError, UnicodeError) as error:
         reason = (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
     raise ConfigError(f"Expected a Ray cluster at {address}, found none: {reason}.")
@@ -180,9 +181,9 @@ def _shared_out(
     answer: Callable[[Any, Any], Any],
     end: Callable[[Any], object],
 ) -> Iterator[tuple[int, Any]]:
-    """The answers of tasks that `n` workers do at once, each by the handle that asking gave.
+    """Yield the number and answer of each task; `n` workers work at once. `ask` returns a handle of the answer.
 
-    A worker without a task is ended: on a full cluster another one waits for its place, with a task.
+    A worker without a task is ended: on a full cluster another worker, with a task, waits for its place.
     """
     todo, died, idle = deque(range(n_tasks)), Counter[int](), list[Any]()
     busy: dict[Any, tuple[Any, int]] = {}
@@ -203,7 +204,7 @@ def _shared_out(
                 continue
             died[number] += 1
             if died[number] > RETRIES:
-                raise DPTextError(f"{RETRIES + 1} workers died at one task, as where memory ends: run fewer --workers.")
+                raise DPTextError(f"{RETRIES + 1} workers died at one task, maybe of low memory: run fewer --workers.")
             todo.append(number)
 
 
@@ -222,20 +223,20 @@ class _Actor:
 
 
 PART_SIZE: Final = 10_000  #: Records of a part
-#: Told "reading" or "privatizing", how many records are done, and of how many.
+#: Called with "reading" or "privatizing", the number of records done, and the number of all records, if known.
 Progress = Callable[[str, int, int | None], None]
-Skip = Callable[[str, int, str], None]  #: Told a file, how many of its records were skipped, and why
+Skip = Callable[[str, int, str], None]  #: Called with a file, the number of its skipped records, and the reason
 
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Who does the work.
+    """The workers of a run over many files.
 
     Attributes:
-        engine: "local", processes of this computer, or "ray".
-        n: how many workers; 0 takes one for each processor.
-        memory: bytes that a worker needs: fewer start where there is not as much; 0 asks nothing.
-        address: of the Ray cluster, as `ray.init` takes it; of engine "ray" alone.
+        engine: "local" for processes of this computer, or "ray".
+        n: number of workers; 0 takes one worker for each processor.
+        memory: bytes that a worker needs. Fewer workers start if less memory is free; 0 sets no limit.
+        address: address of the Ray cluster for `ray.init`; for engine "ray" alone.
     """
 
     engine: str = "local"
@@ -253,7 +254,7 @@ class Workers:
             )
 
     def made(self) -> tuple[Engine, int]:
-        """The engine, and how many workers it has; ConfigError where the memory is not there for one."""
+        """Return the engine and its number of workers. ConfigError: there is no memory for one worker."""
         n = self.n or len(os.sched_getaffinity(0))
         if self.engine == "ray":
             return Ray(n, self.memory, self.address), n
@@ -270,11 +271,12 @@ class DatasetPlan:
     """Public settings of a run over many files, besides those of `Plan`.
 
     Attributes:
-        part_size: records of a part of the output, but the last.
-        keep_shards: one part for each file of the input, under its name; the names and the numbers of records leave.
-        workers: who does the work.
-        storage_options: of fsspec, for URLs; not shown, as they may hold secrets.
-        state: folder for what a run needs to go on; default: hidden, beside the target, or here where that is a URL.
+        part_size: number of records in each part of the output except the last.
+        keep_shards: write one part for each input file, under its name; the names and the numbers of records leave.
+        workers: the workers of the run.
+        storage_options: options of fsspec, for URLs; not shown, as they may hold secrets.
+        state: folder for the state of an unfinished run. None takes a hidden folder: beside the target; within a fixed
+            target, such as a mount point; or in the current folder if the target is a URL.
     """
 
     part_size: int = PART_SIZE

@@ -1,7 +1,7 @@
-"""The parts of a data set: which records each holds, and what it is called.
+"""The parts of a data set: their records and their names.
 
-Names are checked before anything is paid: a part that cannot be written, or named by the manifest, would end a run that
-nobody can go on with.
+Names are checked before the charge: a part that cannot be written, or named by the manifest, would end a paid run that
+cannot be resumed.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _OURS: Final = (MANIFEST, certificate_path(Path(MANIFEST)).name)
 
 @dataclass(frozen=True, slots=True)
 class OutputPart:
-    """One file of the output: its name, and which records of the whole input it holds."""
+    """One file of the output: its name, and the range `start` to `stop` of its records in the whole input."""
 
     name: str
     start: int
@@ -27,12 +27,12 @@ class OutputPart:
 
     @property
     def size(self) -> int:
-        """How many records it holds."""
+        """The number of records in the part."""
         return self.stop - self.start
 
 
 def names_of(shards: Sequence[Shard], kind: Format, *, compressed: bool) -> list[str]:
-    """The names of the parts where each file of the input has one of its own.
+    """Return the names of the parts for --keep-shards, which writes one part for each input file.
 
     ConfigError: two files would have one part, a part or the manifest would be the folder of another part, or the
     certificate cannot state a name.
@@ -50,7 +50,7 @@ def names_of(shards: Sequence[Shard], kind: Format, *, compressed: bool) -> list
 
 
 def numbered(total: int, size: int, kind: Format, *, compressed: bool) -> list[OutputPart]:
-    """Parts of `size` records, but the last, of so many records in all."""
+    """Return numbered parts for `total` records. Each part has `size` records, the last part may have fewer."""
     suffix = _suffix(kind, compressed=compressed)
     starts = range(0, total, size)
     return [OutputPart(f"part-{i:06d}{suffix}", start, min(start + size, total)) for i, start in enumerate(starts)]

@@ -1,9 +1,9 @@
-"""Where an unfinished run stands, and where its data set appears.
+"""The state folder of an unfinished run, and the place where its data set appears.
 
-That is a new folder, all at once by one renaming; a folder that is fixed, as a mount point is, by its manifest, which
-comes last; or a prefix of an object store, in the same way. The state of a run is a folder, readable by its owner only,
-until the run ends. It holds the key of the run's hashes, so that the hashes of private records in it mean nothing once
-it is deleted.
+A data set appears in a new folder at once, by one renaming. In a fixed folder, such as a mount point, or under a prefix
+of an object store, it appears by its manifest, which comes last. The state of a run is a folder that its owner alone
+can read, and that is deleted at the end of the run. The folder holds the key of the run's hashes. Without the key,
+hashes of private records tell nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class StateFolder:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """The folder, made where there is none; ConfigError while another run has it."""
+        """Make and lock the state folder. ConfigError: another run holds the lock."""
         with writing(self.path):
             self.path.mkdir(mode=0o700, exist_ok=True)
         with held(self.path / _LOCK, f"Another run is writing here at this moment: {self.path}."):
@@ -47,19 +47,19 @@ class StateFolder:
 
     @property
     def begun(self) -> bool:
-        """Whether there is a run to go on with."""
+        """True if the folder has the state of a run, which can be resumed."""
         return (self.path / _STATE).exists()
 
     def save(self, state: FolderState) -> None:
-        """Write the state; a kill leaves the old one or the new one."""
+        """Write the state. A kill leaves the old or the new state."""
         state.save(self.path / _STATE)
 
     def load(self) -> FolderState | None:
-        """The state that was saved, or None; ConfigError where it is something else."""
+        """Return the saved state, or None. ConfigError: the file holds no state."""
         return FolderState.load(self.path / _STATE) if self.begun else None
 
     def clear(self) -> None:
-        """Delete all but the lock, last the state: what a kill leaves can be gone on with."""
+        """Delete all files but the lock. The state is deleted last, so that a killed run can be resumed."""
         for path in sorted(self.path.iterdir(), key=lambda path: path.name == _STATE):
             if path.is_dir():
                 shutil.rmtree(path)
@@ -67,51 +67,51 @@ class StateFolder:
                 path.unlink()
 
     def delete(self) -> None:
-        """Delete all of it."""
+        """Delete the folder with all files."""
         self.clear()
         (self.path / _LOCK).unlink(missing_ok=True)
         self.path.rmdir()
 
 
-_CLAIM: Final = "unfinished.json"  # in an object store: whose run is writing there
+_CLAIM: Final = "unfinished.json"  # file in an object store with the token of the run that is writing there
 _CERTIFICATE: Final = certificate_path(Path(MANIFEST)).name
 _REPLACED: Final = "replaced"
-_WHOLE: Final = "whole"  # a data set that is being moved into a folder that is fixed
+_WHOLE: Final = "whole"  # folder of a data set that is being moved into a fixed folder
 _WITHIN: Final = ".dptext.run"
 _TIMES: Final = "when each file was written, which an object store shows: it follows from how long the texts are"
 
 
 def place_at(where: str, options: Mapping[str, Any]) -> Place:
-    """The place of a path or URL."""
+    """Return the place of a path or URL. ConfigError: it is empty."""
     where = as_path(where)
     if not where:
         raise ConfigError("Expected the path or URL of a new folder, found an empty one.")
-    # Links are followed: a link cannot be replaced by a folder, and what it leads to can.
+    # Links are followed: a folder cannot replace a link, but can replace the link's target.
     return ObjectStore(where.rstrip("/"), options) if is_remote(where) else Disk(Path(os.path.realpath(where)))
 
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A folder. Its parts lie in a hidden folder of the run until all are there, and have one time of writing.
+    """A folder. Its parts lie in the run's hidden folder until all are written, and then get one time of writing.
 
-    Where it is fixed the hidden folder lies within.
+    The hidden folder of a fixed folder lies within that folder.
     """
 
     path: Path
 
     @property
     def reveals(self) -> tuple[str, ...]:
-        """What leaves by the place itself."""
+        """Facts that the place itself reveals."""
         return ()
 
     def default_state(self) -> Path:
-        """Where the state of an unfinished run lies, unless that is said: in reach of a renaming."""
+        """Return the default path of a run's state folder, from which parts can be renamed into place."""
         beside = self.path.parent / f".{self.path.name}.run"
         within = self.path / _WITHIN
         return within if within.exists() or (not beside.exists() and is_fixed(self.path)) else beside
 
     def check(self, shards: Sequence[Shard], *, force: bool, resume: bool) -> None:
-        """Refuse (ConfigError) a place that cannot be written, or that is taken and is not to be replaced."""
+        """Raise ConfigError for a place that cannot be written, or that is taken and may not be replaced."""
         own = self.path.resolve()
         for shard in shards:
             read = Path(shard.where).resolve()
@@ -121,7 +121,7 @@ class Disk:
             raise ConfigError(f"Expected a folder for {str(self.path)!r}: there is no {str(self.path.parent)!r}.")
         if self._is_free() or resume:
             return
-        if self.path.is_dir() and not (self.path / MANIFEST).is_file():  # as a volume, with its lost+found
+        if self.path.is_dir() and not (self.path / MANIFEST).is_file():  # such as a volume with its lost+found
             raise ConfigError(
                 f"Expected {str(self.path)!r} to be empty, or a data set of dptext. Name a folder within it, as "
                 f"{str(self.path / 'released')!r}."
@@ -135,25 +135,25 @@ class Disk:
         return not self.path.exists() or (self.path.is_dir() and not _in(self.path))
 
     def parts(self, token: str, state: Path) -> Target:
-        """Where the parts of this run go."""
+        """Return the target of the run's parts."""
         return Folder(state / token)
 
     def named(self, part: str, token: str) -> str:
-        """The name of a part in the manifest."""
+        """Return the name of a part in the manifest."""
         return part
 
     def claim(self, token: str, *, force: bool) -> None:
-        """Of two runs of two computers, let one write here; `force` throws away what the other has done."""
+        """Do nothing: the parts lie in the state folder, which is locked, and `publish` replaces nothing unasked."""
 
     def forget(self, token: str, state: Path) -> None:
-        """Delete the parts of a run that is thrown away."""
+        """Delete the parts of a run that is given up."""
         target = Folder(state / token)
         target.sweep()
         for name in target.names():
             target.delete(name)
 
     def try_publishing(self, folder: Path) -> None:
-        """Refuse (ConfigError) a place that parts in this folder of a state cannot be moved to."""
+        """Raise ConfigError if parts in this state folder cannot be moved to the place."""
         trial = folder / "trial"
         with writing(self.path):
             trial.mkdir(mode=0o700, exist_ok=True)
@@ -161,7 +161,7 @@ class Disk:
             try_moving(trial, self.path / f"{_WITHIN}.trial" if is_fixed(self.path) else beside)
 
     def publish(self, state: FolderState, folder: Path) -> None:
-        """Make the data set visible; a kill between any two steps is mended by doing it again."""
+        """Make the data set visible. After a kill between two steps, call this again."""
         made, whole = folder / state.token, folder / _WHOLE
         if whole.is_dir():
             self._fill(whole)
@@ -184,7 +184,7 @@ class Disk:
                     path.chmod(0o755)
                 else:
                     share(path)
-                os.utime(path, (now, now))  # when a part was written follows from how long its texts are
+                os.utime(path, (now, now))  # the time of writing depends on the lengths of texts
             made.chmod(0o755)
             if not self._is_free() and not state.force:
                 refuse_existing(self.path)
@@ -201,7 +201,7 @@ class Disk:
             self._fill(whole)
 
     def _fill(self, whole: Path) -> None:
-        """Move all files of a data set into the folder, which stays; last the manifest, by which they count."""
+        """Move all files of a data set into the fixed folder. The manifest, which makes it a data set, comes last."""
         with writing(self.path):
             for each in reversed(_in(whole)):
                 refuse_existing(self.path / each.name)
@@ -210,21 +210,21 @@ class Disk:
 
 
 def _in(folder: Path) -> list[Path]:
-    """What lies in a folder besides the state of a run, the manifest first."""
+    """Return the paths in a folder except the state of a run, with the manifest first."""
     found = (each for each in folder.iterdir() if not each.name.startswith(_WITHIN))
     return sorted(found, key=lambda each: (each.name != MANIFEST, each.name != _CERTIFICATE, each.name))
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectStore:
-    """A prefix of an object store. The parts of a run lie under its token; those that count are in the manifest."""
+    """A prefix of an object store. The parts of a run lie under its token. Only parts in the manifest count."""
 
     url: str
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def reveals(self) -> tuple[str, ...]:
-        """See `Disk`."""
+        """Facts that the place itself reveals: the times of writing."""
         return (_TIMES,)
 
     @property
@@ -232,11 +232,11 @@ class ObjectStore:
         return Objects(self.url, self.options)
 
     def default_state(self) -> Path:
-        """See `Disk`."""
+        """Return the default path of a run's state folder, in the current folder."""
         return Path(f".{PurePosixPath(self.url).name}.run")
 
     def check(self, shards: Sequence[Shard], *, force: bool, resume: bool) -> None:
-        """See `Disk`."""
+        """Raise ConfigError for a place that holds input files, or that is taken and may not be replaced."""
         fs, root = file_system(self.url, self.options)
         own = f"{fs.unstrip_protocol(root).rstrip('/')}/"
         for shard in shards:
@@ -246,15 +246,18 @@ class ObjectStore:
             raise ConfigError(f"Expected no data set at {self.url} yet: replace it with --force.")
 
     def parts(self, token: str, state: Path) -> Target:
-        """See `Disk`."""
+        """Return the target of the run's parts, under the token of the run."""
         return Objects(f"{self.url}/{token}", self.options)
 
     def named(self, part: str, token: str) -> str:
-        """See `Disk`."""
+        """Return the name of a part in the manifest."""
         return f"{token}/{part}"
 
     def claim(self, token: str, *, force: bool) -> None:
-        """See `Disk`."""
+        """Claim the place for one of two runs on two computers. `force` deletes the claim and parts of the other run.
+
+        ConfigError: another run has claimed the place.
+        """
         whole, data = self._whole, json.dumps({"token": token}).encode()
         if force and whole.sha256(_CLAIM) is not None:
             with contextlib.suppress(ValueError, KeyError, TypeError):
@@ -264,17 +267,20 @@ class ObjectStore:
             raise ConfigError(f"An unfinished run of another computer lies at {self.url}: --force throws it away.")
 
     def try_publishing(self, folder: Path) -> None:
-        """See `Disk`: what claims the place is what publishes there."""
+        """Do nothing: `claim` publishes a file, and so tries publishing already."""
 
     def forget(self, token: str, state: Path) -> None:
-        """See `Disk`."""
+        """Delete the parts and the claim of a run that is given up."""
         target = self.parts(token, state)
         for name in target.names():
             target.delete(name)
         self._whole.delete(_CLAIM)
 
     def publish(self, state: FolderState, folder: Path) -> None:
-        """See `Disk`."""
+        """Make the data set visible. After a kill between two steps, call this again.
+
+        ConfigError: another data set has appeared at the URL.
+        """
         whole = self._whole
         if state.force and whole.sha256(MANIFEST) not in (None, hashlib.sha256(state.manifest.encode()).hexdigest()):
             older = json.loads(whole.read(MANIFEST))

@@ -1,9 +1,9 @@
-"""From a folder of shards to a folder of parts: each record has one visible output, and the run is charged once.
+"""Runs from a folder of shards to a folder of parts: each record has one visible output, and the run is charged once.
 
     dptext.privatize_dataset("private/", "out/", mechanism, workers=8)
 
-Of the workers that try a part, one publishes it; see `targets`. The parts of a folder lie in a hidden folder of this
-run until all are there, so that neither names nor times of writing tell which took long.
+Several workers may try a part, and one publishes it; see `targets`. The parts lie in a hidden folder of the run until
+all are written, so that neither names nor times of writing tell which parts took long.
 """
 
 from __future__ import annotations
@@ -63,25 +63,26 @@ def privatize_dataset(
 ) -> Certificate:
     """Privatize the records of many files into a folder of parts, with one certificate for all of them.
 
-    The input is read twice: first it is counted and hashed, then, after the charge, privatized. Text that changes
-    between is refused. After a kill `plan.resume` goes on; neither a kill nor a task that is done twice gives a record
-    two visible outputs, or charges twice.
+    The input is read twice: the first pass counts and hashes records, the second pass, after the charge, privatizes
+    them. Text that changed in between is refused. After a kill `plan.resume` goes on. Neither a kill nor a task that is
+    done twice gives a record two visible outputs or charges twice.
 
     Args:
         source: a folder, a glob, a file, a folder of `Dataset.save_to_disk`, or a URL of fsspec.
         target: the new folder, or a URL.
         mechanism: a fitted mechanism.
-        plan: as of `privatize_file`; ids are unique over all files, and `max_per_author` counts over all of them.
-        dataset: parts, workers, and where files lie.
-        seed: for experiments: voids the guarantee.
-        payment: as of `privatize_file`.
-        on_progress: called with "reading" or "privatizing", the number of records done, and of how many.
-        on_skip: called after the reading with a file, a number of records, and why these were skipped.
+        plan: settings as in `privatize_file`. Ids must be unique over all files, and `max_per_author` holds over all.
+        dataset: settings of parts, workers and storage.
+        seed: seed of an experiment, which voids the guarantee; None draws from the operating system.
+        payment: the account that is charged, as in `privatize_file`.
+        on_progress: called with "reading" or "privatizing", the number of records done, and the number of all
+            records, which is None while reading.
+        on_skip: called after the reading of a file with its name, a number of skipped records, and the reason.
 
     Returns:
-        The certificate, which speaks of `manifest.json`; `dptext explain FOLDER` verifies it.
+        The certificate of `manifest.json`, which names all parts; `dptext explain FOLDER` verifies it.
 
-    As `privatize_file`; DPTextError also where workers die again and again: `plan.resume` goes on.
+    Errors as `privatize_file`. DPTextError: workers died again and again; `plan.resume` goes on.
     """
     run = _prepared(source, target, mechanism, plan or Plan(), dataset or DatasetPlan(), seed, payment)
     return run.go(on_progress or (lambda *_: None), on_skip or (lambda *_: None))
@@ -90,7 +91,10 @@ def privatize_dataset(
 def rehearse_dataset(
     source: str | Path, target: str | Path, mechanism: Mechanism[str], **how: Any
 ) -> tuple[int, tuple[Guarantee, ...], Due | None, int]:
-    """As `rehearse` for `privatize_dataset`, with its plan, dataset, seed and payment."""
+    """Check and read the input as `privatize_dataset` does, and draw, charge and write nothing; see `rehearse`.
+
+    `how` has the plan, dataset, seed and payment of `privatize_dataset`, all of them.
+    """
     run = _prepared(source, target, mechanism, **how)
     run.check()
     job, due = run.job(secrets.token_bytes(32), "rehearsal"), run.terms.due
@@ -123,7 +127,7 @@ def _prepared(
     terms = agreed(mechanism, plan, _randomness(seed), payment, kind, place.reveals)
     terms = replace(terms, columns=typed(terms.columns, types_of(shards, plan), mechanism.spec))
     if dataset.keep_shards:
-        names_of(shards, kind, compressed=compressed)  # refused before anything is read
+        names_of(shards, kind, compressed=compressed)  # errors come before any input is read
     engine, n = dataset.workers.made()
     if str(target).startswith("memory://") and not isinstance(engine, Here):
         raise ConfigError("Expected one local worker with memory://, which is in the memory of one process.")
@@ -136,7 +140,7 @@ def _randomness(seed: int | None) -> Randomness:
 
 
 def _written_as(shards: Sequence[Shard], plan: Plan) -> tuple[Format, bool]:
-    """The format of the parts, and whether they are gzipped: as is said, or as the input is."""
+    """Return the format of the parts, and whether they are gzipped: by the plan, else as the input."""
     if plan.output_format is not None:
         return output_format(Path("part"), plan.output_format), False
     if shards[0].arrow:
@@ -194,10 +198,10 @@ class _Run:
                     state = self._work(state, on_progress, on_skip)
                 return self._publish(state)
             except DPTextError as error:
-                if type(error) is DPTextError:  # workers can be given more memory
+                if type(error) is DPTextError:  # a run resumed with more memory may end well
                     raise DPTextError(f"{error} What is done stays: --resume goes on.") from None
                 if isinstance(error, ConfigError):
-                    raise  # a full disk can be mended
+                    raise  # the run can be resumed, such as after a full disk
                 self._throw_away(state)
                 raise
 
@@ -219,7 +223,7 @@ class _Run:
 
     def _begun(self) -> FolderState:
         earlier = None
-        with contextlib.suppress(ConfigError):  # what cannot be read cannot be gone on with either
+        with contextlib.suppress(ConfigError):  # an unreadable state cannot be resumed
             earlier = self._state.load()
         if earlier is not None:
             if earlier.certificate and self.payment is not None and self.payment.key == earlier.charge_key:
@@ -282,7 +286,7 @@ class _Run:
         return sealed
 
     def _try_publishing(self, target: Target) -> None:
-        """Refuse (ConfigError) before the charge what would fail after it."""
+        """Raise ConfigError before the charge if publishing would fail after the charge."""
         target.prepare(())
         probe(target)
         self.place.try_publishing(self._state.path)
@@ -290,7 +294,7 @@ class _Run:
             target.try_names(names_of(self.shards, self.kind, compressed=self.compressed))
 
     def _charge(self, job: Job, terms: Agreed, state: FolderState, surveys: Surveys) -> Charge | None:
-        """Pay before the first draw; a run that goes on finds its charge again by the key in its state."""
+        """Pay before the first draw. A resumed run finds its charge by the key in its state."""
         due = terms.due
         if due is None:
             return None
@@ -343,17 +347,17 @@ class _Run:
         return [digest for place in range(len(runs)) for digest in found[place]]
 
     def _publish(self, state: FolderState) -> Certificate:
-        """Make the data set visible; a kill between any two steps is mended by --resume."""
+        """Settle the charge and make the data set visible. After a kill between two steps, --resume goes on."""
         certificate = Certificate.from_json(state.certificate)
         self._refuse_what_came(state, certificate.sha256)
-        if self.terms.due is not None:  # first, so that no second run can spend the same charge
+        if self.terms.due is not None:  # before publication: no second run can spend the same charge
             self.terms.due.settle(state.charge_key, certificate.sha256)
         self.place.publish(state, self._state.path)
         self._state.delete()
         return certificate
 
     def _refuse_what_came(self, state: FolderState, manifest: str) -> None:
-        """Refuse (ConfigError) what appeared during the run where its data set is to; `manifest` is its own sha256."""
+        """Raise ConfigError if something else appeared at the place. `manifest` is the sha256 of our manifest."""
         if state.force:
             return
         if isinstance(self.place, ObjectStore):
@@ -361,7 +365,7 @@ class _Run:
             came = Objects(where, self.place.options).sha256(MANIFEST) not in (None, manifest)
         else:
             where, came = str(self.place.path), False
-            if (self._state.path / state.token).is_dir():  # else it has its name already, or part of it has
+            if (self._state.path / state.token).is_dir():  # else publishing has moved the data set, or a part of it
                 try:
                     self.place.check(self.shards, force=False, resume=False)
                 except ConfigError:
@@ -369,14 +373,14 @@ class _Run:
         if came:
             whole, costs = ("whole", "draws anew") if self.terms.due is None else ("paid and whole", "charges again")
             raise ConfigError(
-                f"Expected nothing at {where!r}, found what came there during the run. The run is {whole}: move that "
-                f"away, then go on with --resume, which publishes it; --force {costs}."
+                f"Expected nothing at {where!r}: something appeared there during the run. The run is {whole}: move "
+                f"that away, then go on with --resume, which publishes it; --force {costs}."
             )
 
 
 @contextlib.contextmanager
 def _watching(target: Target, parts: Sequence[OutputPart], on_progress: Progress) -> Iterator[None]:
-    """Tell how many records are visible, now and then: whoever published them."""
+    """Report the number of visible records to `on_progress` from time to time, whichever worker published them."""
     sizes = {part.name: part.size for part in parts}
     total, over = sum(sizes.values()), threading.Event()
 
@@ -385,11 +389,11 @@ def _watching(target: Target, parts: Sequence[OutputPart], on_progress: Progress
         while not over.wait(pause):
             began = time.monotonic()
             done = None
-            with contextlib.suppress(OSError, ConfigError):  # whoever publishes the next part says what is wrong
+            with contextlib.suppress(OSError, ConfigError):  # the next publication reports the fault
                 done = sum(sizes.get(name, 0) for name in target.names())
             if done is not None:
                 on_progress("privatizing", done, total)
-            pause = max(1.0, 20 * (time.monotonic() - began))  # of many parts, or far away, the names take a while
+            pause = max(1.0, 20 * (time.monotonic() - began))  # listing many or remote parts is slow
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()

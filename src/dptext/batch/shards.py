@@ -1,8 +1,9 @@
-"""The files that an input is made of, and their records.
+"""The shards of an input, which are its files, and their records.
 
-    read(shards_of("private/*.parquet")[0], Plan(), {})
+    read(shards_of("private/*.parquet", options={})[0], Plan(), {}, {})
 
-A folder, a glob, a single file, a data set that `datasets` saved, or a URL that fsspec knows (`s3://bucket/private`).
+An input is a folder, a glob, a single file, a data set that `datasets` saved, or a URL that fsspec knows
+(`s3://bucket/private`).
 """
 
 import glob
@@ -29,10 +30,10 @@ from dptext.text.reading import read_batches, read_records, require_layout
 from dptext.text.row_checks import needed
 
 _CERTIFICATE: Final = certificate_path(Path("x")).name[1:]
-_SAVED_DATASET: Final = "state.json"  # what `Dataset.save_to_disk` writes beside its Arrow files
+_SAVED_DATASET: Final = "state.json"  # file that `Dataset.save_to_disk` writes beside its Arrow files
 _CHUNK: Final = 1024
-_END: Final = b"\xff\xff\xff\xff\0\0\0\0"  # of a stream of Arrow
-_OWN: Final = ("file", "local")  # schemes of this computer
+_END: Final = b"\xff\xff\xff\xff\0\0\0\0"  # last bytes of an Arrow stream
+_OWN: Final = ("file", "local")  # URL schemes of local files
 _ADVICE: Final = "Repair it, or skip such records: --on-error skip."
 
 
@@ -42,16 +43,16 @@ class Shard:
 
     name: str
     where: str
-    arrow: bool = False  #: whether it is a stream of Arrow, as `datasets` saves them
+    arrow: bool = False  #: whether the file is an Arrow stream, as `datasets` saves it
 
 
 def is_remote(where: str) -> bool:
-    """Whether it is a URL, and not a path of this computer."""
+    """Return whether `where` is a URL, and not a path of this computer."""
     return "://" in where
 
 
 def as_path(where: str) -> str:
-    """A URL of a file of this computer as its path, as which it is compared and replaced; all else as it is."""
+    """Return the path of a local file's URL, for comparing and replacing; other strings unchanged."""
     scheme, _, rest = where.partition("://")
     if scheme not in _OWN or not rest:
         return where
@@ -59,7 +60,10 @@ def as_path(where: str) -> str:
 
 
 def file_system(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
-    """The file system of a URL, of fsspec, and the path in it; MissingExtraError where its package is absent."""
+    """Return fsspec's file system of a URL, and the path in it.
+
+    MissingExtraError: fsspec is not installed. ConfigError: fsspec does not know the URL, or lacks a package for it.
+    """
     with needing("A URL", "batch"):
         import fsspec  # noqa: PLC0415 (an extra)
     try:
@@ -72,10 +76,11 @@ def file_system(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
 
 
 def shards_of(source: str | Path, *, format: Format | None = None, options: Mapping[str, Any]) -> tuple[Shard, ...]:
-    """The files of an input, by name.
+    """Return the files of an input, sorted by name.
 
-    Of a folder all files with a known extension, those in its folders too; names that begin with `.` or `_` are left
-    out, and so are certificates and manifests. ConfigError: there is none, or one has an unknown extension.
+    A folder gives all its files and those in its subfolders. Names that begin with `.` or `_`, certificates and
+    manifests are left out. ConfigError: there is no file, a file is found under two names, or, without `format`, a file
+    has an unknown extension.
     """
     where = as_path(str(source))
     found = _remote(where, options) if is_remote(where) else _local(Path(where))
@@ -90,10 +95,10 @@ def shards_of(source: str | Path, *, format: Format | None = None, options: Mapp
 
 
 def as_read(source: str | Path, shards: Sequence[Shard], plan: Plan) -> Plan:
-    """The plan, which says what one record of plain text is: of several files each is one unless the plan says else.
+    """Return the plan with `record` set for plain text files: "file" unless the plan sets `record`.
 
-    ConfigError: the input is one such file and the plan does not say it, or it says it and there is no such file; or it
-    names a sheet and there is no workbook.
+    ConfigError: the input is a single plain text file and the plan sets no `record`; or the plan sets `record` and no
+    file is plain text; or the plan sets `sheet` and no file is a workbook.
     """
     texts = [each for each in shards if not each.arrow and _format(each, plan) is Format.TEXT]
     if plan.sheet is not None and all(each.arrow or _format(each, plan) is not Format.XLSX for each in shards):
@@ -112,7 +117,7 @@ def _format(shard: Shard, plan: Plan) -> Format:
 
 
 def types_of(shards: Sequence[Shard], plan: Plan) -> dict[str, Any]:
-    """The types that all files agree on, if they are Parquet or Arrow of this computer; none otherwise."""
+    """Return the column types that all files share, if all are local Parquet or Arrow files; else none."""
     packed = all(each.arrow or (_format(each, plan) is Format.PARQUET and not is_remote(each.where)) for each in shards)
     return agreed((of_arrow if each.arrow else of_parquet)(Path(each.where)) for each in shards) if packed else {}
 
@@ -126,7 +131,7 @@ def _hidden(name: str) -> bool:
 
 
 def _refuse_twice(shards: Iterable[Shard]) -> None:
-    """Raise ConfigError where two names lead to one file: its records would be released twice."""
+    """Raise ConfigError if two names lead to one file: its records would be released twice."""
     seen = dict[tuple[int, int], str]()
     for shard in shards:
         if is_remote(shard.where):
@@ -147,7 +152,7 @@ def _once(seen: dict[tuple[int, int], str], found: os.stat_result, where: str) -
 
 
 def _files_in(folder: Path) -> list[Path]:
-    """The files in a folder and in its folders, through links as well; ConfigError where two names lead to a folder."""
+    """Return the files in a folder and its subfolders, links followed. ConfigError: two names lead to one folder."""
     found, seen, left = list[Path](), dict[tuple[int, int], str](), [folder]
     while left:
         own = left.pop()
@@ -171,7 +176,7 @@ def _local(path: Path) -> list[Shard]:
     listed = dict.fromkeys(glob.glob(str(path), recursive=True))  # noqa: PTH207 (recursive)
     files = [Path(each) for each in listed if Path(each).is_file()]
     names = [each.name for each in files]
-    if len(set(names)) < len(names):  # of several folders
+    if len(set(names)) < len(names):  # the files lie in several folders
         whole = [os.path.abspath(each) for each in files]  # noqa: PTH100 (links are not followed)
         shared = os.path.commonpath(whole)
         return [
@@ -211,7 +216,7 @@ def read(
     allow_empty: bool = False,
     first_fields: bool = False,
 ) -> Generator[Batch, None, None]:
-    """The records of a shard; how many were skipped for which reason is counted in `skipped`. See `read_batches`."""
+    """Yield the records of a shard, as `read_batches`. Skipped records are counted by reason in `skipped`."""
 
     def skip(_: int, reason: str) -> None:
         skipped[reason] = skipped.get(reason, 0) + 1
@@ -243,8 +248,8 @@ def _arrow(shard: Shard, plan: Plan, settings: Mapping[str, Any]) -> Iterator[Ba
     pa, _ = load_pyarrow()
     try:
         with pa.memory_map(shard.where) as file, pa.ipc.open_stream(file) as stream:
-            table = stream.read_all()  # of the map: it takes no memory of its own
-            # pyarrow takes a stream that was cut between two batches for a whole one, and the first of two for both.
+            table = stream.read_all()  # a view of the memory map: it takes no memory of its own
+            # pyarrow does not notice that a stream was cut between two batches, or that more follows its end.
             if file.tell() != file.size() or file.read_at(len(_END), max(0, file.size() - len(_END))) != _END:
                 raise BrokenFileError(f"{shard.where}: the Arrow data is truncated, or more follows its end.")
             options = {name: value for name, value in plan.reading.items() if name in ("empty_nulls", "strip_html")}
@@ -260,7 +265,7 @@ def _arrow(shard: Shard, plan: Plan, settings: Mapping[str, Any]) -> Iterator[Ba
 
 
 def _rows(table: Any, plan: Plan) -> Iterator[Row]:
-    """The rows or their faults, of the wanted columns, without a copy of the whole."""
+    """Yield the rows, or their faults, of the wanted columns, without a copy of the table."""
     wanted = needed(plan.fields)
     for name in wanted if table.num_rows else ():
         if name not in table.column_names:

@@ -1,7 +1,7 @@
-"""What was found in the files of the input, kept in the folder of an unfinished run.
+"""The surveys of input files, stored in the folder of an unfinished run.
 
-A file of it holds what was found in a second, of one large file of the input or of hundreds of small ones: to bring
-each of ten thousand to the disk by itself takes minutes. What a kill loses of it is surveyed again.
+A stored file holds the surveys of about one second, of one large input file or of hundreds of small files: to sync one
+stored file for each of ten thousand input files takes minutes. Surveys that a kill loses are made again.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from dptext.errors import ConfigError
 from dptext.text.files import Target
 from dptext.text.inputs import parse_json, read_whole
 
-_PAUSE: Final = 1.0  # seconds
+_PAUSE: Final = 1.0  # seconds between two stored files
 _SUFFIX: Final = ".survey"
 _SORTED: Final = ("ids", "authors")
 
 
 @dataclass(slots=True, repr=False)
 class Surveys:
-    """The numbers of the files that were surveyed, each with its records and the hashes of its blocks."""
+    """The surveys of input files, by the numbers of the files."""
 
     folder: Path
-    records: dict[int, int] = field(default_factory=dict)
-    hashes: dict[int, bytes] = field(default_factory=dict)
+    records: dict[int, int] = field(default_factory=dict)  #: number of records of each file
+    hashes: dict[int, bytes] = field(default_factory=dict)  #: hashes of each file's blocks, joined
     _written: list[str] = field(default_factory=list)
     _waiting: dict[int, Surveyed] = field(default_factory=dict)
     _last: float = field(default_factory=time.monotonic)
 
     @classmethod
     def at(cls, folder: Path) -> Surveys:
-        """What was written down in this folder; ConfigError where it is something else."""
+        """Return the surveys stored in this folder. ConfigError: a stored file is unreadable."""
         found = cls(folder)
         for path in sorted(folder.glob(f"*{_SUFFIX}")):
             try:
@@ -50,14 +50,14 @@ class Surveys:
         return found
 
     def keep(self, number: int, found: Surveyed) -> None:
-        """Keep what was found in a file; it is written down within about a second, or by `write`."""
+        """Keep the survey of a file. It is stored by the first `keep` after about a second, or by `write`."""
         self.records[number], self.hashes[number] = found.records, found.hashes
         self._waiting[number] = found
         if time.monotonic() > self._last + _PAUSE:
             self.write()
 
     def write(self) -> None:
-        """Write down what was kept, last the numbers of records: without them it does not count."""
+        """Store the kept surveys. The numbers of records are stored last: without them a survey does not count."""
         if self._waiting:
             name = str(min(self._waiting))
             for what in _SORTED:
@@ -70,12 +70,12 @@ class Surveys:
         self._last = time.monotonic()
 
     def most(self, what: str) -> int:
-        """How often the id or the author comes that comes most in what was written, by "ids" or "authors"."""
+        """Return the count of the most frequent id ("ids") or author ("authors") in the stored surveys."""
         paths = [self.folder / f"{name}.{what}" for name in self._written]
         return most_common([np.memmap(path, HASHED, "r") for path in paths if path.exists()])
 
 
 def _merged(parts: Sequence[bytes]) -> bytes:
-    """Hashes in order, of several parts that each are."""
+    """Merge sorted arrays of hashes into one sorted array, as bytes."""
     full = [part for part in parts if part]
     return full[0] if len(full) == 1 else np.sort(np.frombuffer(b"".join(full), HASHED)).tobytes()

@@ -1,7 +1,7 @@
-"""Where parts go, by an operation that succeeds once: of several attempts at a part, one becomes visible.
+"""The targets of parts, with an operation that succeeds once: one of several attempts at a part becomes visible.
 
-In a folder an attempt is a file of a name of its own, readable by its owner only; it is published by a hard link, which
-never replaces a file. On an object store an attempt is a conditional put. The losers are deleted.
+In a folder an attempt is a file with a random name that its owner alone can read. A hard link, which never replaces a
+file, publishes it. On an object store an attempt is a conditional put. Attempts that lose are deleted.
 """
 
 import contextlib
@@ -28,25 +28,25 @@ Write = Callable[[BinaryIO], object]
 
 
 def filled(data: bytes) -> Write:
-    """What writes these bytes."""
+    """Return a function that writes these bytes into a file."""
     return lambda file: file.write(data)
 
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder of this computer, or of a network that has hard links."""
+    """A folder of this computer, or of a network file system that has hard links."""
 
     path: Path
 
     def publish(self, name: str, write: Write) -> str:
-        """Write a file and make it visible, unless one of this name is: then what was written is thrown away.
+        """Write a file and make it visible. If a file of this name is visible already, the new file is deleted.
 
-        Returns the sha256 of what is visible under this name. ConfigError: the disk or the store refuses.
+        Returns the sha256 of the visible file. ConfigError: the disk or the store refuses.
         """
         final = self.path / name
-        partial = final.with_name(f".{secrets.token_hex(16)}{PARTIAL}")  # any name is long enough already
+        partial = final.with_name(f".{secrets.token_hex(16)}{PARTIAL}")  # a longer form of `name` could be too long
         with writing(final):
-            file = create_private(partial)  # not its folder: a worker that outlived its run must not make it anew
+            file = create_private(partial)  # makes no folder: a worker may outlive its run, whose folder is deleted
             try:
                 with file:
                     write(file)
@@ -62,13 +62,13 @@ class Folder:
         return digest
 
     def prepare(self, names: Iterable[str]) -> None:
-        """Make what files of these names need."""
+        """Make the folders of files with these names."""
         with writing(self.path):
             for folder in {self.path, *((self.path / name).parent for name in names)}:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def try_names(self, names: Iterable[str]) -> None:
-        """Refuse (ConfigError) names that the file system does not take, or takes for one; nothing is left."""
+        """Raise ConfigError for names that the file system refuses or takes for equal. No trial file is left."""
         with writing(self.path), tempfile.TemporaryDirectory(prefix=".", dir=self.path) as folder:
             for name in names:
                 path = Path(folder, name)
@@ -77,17 +77,17 @@ class Folder:
                     path.mkdir()
 
     def sha256(self, name: str) -> str | None:
-        """The sha256 of a visible file, or None where there is none."""
+        """Return the sha256 of a visible file, or None if there is no such file."""
         path = self.path / name
         return sha256_of(path) if path.is_file() else None
 
     def names(self) -> list[str]:
-        """The names of the visible files; unfinished attempts are left out."""
+        """Return the names of the visible files, without unfinished attempts."""
         files = (path for path in sorted(self.path.rglob("*")) if path.is_file() and path.suffix != PARTIAL)
         return [path.relative_to(self.path).as_posix() for path in files]
 
     def delete(self, name: str) -> None:
-        """Delete a file, if it is there."""
+        """Delete a file, if it exists."""
         (self.path / name).unlink(missing_ok=True)
 
     def sweep(self) -> None:
@@ -98,21 +98,21 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """A prefix of an object store, by fsspec. Its options may hold secrets, which are not shown."""
+    """A prefix of an object store, by fsspec. Its options may hold secrets and are not shown."""
 
     url: str
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def _at(self, name: str = "") -> tuple[Any, str]:
         fs, root = file_system(self.url, self.options)
-        fs.invalidate_cache()  # others write, too
+        fs.invalidate_cache()  # other workers write, too
         return fs, f"{root.rstrip('/')}/{name}"
 
     def _telling(self, name: str, verb: str = "write") -> contextlib.AbstractContextManager[None]:
         return telling(f"{self.url.rstrip('/')}/{name}", verb)
 
     def publish(self, name: str, write: Write) -> str:
-        """See `Folder`; the file is in memory as it is put, and before in a file without a name."""
+        """Publish a file as `Folder.publish`. It is written to an unnamed temporary file, then put from memory."""
         fs, path = self._at(name)
         with tempfile.TemporaryFile() as file, self._telling(name):
             write(file)
@@ -121,7 +121,7 @@ class Objects:
             try:
                 fs.pipe_file(path, data, mode="create")
             except OSError:
-                # Another attempt won, or the answer to ours was lost: what is visible is whole, and the only one.
+                # Another attempt won, or the answer to this put was lost: the visible file is whole and the only one.
                 visible = self.sha256(name)
                 if visible is None:
                     raise
@@ -129,17 +129,17 @@ class Objects:
         return hashlib.sha256(data).hexdigest()
 
     def prepare(self, names: Iterable[str]) -> None:
-        """See `Folder`: an object store has no folders."""
+        """Do nothing: an object store has no folders."""
 
     def try_names(self, names: Iterable[str]) -> None:
-        """See `Folder`."""
+        """Raise ConfigError for names that are too long for an object store."""
         _, prefix = self._at()
         for name in names:
             if len(f"{prefix}{name}".encode()) > _LONGEST_KEY:
                 raise ConfigError(f"Expected a shorter name than {name!r}: an object store takes no longer ones.")
 
     def sha256(self, name: str) -> str | None:
-        """See `Folder`."""
+        """Return the sha256 of a visible file, or None if there is no such file."""
         fs, path = self._at(name)
         digest = hashlib.sha256()
         with self._telling(name, "read"):
@@ -151,19 +151,19 @@ class Objects:
         return digest.hexdigest()
 
     def read(self, name: str) -> bytes:
-        """The bytes of a small file."""
+        """Return the bytes of a small file."""
         fs, path = self._at(name)
         with self._telling(name, "read"):
             return bytes(fs.cat_file(path))
 
     def names(self) -> list[str]:
-        """See `Folder`."""
+        """Return the names of the visible files."""
         fs, root = self._at()
         with self._telling("", "read"):
             return sorted(str(path).removeprefix(root) for path in fs.find(root))
 
     def delete(self, name: str) -> None:
-        """See `Folder`."""
+        """Delete a file, if it exists."""
         fs, path = self._at(name)
         with self._telling(name), contextlib.suppress(FileNotFoundError):
             fs.rm_file(path)
@@ -173,7 +173,7 @@ Target = Folder | Objects
 
 
 def probe(target: Target) -> None:
-    """Refuse (ConfigError) a place where a name can be published twice: of many at once, one must succeed."""
+    """Raise ConfigError if a name can be published twice at the target: of many attempts at once, one must succeed."""
     name = f"probe-{secrets.token_hex(8)}"
     try:
         with ThreadPoolExecutor(_PROBES) as pool:

@@ -1,7 +1,7 @@
-"""What a worker does: survey a shard, and privatize a run of parts.
+"""The job of a worker: survey a shard, and privatize parts that follow each other.
 
-A survey reads a shard once and keeps a keyed hash of each block of records. Whoever privatizes reads the shard again
-and passes a block on after its hash was compared, so that what is released is what was counted and charged.
+A survey reads a shard once and returns a keyed hash of each block of records. Privatizing reads the shard again and
+compares the hash of each block before its release, so that the released records are those counted and charged.
 """
 
 import contextlib
@@ -30,30 +30,30 @@ from dptext.text.formats import Format
 from dptext.text.labels import n_known
 from dptext.text.writers import blocks, completed, open_writer
 
-BLOCK: Final = 1024  #: Records of a block that is compared; as many are read ahead of what is released
-_HASH: Final = 16  # bytes
+BLOCK: Final = 1024  #: Records of a block that is compared; as many records are read ahead of the release
+_HASH: Final = 16  # bytes of a hash
 HASHED: Final = np.dtype(f"S{_HASH}")
 
 
-#: A shard that parts lie in: its number, the place of its first record in the whole input, the hashes of its survey.
+#: A shard of some parts: its number, the position of its first record in the whole input, the hashes of its survey.
 Source = tuple[int, int, bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """What a survey found in a shard."""
+    """The survey of a shard."""
 
-    records: int  #: how many can be read
-    hashes: bytes = field(repr=False)  #: of each block, 16 bytes, under the key of the run
-    #: of each record, as of `authors`, 16 bytes, sorted, under the same key; empty where they need no check
+    records: int  #: number of readable records
+    hashes: bytes = field(repr=False)  #: hashes of the blocks, 16 bytes each, under the key of the run
+    #: hashes of ids and of `authors`, one of 16 bytes per record, sorted, under the same key; empty if not checked
     ids: bytes = field(default=b"", repr=False)
     authors: bytes = field(default=b"", repr=False)
-    skipped: Mapping[str, int] = field(default_factory=dict)  #: how many records were skipped, by the reason
+    skipped: Mapping[str, int] = field(default_factory=dict)  #: number of skipped records by reason
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What every worker of a run knows."""
+    """The job of a run, which every worker gets."""
 
     shards: tuple[Shard, ...]
     plan: Plan
@@ -62,12 +62,12 @@ class Job:
     kind: Format
     columns: Columns
     compressed: bool
-    key: bytes = field(repr=False)  #: of the hashes of this run; 32 bytes
-    seed: int | None = None  #: of an experiment, which voids the guarantee; None draws from the operating system
-    options: Mapping[str, Any] = field(default_factory=dict, repr=False)  #: of fsspec; they may hold secrets
+    key: bytes = field(repr=False)  #: key of the hashes of this run; 32 bytes
+    seed: int | None = None  #: seed of an experiment, which voids the guarantee; None for secure randomness
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)  #: options of fsspec; they may hold secrets
 
     def survey(self, number: int) -> Surveyed:
-        """Count and hash the records of a shard."""
+        """Count and hash the records of a shard. DataError: max_per_author is set and a record has no author."""
         records, hashes, skipped = 0, list[bytes](), dict[str, int]()
         ids, authors = bytearray(), bytearray()
         for block in self._blocks(number, skipped):
@@ -87,24 +87,25 @@ class Job:
         return Surveyed(records, b"".join(hashes), by_id, by_author, skipped)
 
     def labelled(self, number: int) -> int:
-        """How many records of a shard have a label of the public set; the shard is not read where none is looked at."""
+        """Return the number of a shard's records with a label of the public set; 0 if the mechanism reads no labels."""
         traits = self.mechanism.spec.traits
         blocks = self._blocks(number, {}) if traits.reads_labels else ()
         return sum(n_known(block.labels, traits.labels) for block in blocks)
 
     def subjects(self, found: Iterable[bytes]) -> Iterator[str]:
-        """The subject of every record, as it was surveyed."""
+        """Yield the subject of every record. `found` has the hashes of each shard. DataError: a shard changed."""
         for number, hashes in enumerate(found):
             for block in self._verified(number, hashes):
                 yield from (subject or "" for subject in block.subjects)
 
     def privatize(self, parts: tuple[OutputPart, ...], sources: tuple[Source, ...]) -> tuple[str, ...]:
-        """Privatize parts that follow each other, without gaps, and publish each that nobody has published yet.
+        """Privatize parts that follow each other without gaps, and publish each part that is not visible yet.
 
-        `sources` are the shards that they lie in, in order. The sha256 of each part as it is visible.
+        `sources` are the shards of these parts, in order. Returns the sha256 of each visible part. DataError: a shard
+        changed since its survey.
         """
         there = [self.target.sha256(part.name) for part in parts]
-        if all(there):  # after a kill, or because another attempt was faster
+        if all(there):  # an attempt before a kill, or a faster attempt, published them
             return tuple(filter(None, there))
         randomness = secure() if self.seed is None else seeded(self.seed)
         found: list[str] = []
@@ -113,7 +114,7 @@ class Job:
             for part, visible in zip(parts, there, strict=True):
                 own = rest.take(part.size)
                 found.append(self._publish(part, own, randomness) if visible is None else visible)
-                deque(own, 0)  # what was not read, as it was published before
+                deque(own, 0)  # skip the records of a part that was visible already
         return tuple(found)
 
     def _publish(self, part: OutputPart, own: Iterator[Batch], randomness: Randomness) -> str:
@@ -158,7 +159,7 @@ class Job:
         )
 
     def _blocks(self, number: int, skipped: dict[str, int]) -> Generator[Batch, None, None]:
-        """The records of a shard in blocks of `BLOCK`, the last one shorter."""
+        """Yield the records of a shard in blocks of `BLOCK`; the last block may be shorter."""
         with contextlib.closing(read(self.shards[number], self.plan, self.options, skipped, allow_empty=True)) as found:
             rest = Rest(found)
             while parts := list(rest.take(BLOCK)):
@@ -175,14 +176,14 @@ class Job:
 
 
 class Rest:
-    """A stream of batches of which so many records can be taken at a time."""
+    """A stream of batches from which any number of records can be taken at a time."""
 
     def __init__(self, batches: Iterator[Batch]) -> None:
         self._batches = batches
         self._left: Batch | None = None
 
     def take(self, n: int) -> Iterator[Batch]:
-        """The next `n` records, fewer at the end. They must be used up before more are taken."""
+        """Yield the next `n` records, fewer at the end. The caller must use them up before it takes more."""
         while n > 0:
             batch = self._left if self._left is not None else next(self._batches, None)
             self._left = None
@@ -195,9 +196,9 @@ class Rest:
 
 
 def most_common(arrays: Sequence[NDArray[Any]]) -> int:
-    """How often the hash comes that comes most, over arrays of `HASHED`, each sorted; 0 without any.
+    """Return the count of the most frequent hash in sorted arrays of `HASHED`; 0 for no hashes.
 
-    They are looked at by their first byte: memory is that of a 256th of them.
+    Hashes are counted by first byte, so that about 1/256 of the hashes is in memory at once.
     """
     most = 0
     for value in range(256):

@@ -1,4 +1,4 @@
-"""What a run of each text writes, promises and owes, whether it writes a file or a folder."""
+"""The terms of a run that answers each text: its columns, its statement and its debt, for a file or a folder."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
 
 @dataclass(frozen=True, slots=True)
 class Agreed:
-    """What a run writes, promises and has to pay, all known before it reads anything."""
+    """The terms of a run, known before the run reads any input."""
 
     columns: Columns
     statement: Statement
 
     @property
     def due(self) -> Due | None:
-        """What an account has to pay."""
+        """The debt of the run to an account; None if no account pays."""
         return self.statement.due
 
 
@@ -41,7 +41,7 @@ def agreed(
     kind: Format,
     also: Sequence[str] = (),
 ) -> Agreed:
-    """What a run with these settings is about; `also` is what leaves besides the plan's. Errors as `privatize_file`."""
+    """Return the terms of a run. `also` lists what leaves besides the plan's `reveals`. Errors as `privatize_file`."""
     require_guarantee(mechanism.spec, plan.without_guarantee)
     require_csv(kind, safe_csv=plan.safe_csv)
     fields = Fields() if kind in TEXTS_ONLY else plan.fields

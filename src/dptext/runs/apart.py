@@ -1,6 +1,6 @@
-"""That a public pool is not the private corpus, whose texts would leave as they are.
+"""Refusal of a public pool that is the private corpus: texts of the pool leave as they are.
 
-Places, whole files and whole lists of texts are compared, never single texts: see decision 0017.
+The comparison is of paths, whole files and whole lists of texts, never of single texts: see decision 0017.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from dptext.errors import ConfigError
 from dptext.synthesis.space import says_something
 from dptext.text.files import sha256_of
 
-_SAME: Final = "Expected a public pool beside the private corpus: texts of the pool leave as they are."
-_HASH: Final = 16  # bytes: two texts agree by a chance of 2**-128
+_SAME: Final = "Expected a public pool other than the private corpus: texts of the pool leave as they are."
+_HASH: Final = 16  # bytes: two texts have the same hash with a chance of 2**-128
 
 
 def refuse_same(private: object, public: object) -> None:
-    """ConfigError where the private corpus is the pool, or one of its files is: the same file, or byte for byte."""
+    """Raise ConfigError if the private corpus or one of its files is the pool: the same file, or the same bytes."""
     same = private is public and private is not None
     if isinstance(private, str | PathLike) and isinstance(public, str | PathLike):
         mine, pool = _path(private), _path(public)
-        if mine is None or pool is None:  # far away
+        if mine is None or pool is None:  # on another computer
             same = str(private).rstrip("/") == str(public).rstrip("/")
         else:
             same = mine == pool or mine in pool.parents or any(_alike(each, pool) for each in _files(mine))
@@ -37,7 +37,7 @@ def refuse_same(private: object, public: object) -> None:
 
 
 def _path(where: str | PathLike[str]) -> Path | None:
-    """The path of this computer that a path or a URL leads to, without links; None of another computer."""
+    """Return the local path of a path or URL, with links resolved; None for a URL of another computer."""
     parts = urlsplit(str(where))
     if "://" not in str(where):
         return Path(where).resolve()
@@ -56,7 +56,7 @@ def _files(where: Path) -> Iterator[Path]:
 
 
 def _alike(one: Path, other: Path) -> bool:
-    """Whether both are one file, or hold the same bytes. What cannot be read is left to whoever reads it."""
+    """Return whether both paths are one file or hold the same bytes. An unreadable file gives False, no error."""
     try:
         if not (one.is_file() and other.is_file()):
             return False
@@ -70,23 +70,23 @@ def _alike(one: Path, other: Path) -> bool:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Pool:
-    """The texts of a public pool by their hashes, to tell whether a corpus has the same ones in any order."""
+    """The hashes of a public pool's texts, to tell whether a corpus has the same texts in any order."""
 
     rows: dict[bytes, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Pool:
-        """Of those texts that say something; how often each occurs does not count."""
+        """Return the pool of the distinct texts that say something."""
         distinct = dict.fromkeys(_hashed(text) for text in texts if says_something(text))
         return cls({each: row for row, each in enumerate(distinct)})
 
     @property
     def size(self) -> int:
-        """Bytes with a bit for each text."""
+        """The number of bytes that hold one bit per text."""
         return -(-len(self.rows) // 8)
 
     def refuse(self, found: Iterable[Found]) -> None:
-        """ConfigError where the parts of a corpus have the texts of the pool together, and no others."""
+        """Raise ConfigError if the parts of a corpus together have every text of the pool and no other text."""
         bits, other = 0, False
         for each in found:
             bits |= int.from_bytes(each.bits, "little")
@@ -100,17 +100,17 @@ NO_POOL: Final = Pool()
 
 @dataclass(slots=True, repr=False)
 class Found:
-    """Which texts of a pool a part of the corpus has, and whether it has another one. Private."""
+    """The texts of a pool that a part of the corpus has, and whether the part has any other text. Private."""
 
     pool: Pool
     other: bool = False
-    bits: bytearray = field(default_factory=bytearray)  #: one for each text of the pool, the first lowest
+    bits: bytearray = field(default_factory=bytearray)  #: one bit per text of the pool, the lowest for the first
 
     def __post_init__(self) -> None:
         self.bits = self.bits or bytearray(self.pool.size)
 
     def add(self, texts: Sequence[str]) -> None:
-        """Look at texts of the corpus. After the first that the pool lacks, nothing is looked at."""
+        """Look up texts of the corpus in the pool. The first text that the pool lacks ends the look-ups for good."""
         if self.other or not self.pool.rows:
             return
         for text in filter(says_something, texts):
@@ -121,12 +121,12 @@ class Found:
             self.bits[row // 8] |= 1 << row % 8
 
     def to_bytes(self) -> bytes:
-        """As many bytes, whatever was found."""
+        """Return the findings as bytes. Their number depends on the pool alone."""
         return bytes([self.other]) + self.bits
 
     @classmethod
     def from_bytes(cls, pool: Pool, data: bytes) -> Found:
-        """What `to_bytes` gave."""
+        """Return the findings that `to_bytes` wrote."""
         return cls(pool, bool(data[0]), bytearray(data[1:]))
 
 

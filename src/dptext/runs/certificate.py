@@ -1,7 +1,7 @@
-"""The certificate beside a released file: what was done, what it guarantees, and which bytes it speaks of.
+"""The certificate beside a released file: the settings and events, the guarantees, and the sha256 of the file.
 
-Everything in it is public: nothing is computed from private text but what the guarantee lists in `reveals`. That of a
-data set speaks of its manifest: a part counts because this names it.
+A certificate is public: only the items that the guarantee lists in `reveals` are computed from private text. The
+certificate of a data set holds the sha256 of its manifest, and the manifest names each part.
 """
 
 import json
@@ -25,7 +25,7 @@ from dptext.version import __version__
 
 SCHEMA: Final = 4
 ONE_RELEASE = "one release; each repetition adds"
-#: What may have been done to texts as they were read, by the name of the setting.
+#: Changes to texts as they are read, by the name of the setting.
 READING = {
     "empty_nulls": "null texts were read as empty ones",
     "strip_html": "HTML tags were taken out of the texts first",
@@ -38,12 +38,12 @@ Kind = TypeVar("Kind")
 
 
 def certificate_path(output: Path) -> Path:
-    """Where the certificate of an output file lies."""
+    """Return the path of an output file's certificate."""
     return output.with_name(output.name + ".guarantee.json")
 
 
 def check_name(name: str) -> None:
-    """Raise ConfigError unless a certificate can name such a file: in UTF-8, in one line, no longer than names are."""
+    """Raise ConfigError unless a certificate can state this file name: UTF-8, one line, at most 255 bytes."""
     try:
         fault = "at most 255 bytes long" if len(name.encode()) > _LONGEST_NAME else ""
     except UnicodeEncodeError:
@@ -55,33 +55,33 @@ def check_name(name: str) -> None:
 
 
 def stream_mark(stream: str) -> str:
-    """What the books say that a charge paid for, where its releases left as a stream."""
+    """Return the release that the ledger records for a charge whose releases left as a stream."""
     return f"stream {stream}"
 
 
 def reading_revealed(reading: Iterable[str]) -> tuple[str, ...]:
-    """What settings of reading reveal: that they were chosen, of which the texts may have been the reason."""
+    """Return what settings of reading reveal: each choice, because the private texts may have led to the choice."""
     return tuple(f"the setting that {READING[name]}" for name in reading)
 
 
 @dataclass(frozen=True, slots=True)
 class Charged:
-    """The charge that paid for a release: where the books say so."""
+    """The charge that paid for a release, to be found in the ledger."""
 
-    account: str  #: its name; `unit` is that of its limit
-    dataset: str  #: whose texts it speaks of
-    unit: Unit
-    number: int  #: of the charge in the ledger
-    by_subject: bool  #: whether it fell on each subject of the run alone, or on everyone in the account
-    #: the mark of the stream that it paid for, where releases were not written by the run itself
+    account: str  #: name of the account
+    dataset: str  #: the people or texts that the account is for
+    unit: Unit  #: unit of the account's limit
+    number: int  #: number of the charge in the ledger
+    by_subject: bool  #: True: each subject of the run was charged; False: everyone in the account
+    #: mark of the stream that the charge was settled with; None if it was settled with the sha256 of a file
     stream: str | None = None
 
     def to_dict(self) -> dict[str, Json]:
-        """The charge as JSON-able data; no `stream` where there is none."""
+        """Return the charge as JSON-able data, without `stream` if it is None."""
         return {name: value for name, value in asdict(self).items() if name != "stream" or value is not None}
 
     def explain(self) -> str:
-        """The charge in plain words."""
+        """Return the charge in plain words."""
         whom = f"each {self.unit.value} in it" if self.by_subject else "everyone in the account"
         return (
             f"charge {self.number} of account {self.account!r} (dataset {self.dataset!r}, per {self.unit.value}), to "
@@ -91,24 +91,24 @@ class Charged:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What is known about one released file.
+    """The certificate of one released file.
 
     Attributes:
-        settings: the spec, `kind` first.
-        events: what happened to the spec's smallest unit, in each record.
-        guarantees: one for each unit that can be stated, smallest first.
-        records: how many records were released.
-        output, sha256: of the released file, its name without its folder.
-        digests: of the fitted model and the public data in it.
-        version: of dptext.
+        settings: the settings of the spec, `kind` first.
+        events: the privacy events of the spec's smallest unit, in each record.
+        guarantees: one guarantee for each unit that has one, smallest first.
+        records: number of released records.
+        output, sha256: name of the released file, without its folder, and its sha256.
+        digests: sha256 digests of the fitted model and of its public data, by name.
+        version: version of dptext.
         randomness: "secure" or "seeded".
-        delta: at which the guarantees are stated.
-        max_per_author: the enforced maximum, if there was one.
+        delta: the delta at which the guarantees are stated.
+        max_per_author: the enforced maximum of records per author, if the run had one.
         also_reveals: what the run reveals besides the mechanism (kept fields, the number of records).
-        charged: the charge that paid for it, where a ledger did.
-        fields: the names of the columns `id`, `text` and `label` in the file, where they have others.
-        reading: the names in `READING` of what was done to texts as they were read; it shows in releases.
-        record: what was one record of plain text, "file", "line" or "block"; empty where rows were.
+        charged: the charge that paid for the release; None without a ledger.
+        fields: the names in the file of the columns `id`, `text` and `label` that have other names.
+        reading: the changes to texts as they were read, by their names in `READING`; they show in releases.
+        record: the record of plain text: "file", "line" or "block"; empty if records were rows.
     """
 
     settings: Mapping[str, Json]
@@ -139,11 +139,11 @@ class Certificate:
 
     @property
     def repetition(self) -> str:
-        """What another release of the same records would do."""
+        """The cost of another release of the same records, in words."""
         return ONE_RELEASE if self.charged is None else self.charged.explain()
 
     def to_json(self) -> str:
-        """The certificate as JSON text."""
+        """Return the certificate as JSON text."""
         late = ("fields", "reading", "record")
         data: dict[str, object] = {"schema": SCHEMA}
         data |= {each.name: getattr(self, each.name) for each in fields(self) if each.name not in late}
@@ -162,7 +162,7 @@ class Certificate:
 
     @classmethod
     def from_json(cls, text: str) -> "Certificate":
-        """The certificate that `to_json` wrote; ConfigError where this is none, or one of another schema."""
+        """Return the certificate in JSON text. ConfigError: the text is no certificate, or has another schema."""
         try:
             data = json.loads(text)
             found = _read(_typed(data, dict))
@@ -175,9 +175,9 @@ class Certificate:
         return found
 
     def check_file(self, folder: Path) -> None:
-        """Check that the file of this certificate, beside it in `folder`, has the bytes that it states, else DataError.
+        """Raise DataError unless the certified file lies in `folder` and has the certified sha256.
 
-        `dptext.verify` checks this and whether the certificate itself holds.
+        `dptext.verify` checks the file and the certificate itself.
         """
         path = folder / Path(self.output).name
         if not path.is_file():
@@ -189,7 +189,7 @@ class Certificate:
         return html_text(f"{self.guarantees[-1].sentence()}\n\n{self.explain()}")
 
     def explain(self) -> str:
-        """The certificate in plain words."""
+        """Return the certificate in plain words."""
         said = [*(READING[name] for name in self.reading), self.repetition]
         texts = plural(self.records, "record") if self.records else "no texts"
         head = (
@@ -201,7 +201,7 @@ class Certificate:
 
 
 def _typed(value: object, kind: type[Kind]) -> Kind:
-    """The value, which must be of this very type: a boolean is no number."""
+    """Return the value. TypeError: it is not of exactly this type; a boolean is no number."""
     if type(value) is not kind:
         raise TypeError(f"Expected {kind.__name__}.")
     return value
@@ -228,7 +228,7 @@ def _fields(found: Mapping[str, Json]) -> dict[str, str]:
 
 
 def _read(data: Mapping[str, Json]) -> Certificate:
-    """The certificate in JSON data; TypeError, KeyError or ValueError where it holds something else."""
+    """Return the certificate in JSON data. TypeError, KeyError or ValueError: the data are no certificate."""
     if (schema := _typed(data["schema"], int)) != SCHEMA:
         raise ConfigError(
             f"Expected a certificate of schema {SCHEMA}, found schema {schema}: read it with the version of dptext "
@@ -276,7 +276,7 @@ MANIFEST: Final = "manifest.json"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One file of a data set: its name, how many records it holds, and its sha256."""
+    """One file of a data set: its name, the number of its records, and its sha256."""
 
     name: str
     records: int
@@ -291,17 +291,17 @@ class Manifest:
 
     @property
     def records(self) -> int:
-        """How many records all parts hold."""
+        """The number of records in all parts."""
         return sum(part.records for part in self.parts)
 
     def to_json(self) -> str:
-        """The manifest as JSON text, a line a part."""
+        """Return the manifest as JSON text, with one line per part."""
         lines = ",\n".join(f"  {json.dumps(asdict(part), ensure_ascii=False)}" for part in self.parts)
         return '{"schema": 1, "parts": [\n' + lines + "\n]}\n"
 
     @classmethod
     def read(cls, path: Path) -> "Manifest":
-        """The manifest at the path; DataError where none is that dptext wrote."""
+        """Return the manifest at the path. DataError: dptext did not write this file."""
         try:
             data = parse_json(read_whole(path))
             parts = tuple(Part(**part) for part in data["parts"])
@@ -325,9 +325,9 @@ class Manifest:
                 name = path.relative_to(folder).as_posix()
                 real = path.is_dir() and not path.is_symlink()
                 if name not in known and name not in parents and not real:
-                    raise DataError(f"{path} is no part of this data set: whoever reads the folder reads it, too.")
+                    raise DataError(f"{path} is no part of this data set: readers of the folder would read it, too.")
                 if path.is_dir():
-                    left.append(path)  # of links those alone that parts lie in
+                    left.append(path)  # a link is followed only if parts lie in it
         for part in self.parts:
             path = folder / part.name
             if not path.is_file():
@@ -339,5 +339,5 @@ class Manifest:
 def _is_part(part: Part) -> bool:
     if list(map(type, astuple(part))) != [str, int, str] or part.records < 0 or len(part.sha256) != _HEX:
         return False
-    stays = not Path(part.name).is_absolute() and ".." not in Path(part.name).parts  # inside the folder
+    stays = not Path(part.name).is_absolute() and ".." not in Path(part.name).parts  # the part lies inside the folder
     return stays and part.name not in ("", MANIFEST) and "\0" not in part.name

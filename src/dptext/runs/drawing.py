@@ -1,4 +1,4 @@
-"""Releases as they are drawn: each once, whoever asks. Threads share them, a forked child draws none of them."""
+"""Drawing of releases: each release is drawn once. Threads share the releases; a forked child draws none."""
 
 import hashlib
 import os
@@ -22,21 +22,21 @@ class Drawing:
     """The releases of a run in memory.
 
     Args:
-        parts: draws them, some at a time.
-        encoded: the bytes of a part, for the digest of all.
-        keep: whether they are kept, so that they can be iterated again.
+        parts: iterator that draws the releases, one part at a time.
+        encoded: returns the bytes of a part, for the digest of all releases.
+        keep: whether releases are kept, so that they can be iterated again.
 
     Attributes:
-        kept: those that are drawn; None of a stream.
-        n: how many are drawn.
-        is_complete: whether all are.
+        kept: the releases drawn so far; None for a stream, which keeps none.
+        n: number of releases drawn so far.
+        is_complete: whether all releases are drawn.
     """
 
     def __init__(self, parts: Iterator[Part], encoded: Callable[[Part], bytes], *, keep: bool) -> None:
         self._parts = parts
         self._encoded = encoded
         self._sha256 = hashlib.sha256()
-        self._lock = threading.RLock()  # the texts may come from code that looks at the result
+        self._lock = threading.RLock()  # reentrant: the iterator of private texts may look at the result
         self._process = os.getpid()
         self._is_new, self._is_broken = True, False
         self.kept: list[Release[str]] | None = [] if keep else None
@@ -45,20 +45,20 @@ class Drawing:
 
     @property
     def sha256(self) -> str:
-        """The digest of what is drawn."""
+        """The sha256 of the releases drawn so far, in hexadecimal digits."""
         return self._sha256.hexdigest()
 
     def keep(self) -> None:
-        """Keep the releases of a stream; ConfigError where some were drawn and not kept."""
+        """Keep the releases of a stream from now on. ConfigError: some were drawn and not kept."""
         if self.kept is None:
-            require_process(self._process)  # before the lock, which a thread of the parent may have held
+            require_process(self._process)  # before the lock, which may be held for ever after a fork
             with self._lock:
                 if self.kept is None:
                     self.begin()
                     self.kept = []
 
     def begin(self) -> None:
-        """Take a stream, which one caller can; ConfigError for the others."""
+        """Claim the stream for one caller. ConfigError: another caller has claimed it, or releases were drawn."""
         require_process(self._process)
         with self._lock:
             if not self._is_new:
@@ -66,7 +66,7 @@ class Drawing:
             self._is_new = False
 
     def has(self, i: int) -> bool:
-        """Whether there is a kept release of this number, drawn now if it was not."""
+        """Return whether release `i` exists in `kept`; releases are drawn until it does or the stream ends."""
         while not self.is_complete and i >= self._n_kept:
             require_process(self._process)
             with self._lock:
@@ -75,12 +75,12 @@ class Drawing:
         return i < self._n_kept
 
     def finish(self) -> None:
-        """Draw the rest."""
+        """Draw all remaining releases."""
         while self.part():
             pass
 
     def part(self) -> Part:
-        """The next releases, none at the end; PrivacyError after an error."""
+        """Draw and return the next part, empty at the end. PrivacyError: an earlier draw raised an error."""
         if self.is_complete:
             return []
         require_process(self._process)
@@ -106,7 +106,7 @@ class Drawing:
 
 
 class Stream(Iterator[Release[str]]):
-    """The releases of a stream, each given to one of the threads that ask."""
+    """The releases of a stream. Several threads may iterate; each release goes to one of them."""
 
     def __init__(self, drawing: Drawing) -> None:
         self._drawing = drawing
@@ -115,7 +115,7 @@ class Stream(Iterator[Release[str]]):
         self._process = os.getpid()
 
     def __next__(self) -> Release[str]:
-        """The next release; errors as `Drawing.begin` and `Drawing.part`."""
+        """Return the next release; errors as `Drawing.begin` and `Drawing.part`."""
         require_process(self._process)
         with self._lock:
             if self._rest is None:

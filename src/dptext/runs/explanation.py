@@ -1,4 +1,4 @@
-"""Anything with a guarantee, in plain words."""
+"""`dptext.explain`: guarantees in plain words, of settings, mechanisms, results and certificates."""
 
 from os import PathLike
 from pathlib import Path
@@ -17,16 +17,17 @@ def explain(
     delta: float = 0.0,
     legal: bool = False,
 ) -> str:
-    """What something guarantees, in plain words.
+    """Return in plain words what an object guarantees.
 
     Args:
-        what: a guarantee; a certificate; settings of a mechanism or a synthesis, or a fitted one; the result of
-            `privatize`; or the path of a released file or its certificate, which are verified.
-        delta: at which the guarantees of settings are stated.
-        legal: say it on one page, for whoever answers for a released file; `what` is its path, or its certificate's.
+        what: a guarantee; a certificate; settings of a mechanism or a synthesis; a fitted mechanism or synthesis; the
+            result of `privatize`; or the path of a released file or its certificate, which are verified.
+        delta: the delta at which guarantees of settings are stated.
+        legal: return one page for the person who answers for a released file; `what` is the path of the file or of
+            its certificate.
 
     Raises:
-        ConfigError: it carries no guarantee.
+        ConfigError: `what` carries no guarantee.
         DataError: a certificate does not hold.
     """
     if legal and not isinstance(what, str | PathLike):

@@ -1,6 +1,6 @@
-"""From file to file: a run that survives being killed, resumes, pays once and leaves a certificate beside its output.
+"""Runs from file to file: a killed run resumes and pays once; a finished run leaves a certificate beside its output.
 
-The output is written to a temporary file beside the target, which appears only when it is whole.
+The run writes to a hidden file beside the target. The target appears only when the output is whole.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.runs.payment import Due, Payment
 
 OnDone = Callable[[int], None]
-_LONGEST = 2.0  # seconds that an estimate of the time takes
+_LONGEST = 2.0  # seconds after which `seconds` starts no further batch
 
 
 def privatize_file(
@@ -66,34 +66,34 @@ def privatize_file(
 ) -> Certificate:
     """Privatize a file of records into a new file, with a certificate beside it.
 
-    The target appears only when it is complete. It is written in blocks, which end by the number and the sizes of
-    releases; how long private texts are shows neither in the file nor in the marks. After a kill, `plan.resume` goes
-    on after the last whole block that was marked; what an unfinished one had written is cut away, so no record has
-    two outputs.
+    The target appears only when it is complete. The run writes blocks. A block ends by the number and the sizes of
+    releases, so that neither the file nor the marks of progress show the lengths of private texts. After a kill,
+    `plan.resume` goes on after the last whole block that was marked and cuts off an unfinished block, so that no
+    record has two outputs.
 
     Args:
         source: the input file.
         target: the output file.
         mechanism: a fitted mechanism.
         plan: public settings of the run.
-        randomness: `randomness.secure()` by default; a seeded one voids the guarantee.
-        payment: the account that is charged before the first draw, for everyone in it or, where
-            `plan.fields.subject` is set, for each subject in the file. What is charged stays charged.
+        randomness: `randomness.secure()` by default; seeded randomness voids the guarantee.
+        payment: the account that is charged before the first draw, for everyone in the account or, if
+            `plan.fields.subject` is set, for each subject in the file. A charge is never undone.
         on_progress: called after each block with the number of records done.
-        on_skip: called with number and reason of a skipped record.
+        on_skip: called with the number of each skipped record and the reason.
 
     Returns:
         The certificate, as written to `TARGET.guarantee.json`.
 
     Raises:
-        ConfigError: a setting or file cannot be used, or the format holds no vectors and the mechanism releases them;
-            another input or other settings than those of the run to resume.
-        DataError: a record cannot be read (nothing is left behind, and nothing charged: with an account, the whole
-            file is read before the charge).
-        NoGuaranteeError: the mechanism guarantees nothing and the plan does not say that this is meant, or an account
-            is to pay for it.
-        BudgetExceededError: the account cannot pay (nothing is left behind).
-        LedgerError: the ledger cannot be used; where it failed in the middle, the run can be resumed.
+        ConfigError: a setting or file cannot be used; the mechanism releases vectors and the format holds none; or
+            the input or the settings differ from the run to resume.
+        DataError: a record cannot be read. No file is left behind and nothing is charged: with an account, the whole
+            file is read before the charge.
+        NoGuaranteeError: the mechanism guarantees nothing, and `plan.without_guarantee` is not set or an account is
+            to pay.
+        BudgetExceededError: the account cannot pay. No file is left behind.
+        LedgerError: the ledger cannot be used. A run that it stopped in the middle can be resumed.
     """
     run = _run(Path(source), Path(target), mechanism, plan or Plan(), randomness or secure(), payment)
     return run.go(on_progress or (lambda _: None), on_skip)
@@ -109,10 +109,11 @@ def rehearse(
     payment: Payment | None = None,
     on_skip: Callable[[int, str], None] | None = None,
 ) -> tuple[int, tuple[Guarantee, ...], Due | None, int]:
-    """Check and read what `privatize_file` would, with the same errors; nothing is drawn, charged or written.
+    """Check and read the input as `privatize_file` does, with the same errors; draw, charge and write nothing.
 
-    It says how many records would be released, with which guarantees, what would be paid, if anything, and how many
-    records have a label of the public set, which is for the owner alone.
+    Returns:
+        The number of records to release; the guarantees; the debt, or None if nothing is due; and the number of
+        records with a label of the public set, which is private.
     """
     run = _run(source, target, mechanism, plan, randomness, payment)
     due = run.still_due()
@@ -121,10 +122,10 @@ def rehearse(
 
 
 def seconds(n_records: int, mechanism: Mechanism[str]) -> float | None:
-    """About how long so many releases take, by those of short made-up texts; None where these are none for it."""
+    """Estimate the seconds for `n_records` releases by timing 64 built-in texts. None: the mechanism refuses them."""
     records, randomness, done = Batch.of(sample_records(64)), seeded(0), 0
     with contextlib.suppress(DPTextError):
-        release(records[:1], mechanism, randomness)  # loads what is loaded late
+        release(records[:1], mechanism, randomness)  # untimed: the first release may load models and packages
         began = time.perf_counter()
         while done < len(records) and time.perf_counter() - began < _LONGEST:
             done += len(release(records[done : done + 16], mechanism, randomness))
@@ -166,7 +167,7 @@ class _Run:
 
     @property
     def due(self) -> Due | None:
-        """What an account has to pay."""
+        """The debt of the run to an account; None if no account pays."""
         return self.statement.due
 
     def go(self, on_progress: OnDone, on_skip: Callable[[int, str], None] | None) -> Certificate:
@@ -179,14 +180,14 @@ class _Run:
         with self.beside.opened() as file, contextlib.closing(batches):
             try:
                 if self.due is not None:
-                    self.count(on_skip)  # reads the whole file: a record that is at fault costs nothing
+                    self.count(on_skip)  # reads the whole file before the charge: a faulty record costs nothing
                 first = next(batches, None)
                 require_records(0 if first is None else len(first), self.source)
                 charge = self._charge(state)
                 state = self._write(file, itertools.chain(filter(None, [first]), batches), state, charge, on_progress)
                 return self.beside.publish(state)
             except DPTextError as error:
-                if isinstance(error, ConfigError):  # a full disk can be mended and the run resumed
+                if isinstance(error, ConfigError):  # the run can be resumed, such as after a full disk
                     raise
                 self.beside.clean()
                 if charge is not None and self.due is not None and self.due.payment.key is None:
@@ -210,7 +211,7 @@ class _Run:
         return self.due if self.due.weigh(key, self._subjects()) else None
 
     def count(self, on_skip: Callable[[int, str], None] | None) -> tuple[int, int]:
-        """How many records there are, and how many have a label of the public set."""
+        """Return the number of records, and the number of records with a label of the public set."""
         n_records = n_labelled = 0
         with contextlib.closing(self._batches(on_skip)) as batches:
             for batch in batches:
@@ -237,7 +238,7 @@ class _Run:
         return (subject or "" for batch in self._batches(None) for subject in batch.subjects)
 
     def _charge(self, state: FileState) -> Charge | None:
-        """Pay before the first draw; a run that goes on finds its charge again by the key in its state."""
+        """Pay before the first draw. A resumed run finds its charge by the key in its state."""
         if self.due is None:
             return None
         try:
@@ -285,7 +286,7 @@ class _Run:
             key=key,
             input=fingerprint(self.source, key),
         )
-        create_private(self.beside.part).close()  # refused where another run has just begun: what lies here is not ours
+        create_private(self.beside.part).close()  # refused if another run has just begun: the files are not ours then
         try:
             state.save(self.beside.state)
         except BaseException:
@@ -296,7 +297,7 @@ class _Run:
     def _unfinished(self) -> FileState:
         there = self.kind in APPENDABLE or self.beside.state.exists()
         state = FileState.load(self.beside.state) if there else None
-        # What is paid for begins anew under its charge, as nobody saw the draws.
+        # A paid run in a format without appending draws all records anew under its charge: nobody saw the first draws.
         if state is None or not (self.kind in APPENDABLE or state.certificate or state.charge_key):
             raise ConfigError(
                 f"Expected a format that can be resumed ({', '.join(sorted(APPENDABLE))}), not {self.kind}: begin anew "
@@ -313,7 +314,7 @@ class _Run:
         self, file: BinaryIO, batches: Iterator[Batch], state: FileState, charge: Charge | None, on_progress: OnDone
     ) -> FileState:
         done = state.records
-        file.truncate(state.bytes)  # to nothing where the format cannot be appended to
+        file.truncate(state.bytes)  # 0 bytes for a format that cannot be appended to
         file.seek(0, os.SEEK_END)
         columns = replace(self.columns, dim=state.dim)
         packed, header = is_compressed(self.target), state.bytes == 0
@@ -341,7 +342,7 @@ class _Run:
                 f"{self.beside.part} was replaced by another run while it was written: nothing is released."
             )
         if charge is not None and digest is not None and digest.hexdigest() != charge.subjects_digest:
-            raise DataError(f"{self.source} changed while it was read: others were charged. Nothing is released.")
+            raise DataError(f"{self.source} changed while it was read: other names were charged. Nothing is released.")
         certificate = self.statement.certificate(
             self.target.name,
             sha256_of(self.beside.part),
@@ -360,7 +361,7 @@ def _limited(batches: Generator[Batch, None, None], most: int) -> Generator[Batc
 
 
 def _watched(batches: Iterator[Batch], digest: SubjectsDigest) -> Iterator[Batch]:
-    """Pass the records on and add their subjects to the digest, which must be that of the subjects who were charged."""
+    """Yield the records and add their subjects to the digest, to be compared with the digest of charged subjects."""
     for batch in batches:
         for subject in batch.subjects:
             digest.add(subject or "")

@@ -1,6 +1,6 @@
-"""A certificate as one page for whoever answers for a release and did not make it: plain sentences, no law judged.
+"""A certificate as one page, for the person who answers for a release that others made; no legal opinion.
 
-The sentences stand in `legal.toml`, each with the facts in which it is said. This module knows the facts and numbers.
+`legal.toml` holds the sentences, each with the facts under which it is shown. This module computes facts and numbers.
 """
 
 import html
@@ -27,7 +27,7 @@ _NOUN: Final = {Unit.TOKEN: "word", Unit.SENTENCE: "sentence", Unit.DOCUMENT: "r
 
 
 class Section(NamedTuple):
-    """A part of the page: sentences, and a table whose first row is its head."""
+    """A section of the page: a heading, sentences, and a table whose first row is its head."""
 
     heading: str
     lines: Sequence[str]
@@ -35,14 +35,14 @@ class Section(NamedTuple):
 
 
 class Page(NamedTuple):
-    """What is said, in order; the first section is the answer."""
+    """The page: a title, sections in order, of which the first is the answer, and a footer."""
 
     title: str
     sections: Sequence[Section]
     footer: str
 
     def text(self) -> str:
-        """The page for a terminal of `WIDTH` columns."""
+        """Return the page as text for a terminal of `WIDTH` columns."""
         parts = [_wrapped(self.title)]
         for number, (heading, lines, table) in enumerate(self.sections):
             parts += [*([""] if number < 2 else []), heading.upper(), *(_wrapped(line, "- ") for line in lines)]
@@ -51,7 +51,7 @@ class Page(NamedTuple):
         return "\n".join([*parts, "", _wrapped(self.footer)])
 
     def html(self) -> str:
-        """The same as HTML that stands alone: one sheet of A4, no script, nothing that is loaded."""
+        """Return the page as one HTML file: one sheet of A4, no script, no external resources."""
         body = ""
         for heading, lines, table in self.sections:
             rows = "".join(f"<tr>{_tagged('td', row)}</tr>" for row in table)
@@ -66,9 +66,10 @@ def _written() -> dict[str, Any]:
 
 
 def legal_page(found: Verified, *, verified: str = "", unchanged: float | None = None) -> Page:
-    """The page of a certificate that holds, with what was `verified` in words, where that is more than usual.
+    """Return the page of a verified certificate.
 
-    `unchanged` is the share of running words that the mechanism gives back as they are, where it was measured.
+    `verified` is the sentence on what was verified; empty for `found.sentence()`. `unchanged` is the share of running
+    words that the mechanism returns unchanged; None if it was not measured.
     """
     holding = [each for each in found.certificate.guarantees if _void(each) is None]
     facts = _facts(found, holding) | ({"unchanged"} if unchanged is not None else set())
@@ -91,30 +92,34 @@ def legal_page(found: Verified, *, verified: str = "", unchanged: float | None =
 
 
 def guess_after(promised: Guarantee, candidates: int, distance: float = 1.0) -> float:
-    """How often a guess is right at most, after the release, that was right one time in `candidates` before.
+    """Return the largest chance, after the release, of a guess that was right with chance 1 / `candidates` before.
 
-    Whoever guesses knows everything else. Delta is added whole: the smaller term of `reconstruction_bound` wants all
-    candidates to be equally likely, and somebody may suspect one of them. The guarantee has a finite epsilon;
-    where it has a metric, candidates are at this distance.
+    The guesser knows everything else. Delta is added whole: the smaller term of `reconstruction_bound` requires equally
+    likely candidates, and a guesser may suspect one of them. The guarantee must have a finite epsilon. Under a metric,
+    candidates are at this distance.
     """
     epsilon = promised.epsilon * (distance if promised.metric else 1)
     return min(1.0, reconstruction_bound(epsilon, candidates) + promised.delta)
 
 
 def verdict(promised: Guarantee) -> str:
-    """The sentence in which the page would judge this bound; the guarantee has a finite epsilon."""
+    """Return the page's sentence that judges this bound. The guarantee must have a finite epsilon."""
     said = dict(_written()["section"][0]["says"])
     return str(said[_width(promised)]).format(**_bound(promised))
 
 
 def _width(promised: Guarantee) -> str:
-    """At even odds half of what was open is still open; then, guesses that stay less likely than not."""
+    """Return the name of the bound's width.
+
+    Narrow: a guess of 1/2 becomes at most 3/4. Moderate: a guess of 1/100 stays below 1/2. Wide: a guess of 1/10,000
+    stays below 1/2. Else open.
+    """
     two, hundred, many = (guess_after(promised, candidates) for candidates in _GUESSES)
     return "narrow" if two <= 0.75 else "moderate" if hundred < 0.5 else "wide" if many < 0.5 else "open"
 
 
 def _bound(promised: Guarantee) -> dict[str, str]:
-    """Values of the sentences about a bound."""
+    """Return the values of placeholders in sentences about a bound."""
     after = {f"after_{each}": _percent(guess_after(promised, each)) for each in _GUESSES}
     return {"the": "Between words at distance 1 the" if promised.metric else "The", **after}
 
@@ -139,7 +144,7 @@ def _void(promised: Guarantee) -> str | None:
 
 
 def _facts(found: Verified, holding: Sequence[Guarantee]) -> set[str]:
-    """What is so of this release; every word that `legal.toml` asks for, but for `unchanged`."""
+    """Return the facts of this release: all words that `legal.toml` uses as conditions, except `unchanged`."""
     stated, traits = found.certificate.guarantees, found.spec.traits
     facts: dict[str, bool] = {
         "none": not holding,
@@ -164,7 +169,7 @@ def _facts(found: Verified, holding: Sequence[Guarantee]) -> set[str]:
 
 
 def _values(found: Verified, holding: Sequence[Guarantee]) -> dict[str, object]:
-    """What stands between braces; numbers are rounded against the sender."""
+    """Return the values of placeholders in `legal.toml`; numbers are rounded against the sender."""
     stated = found.certificate.guarantees
     main = (holding or stated)[-1]
     assumed = dict.fromkeys(name for each in holding for name in each.assumptions)
@@ -179,7 +184,7 @@ def _values(found: Verified, holding: Sequence[Guarantee]) -> dict[str, object]:
         **(_bound(main) if holding else {}),
         "odds": ", ".join(odds),
         "metric": next((each.metric for each in holding if each.metric), ""),
-        "one_in": f"{math.floor((1 + 1e-9) / max(main.delta, 1e-15)):,}",  # rounded down, but for a billionth
+        "one_in": f"{math.floor((1 + 1e-9) / max(main.delta, 1e-15)):,}",  # rounded down, with a slack of 1e-9
         "reveals": "; ".join(dict.fromkeys(reveals)),
         "assumed": "".join(f"{each}\n" for each in assumed),
     }
@@ -194,14 +199,17 @@ def _table(holding: Sequence[Guarantee]) -> list[list[str]]:
 
 
 def _percent(chance: float) -> str:
-    """A chance for reading: three digits, rounded up (but for a billionth, so that 50% stays 50%); more before 100%."""
+    """Return a chance as a percentage of three digits, rounded up with a slack of 1e-9, so that 50% stays 50%.
+
+    A chance below 100% that three digits would round to 100% has up to seven digits.
+    """
     exact = Decimal(chance * (1 - 1e-9)) * 100
     shown = (Context(prec=digits, rounding=ROUND_CEILING).create_decimal(exact) for digits in range(3, 8))
     return f"{next((each for each in shown if each < 100), Decimal(100)).normalize():f}%"
 
 
 def _factor(epsilon: float) -> str:
-    """e^epsilon for reading, rounded up; as a power of ten where it has more than six digits."""
+    """Return e^epsilon as text, rounded up; as a power of ten if it has more than six digits."""
     if epsilon > 15:
         return f"10^{math.ceil(epsilon / math.log(10)):,} ({format_factor(epsilon)})"
     return format_factor(epsilon)

@@ -1,8 +1,8 @@
-"""Fitting on what people hold (`dptext.fit`), and saved models: a fitted mechanism in a folder, and back.
+"""Fitting of a mechanism on texts, tables or files (`dptext.fit`), and saving and loading of fitted mechanisms.
 
-A saved model is a folder: what the mechanism writes, and `model.json` with the spec's settings, the digests and the
-sha256 of every file. Loading compares all of them, so that no file can be cut short, edited or mixed up unnoticed. It
-is not signed: whoever can replace every file can forge a model, and is known by its digests only.
+A saved model is a folder with the mechanism's files and `model.json`, which holds the spec's settings, the digests and
+the sha256 of every file. Loading compares all of these and refuses a file that was cut short, edited or mixed up. A
+model is not signed: whoever can replace every file can forge a model, which only its digests give away.
 """
 
 import hashlib
@@ -43,15 +43,15 @@ def fit(
     """Fit a mechanism on texts, rows, records, a data frame, a Dataset, or the path of a file.
 
     Args:
-        spec: the settings. `spec.traits` says which of the texts its fit takes.
-        public: texts that need no protection; None where it learns from nothing.
-        private: texts of which the guarantee counts the training, where there is one.
+        spec: the settings. `spec.traits` says which of the three kinds of texts its fit takes.
+        public: texts that need no protection; None for a mechanism that learns from nothing.
+        private: texts for private training, which the guarantee covers; for a mechanism that trains on such texts.
         pool: public candidates.
         text: column of the texts.
-        label: column of the labels, where labels are privatized or learned from.
-        empty_nulls: whether null texts are read as empty ones. Otherwise they are an error.
-        seed: of what is random in the fit; drawn where it is None. It is no secret.
-        on_progress: called with each step, where the fit takes long.
+        label: column of the labels, if the mechanism privatizes labels or learns from them.
+        empty_nulls: True reads null texts as empty texts; False makes them an error.
+        seed: seed of random choices in the fit; None draws a seed. The seed is no secret.
+        on_progress: called with each step of a fit that trains.
 
     Raises:
         ConfigError: the spec cannot be fitted on these texts, or its fit takes no such argument.
@@ -83,7 +83,7 @@ def fit(
         return call(**given)
     except TypeError as error:
         if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
-            raise  # from within the fit
+            raise  # the error comes from within the fit, not from the call
     raise ConfigError(
         f"Expected the fit of {spec.kind} to take {', '.join(given)}, as its traits say: it does not. Tell the "
         "authors of its package; dptext.testing.check_mechanism finds such faults."
@@ -94,8 +94,7 @@ def save_model(mechanism: Mechanism[str], folder: str | PathLike[str]) -> None:
     """Write a fitted mechanism into a new folder, for `load_model`.
 
     The folder (mode 0700, files 0600) appears when it is complete. It holds public data only, unless the mechanism was
-    trained on private text. ConfigError: there is something at the path that is not an empty folder, or the disk
-    refuses.
+    trained on private text. ConfigError: the path exists and is not an empty folder, or the disk refuses.
     """
     with new_folder(Path(folder).resolve()) as partial:
         mechanism.save(partial)
@@ -111,12 +110,12 @@ def save_model(mechanism: Mechanism[str], folder: str | PathLike[str]) -> None:
 
 
 def load_model(folder: str | PathLike[str], *, device: str | None = None) -> Mechanism[str]:
-    """The mechanism that `save_model` wrote; what it was fitted on need not be there any more.
+    """Load the mechanism that `save_model` wrote; the texts of its fit are not needed.
 
-    With a device, such as "cpu" for a model that was fitted on a GPU, its network computes there; its spec, and so its
-    certificates, name this device. Files, seal and digests are held against what was saved. ConfigError: a file is
-    absent, cut short or edited, the model is of a newer schema, what is loaded has other digests than what was saved,
-    or the device is not here; the message says which.
+    With a device, such as "cpu" for a model that was fitted on a GPU, the network computes there; the spec and the
+    certificates name this device. Files, seal and digests are compared with the saved values. ConfigError: a file is
+    absent, cut short or edited, the model has a newer schema, the loaded mechanism has other digests than the saved
+    mechanism, or the device is absent; the message says which.
     """
     folder = Path(folder)
     model = _read_model(folder / MODEL_FILE)
@@ -135,7 +134,7 @@ def load_model(folder: str | PathLike[str], *, device: str | None = None) -> Mec
     except DPTextError:
         raise
     except Exception as error:
-        # Whoever made the files up can break a parser in any way. They are public, or as private as the model.
+        # A forged file can break a parser in any way. The chained error may quote it: it is as private as the model.
         raise ConfigError(f"The model in {folder} cannot be loaded ({type(error).__name__}). {SAVE_AGAIN}") from error
     saved, loaded = _strings(model, "digests", folder), dict(mechanism.digests)
     for name in sorted(saved.keys() | loaded.keys()):
@@ -145,9 +144,9 @@ def load_model(folder: str | PathLike[str], *, device: str | None = None) -> Mec
 
 
 def model_spec(folder: Path) -> Spec:
-    """The spec of a saved model, read of `model.json` alone: no other file of the model is looked at.
+    """Return the spec of a saved model from `model.json` alone; no other file of the model is read.
 
-    ConfigError: there is no such file, it was edited or cut short, or is of a newer schema.
+    ConfigError: `model.json` is absent, was edited or cut short, or has a newer schema.
     """
     return spec_from_settings(_mapping(_read_model(folder / MODEL_FILE), "settings", folder))
 

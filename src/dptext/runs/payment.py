@@ -1,4 +1,4 @@
-"""From a run to the request that a ledger is charged with, before anything is drawn.
+"""The request that a run makes of a ledger, and its payment before the first draw.
 
 >>> import dptext as dp
 >>> spec = dp.WordMetric(epsilon=0.1, noise="tem", max_tokens=10, diameter=10.0)
@@ -32,11 +32,11 @@ class Payment:
     """The account that pays for a run.
 
     Attributes:
-        ledger: the books.
+        ledger: the ledger that holds the account.
         account: name of the account.
         key: idempotency key: a run that is tried again with the same key is charged once, as long as nothing was
-            released under it. A fresh one by default.
-        everyone: that everyone in an account that was opened by_subject is to be charged, in the run or not.
+            released under the key. None draws a new key.
+        everyone: True charges everyone in an account that was opened by_subject, in the run or not.
     """
 
     ledger: Ledger = field(repr=False)
@@ -45,10 +45,10 @@ class Payment:
     everyone: bool = False
 
     def found(self, *, by_subject: bool) -> Account:
-        """The account; ConfigError where it is not clear whom to charge: nobody forgets to name the subjects."""
+        """Return the account. ConfigError: the run names no subjects and does not say `everyone`, or does both."""
         account = self.ledger.account(self.account)
         if by_subject and self.everyone:
-            raise ConfigError("Expected one of --subject-field and --everyone, found both: who is charged.")
+            raise ConfigError("Expected either --subject-field or --everyone, to say who is charged, found both.")
         if account.by_subject and not by_subject and not self.everyone:
             raise ConfigError(
                 f"Expected the subjects of account {account.name!r}, which charges each by name, found none: "
@@ -58,9 +58,9 @@ class Payment:
         return account
 
     def due(self, spec: Promise, *, fields: Fields | None = None, **run: Any) -> "Due":
-        """What a run has to pay: the account and the request of `request_for`, which takes the same of the run.
+        """Return the debt of a run: the account, and the request by `request_for`, which takes the keywords `run`.
 
-        `fields` names the subjects who are charged, and the authors. ConfigError: who is charged is not clear.
+        `fields` names the columns of charged subjects and of authors. ConfigError: the charged subjects are not clear.
         """
         fields = fields or Fields()
         by_subject = fields.subject is not None
@@ -71,18 +71,18 @@ class Payment:
                 "same field for both, or leave the field of the subjects out."
             )
         if by_subject:
-            self.ledger.naming(self.account)  # ConfigError where the key of the subjects is not here
+            self.ledger.naming(self.account)  # ConfigError: the key of the subjects is absent
         return Due(self, account, request_for(spec, account.limit, by_subject=by_subject, **run))
 
     def settle(self, key: str, sha256: str) -> None:
-        """Write into the books what the charge paid for."""
+        """Record in the ledger the release, by sha256 or mark, that the charge paid for."""
         try:
             self.ledger.settle(self.account, key, sha256)
         except LedgerError as error:
             raise LedgerError(f"{error} The run is paid for and its output is whole: --resume publishes it.") from None
 
     def left(self) -> str:
-        """What is left in the account, in words. After a release an unreadable ledger is no failure."""
+        """Return the balance of the account in words. An unreadable ledger raises no error, as the run is paid for."""
         try:
             balance = self.ledger.balance(self.account)
         except LedgerError as error:
@@ -102,13 +102,13 @@ def request_for(
     by_subject: bool = False,
     reveals: Sequence[str] = (),
 ) -> Request:
-    """What one run of the spec does to one subject of an account, who is what the unit of its limit says.
+    """Return the request that one run of the spec makes for one subject of an account. The limit's unit is the subject.
 
-    A spec that answers each text takes a record for a document. An author has at most `max_per_author` of them, which
-    the run enforces, each a release of its own. A spec that answers the corpus charges all of it once; the author's
-    records are added up, and the maximum is not looked at.
+    For a spec that answers each text, a record is a document. An author has at most `max_per_author` records, which
+    the run enforces, and each record is a release of its own. A spec that answers the corpus charges the corpus once;
+    the mechanism adds up the author's records, and `max_per_author` is ignored.
 
-    `by_subject` says whether subjects are charged by name. `reveals` is what the run reveals besides the mechanism.
+    `by_subject` says whether subjects are charged by name. `reveals` lists what the run reveals besides the mechanism.
 
     Raises:
         NoGuaranteeError: the run is seeded or its mechanism bounds nothing, so that no account can pay for it.
@@ -123,7 +123,7 @@ def request_for(
 
 
 def _for_corpus(spec: Promise, limit: Guarantee, by_subject: bool) -> Request:
-    """All of the run once, for everyone in the account or for each subject."""
+    """Return the request for the whole run as one release, for everyone in the account or for each subject."""
     (unit,) = spec.units
     if limit.unit is not unit:
         raise IncomparableError(
@@ -142,7 +142,7 @@ def _for_corpus(spec: Promise, limit: Guarantee, by_subject: bool) -> Request:
 def _for_each_text(
     spec: Promise, limit: Guarantee, max_per_author: int | None, by_subject: bool, reveals: Sequence[str]
 ) -> Request:
-    """One release for each record that a subject has in the run."""
+    """Return the request for one release per record that a subject has in the run."""
     if Unit.DOCUMENT not in spec.units and spec.guarantee().basis is not Basis.NONE:
         raise IncomparableError(
             f"Expected a mechanism with a guarantee per document, to charge an account per {limit.unit.value}: with "
@@ -158,7 +158,7 @@ def _for_each_text(
     if document.trust == "central":
         raise IncomparableError(
             f"Expected a mechanism that saw no private text before this run, to charge for it: {spec.kind} was trained "
-            "on private text, and whose it was is not in the books."
+            "on private text, and the ledger does not know whose text."
         )
     assumptions = document.assumptions
     units = 1
@@ -188,26 +188,26 @@ def _for_each_text(
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What a run has to pay. IncomparableError: the account is of another unit or relation."""
+    """The debt of a run: account and request. IncomparableError: the account has another unit or relation."""
 
     payment: Payment
     account: Account
     request: Request
 
     def __post_init__(self) -> None:
-        # Before anything is read: unit and relation are public.
+        # Checked before any input is read: unit and relation are public.
         self.request.require_chargeable()
         self.account.require_same_meaning(self.request)
 
     def charge(self, key: str, subjects: Iterator[str] | None) -> Charge:
-        """Charge the account under this key; refused where the key paid for a release already."""
+        """Charge the account under this key. PrivacyError: the key paid for a release already."""
         charge = self.payment.ledger.charge(self.account.name, self.request, key=key, subjects=subjects)
         if charge.release is not None:
             raise _used(charge, "a release")
         return charge
 
     def weigh(self, key: str | None, subjects: Iterable[str] | None) -> bool:
-        """Raise what `charge` would, and write nothing; False where the books have the charge of this key already."""
+        """Raise the errors of `charge` without a charge. False: the ledger has the charge of this key already."""
         ledger, account, request = self.payment.ledger, self.account, self.request
         digest = None if subjects is None else ledger.subjects_digest(account.name)
         several = [] if digest is None else [(digest.add(name), name) for name in subjects or ()]
@@ -226,16 +226,16 @@ class Due:
         return True
 
     def epsilon(self) -> float:
-        """What the charge costs alone, at the delta of the account."""
+        """Return the epsilon of this charge alone, at the delta of the account's limit."""
         return spent_epsilon(self.request.events, self.account.limit)
 
     def charged(self, charge: Charge) -> Charged:
-        """What a certificate says of the charge."""
+        """Return the charge as a certificate states it."""
         account, named = self.account, charge.subjects_digest is not None
         return Charged(account.name, account.dataset, account.limit.unit, charge.number, named)
 
     def settle(self, key: str, sha256: str) -> None:
-        """See `Payment`."""
+        """Record the release that the charge paid for, as `Payment.settle`."""
         self.payment.settle(key, sha256)
 
 

@@ -1,4 +1,4 @@
-"""The public settings of a run from file to file, and where an unfinished one stands."""
+"""The public settings of a run from file to file, and what the run reveals besides the text."""
 
 from __future__ import annotations  # the types of fields are read as text here
 
@@ -26,18 +26,18 @@ class Plan:
     """Public settings of a run from file to file.
 
     Attributes:
-        fields: names of the input fields; the kept ones are listed in `reveals`.
-        input_format, output_format: None tells them by the extensions.
-        on_error: what to do with a record that cannot be read.
-        delta: at which guarantees are stated.
-        max_per_author: see `privatize`.
-        batch_size: records that are computed together, and at most in a block of the output (a row group of Parquet,
-            a member of gzip) and between two marks to resume from. A block is in memory whole.
-        without_guarantee: see `privatize`.
-        force: overwrite an output that is there, throw away an unfinished run.
+        fields: names of the input fields; `reveals` lists the kept fields.
+        input_format, output_format: formats of input and output; None infers the format from the file extension.
+        on_error: treatment of a record that cannot be read.
+        delta: the delta at which guarantees are stated.
+        max_per_author: maximum of records per author, as in `privatize`.
+        batch_size: records that are computed together; also the most records in a block of the output (a row group of
+            Parquet, a member of gzip) and between two marks to resume from. A whole block is in memory.
+        without_guarantee: say that a mechanism of basis NONE is meant, as in `privatize`.
+        force: overwrite an existing output, throw away an unfinished run.
         resume: go on with an unfinished run.
         safe_csv: put an apostrophe before every text of a CSV output that a spreadsheet would take for a formula.
-        delimiter, encoding, record, sheet, empty_nulls, strip_html: how the input is read; see `read_records`.
+        delimiter, encoding, record, sheet, empty_nulls, strip_html: settings of the reader, as in `read_records`.
     """
 
     fields: Fields = field(default_factory=Fields)
@@ -68,22 +68,22 @@ class Plan:
 
     @property
     def reading(self) -> dict[str, Any]:
-        """How the input is read, as keywords of `read_batches`."""
+        """The settings of the reader, as keywords of `read_batches`."""
         return {name: getattr(self, name) for name in _READING}
 
     @property
     def stated(self) -> tuple[str, ...]:
-        """What is done to texts as they are read, by its names in `READING`: the certificate states it."""
+        """The changes to texts as they are read, by their names in `READING`, for the certificate."""
         return tuple(name for name in READING if self.reading[name])
 
     @property
     def reveals(self) -> tuple[str, ...]:
-        """What leaves besides the text."""
+        """The facts and fields that leave besides the text."""
         skipped = ("the number of skipped records",) if self.on_error is OnError.SKIP else ()
         return (*reveals_of(self.fields), *skipped, *reading_revealed(self.stated))
 
 
 def reveals_of(fields: Fields) -> tuple[str, ...]:
-    """What leaves of rows with these fields besides the text."""
+    """Return what leaves of rows with these fields besides the text: the record count, ids and kept fields."""
     ids = () if fields.id is None else (f"the ids (field {fields.id!r})",)
     return (RECORD_COUNT, *ids, *(f"the field {name!r}" for name in fields.keep))

@@ -1,4 +1,4 @@
-"""The private corpus of a synthesis: how it is read, and what no error says of it."""
+"""The private corpus of a synthesis: its reading, and errors that tell nothing about its records."""
 
 from __future__ import annotations
 
@@ -32,11 +32,12 @@ _NO_COLUMN: Final = (
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Private:
-    """The private corpus and how it is read.
+    """The private corpus and the settings of its reader.
 
     Attributes:
-        source: read from its beginning at each pass; what can be read once only is kept in memory.
-        reading: keywords of `read_batches`, but for what is done with records that cannot be read: they add nothing.
+        source: the texts, read from the beginning in each pass; `kept` holds an iterator or a pipe in memory.
+        fields: names of the columns.
+        reading: keywords of `read_batches` except `on_error`: records that cannot be read are always skipped.
     """
 
     source: Texts
@@ -44,11 +45,11 @@ class Private:
     reading: dict[str, object]
 
     def batches(self) -> Generator[Batch, None, None]:
-        """The records, in batches of a public size. No error says which record, or how many there are."""
+        """Yield the records in batches of a public size. No error tells a record or the number of records."""
         return untold(split(map(_named, self.found()), BATCH_SIZE))
 
     def found(self) -> Iterator[Batch]:
-        """The records that can be read, of a file that may be empty."""
+        """Return an iterator of the readable records, in batches. A file may be empty."""
         reading: dict[str, Any] = {**self.reading, "on_error": OnError.SKIP, "first_fields": True}
         if isinstance(self.source, str | PathLike):
             return read_batches(self.source, self.fields, **reading, allow_empty=True)
@@ -56,9 +57,10 @@ class Private:
         return (Batch.of([record]) for record in records)
 
     def check(self) -> None:
-        """Read the header and the first records of a file, before work is done for it; not of a pipe.
+        """Read the header and the first records of a file, before costly work begins. A pipe is not read.
 
-        ConfigError, MissingExtraError: it cannot be read as asked. BrokenFileError: it lacks a column that was named.
+        ConfigError, MissingExtraError: the file cannot be read with these settings. BrokenFileError: the file lacks a
+        named column.
         """
         if not isinstance(self.source, str | PathLike):
             return
@@ -70,24 +72,24 @@ class Private:
 
     @property
     def corpus(self) -> Corpus:
-        """The records, to be read more than once."""
+        """The records as a corpus, which can be read more than once."""
         return self.batches
 
     @property
     def nothing(self) -> Corpus:
-        """No record, given by whoever reads the corpus."""
+        """An empty corpus from the same reader, for a rehearsal."""
         return _nothing
 
     @property
     def of_records(self) -> bool:
-        """Whether labels and authors stand in records, so that no column needs to be named."""
+        """True if the source is a list or tuple of `Record`, whose labels and authors need no column names."""
         source = self.source
         return isinstance(source, list | tuple) and all(isinstance(each, Record) for each in source[:1])
 
     def kept(self, pool: Pool = NO_POOL) -> Private:
-        """The same, readable more than once, after it was read to its end: errors come before anything is paid.
+        """Read the corpus to its end and return it as readable more than once. Errors so come before the charge.
 
-        ConfigError: it has the texts of the pool, and no others.
+        ConfigError: the corpus has every text of the pool and no other text.
         """
         own = replace(self, source=list(self.source)) if isinstance(self.source, Iterator) else self
         once = isinstance(own.source, str | PathLike) and Path(own.source).is_fifo()
@@ -105,7 +107,7 @@ def _nothing() -> Generator[Batch, None, None]:
 
 
 def untold(found: Iterable[Item]) -> Generator[Item, None, None]:
-    """The same; an error of a file becomes one that does not say where, or of how many records."""
+    """Yield the items; replace a DataError by an error that tells neither the place nor the number of records."""
     fault: DataError | None = None
     try:
         yield from found
@@ -114,10 +116,10 @@ def untold(found: Iterable[Item]) -> Generator[Item, None, None]:
     except DataError:
         fault = BrokenFileError(_UNREADABLE)
     if fault is not None:
-        raise fault  # outside of `except`: nothing of the record is chained to it
+        raise fault  # outside of `except`, so that no error with parts of a record is chained to it
 
 
 def _named(batch: Batch) -> Batch:
-    """Authors are compared as they look; what shows nothing names nobody."""
+    """Return the batch with author names in the form that is compared, as they look; None for an invisible name."""
     authors = [seen_form(name or "") or None for name in batch.authors]
     return replace(batch, authors=authors)

@@ -1,6 +1,6 @@
-"""Processes of this computer that do tasks, of one thread each; they end when this one does.
+"""Worker processes of this computer, of one thread each. They end when this process ends.
 
-`python -m dptext.runs.processes PIPE` reads a job and then tasks, and answers each.
+`python -m dptext.runs.processes PIPE` reads a job and then tasks from the pipe, and answers each task.
 """
 
 import os
@@ -20,34 +20,34 @@ from typing import Any, Final
 from dptext.errors import ConfigError, DataError, DPTextError, HeaderError, PrivacyError
 
 _THREADS: Final = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
-SEND_SECONDS: Final = 60  # that a worker takes nothing of what is sent to it, its start among them
-#: What ends a pipe whose other end is gone.
+SEND_SECONDS: Final = 60  # after so many seconds without a byte taken, during its start too, a worker is killed
+#: Errors of a pipe whose other end is gone.
 _GONE: Final = (EOFError, BrokenPipeError, ConnectionResetError)
 _HOW: Final = "Models go through the temporary folder: give it room, name another one as TMPDIR, or take --workers 1."
-Task = tuple[str, tuple[Any, ...]]  #: The name of a method of the job, and what it takes
+Task = tuple[str, tuple[Any, ...]]  #: The name of a method of the job, and its arguments
 
 
 def packed(job: object) -> bytes:
-    """The job as `Process` takes it; ConfigError where it cannot be sent, as where the temporary folder is full."""
+    """Return the pickled job for `Process`. ConfigError: the job cannot be sent, as with a full temporary folder."""
     try:
         return bytes(ForkingPickler.dumps(job))
     except DPTextError:
         raise
-    except Exception as error:  # noqa: BLE001  # of whatever a model is made of: its message could hold anything
+    except Exception as error:  # noqa: BLE001  # from any part of a model: its message could hold anything
         reason = _named(error)
     raise ConfigError(f"Cannot send the work to a worker: {reason}. {_HOW}")
 
 
 def answered(job: object, task: Task) -> Any:
-    """The answer of a task, or its error as a value: a trace could show private text."""
+    """Return the answer of a task, or its error as a value: a raised error's trace could show private text."""
     name, given = task
     try:
         return getattr(job, name)(*given)
     except DPTextError as error:
         kinds = (ConfigError, HeaderError, DataError, PrivacyError, DPTextError)
         kind = next(each for each in kinds if isinstance(error, each))
-        return kind(str(error))  # of those with fields of their own not all can be sent
-    except Exception as error:  # noqa: BLE001  # of whatever reads a text: its message could hold it
+        return kind(str(error))  # an error class with its own fields may not pickle
+    except Exception as error:  # noqa: BLE001  # from any code that reads a text: its message could hold the text
         return DPTextError(f"A worker failed with {type(error).__name__}. Nothing of this part is released.")
 
 
@@ -56,7 +56,7 @@ def _named(error: Exception) -> str:
 
 
 class Process:
-    """One process with its job, `packed`. The answer to what is sent comes by the pipe, which ends where it died.
+    """One worker process with its job, `packed`. `pipe` receives the answer to each task; it ends if the worker dies.
 
     DPTextError: the system starts no process.
     """
@@ -73,7 +73,7 @@ class Process:
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,  # a trace might show private text
                     env={**os.environ, **dict.fromkeys(_THREADS, "1")},
-                    start_new_session=True,  # Ctrl-C is for us; we end the workers
+                    start_new_session=True,  # Ctrl-C reaches this process alone, which ends its workers
                 )
             except OSError as error:
                 reason = error.strerror
@@ -92,19 +92,19 @@ class Process:
         try:
             self.pipe.send_bytes(data)
         except _GONE:
-            pass  # it died: that shows when its answer is read
-        except BlockingIOError:  # it takes nothing: as if it had died
+            pass  # the worker died; reading its answer shows that
+        except BlockingIOError:  # the worker takes no bytes and counts as dead
             self._process.kill()
 
     def reap(self) -> tuple[int, float]:
-        """Wait for the end of a process that died. Returns how it ended, and the most memory that it held, in MiB."""
+        """Wait for the end of a process that died. Return its exit code and its peak memory in MiB."""
         _, status, usage = os.wait4(self._process.pid, 0)
         self._process.returncode = os.waitstatus_to_exitcode(status)
         self.close()
         return self._process.returncode, usage.ru_maxrss / (1024 if sys.platform != "darwin" else 1 << 20)
 
     def close(self) -> None:
-        """End the process, if it has not ended."""
+        """Close the pipe, and end the process if it runs."""
         self.pipe.close()
         if self._process.poll() is None:
             self._process.kill()
@@ -112,7 +112,7 @@ class Process:
 
 
 def _end_with(parent: int) -> None:
-    """End where the parent has ended: what is drawn then would be for nobody."""
+    """End this process after its parent has ended: nobody would read further draws."""
     while os.getppid() == parent:
         time.sleep(0.2)
     os._exit(1)
@@ -130,12 +130,12 @@ def main(pipe: Connection) -> None:
 
 
 def _loaded(data: bytes) -> tuple[object, DPTextError | None]:
-    """The job that `packed` packed, or why it cannot be had."""
+    """Return the job that `packed` packed, or None and the error that prevents loading."""
     try:
-        return pickle.loads(data), None  # noqa: S301  # of the process that started this one
+        return pickle.loads(data), None  # noqa: S301  # the data come from the parent process
     except DPTextError as error:
         reason = str(error)
-    except Exception as error:  # noqa: BLE001  # as above
+    except Exception as error:  # noqa: BLE001  # as in `packed`
         reason = _named(error)
     return None, ConfigError(f"A worker cannot load the model: {reason}. {_HOW}")
 

@@ -1,4 +1,4 @@
-"""Private texts in memory in, releases and their certificate out; and anything with a guarantee in plain words."""
+"""`dptext.privatize`: from private texts to releases in memory, with their certificate."""
 
 import itertools
 import secrets
@@ -33,7 +33,7 @@ from dptext.text.writers import encode_batch, write_all
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.runs.payment import Payment
 
-#: The name in the certificate of releases that were not written to a file: their bytes as JSON Lines.
+#: The output name in a certificate of releases in memory, which certifies their bytes as JSON Lines.
 IN_MEMORY: Final = "releases.jsonl"
 _READY: Final = "the ids and kept fields of ready records, if there are any"
 _SHOWN: Final = 5  # rows in a notebook
@@ -43,18 +43,18 @@ _UNPAID: Final = "Repair it or take it out. Nothing is charged or released."
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Privatized(Iterable[Release[str]]):
-    """Releases, one a record, in order, with the certificate that says what they guarantee.
+    """The releases of a run, one per record, in order, with their certificate.
 
-    Nothing is drawn twice. Of data in memory (a list, a frame, a Dataset) the releases are kept as they are drawn, so
-    that they can be iterated again, also by several threads at once. Of a stream (an iterator, a file) they are drawn
-    once and not kept: iterate, or call `to_records` or `write` first. Threads may share one iterator of it.
+    No release is drawn twice. Releases of data in memory (a list, a frame, a Dataset) are kept as they are drawn, so
+    that they can be iterated again, also by several threads at once. Releases of a stream (an iterator, a file) are
+    drawn once and not kept: iterate, or call `to_records` or `write` first. Threads may share one iterator of a stream.
 
     A result belongs to the process that made it. It cannot be copied or pickled: send `to_records()`. A forked child
-    has what was drawn before the fork, and draws nothing: PrivacyError.
+    has the releases drawn before the fork; a further draw there raises PrivacyError.
 
     Attributes:
-        spec: of the mechanism.
-        left: what the account has left in words, where one paid.
+        spec: the settings of the mechanism.
+        left: the balance of the account in words; empty if no account paid.
     """
 
     spec: Spec
@@ -64,22 +64,22 @@ class Privatized(Iterable[Release[str]]):
     _fields: Fields
     _charged: Charged | None
     _index: object
-    _own: Mapping[str, Any]  # columns that leave as they are: ids and kept fields, where the input has columns
-    _types: Mapping[str, Any]  # of the columns of the input, by its schema
-    _features: Mapping[str, Any]  # of those of a Dataset
+    _own: Mapping[str, Any]  # columns that leave as they are: ids and kept fields, if the input has columns
+    _types: Mapping[str, Any]  # types of the input's columns, by its schema
+    _features: Mapping[str, Any]  # features of a Dataset's columns
     _inputs: tuple[Path, ...]
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """What each release guarantees, smallest unit first. They are known before anything is drawn."""
+        """The guarantees of each release, smallest unit first. They are known before the first draw."""
         return self._statement.guarantees
 
     def __iter__(self) -> Iterator[Release[str]]:
-        """The releases.
+        """Iterate over the releases.
 
         Raises:
-            ConfigError: they were drawn already and not kept.
-            DataError: a record cannot be read, or an author has too many.
+            ConfigError: the releases were drawn already and not kept.
+            DataError: a record cannot be read, or an author has too many records.
         """
         return Stream(self._drawing) if self._drawing.kept is None else self._again(self._drawing.kept)
 
@@ -97,10 +97,10 @@ class Privatized(Iterable[Release[str]]):
 
     @property
     def certificate(self) -> Certificate:
-        """What is guaranteed, complete as all releases are drawn; those of data in memory are drawn now.
+        """The certificate of all releases. Releases of data in memory are drawn now, if they are not yet.
 
-        It speaks of the releases as JSON Lines; `write` gives the one of a file. ConfigError: releases of a stream are
-        still to be drawn. DataError: there are none.
+        The certificate has the sha256 of the releases as JSON Lines; `write` returns the certificate of a file.
+        ConfigError: not all releases of a stream are drawn. DataError: there are no releases.
         """
         if self._drawing.kept is not None:
             self._drawing.finish()
@@ -112,22 +112,22 @@ class Privatized(Iterable[Release[str]]):
         return self._certificate(IN_MEMORY, self._drawing.sha256)
 
     def to_records(self) -> list[Release[str]]:
-        """All releases; from now on they are kept. ConfigError: they were drawn already and not kept."""
+        """Return all releases and keep them. ConfigError: releases were drawn already and not kept."""
         self._drawing.keep()
         self._drawing.finish()
         return list(self._drawing.kept or ())
 
     def json_lines(self) -> bytes:
-        """The releases as JSON Lines: the bytes that `certificate` speaks of. ConfigError as `to_records`."""
+        """Return the releases as JSON Lines, the bytes whose sha256 `certificate` has. ConfigError as `to_records`."""
         return _json_lines(self.to_records(), self.spec, self._fields, self._types)
 
     def to_pandas(self) -> Any:
-        """A pandas data frame under the user's names of the columns, with the index of the frame that was privatized.
+        """Return a pandas data frame with the input's column names and the index of the privatized frame.
 
-        Ids and kept fields are as they were, whatever their types, so that frames merge by them. Labels are of the
-        type of their column where each of the public set is a value of it.
+        Ids and kept fields keep their values and types, so that frames merge by them. Labels have the type of their
+        input column if each label of the public set is a value of that type.
 
-        The index is the private frame's, as it is: reset it before you hand the frame on.
+        The index is the private frame's own: reset the index before you hand the frame on.
 
         Errors as `to_records`; MissingExtraError: pandas is not installed.
         """
@@ -141,9 +141,9 @@ class Privatized(Iterable[Release[str]]):
         return pd.DataFrame({**found, **self._own}, index=self._index)
 
     def to_dataset(self) -> Any:
-        """A `datasets.Dataset` of Hugging Face under the user's names of the columns.
+        """Return a `datasets.Dataset` of Hugging Face with the input's column names.
 
-        Those of a Dataset have its types: a column of classes stays one where each label of the public set is one.
+        Columns of an input Dataset keep their types. A column of classes does so if each public label is a class.
 
         Errors as `to_records`; MissingExtraError: datasets is not installed.
         """
@@ -161,12 +161,12 @@ class Privatized(Iterable[Release[str]]):
         return datasets.Dataset.from_dict(found, features=features)
 
     def write(self, path: str | Path, *, format: Format | None = None, force: bool = False) -> Certificate:
-        """Write the releases to a file, and its certificate beside it.
+        """Write the releases to a file and the certificate beside it; return the certificate.
 
         Args:
-            path: of the file; gzipped if it ends in `.gz`.
-            format: where the extension does not tell.
-            force: whether files that are there are replaced.
+            path: path of the file, which is gzipped if the path ends in `.gz`.
+            format: format of the file; None infers it from the extension.
+            force: whether existing files are replaced.
 
         ConfigError: a path cannot be used, or the releases were drawn already and not kept.
         """
@@ -174,7 +174,7 @@ class Privatized(Iterable[Release[str]]):
         target, beside = (Target(each, force, self._inputs, private=False) for each in paths)
         kind = output_format(target.path, format)
         for each in (target, beside):
-            each.check()  # before a draw costs privacy
+            each.check()  # a faulty path must fail before a draw costs privacy
         if self._drawing.kept is None:
             self._drawing.begin()
             parts: Iterator[Sequence[Release[str]]] = iter(self._drawing.part, [])
@@ -184,7 +184,7 @@ class Privatized(Iterable[Release[str]]):
             write_all(file, target.path, parts, kind, self._layout)
             file.flush()
             found = self._certificate(target.path.name, sha256_of(Path(file.name)))
-            beside.write(found.to_json().encode())  # first: no text without its certificate
+            beside.write(found.to_json().encode())  # the certificate comes first: no text without its certificate
         return found
 
     def __repr__(self) -> str:
@@ -243,37 +243,37 @@ def privatize(
     without_guarantee: bool = False,
     payment: "Payment | None" = None,
 ) -> Privatized:
-    """Privatize texts; nothing is drawn before the result is used.
+    """Privatize texts. Releases are drawn when the result is used.
 
-    Where an account pays, data that can be read again (in memory, or the path of a file) are read to their end and
-    checked before the charge. Of what can be read once only (an iterator, a pipe) the first record is: what is at fault
-    in a later one is found after the charge, and what was charged stays charged.
+    If an account pays, data that can be read again (in memory, or the path of a file) are read to their end and
+    checked before the charge. Of data that can be read only once (an iterator, a pipe), the first record is checked
+    before the charge. A fault in a later record is found after the charge, and the charge is not undone.
 
     Args:
         private: texts; rows as mappings; records; a frame or series of pandas, polars or pyarrow; a Dataset; the path
             of a file; or an iterator of rows, which is read as releases are drawn, in constant memory.
         mechanism: a fitted mechanism.
         text: column of the texts.
-        label: column of the labels, where the mechanism privatizes them.
-        id: column of the ids, which leave as they are; rows are numbered where it is None.
+        label: column of the labels, if the mechanism privatizes labels.
+        id: column of the ids, which leave as they are; None numbers the rows.
         author: column of the authors, for `max_per_author`.
         keep: names of columns that are public and leave as they are.
-        empty_nulls: whether a null text is read as an empty one. Otherwise it is an error.
-        record: of a file of plain text, what is one record: "file", "line" or "block"; see `read_records`.
-        randomness: `randomness.secure()` by default; a seeded one voids the guarantee.
-        delta: at which the guarantee is stated.
-        batch_size: records that are computed together; changes speed only.
-        max_per_author: refuse (DataError) the first record beyond this many of one author.
+        empty_nulls: True reads a null text as an empty text; False makes it an error.
+        record: record of a plain text file: "file", "line" or "block"; see `read_records`.
+        randomness: `randomness.secure()` by default; seeded randomness voids the guarantee.
+        delta: the delta at which the guarantee is stated.
+        batch_size: number of records that are computed together; changes speed only.
+        max_per_author: most records of one author. The first record beyond this number is refused (DataError).
         without_guarantee: say that a mechanism of basis NONE is meant.
-        payment: the account that is charged, before this returns, for everyone in it: records that pass by once
-            cannot be counted first. `privatize_file` can charge named subjects.
+        payment: the account that is charged for everyone in it before `privatize` returns: the subjects of a stream
+            cannot be counted before the draws. `privatize_file` can charge named subjects.
 
     Raises:
-        NoGuaranteeError: the mechanism guarantees nothing and `without_guarantee` is not set, or a payment is.
+        NoGuaranteeError: the mechanism guarantees nothing, and `without_guarantee` is not set or `payment` is.
         BudgetExceededError: the account cannot pay.
-        ConfigError: a setting is wrong, or these are no texts.
-        DataError: a record cannot be read, an author has too many, or there is no record to pay for: while drawing,
-            or before the charge as said above.
+        ConfigError: a setting is wrong, or `private` holds no texts.
+        DataError: a record cannot be read, an author has too many records, or there is no record to pay for. The error
+            comes while drawing, or before the charge as said above.
     """
     _validate.count(batch_size=batch_size)
     if isinstance(mechanism, Spec):
@@ -315,12 +315,12 @@ def privatize(
     )
     charged, left, due = None, "", statement.due
     if payment is not None and due is not None:
-        due.weigh(payment.key, None)  # before a record of a stream is taken
+        due.weigh(payment.key, None)  # errors come before a record of a stream is taken
         is_file = isinstance(private, str | PathLike) and Path(private).is_file()
         batches = _checked(batches, in_memory=in_memory, before=read(_UNPAID) if is_file else None)
         key, stream = payment.key or secrets.token_hex(16), secrets.token_hex(32)
         charged = statement.charged(due.charge(key, None), stream)
-        due.settle(key, stream_mark(stream))  # it pays for this one alone
+        due.settle(key, stream_mark(stream))  # the charge pays for this stream alone
         left = payment.left()
     return Privatized(
         spec=mechanism.spec,
@@ -342,9 +342,9 @@ def privatize(
 
 
 def _checked(batches: Iterator[Batch], *, in_memory: bool, before: Iterator[Batch] | None) -> Iterator[Batch]:
-    """The records, as far as they can be checked before the charge. DataError: one is at fault, or there is none.
+    """Return the records after the checks that are possible before the charge. DataError: a faulty or no record.
 
-    `before` gives those of a file once more, to be read now and not kept.
+    `before` has the records of a file a second time, to be read now and not kept.
     """
     if in_memory:
         batches = iter([Batch.of([record for batch in batches for record in batch])])
@@ -357,7 +357,7 @@ def _checked(batches: Iterator[Batch], *, in_memory: bool, before: Iterator[Batc
 
 
 def _may_be_ready(private: Texts) -> bool:
-    """Whether ready records may be among the rows, which carry ids and kept fields of their own."""
+    """Return whether the rows may contain `Record` objects, which have ids and kept fields of their own."""
     if isinstance(private, str | PathLike) or hasattr(private, "columns") or hasattr(private, "column_names"):
         return False  # a file, a frame, a Dataset
     rows: Any = private
@@ -369,7 +369,7 @@ def _layout(spec: Spec, keep: Iterable[str], fields: Fields, types: Mapping[str,
 
 
 def _of_type(labels: Sequence[str | None], kind: Any) -> Any:
-    """Labels as pandas holds values of this type; the name of a type is one of numbers."""
+    """Return labels as pandas values of a type. A type given by name is a type of numbers."""
     if isinstance(kind, str):
         return [None if each is None else number(each, kind) for each in labels]
     return array(labels, kind).to_pandas().array

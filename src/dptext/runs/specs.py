@@ -1,6 +1,6 @@
-"""Specs from settings that were read: a TOML file, JSON in a certificate or a model, KEY=VALUE of the command line.
+"""Specs from settings as text: a TOML file, JSON in a certificate or a model, KEY=VALUE on the command line.
 
-TOML is of bounded size and depth: settings need no more, and a hostile file costs no time.
+TOML has bounded size and depth: settings need no more, and so a hostile file costs no time.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from dptext.text.formats import spelled
 from dptext.text.inputs import read_whole
 from dptext.types import Json
 
-if TYPE_CHECKING:  # a run of each text loads no synthesis
+if TYPE_CHECKING:  # runs that answer each text load no synthesis
     from dptext.synthesis.spec import SynthesisSpec
 
 _MAX_TOML_BYTES = 2**20
 _MAX_TOML_DEPTH = 64
 _MAX_TOML_INTEGER = 2**63
-#: Comments and strings of TOML; one that is not closed ends with its line, or with the text.
+#: Comments and strings of TOML. An unclosed string ends with its line or, if it may span lines, with the text.
 _NO_KEY_OF_TOML = re.compile(
     r"""#[^\n]*|\"{3}(?:\\.|[^\\])*?(?:\"{3}|\Z)|'{3}.*?(?:'{3}|\Z)|"(?:\\.|[^"\\\n])*"?|'[^'\n]*'?""", re.DOTALL
 )
@@ -44,22 +44,25 @@ def _nearest(name: str, known: Sequence[str]) -> str:
 
 
 def from_settings(values: Mapping[str, Json]) -> Promise:
-    """The settings of a mechanism or of a synthesis, `kind` among them; ConfigError as `spec_from_settings`."""
+    """Return the spec of a mechanism or a synthesis with these settings, `kind` among them.
+
+    ConfigError as `spec_from_settings`.
+    """
     of_corpus = answers(values.get("kind")) is Answers.CORPUS
     return synthesis_from_settings(values) if of_corpus else spec_from_settings(values)
 
 
 def synthesis_from_settings(values: Mapping[str, Json]) -> SynthesisSpec:
-    """The settings of a synthesis, `kind` among them; ConfigError as `spec_from_settings`."""
+    """Return the spec of a synthesis with these settings, `kind` among them; ConfigError as `spec_from_settings`."""
     found: SynthesisSpec = _spec(values, SYNTHESES, "a synthesis")
     return found
 
 
 def spec_from_settings(values: Mapping[str, Json]) -> Spec:
-    """The spec with these settings, `kind` among them.
+    """Return the spec of a mechanism with these settings, `kind` among them.
 
-    ConfigError: no mechanism of this kind is installed, the package that brings it cannot be used, a key is unknown or
-    missing, or a value cannot be used. Of an unknown name the message gives the nearest known one.
+    ConfigError: no mechanism of this kind is installed, its package cannot be used, a key is unknown or missing, or a
+    value cannot be used. For an unknown name the message suggests the nearest known name.
     """
     if answers(values.get("kind")) is Answers.CORPUS:
         raise ConfigError(
@@ -100,7 +103,7 @@ def _value(cls: type[Promise], kind: str, key: str, value: Json) -> object:
     if isinstance(value, list) and _types(cls)[key] == tuple[str, ...]:
         value = [
             each if isinstance(each, dict | list) else cast("Json", spelled(each)) for each in value
-        ]  # labels that are numbers, as files have them
+        ]  # labels that are numbers become texts, spelled as in files
     try:
         return _reader(cls, key).validate_python(value)
     except ValidationError as error:
@@ -110,7 +113,7 @@ def _value(cls: type[Promise], kind: str, key: str, value: Json) -> object:
         raise ConfigError(f"Setting {where!r} of {kind}: {first['msg']}, found {first['input']!r}.{remedy}") from error
 
 
-#: What to write instead, by pydantic's name of the error.
+#: Remedies that messages give, by pydantic's name of the error.
 _REMEDIES = {
     "tuple_type": ' Give a list, as in {key}=["a", "b"].',
     "float_parsing": " Give a number with a decimal point, as in {key}=0.5.",
@@ -130,7 +133,7 @@ def _reader(cls: type[Promise], key: str) -> TypeAdapter[object]:
 
 
 def parse_setting(text: str) -> tuple[str, Json]:
-    """The key and value of KEY=VALUE, else ConfigError. A VALUE that is TOML is read as such, any other as text."""
+    """Return key and value of KEY=VALUE. A VALUE in TOML is parsed, any other is text. ConfigError: no KEY=VALUE."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise ConfigError(f"Expected {text!r} to look like KEY=VALUE.")
@@ -142,7 +145,7 @@ def parse_setting(text: str) -> tuple[str, Json]:
 
 
 def read_spec(path: Path, changes: Mapping[str, Json] | None = None) -> Spec:
-    """The spec of a TOML file, whose keys are `kind` and the settings; `changes` replace some, or are added.
+    """Return the spec in a TOML file, whose keys are `kind` and the settings. `changes` replace or add settings.
 
     ConfigError: the file cannot be read, is not TOML, or does not make a spec.
     """
@@ -150,20 +153,20 @@ def read_spec(path: Path, changes: Mapping[str, Json] | None = None) -> Spec:
 
 
 def on_device(device: str, values: Mapping[str, Json]) -> dict[str, Json]:
-    """The settings with another device, where they have that setting; also those of a mechanism that is a setting."""
+    """Return the settings with `device` replaced where it occurs, also in the settings of an inner mechanism."""
     found = {key: on_device(device, value) if isinstance(value, dict) else value for key, value in values.items()}
     return {**found, "device": device} if "device" in found else found
 
 
 def parse_toml(text: str, name: str) -> dict[str, Json]:
-    """The table in a text in TOML, which errors name; tomllib.TOMLDecodeError where it is not TOML.
+    """Return the table in a TOML text. Errors call the text `name`.
 
-    ConfigError: the text is larger than a megabyte or nested deeper than 64 levels, or it holds an integer of more than
-    64 bits or a number that is not finite.
+    tomllib.TOMLDecodeError: the text is no TOML. ConfigError: the text is larger than a megabyte or nested deeper than
+    64 levels, or it holds an integer of more than 64 bits or a number that is not finite.
     """
     if len(text) > _MAX_TOML_BYTES:
         raise ConfigError(f"Expected {name} to be at most {_MAX_TOML_BYTES} characters long.")
-    # Each dot in a key is a level. The time of tomllib grows with the square of their number.
+    # Each dot in a key is a level. The time of tomllib grows with the square of the number of levels.
     pieces = _BETWEEN_KEYS_OF_TOML.split(_NO_KEY_OF_TOML.sub("", text))
     deep = max(piece.count(".") for piece in pieces) >= _MAX_TOML_DEPTH
     found: dict[str, Json] = {}
@@ -173,7 +176,7 @@ def parse_toml(text: str, name: str) -> dict[str, Json]:
         deep = True
     except tomllib.TOMLDecodeError:
         raise
-    except ValueError:  # Python reads no integer of thousands of digits
+    except ValueError:  # Python refuses integers of thousands of digits
         raise ConfigError(f"Expected integers of at most 64 bits in {name}.") from None
     if deep:
         raise ConfigError(f"Expected {name} to be nested in at most {_MAX_TOML_DEPTH} levels.")
@@ -194,7 +197,7 @@ def _check_toml(value: object, name: str, depth: int) -> None:
 
 
 def read_toml(path: Path) -> dict[str, Json]:
-    """The table in a TOML file, as `parse_toml` reads it; ConfigError where it cannot be read, or is not TOML."""
+    """Return the table in a TOML file, by `parse_toml`. ConfigError: the file cannot be read, or is no TOML."""
     try:
         return parse_toml(read_whole(path, limit=_MAX_TOML_BYTES).decode(), str(path))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -202,7 +205,7 @@ def read_toml(path: Path) -> dict[str, Json]:
 
 
 def settings_to_toml(settings: Mapping[str, Json]) -> str:
-    """Settings as TOML, tables last. JSON of strings, numbers and lists of them is TOML, too."""
+    """Return settings as TOML, tables last. JSON strings, numbers and lists of these are valid TOML."""
     alone = {name: value for name, value in settings.items() if not isinstance(value, dict)}
     lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in alone.items()]
     for name, value in settings.items():

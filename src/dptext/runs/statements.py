@@ -1,7 +1,7 @@
-"""What a run states: its guarantees, what it owes, and its certificate, for every way to run.
+"""The statement of a run: its guarantees, its debt and its certificate, for every kind of run.
 
-Memory, file, folder and corpus all make their statement here, so that a field which a certificate gains is filled in
-one place.
+Runs in memory, to a file, to a folder and of a corpus all make their statement here, so that a new field of
+certificates is filled in one place.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ class Promising(Protocol):
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """sha256 digests of what was fitted and of the public data in it, by name."""
+        """The sha256 digests of the fitted model and of its public data, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What a run promises, reveals and owes. All of it is known before the run reads a record.
+    """The guarantees, revealed facts and debt of a run, all known before the run reads a record.
 
     Attributes:
         of: the fitted mechanism or synthesis.
-        guarantees: one for each unit that can be stated, smallest first.
-        due: what an account has to pay, where one pays.
-        secure: whether the randomness is that of the operating system.
-        delta: at which the guarantees are stated.
-        max_per_author: the enforced maximum of records of one author, if there is one.
-        reveals: what leaves besides what the mechanism releases.
-        reading: the names in `READING` of what is done to texts as they are read.
-        record: what is one record of plain text; empty where rows are.
+        guarantees: one guarantee for each unit that has one, smallest first.
+        due: the debt to an account; None if no account pays.
+        secure: whether the randomness comes from the operating system.
+        delta: the delta at which the guarantees are stated.
+        max_per_author: the enforced maximum of records per author, if the run has one.
+        reveals: the facts and fields that leave besides the releases of the mechanism.
+        reading: the changes to texts as they are read, by their names in `READING`.
+        record: the record of plain text: "file", "line" or "block"; empty if records are rows.
     """
 
     of: Promising
@@ -63,7 +63,7 @@ class Statement:
     record: str
 
     def charged(self, charge: Charge | None, stream: str | None = None) -> Charged | None:
-        """What a certificate says of the charge; `stream` marks releases that the run itself wrote to no file."""
+        """Return the charge as a certificate states it. `stream` is the mark of releases that left as a stream."""
         if charge is None or self.due is None:
             return None
         return replace(self.due.charged(charge), stream=stream)
@@ -71,7 +71,7 @@ class Statement:
     def certificate(
         self, output: str, sha256: str, records: int, *, charged: Charged | None, fields: Mapping[str, str]
     ) -> Certificate:
-        """The certificate of so many records in an output with this name and sha256; `fields` as of `Certificate`."""
+        """Return the certificate of an output with this name, sha256 and number of records; see `Certificate`."""
         spec = self.of.spec
         return Certificate(
             settings=settings(spec),
@@ -105,7 +105,7 @@ def stated(
     payment: Payment | None = None,
     fields: Fields | None = None,
 ) -> Statement:
-    """What a run with these settings states; `fields.subject` and `fields.author` say who is charged.
+    """Return the statement of a run. `fields.subject` and `fields.author` name the columns of charged subjects.
 
     ConfigError: the account and the fields do not fit. NoGuaranteeError, IncomparableError: as `request_for`.
     """

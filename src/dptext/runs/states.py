@@ -1,6 +1,6 @@
-"""Unfinished runs: what each keeps so that it can go on, whether its output is a file, a folder or a corpus.
+"""States of unfinished runs, by which a run to a file, to a folder or of a corpus can be resumed.
 
-A state is a small JSON file for its owner alone. It is written before a run begins and deleted as the run ends.
+A state is a small JSON file that its owner alone can read. It is written before a run begins and deleted at its end.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.runs.payment import Payment
 
 _HEX: Final = re.compile("[0-9a-f]{64}")
-_LARGEST: Final = 2**63 - 1  # of a number in a state, such as the bytes of a file
+_LARGEST: Final = 2**63 - 1  # largest number in a state, such as the bytes of a file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunState:
-    """What every unfinished run keeps. ConfigError: a value is of another type, or too large.
+    """The common state of unfinished runs. ConfigError: a value has another type, or is negative or too large.
 
     Attributes:
         settings: `settings_digest` of the run.
-        charge_key: the idempotency key of the charge, where an account pays.
-        force: whether an output that is there may be replaced.
-        certificate: the certificate as text, once the output is whole.
+        charge_key: the idempotency key of the charge; empty if no account pays.
+        force: whether an existing output may be replaced.
+        certificate: the certificate as JSON text; empty until the output is whole.
     """
 
     #: The fields that hold a sha256.
@@ -51,7 +51,7 @@ class RunState:
     def __post_init__(self) -> None:
         for each in fields(self):
             value = getattr(self, each.name)
-            if not _is(value, str(each.type)):  # True is no number of records
+            if not _is(value, str(each.type)):  # stricter than isinstance: True is no number of records
                 raise ConfigError(f"Expected {each.name} of the state of a run to be of type {each.type}.")
             if isinstance(value, int) and not 0 <= value <= _LARGEST:
                 raise ConfigError(f"Expected {each.name} of the state of a run to be from 0 to {_LARGEST}.")
@@ -60,14 +60,14 @@ class RunState:
                 raise ConfigError(f"Expected {name} of the state of a run to be 64 hexadecimal digits.")
 
     def save(self, path: Path, *, durable: bool = True) -> None:
-        """Write the state. A kill leaves the old state or the new one. ConfigError: the disk refuses.
+        """Write the state. A kill leaves the old or the new state. ConfigError: the disk refuses.
 
-        A state that is `durable` survives a loss of power. After a loss of power a state that is not may be an older
-        one, from which a run goes on as well.
+        A `durable` state survives a loss of power. Any other state may be an older state after a loss of power, and
+        the run can be resumed from that state, too.
         """
         draft = draft_path(path)
         with writing(path):
-            draft.unlink(missing_ok=True)  # of a run that was killed; a link that lies there is not followed
+            draft.unlink(missing_ok=True)  # the draft of a killed run; a link at this path is not followed
             with create_private(draft) as file:
                 file.write(json.dumps(asdict(self)).encode())
                 if durable:
@@ -78,9 +78,9 @@ class RunState:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read the state that `save` wrote; ConfigError where there is none, or the file holds something else."""
+        """Read the state that `save` wrote. ConfigError: the file is absent or holds no state."""
         try:
-            return cls(**json.loads(path.read_text("utf-8")))  # which checks each field
+            return cls(**json.loads(path.read_text("utf-8")))  # the constructor checks each field
         except FileNotFoundError:
             raise ConfigError(
                 f"There is no unfinished run to resume, as {path} is absent: leave --resume out."
@@ -89,7 +89,7 @@ class RunState:
             raise ConfigError(f"{path} cannot be read as the state of a run. Begin anew with --force.") from None
 
     def require_same(self, settings: str, charge_key: str | None) -> None:
-        """Raise ConfigError unless a run with this digest of settings, and this charge key if any, may go on here."""
+        """Raise ConfigError unless the state has this digest of settings and, if not None, this charge key."""
         if charge_key not in (None, self.charge_key):
             raise ConfigError(
                 f"Expected the charge key of the run to resume, {self.charge_key!r}, found {charge_key!r}."
@@ -100,14 +100,14 @@ class RunState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileState(RunState):
-    """How far a run from file to file is. The state lies beside the output.
+    """The progress of a run from file to file. The state lies beside the output.
 
     Attributes:
-        key: of the HMAC of the input; deleted with the state.
-        input: that HMAC.
-        records: the number of records that are done.
-        bytes: the length of the output that these records take.
-        dim: the length of the vectors in the output, 0 where it holds none yet.
+        key: key of the HMAC of the input, in hexadecimal digits; deleted with the state.
+        input: HMAC of the input, in hexadecimal digits.
+        records: number of records that are done.
+        bytes: length of the output with these records, in bytes.
+        dim: length of the vectors in the output; 0 if it has none yet.
     """
 
     digests: ClassVar[tuple[str, ...]] = ("settings", "key", "input")
@@ -121,12 +121,12 @@ class FileState(RunState):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderState(RunState):
-    """How far a run over many files is. The state lies in the folder of the run.
+    """The progress of a run over many files. The state lies in the folder of the run.
 
     Attributes:
-        key: of the hashes of ids and subjects.
-        token: names the run, and the place of its parts.
-        manifest: the manifest as text, once all parts are there.
+        key: key of the run's hashes of private records, ids and authors, in hexadecimal digits.
+        token: name of the run and of the folder or prefix of its parts.
+        manifest: the manifest as JSON text; empty until all parts are written.
     """
 
     digests: ClassVar[tuple[str, ...]] = ("settings", "key")
@@ -143,11 +143,11 @@ class FolderState(RunState):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorpusState(RunState):
-    """How far a synthesis is. The state lies in a hidden folder beside the output.
+    """The progress of a synthesis. The state lies in a hidden folder beside the output.
 
     Attributes:
-        files: the name and sha256 of each file of the output, once all are whole.
-        sentences: what the files say in plain words.
+        files: the sha256 of each output file by name; empty until all files are whole.
+        sentences: the report in plain words.
     """
 
     files: dict[str, str] = field(default_factory=dict)
@@ -171,9 +171,9 @@ def settings_digest(
     payment: Payment | None,
     **own: Json,
 ) -> str:
-    """sha256 of all that an unfinished run must have in common with the one that goes on with it.
+    """Return the sha256 of all settings that must be equal in an unfinished run and the run that resumes it.
 
-    `digests` are of the public data; `own` is what runs of this kind have besides, as their format.
+    `digests` are the digests of the fitted model and public data; `own` has further settings of this kind of run.
     """
     fixed: dict[str, Json] = {
         "spec": settings(spec),
@@ -193,17 +193,17 @@ def settings_digest(
 
 
 def state_path(output: Path) -> Path:
-    """Where the state of an unfinished run to this file lies."""
+    """Return the path of the state of an unfinished run to this file."""
     return output.with_name(f".{output.name}.resume.json")
 
 
 def draft_path(path: Path) -> Path:
-    """Where a state lies until it is whole."""
+    """Return the path of a state while it is being written."""
     return path.with_name(path.name + ".new")
 
 
 def fingerprint(path: Path, key: str) -> str:
-    """HMAC of the input's bytes: tells another input without leaving a digest of private text behind."""
+    """Return the HMAC of a file's bytes. It shows a changed input; without the key it is no digest of private text."""
     digest = hmac.new(bytes.fromhex(key), digestmod="sha256")
     with telling(path, "read"), path.open("rb") as file:
         while block := file.read(1 << 20):

@@ -1,6 +1,6 @@
-"""The one use case: read private records, release privatized ones, say what was guaranteed.
+"""The core of a run: private records in, releases and guarantees out.
 
-`dptext.runs.results` does it in memory, `dptext.runs.files` from file to file.
+`dptext.runs.results` runs in memory, `dptext.runs.files` from file to file.
 """
 
 import os
@@ -23,7 +23,7 @@ from dptext.text.records import Fields, Record, Release
 
 Output = TypeVar("Output")
 BATCH_SIZE = 256
-BATCH_CHARACTERS = 4_000_000  # of the records of a batch, about
+BATCH_CHARACTERS = 4_000_000  # about the most characters in the records of a batch
 SEEDED = "seeded: whoever knows the seed can undo the noise"
 
 
@@ -35,7 +35,10 @@ def guarantees(
     max_per_author: int | None = None,
     reveals: Sequence[str] = (),
 ) -> tuple[Guarantee, ...]:
-    """What a release guarantees for each unit that can be stated, smallest first."""
+    """Return the guarantee of a release for each unit that has one, smallest first.
+
+    IncomparableError: `max_per_author` is set and the spec has no guarantee per document.
+    """
     found = [spec.guarantee(unit, delta) for unit in spec.units]
     if max_per_author is not None:
         documents = [guarantee for guarantee in found if guarantee.unit is Unit.DOCUMENT]
@@ -50,7 +53,7 @@ def guarantees(
 
 
 def _assuming(promised: Guarantee) -> Guarantee:
-    """The guarantee with what a run takes for granted, as it sees records and neither documents nor people."""
+    """Return the guarantee with the assumption of a run, which sees records and neither documents nor people."""
     assumed = {Unit.DOCUMENT: ONE_RECORD, Unit.AUTHOR: ONE_SPELLING}.get(promised.unit)
     if assumed is None or promised.basis is Basis.NONE:
         return promised
@@ -59,7 +62,7 @@ def _assuming(promised: Guarantee) -> Guarantee:
 
 
 def require_guarantee(spec: Spec, without_guarantee: bool) -> None:
-    """Refuse a spec that guarantees nothing, unless that is said to be meant."""
+    """Raise NoGuaranteeError for a spec that guarantees nothing, unless `without_guarantee` is set."""
     promised = spec.guarantee()
     if promised.basis is Basis.NONE and not without_guarantee:
         raise NoGuaranteeError(
@@ -69,9 +72,10 @@ def require_guarantee(spec: Spec, without_guarantee: bool) -> None:
 
 
 def limited(batches: Iterable[Batch], max_per_author: int) -> Iterator[Batch]:
-    """The batches, ended by an error where an author has more than the maximum: nothing is silently dropped.
+    """Yield the batches until an author has more records than the maximum. No record is dropped silently.
 
-    Authors are compared as they look; what shows nothing names nobody.
+    Author names are compared as they look; an invisible name is no name. DataError: an author has too many records, or
+    a record has no author.
     """
     counts: Counter[str] = Counter()
     number = 0
@@ -94,14 +98,14 @@ def limited(batches: Iterable[Batch], max_per_author: int) -> Iterator[Batch]:
 
 
 def layout(spec: Spec, keep: Iterable[str], fields: Fields) -> Columns:
-    """The columns of what a mechanism releases."""
+    """Return the columns of a mechanism's releases."""
     traits = spec.traits
     released = traits.releases_text, traits.releases_vectors, traits.releases_labels
     return Columns(*released, tuple(keep), fields=fields)
 
 
 def typed(columns: Columns, found: Mapping[str, Any], spec: Spec) -> Columns:
-    """The columns with the types of those of the input, by their names, as far as values of them leave."""
+    """Return the columns with the types of the input's columns of the same names, for columns whose values leave."""
     fields = columns.fields
     named = [*filter(None, [fields.id]), *columns.keep]
     label = fields.label if columns.label else None
@@ -109,15 +113,15 @@ def typed(columns: Columns, found: Mapping[str, Any], spec: Spec) -> Columns:
 
 
 def split(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
-    """The records in the batches that are computed together, smaller ones where texts are long.
+    """Yield the records in batches that are computed together; batches of long texts are smaller.
 
-    Where a batch ends follows from the lengths of private texts. It bounds memory and must not show in any output.
+    The end of a batch depends on the lengths of private texts. It bounds memory and must not show in any output.
     """
     return groups(batches, Batch.lengths, Batch.joined, size=size, characters=BATCH_CHARACTERS)
 
 
 def release(batch: Sequence[Record], mechanism: Mechanism[Output], randomness: Randomness) -> Sequence[Release[Output]]:
-    """The releases of one batch, one a record, in order, with text and vector as the spec says; else PrivacyError."""
+    """Return the releases of one batch, one per record, in order. PrivacyError: releases do not match the spec."""
     batch = with_labels(Batch.of(batch), mechanism.spec.traits.labels)
     released = mechanism.privatize(batch, randomness)
     if not isinstance(released, Sequence) or not _answers(released, batch):
@@ -126,7 +130,7 @@ def release(batch: Sequence[Record], mechanism: Mechanism[Output], randomness: R
     if (fault := output_fault(mechanism.spec, telling)) is not None:
         raise PrivacyError(f"The mechanism did not keep its word, {fault}: nothing is released.")
     if batch.whole is not None and (columns := Releases.of(cast("Sequence[Release[str]]", released))) is not None:
-        return cast("Sequence[Release[Output]]", replace(columns, whole=batch.whole))  # files have numbers for them
+        return cast("Sequence[Release[Output]]", replace(columns, whole=batch.whole))  # ids that were numbers stay so
     return released
 
 
@@ -144,10 +148,10 @@ def released(
     batch_size: int = BATCH_SIZE,
     position: int = 0,
 ) -> Iterator[Sequence[Release[Output]]]:
-    """The releases of all records, as the mechanism gave them; `position` is that of the first record in the run.
+    """Yield the releases of all records, batch by batch. `position` is the position of the first record in the run.
 
-    PrivacyError: the mechanism did not answer each record as its spec says, or this is a child of the process that
-    began.
+    PrivacyError: the mechanism did not answer each record as its spec says, or this process was forked from the
+    process that began.
     """
     process = os.getpid()
     for batch in split(batches, batch_size):
@@ -157,7 +161,7 @@ def released(
 
 
 def require_process(number: int) -> None:
-    """PrivacyError in a child of the process with this number: both would draw what was charged once."""
+    """Raise PrivacyError in a fork of the process with this number: both would draw releases that were charged once."""
     if os.getpid() != number:
         raise PrivacyError(
             "Expected the process that began the run to draw its releases, found a child that was forked from it: "

@@ -23,7 +23,7 @@ from dptext.text.records import Release
 from dptext.text.writers import APPENDABLE, encode_batch, write_all
 from dptext.types import Json
 
-#: What the names of the topic report end with, which lies beside an output file: as JSON, and as a page.
+#: Suffixes of the two topic reports beside an output file: JSON, and a page.
 REPORT_SUFFIXES: Final = (".topics.json", ".topics.html")
 
 
@@ -35,10 +35,10 @@ class Synthesized:
         releases: public texts with labels, under ids that belong to nobody.
         report: noisy numbers by label and topic.
         sentences: the report in plain words.
-        certificate: of the releases as JSON Lines; `write` gives the one of a file.
-        left: what the account has left in words, where one paid.
-        inputs: the files that it was made from, which `write` never replaces.
-        settle: of a run with settled=False, settles the charge: before anybody sees what was drawn.
+        certificate: certificate of the releases as JSON Lines; `write` returns the certificate of a file.
+        left: the balance of the account in words; empty if no account paid.
+        inputs: the input files, which `write` never replaces.
+        settle: call to settle the charge of a run with settled=False, before anybody sees the corpus; else None.
     """
 
     releases: tuple[Release[str], ...]
@@ -51,7 +51,7 @@ class Synthesized:
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """What the whole of it guarantees."""
+        """The guarantees of the whole corpus with its report."""
         return self.certificate.guarantees
 
     def write(
@@ -63,18 +63,18 @@ class Synthesized:
         private: bool = False,
         settle: Callable[[], None] | None = None,
     ) -> Certificate:
-        """Write the corpus (a report alone: as JSON), its certificate, and a topic report where there is one.
+        """Write the corpus, its certificate and its topic reports; a synthesis without texts writes its report as JSON.
 
-        All are whole before any has its name; `settle` is called in between. `private` files are for their owner alone.
-        ConfigError: a path cannot be used.
+        All files are whole before any file gets its name; `settle` is called in between. Only their owner can read
+        `private` files. ConfigError: a path cannot be used.
         """
         target, beside, *reports = (Target(each, force, self.inputs, private) for each in paths_of(Path(path)))
         for each in (target, beside, *reports):
             each.check()
-            each.clear()  # another draw under the same charge
+            each.clear()  # delete a leftover of an earlier draw under the same charge
         kind, columns = file_columns(target.path, format, self.certificate.settings)
         page = topics_page(self.report, [self.guarantees[-1].sentence(), *self.sentences]).encode()
-        with contextlib.ExitStack() as whole:  # left in the other order: the certificate has its name first
+        with contextlib.ExitStack() as whole:  # exits run in reverse order: the certificate gets its name first
             file = whole.enter_context(target.opened())
             if self.releases:
                 write_all(file, target.path, [self.releases], kind, lambda _: columns)
@@ -86,13 +86,13 @@ class Synthesized:
             for each, data in zip((*reports, beside), contents, strict=True):
                 _put(each, whole.enter_context(each.opened()), data)
             for each in (target, beside, *reports):
-                each.check()  # before it is settled, and before any has its name
+                each.check()  # before the charge is settled, and before any file gets its name
             if settle is not None:
                 settle()
         return named
 
     def to_dict(self) -> dict[str, list[str | None]]:
-        """The columns id, text and label, as a data frame takes them."""
+        """Return the columns id, text and label as lists by name, for a data frame."""
         names = {"id": "id", "text": "output", "label": "label"}
         return {name: [getattr(each, its) for each in self.releases] for name, its in names.items()}
 
@@ -104,12 +104,12 @@ class Synthesized:
 
 
 def paths_of(target: Path) -> tuple[Path, ...]:
-    """The files of one output: the corpus, its certificate, the report as JSON, the report as a page."""
+    """Return the paths of one output: the corpus, its certificate, the report as JSON, the report as a page."""
     return target, certificate_path(target), *(target.with_name(target.name + end) for end in REPORT_SUFFIXES)
 
 
 def file_columns(target: Path, format: Format | None, spec: Mapping[str, Json]) -> tuple[Format, Columns]:
-    """The format and the columns of an output; ConfigError where they do not fit, to be raised before a run is paid."""
+    """Return the format and columns of an output, before its charge. ConfigError: these or the path cannot be used."""
     try:
         str(target).encode()
     except UnicodeEncodeError:
@@ -122,7 +122,7 @@ def file_columns(target: Path, format: Format | None, spec: Mapping[str, Json]) 
         return Format.JSON, columns
     kind = output_format(target, format)
     columns.names(kind)
-    if kind in APPENDABLE:  # what is written at once is tried as it is written
+    if kind in APPENDABLE:  # trial of the encoding; other formats fail as they are written
         encode_batch((Release("0", "", wanted.labels[0] if wanted.labels else None),), kind, columns)
     return kind, columns
 
@@ -134,5 +134,5 @@ def _put(target: Target, file: BinaryIO, data: bytes) -> None:
 
 
 def as_json(report: Topics) -> bytes:
-    """A report as it is written."""
+    """Return a report as JSON bytes."""
     return json.dumps(report.to_dict(), indent=2, ensure_ascii=False).encode()

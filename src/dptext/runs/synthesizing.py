@@ -1,7 +1,7 @@
-"""A private corpus in, a synthetic corpus and its certificate out: `dptext.synthesize`.
+"""`dptext.synthesize`: from a private corpus to a synthetic corpus with its certificate.
 
-Nothing of the private corpus is on a disk at any time: sums are in memory. `dptext.runs.unpublished` keeps what was
-drawn until it is published.
+No part of the private corpus is written to a disk: sums stay in memory. `dptext.runs.unpublished` keeps a drawn corpus
+until it is published.
 """
 
 from __future__ import annotations
@@ -60,29 +60,29 @@ def synthesize(
     seed: int | None = None,
     **set_: Json,
 ) -> Synthesized:
-    """A synthetic corpus that says what a private one says, under one epsilon for all of it.
+    """Return a synthetic corpus that resembles a private corpus, under one epsilon for the whole corpus.
 
-    A private record that cannot be read, or says nothing, adds nothing, and nobody is told: an error would tell that it
-    is there. The first JSON object or row must have the fields that are named.
+    A private record that cannot be read, or says nothing, adds nothing. No error reports such a record, because an
+    error would tell that the record exists. The first JSON object or row must have the named fields.
 
     Args:
         private: texts, rows, records, a data frame, a Dataset, or the path of a file, which may have no records.
-        public: the pool, of which texts leave; its labels are not looked at.
-        kind: the way: "prototypes" (labels wanted), "votes", or "topics" (a report alone).
+        public: the pool, of which texts leave; its labels are ignored.
+        kind: kind of the synthesis: "prototypes" (needs labels), "votes", or "topics" (a report alone).
         text: column of the texts.
-        label: column of the labels, where the settings have some.
-        author: column of the authors, wanted where unit="author".
-        public_text: column of the pool's texts, where it has another name.
-        record: of a private file of plain text, what is one record: "file", "line" or "block"; see `read_records`.
-        payment: the account that is charged, for everyone in it, before any noise is drawn.
-        randomness: `randomness.secure()` by default; a seeded one voids the guarantee.
-        seed: of clusters and directions of the pool, which are public.
-        set_: settings: epsilon, delta, unit, labels, size, and those of the way; see `dptext.Prototypes`.
+        label: column of the labels, if the settings have labels.
+        author: column of the authors, needed for unit="author".
+        public_text: column of the pool's texts; None for the same name as `text`.
+        record: record of a private plain text file: "file", "line" or "block"; see `read_records`.
+        payment: the account that is charged for everyone in it, before any noise is drawn.
+        randomness: `randomness.secure()` by default; seeded randomness voids the guarantee.
+        seed: seed of clusters and directions of the pool, which are public.
+        set_: settings: epsilon, delta, unit, labels, size, and those of the kind; see `dptext.Prototypes`.
 
     Raises:
-        ConfigError: settings that cannot be used, or a column that is needed.
-        BrokenFileError: the file cannot be read to its end; HeaderError, where its header lacks a column. Before the
-            account is charged.
+        ConfigError: a setting cannot be used, or a needed column is not named.
+        BrokenFileError: the file cannot be read to its end. HeaderError, a BrokenFileError: the header lacks a column.
+            Both come before the charge.
         DataError: a subject has several records.
         BudgetExceededError: the account cannot pay.
         MissingExtraError: a package is not installed.
@@ -107,10 +107,10 @@ def run(
     delta: float = 0.0,
     settled: bool = True,
 ) -> Synthesized:
-    """Charge, sum up, add noise, settle; see `synthesize`. Who says settled=False settles before it shows anything.
+    """Charge, sum up, add noise, settle; see `synthesize`. With settled=False the caller settles before it shows texts.
 
-    What can fail without private text fails first, then what fails as the corpus is read, and then it is charged. The
-    corpus is held against the texts of `public`, by default those of a pool that some leave from.
+    Errors that need no private text come first, then errors from reading the corpus, then the charge. The corpus is
+    compared with the texts of `public`; None compares with the pool, if texts of a pool leave.
     """
     spec, randomness, fields = fitted.spec, randomness or secure(), private.fields
     if spec.labels and fields.label is None and not private.of_records:
@@ -162,7 +162,7 @@ def run(
 
 
 def _subjects(private: Private, due: Due) -> Iterator[str]:
-    """The subject of each record; of authors, each once, as the account compares names."""
+    """Yield the subject of each record. An author is yielded once, by the account's comparison of names."""
     digest, seen = due.payment.ledger.subjects_digest(due.account.name), set[bytes]()
     for batch in private.batches():
         for subject in batch.subjects:
@@ -175,7 +175,7 @@ def _subjects(private: Private, due: Due) -> Iterator[str]:
 
 
 def _charge(statement: Statement, due: Due, key: str, private: Private) -> Charged | None:
-    """Pay before any noise is drawn. No error says how many records a subject has."""
+    """Pay before any noise is drawn. No error tells the number of a subject's records."""
     fault = None
     try:
         named = None if private.fields.subject is None else _subjects(private, due)

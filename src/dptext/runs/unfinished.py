@@ -1,4 +1,4 @@
-"""What lies beside the output of a run from file to file until it is published, and how it is published."""
+"""The hidden files of an unfinished run beside its output file, and their publication."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """A run whose output is to appear at `target`: the part, locked while it is written, and the state."""
+    """The files of an unfinished run to `target`: the part, locked while it is written, and the state."""
 
     target: Path
-    due: Due | None  #: what pays for it
+    due: Due | None  #: the debt of the run; None if no account pays
     process: int = field(default_factory=os.getpid)
 
     @property
     def part(self) -> Path:
-        """Where the output is written."""
+        """The path of the unfinished output."""
         return self.target.with_name(f".{self.target.name}.part")
 
     @property
     def state(self) -> Path:
-        """Where it says how far it is."""
+        """The path of the run's state."""
         return state_path(self.target)
 
     def refuse(self, *, force: bool) -> None:
-        """Refuse (ConfigError) to begin where a run lies, or where what it wrote is whole and paid for."""
+        """Raise ConfigError if an unfinished run lies here; with `force` only if its output is whole and paid for."""
         if not force and (self.part.exists() or self.state.exists()):
             how = "go on with --resume, or begin" if self.state.exists() else "nothing of it is done: begin"
             raise ConfigError(f"An unfinished run lies beside {self.target}: {how} anew with --force.")
@@ -46,7 +46,7 @@ class Unfinished:
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[BinaryIO]:
-        """The part, for nobody else: ConfigError while another run is writing it."""
+        """Open and lock the part. ConfigError: another run is writing it."""
         file = open_private(self.part)
         try:
             try:
@@ -55,18 +55,18 @@ class Unfinished:
                 raise ConfigError(f"Another run is writing {self.target} at this moment.") from None
             yield file
         finally:
-            with contextlib.suppress(OSError):  # on a full disk closing fails as the writing did, which was reported
+            with contextlib.suppress(OSError):  # on a full disk closing fails too; the failed write was reported
                 file.close()
 
     def publish(self, state: FileState) -> Certificate:
-        """Put output and certificate in place; a kill between any two steps is mended by --resume."""
+        """Settle the charge and put output and certificate in place. --resume goes on after a kill at any step."""
         certificate, path = Certificate.from_json(state.certificate), certificate_path(self.target)
         with writing(self.part):
             whole = self.part if self.part.exists() else self.target
             if not whole.exists() or sha256_of(whole) != certificate.sha256:
                 raise ConfigError(f"{whole} is not what the run wrote: nothing is released. Begin anew with --force.")
         self._refuse_what_came(state)
-        if self.due is not None:  # first, so that no second run can spend the same charge
+        if self.due is not None:  # before publication: no second run can spend the same charge
             self.due.settle(state.charge_key, certificate.sha256)
         with writing(self.part):
             if self.part.exists():
@@ -83,32 +83,32 @@ class Unfinished:
         return certificate
 
     def _refuse_what_came(self, state: FileState) -> None:
-        """Refuse (ConfigError) what appeared during the run where its output is to."""
+        """Raise ConfigError if a file appeared during the run at the path of its output or certificate."""
         for there in (self.target, certificate_path(self.target)) if self.part.exists() else ():
             try:
                 refuse_existing(there, force=state.force)
             except ConfigError:
                 whole, costs = ("whole", "draws anew") if self.due is None else ("paid and whole", "charges again")
                 raise ConfigError(
-                    f"Expected nothing at {str(there)!r}, found what came there during the run. The run is {whole}: "
+                    f"Expected nothing at {str(there)!r}: something appeared there during the run. The run is {whole}: "
                     f"move that away, then go on with --resume, which publishes it; --force {costs}."
                 ) from None
 
     def clean(self) -> None:
-        """Leave nothing behind."""
+        """Delete the files of the run."""
         if os.getpid() != self.process:
-            return  # a child of the process whose files these are
+            return  # a forked child leaves the files to its parent
         for path in (self.part, self.state, draft_path(self.state)):
             with writing(path):
                 path.unlink(missing_ok=True)
 
     def _keep_what_was_paid(self) -> None:
-        """Refuse to throw a whole output away whose charge pays for nothing else."""
+        """Raise ConfigError for a whole output under the charge key of this run, which pays for that output alone."""
         if self.due is None or self.due.payment.key is None or not self.state.exists():
             return
         try:
             state = FileState.load(self.state)
-        except ConfigError:  # what cannot be read cannot be resumed either
+        except ConfigError:  # an unreadable state cannot be resumed
             return
         if state.certificate and state.charge_key == self.due.payment.key:
             raise ConfigError(

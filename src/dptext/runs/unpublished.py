@@ -1,7 +1,7 @@
-"""A synthesis between its charge and its publication: what a kill leaves, and how a run goes on.
+"""The hidden folder of a synthesis between its charge and its publication, by which a killed run is resumed.
 
-Beside the output lies a hidden folder, for its owner alone. It has the charge key before anything is charged, and the
-files once they are whole, before the charge is settled. Then they are published, and the folder is deleted.
+The folder lies beside the output; its owner alone can read it. It has the charge key before anything is charged, and
+the whole files before the charge is settled. Then the files are published, and the folder is deleted.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ class Unpublished:
 
     target: Path
     force: bool = False
-    inputs: tuple[Path, ...] = ()  #: never replaced
+    inputs: tuple[Path, ...] = ()  #: input files, never replaced
 
     @property
     def folder(self) -> Path:
-        """Where they lie until then."""
+        """The path of the hidden folder."""
         return self.target.with_name(f".{self.target.name}.run")
 
     def check(self, *, resume: bool = False) -> None:
-        """Refuse (ConfigError) what publishing would refuse: each file is tried where it is to appear."""
+        """Raise the errors (ConfigError) of publishing early: each file is tried at its path."""
         for path in paths_of(self.target):
             refuse_inputs(path, self.inputs)
             if not resume:
@@ -69,9 +69,9 @@ class Unpublished:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """The folder, made where there is none; it goes with what was in it, unless there is a run to go on with.
+        """Make and lock the folder; at the end delete it with its contents, unless it holds a run to resume.
 
-        ConfigError while another run has it.
+        ConfigError: another run holds the lock.
         """
         with writing(self.folder):
             self.folder.mkdir(mode=0o700, exist_ok=True)
@@ -83,7 +83,7 @@ class Unpublished:
                     shutil.rmtree(self.folder)
 
     def load(self) -> CorpusState | None:
-        """Where the run that lies here stands, if one does; ConfigError where nobody can tell."""
+        """Return the state of the run that lies here, or None. ConfigError: an unreadable state and no `force`."""
         path = self.folder / _STATE
         if not path.exists():
             return None
@@ -95,15 +95,15 @@ class Unpublished:
             raise
 
     def goes_on(self, charge_key: str | None, *, resume: bool) -> bool:
-        """Whether to go on with the run that lies here: where that is asked for, or its charge key is named."""
+        """Return whether to resume the run that lies here: by `resume`, or because `charge_key` is its charge key."""
         return resume or (bool(charge_key) and (there := self.load()) is not None and there.charge_key == charge_key)
 
     def drawn(
         self, spec: SynthesisSpec, payment: Payment | None, charge_key: str | None, *, resume: bool
     ) -> str | None:
-        """The digest of the settings of the run to go on with, where it is paid and whole: it needs no input any more.
+        """Return the settings digest of a run to resume that is paid and whole, and so needs no input; else None.
 
-        ConfigError: it is of other settings, or of another account.
+        ConfigError: the run has other settings or another account.
         """
         there = self.load()
         if there is None or not (there.files and there.charge_key) or not self.goes_on(charge_key, resume=resume):
@@ -114,12 +114,12 @@ class Unpublished:
         if (json.dumps(found.settings, sort_keys=True), account) != mine:
             raise ConfigError(
                 "Expected the settings and the account of the run to resume, which is paid and whole: these differ. "
-                "With its own --resume publishes it; --force charges again."
+                "With its own settings and account --resume publishes it; --force charges again."
             )
         return there.settings
 
     def begun(self, settings: str, charge_key: str | None, *, pays: bool, resume: bool) -> CorpusState:
-        """The state of the run to go on with, else of a new one, where publishing is tried."""
+        """Return the state of the run to resume; else begin a new run, after a trial of publishing."""
         there = self.load()
         if self.goes_on(charge_key, resume=resume):
             if there is None:
@@ -136,7 +136,7 @@ class Unpublished:
 
     @contextlib.contextmanager
     def unpaid(self, payment: Payment | None, state: CorpusState) -> Iterator[None]:
-        """Leave nothing behind where the block fails and nothing was charged."""
+        """Delete the run if the block fails and nothing was charged."""
         try:
             yield
         except BaseException:
@@ -145,13 +145,13 @@ class Unpublished:
             raise
 
     def forget(self) -> None:
-        """Leave nothing of a run to go on with."""
+        """Delete the parts and the state of a run."""
         self._forget_parts()
         (self.folder / _STATE).unlink(missing_ok=True)
 
     def keep(self, found: Synthesized, state: CorpusState) -> CorpusState:
-        """Write all files, whole, for their owner alone."""
-        self._forget_parts()  # of an attempt that was killed before they were whole, and that nobody saw
+        """Write all files into the folder, for their owner alone, and return the state that lists them."""
+        self._forget_parts()  # the parts of an attempt that was killed before they were whole; nobody saw them
         parts = self.folder / _PARTS
         with writing(parts):
             parts.mkdir(mode=0o700)
@@ -163,15 +163,15 @@ class Unpublished:
         return whole
 
     def publish(self, state: CorpusState, payment: Payment | None) -> Certificate:
-        """Settle the charge, and give the files their names; a kill between any two steps is mended by doing it again.
+        """Settle the charge, and give the files their names. After a kill between two steps, call this again.
 
-        ConfigError: something lies where a file is to appear. The run can be gone on with.
+        ConfigError: something lies at the path of a file. The run can be resumed.
         """
         todo = [path for path in paths_of(self.target) if not self._published(path, state)]
         for path in todo:
             _refuse_what_came(path, state)
         certificate = self._certificate()
-        if payment is not None:  # first, so that no second run can spend the same charge
+        if payment is not None:  # before publication: no second run can spend the same charge
             stream = certificate.charged.stream if certificate.charged else None
             payment.settle(state.charge_key, stream_mark(stream or ""))
         for path in todo:
@@ -184,14 +184,14 @@ class Unpublished:
         return certificate
 
     def _certificate(self) -> Certificate:
-        """The one of the files, wherever it lies."""
+        """Return the certificate of the files, from the folder or from its final path."""
         beside = certificate_path(self.target)
         part = self.folder / _PARTS / beside.name
         with writing(self.target):
             return Certificate.from_json((part if part.exists() else beside).read_text("utf-8"))
 
     def _published(self, path: Path, state: CorpusState) -> bool:
-        """Whether a file has its name; ConfigError where it is not what the run wrote."""
+        """Return whether a file has its final name. ConfigError: the file is not what the run wrote."""
         part = self.folder / _PARTS / path.name
         with writing(path):
             whole = part if part.exists() else path
@@ -207,7 +207,7 @@ class Unpublished:
             shutil.rmtree(self.folder / _PARTS)
 
     def _try_publishing(self) -> None:
-        """Put files beside the output as publishing does, and delete them; ConfigError where that fails."""
+        """Put empty files beside the output as publishing does, and delete them. ConfigError: that fails."""
         there = self.target.with_name(f".{secrets.token_hex(8)}.partial")
         try:
             for path in paths_of(self.target):
@@ -222,19 +222,19 @@ class Unpublished:
 
 
 def _refuse_what_came(path: Path, state: CorpusState) -> None:
-    """Refuse (ConfigError) what appeared during the run where a file of it is to."""
+    """Raise ConfigError if a file appeared during the run at this path of its output."""
     try:
         refuse_existing(path, force=state.force)
     except ConfigError:
         whole, costs = ("paid and whole", "charges again") if state.charge_key else ("whole", "draws anew")
         raise ConfigError(
-            f"Expected no file at {str(path)!r}, found what came there during the run. The run is {whole}: move that "
-            f"away, then go on with --resume, which publishes it; --force {costs}."
+            f"Expected no file at {str(path)!r}: something appeared there during the run. The run is {whole}: move "
+            f"that away, then go on with --resume, which publishes it; --force {costs}."
         ) from None
 
 
 def _charged(payment: Payment | None, state: CorpusState) -> bool:
-    """Whether the run has a charge; where the ledger cannot be read, it may have one."""
+    """Return whether the run has a charge, or may have one because the ledger cannot be read."""
     if payment is None:
         return False
     try:

@@ -1,4 +1,4 @@
-"""A certificate must agree with its file, its settings and its charge.
+"""Verification of a certificate against its file, its settings and its charge.
 
 Certificates are not signed: whoever can edit both files can forge both.
 """
@@ -38,15 +38,15 @@ if TYPE_CHECKING:  # the ledger is an extra, loaded by those who use one
     from dptext.ledger.books import Ledger
 
 
-_CONVOLVED = 1024  # equal events
-_FLAT = 1e-7  # of delta
+_CONVOLVED = 1024  # above so many equal events, an epsilon comes from a long convolution
+_FLAT = 1e-7  # relative tolerance of a delta
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """A certificate that holds, and the spec of its settings.
+    """A verified certificate, and the spec of its settings.
 
-    Without its file it was held against its settings alone.
+    With with_file=False the certificate was compared with its settings alone, not with its file.
     """
 
     certificate: Certificate
@@ -54,7 +54,7 @@ class Verified:
     with_file: bool = True
 
     def sentence(self, more: str = "") -> str:
-        """What was verified, and that it is not signed."""
+        """Return a sentence on what was verified and what was not. `more` is added to the list of verified facts."""
         if not self.with_file:
             return (
                 f"The guarantees follow from the settings in the certificate{more}. The file was not looked at: "
@@ -67,7 +67,7 @@ class Verified:
 
 
 def read_certificate(path: Path) -> Certificate:
-    """The certificate at the path, held against nothing yet; ConfigError where none is that dptext wrote."""
+    """Return the certificate at the path, unverified. ConfigError: dptext wrote no certificate at this path."""
     try:
         return Certificate.from_json(read_whole(path).decode())
     except UnicodeDecodeError as error:
@@ -75,24 +75,23 @@ def read_certificate(path: Path) -> Certificate:
 
 
 def _certificate_of(path: Path) -> Path:
-    """That of a data set for its folder or its manifest, else the path itself."""
+    """Return the certificate's path for the folder or the manifest of a data set; else the path itself."""
     manifest = path / MANIFEST if path.is_dir() else path
     return certificate_path(manifest) if manifest.name == MANIFEST and manifest.is_file() else path
 
 
 def verify(path: str | PathLike[str], *, ledger: "Ledger | None" = None, with_file: bool = True) -> Verified:
-    """Check a certificate, `OUT.guarantee.json`, against the file beside it, its own settings, and the books.
+    """Verify a certificate, `OUT.guarantee.json`, against the file beside it, its own settings, and the ledger.
 
-    The file has the bytes and the number of records that were certified; the events and the guarantees follow from the
-    settings; where a ledger is given, the charge in it paid for this release. Of a release from memory
-    (`dptext.privatize`) the books know the mark of the stream and not its bytes. Of a data set the certificate is
-    `FOLDER/manifest.json.guarantee.json`, for which FOLDER will do; each part is held against the manifest, and no
-    other file may lie there.
-    With with_file=False no file is looked at.
+    The file must have the certified bytes and number of records. The events and the guarantees must follow from the
+    settings. If a ledger is given, the charge in it must have paid for this release. For a release from memory
+    (`dptext.privatize`) the ledger has the mark of the stream and not its bytes. The certificate of a data set is
+    `FOLDER/manifest.json.guarantee.json`; FOLDER is accepted as its path. Each part is compared with the manifest, and
+    no other file may lie in the folder. With with_file=False no file is read.
 
     Raises:
         ConfigError: there is no certificate at the path.
-        DataError: something does not hold; the message says what.
+        DataError: a check fails; the message says which.
     """
     path = _certificate_of(Path(path))
     certificate = read_certificate(path)
@@ -109,7 +108,7 @@ def verify(path: str | PathLike[str], *, ledger: "Ledger | None" = None, with_fi
             raise DataError(f"{path} speaks of {certificate.records} records, its parts hold {manifest.records}.")
     else:
         released = [Part(Path(certificate.output).name, certificate.records, certificate.sha256)]
-    if spec.traits.releases_text or spec.traits.releases_vectors:  # else a report
+    if spec.traits.releases_text or spec.traits.releases_vectors:  # a report has no records to count
         for part in released:
             _count_records(part, path.parent, certificate.fields, TEXT_FIELD if spec.traits.releases_text else ID_FIELD)
     if ledger is not None:
@@ -140,13 +139,13 @@ def _count_records(part: Part, folder: Path, names: Mapping[str, str], column: s
     except ConfigError:
         return  # the extension does not tell the format
     except BrokenFileError:
-        pass  # no records at all, which is right where all were skipped; the bytes were compared before
+        pass  # a file without records, which is right if all were skipped; its bytes were compared before
     if found != part.records:
         raise DataError(f"{path} has {plural(found, 'record')}, its certificate speaks of {part.records}.")
 
 
 def _recompute(certificate: Certificate) -> Promise:
-    """The spec of a certificate; refuses one that states more than its own settings give."""
+    """Return the spec of a certificate. DataError: the certificate promises more than its own settings give."""
     spec = from_settings(certificate.settings)
     if certificate.randomness not in ("secure", "seeded"):
         raise DataError("This certificate was not written by dptext: nothing is verified.")
@@ -164,7 +163,7 @@ def _recompute(certificate: Certificate) -> Promise:
         and (stated.delta >= ours.delta or (_has_cap(certificate.settings) and _nearly(stated.delta, ours.delta)))
         for stated, ours in zip(certificate.guarantees, derived, strict=True)
     )
-    # The number of private records leaves with every answer to each of them, and with none to a corpus.
+    # A run that answers each record reveals the number of private records. A synthesis does not.
     of_corpus = spec.traits.answers is Answers.CORPUS
     revealed = of_corpus != (RECORD_COUNT in certificate.also_reveals) and (
         of_corpus or set(reading_revealed(certificate.reading)) <= set(certificate.also_reveals)
@@ -178,14 +177,14 @@ def _recompute(certificate: Certificate) -> Promise:
 
 
 def _share(spec: Promise, stated: Guarantee) -> float:
-    """The least share of our epsilon that a certificate must state. It may state more.
+    """Return the least ratio of a stated epsilon to the recomputed epsilon. A certificate may state a larger epsilon.
 
     The last digits of an epsilon from a numerical distribution depend on the version of Python and on the processor
-    (1e-12 of it were seen), and so do those of a long convolution, which the library of matrix products computes. All
-    other epsilons are the same everywhere.
+    (relative differences of 1e-12 were seen). So do the last digits of a long convolution, which the library of matrix
+    products computes. All other epsilons are the same everywhere.
     """
     events = spec.events(spec.units[0])
-    measured = any(isinstance(event, MetricEvent) for event in events)  # by a formula
+    measured = any(isinstance(event, MetricEvent) for event in events)  # their epsilon comes from a formula
     convolved = stated.delta > 0 and any(event.count > _CONVOLVED for event in events)
     return 1 - 1e-9 if not measured and (convolved or is_numerical(events, stated.delta)) else 1.0
 
@@ -196,10 +195,10 @@ def _has_cap(settings: Mapping[str, Json]) -> bool:
 
 
 def _nearly(stated: float, ours: float) -> bool:
-    """Whether two deltas are those of one PrivUnit on two processors.
+    """Return whether two deltas may belong to one PrivUnit mechanism on two processors.
 
-    The best cap is where a curve is flat: its last digits follow the processor (1.5e-9 of delta were seen), and whoever
-    released drew from their own.
+    The best cap lies where a curve is flat, so that its last digits depend on the processor (relative differences of
+    1.5e-9 of delta were seen). The releases were drawn with the cap of the processor that drew them.
     """
     return math.isclose(stated, ours, rel_tol=_FLAT)
 
@@ -211,7 +210,7 @@ def _alike(one: Event, other: Event) -> bool:
 
 
 def _happened(spec: Promise, certificate: Certificate) -> bool:
-    """Whether the events are those of the settings."""
+    """Return whether the certificate's events follow from the spec."""
     events, found = accounting.compose(spec.events(spec.units[0])), accounting.compose(certificate.events)
     return found == events or (
         _has_cap(certificate.settings) and len(found) == len(events) and all(map(_alike, found, events))

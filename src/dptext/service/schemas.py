@@ -1,4 +1,4 @@
-"""What goes in and out of the routes, as `/openapi.json` describes it."""
+"""The bodies of requests and answers, which `/openapi.json` describes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _LONGEST: Final = 200
 
 
 class _Body(BaseModel):
-    """A body that is refused at its first unknown field: a list of all of them would be as long as the body."""
+    """A body, refused at its first unknown field: an error for each unknown field could be as long as the body."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     @model_validator(mode="before")
     @classmethod
     def known(cls, given: Any) -> Any:
-        """The same; an error where it has a field that nobody knows."""
+        """Return the body. ValueError: it has an unknown field."""
         if isinstance(given, dict) and not given.keys() <= cls.model_fields.keys():
             raise ValueError("There is a field that nobody knows.")
         return given
@@ -37,7 +37,7 @@ def _plain(value: Any) -> Scalar:
     raise PydanticCustomError(PLAIN, "It is a list or an object.")
 
 
-#: What an id, a label or an author may be: whoever reads the records of files and jobs says the rest.
+#: JSON type of an id, a label or an author; the reader of records, which files and jobs share, checks the value.
 Plain = Annotated[
     Any,
     AfterValidator(_plain),
@@ -62,13 +62,13 @@ class Records(_Body):
     delta: float = Field(0.0, ge=0, lt=1)
 
     def wanted(self) -> Wanted:
-        """The same without what was left out."""
+        """Return the request without the fields that its records leave out."""
         rows = [each.model_dump(exclude_unset=True) for each in self.records]
         return Wanted(rows, self.max_per_author, self.delta)
 
 
 class Question(_Body):
-    """Of which unit, at which delta."""
+    """A request to explain a model: the protected unit, and the delta at which guarantees are stated."""
 
     unit: str | None = None
     delta: float = Field(0.0, ge=0, lt=1)
@@ -86,7 +86,7 @@ class Opening(_Body):
 
 
 class KeyTold(BaseModel):
-    """What a key is and may; `max_file` is in bytes."""
+    """A key: its name, its account and its rights; `max_file` is in bytes."""
 
     name: str
     account: str | None
@@ -96,7 +96,7 @@ class KeyTold(BaseModel):
 
 
 class ModelTold(BaseModel):
-    """A model in words and data."""
+    """A model: its settings and guarantees, as data and in words."""
 
     name: str
     kind: str
@@ -110,14 +110,14 @@ class ModelTold(BaseModel):
 
 
 class Cost(BaseModel):
-    """What a release would cost."""
+    """The cost of a release, and the balance of the account in words."""
 
     epsilon: str
     left: str
 
 
 class Words(BaseModel):
-    """A certificate in plain words, and on one page for whoever answers for the release."""
+    """A certificate in plain words, and on one page for the person who answers for the release."""
 
     words: str
     legal: str
@@ -125,9 +125,9 @@ class Words(BaseModel):
 
 
 class Answer(Words):
-    """A release."""
+    """The releases of a request, with their certificate."""
 
-    releases: str = Field(description="JSON Lines, one a record")
+    releases: str = Field(description="JSON Lines, one line per record")
     certificate: str = Field(description="JSON")
     sentence: str
     left: str
@@ -148,7 +148,7 @@ class Balance(BaseModel):
 
 
 class ChargeTold(BaseModel):
-    """A charge; `release` is the sha256 that it was settled with."""
+    """A charge; `release` is the sha256 of the release that it paid for, once settled."""
 
     number: int
     at: str
@@ -164,7 +164,7 @@ class Log(Balance):
 
 
 class Noted(BaseModel):
-    """A line of the audit log; its number, which counts those of all accounts, is for administrators."""
+    """A line of the audit log. `number` counts the lines of all accounts; only administrators see it."""
 
     number: int | None
     at: float
@@ -177,7 +177,7 @@ class Noted(BaseModel):
 
 
 class JobTold(BaseModel):
-    """Where a job stands; `problem` has words about the file for the key that sent it alone, else a kind."""
+    """The state of a job. `problem` speaks of the file's contents only to the key that sent the file."""
 
     id: str
     kind: str
@@ -191,7 +191,7 @@ class JobTold(BaseModel):
 
 
 class Refusal(BaseModel):
-    """A problem after RFC 9457; `budget-exhausted` has asked, left and missing, too."""
+    """A problem by RFC 9457; `budget-exhausted` has the further fields asked, left and missing."""
 
     model_config = ConfigDict(extra="allow")
     type: str
@@ -200,23 +200,23 @@ class Refusal(BaseModel):
     detail: str
 
 
-#: Names that bodies have.
+#: Names of the fields of request bodies.
 FIELDS: Final = frozenset(name for each in (Records, Row, Question, Opening) for name in each.model_fields)
 
 
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """These statuses for the description of a route, each with a problem."""
+    """Return the description of a route's answers with these statuses, each a problem."""
     content = {"application/problem+json": {"schema": Refusal.model_json_schema()}}
     return {status: {"description": TITLES[status], "content": content} for status in statuses}
 
 
-#: Of every route that needs a key.
+#: Problems of every route that needs a key.
 KEYED: Final = refusals(401, 403, 408, 413, 415, 422, 429, 503)
-#: Of those that name something.
+#: Problems of routes whose path names a model, an account or a job.
 NAMED: Final = {**KEYED, **refusals(404)}
 
 
-#: The header as the description of a route has it; `usable` answers who lacks it.
+#: Description of the required header; `usable` refuses a request without it.
 IDEMPOTENT: Final[dict[str, Any]] = {
     "parameters": [
         {
@@ -231,6 +231,6 @@ IdempotencyKey = Annotated[str | None, Header(include_in_schema=False)]
 
 
 def file_of(description: str, *kinds: str) -> dict[str, Any]:
-    """A body that is a file of one of these media types."""
+    """Return the description of a body that is a file of one of these media types."""
     binary = {"schema": {"type": "string", "format": "binary"}}
     return {"description": description, "content": dict.fromkeys(kinds, binary)}

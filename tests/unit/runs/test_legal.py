@@ -182,7 +182,7 @@ def test_a_bound_is_called_by_what_it_lets_a_guess_become(epsilon: float, word: 
         (promised(basis=Basis.PROVEN), "Guaranteed by proof, for every input:"),
         (
             promised(basis=Basis.CONDITIONAL, assumptions=("a", "b")),
-            'Guaranteed only if all that stands under "What was assumed" is so, which nothing here shows:',
+            'Guaranteed only if every item under "What was assumed" is true, which nothing here proves:',
         ),
         (promised(basis=Basis.CLAIMED), "Claimed by its authors and not checked by dptext:"),
         (promised().voided("the seed is known"), "No guarantee: the seed is known. Treat this file as if it were the"),
@@ -278,8 +278,9 @@ def test_under_central_trust_the_trainer_and_the_model_are_named(tmp_path: Path)
 
 def test_what_may_be_there_or_not_counts_twice_between_two() -> None:
     told = page(promised(1.0, unit=Unit.SENTENCE, relation=Relation.ADD_OR_REMOVE_ONE))
-    assert "whether it is there (between two that could be there the factor counts twice):" in said(told)
-    assert "which one stands there" not in said(told)
+    assert "the factor counts twice" in said(told)
+    assert "guess whether an original is there, before and after the release" in said(told)
+    assert "the true original" not in said(told)
 
 
 def test_a_charge_is_named_and_without_one_the_ledger_is_missed(tmp_path: Path) -> None:
@@ -288,7 +289,7 @@ def test_a_charge_is_named_and_without_one_the_ledger_is_missed(tmp_path: Path) 
     assert "the account that paid for this" in told
     assert "runs, dataset requests, per author, charge 17" in told
     assert "without a ledger" not in told
-    assert "without a ledger: it adds up, and no books know this one" in said(page(), "What must not")
+    assert "without a ledger: losses add up, and no ledger has this one" in said(page(), "What must not")
     assert "per author, charge " in said(saved(tmp_path, "paid_who.jsonl"))
 
 
@@ -311,7 +312,7 @@ def test_a_chance_below_one_is_not_shown_as_certain(chance: float, shown: str) -
 def test_what_was_assumed_is_complete() -> None:
     told = page(promised(basis=Basis.CONDITIONAL, assumptions=("the sun shines", "no rain")))
     assert {"the sun shines", "no rain"} < set(next(s.lines for s in told.sections if s.heading.endswith("assumed")))
-    assert 'all that stands under "What was assumed"' in answer(told)
+    assert 'every item under "What was assumed"' in answer(told)
 
 
 def test_no_law_is_judged() -> None:

@@ -474,7 +474,7 @@ def test_the_pool_is_not_the_private_corpus(tmp_path: Path) -> None:
         (among, path),
         (rows, rows),
     ):
-        with pytest.raises(ConfigError, match="beside the private corpus"):
+        with pytest.raises(ConfigError, match="other than the private corpus"):
             dp.synthesize(private, public, label="label", **SMALL)
 
 
