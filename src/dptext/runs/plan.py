@@ -3,7 +3,7 @@
 from __future__ import annotations  # the types of fields are read as text here
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from dptext import _validate
 from dptext.errors import ConfigError
@@ -13,10 +13,6 @@ from dptext.runs.streaming import BATCH_SIZE
 from dptext.text.formats import Format
 from dptext.text.reading import OnError
 from dptext.text.records import Fields
-
-if TYPE_CHECKING:  # the ledger is loaded by those who use one
-    pass
-
 
 _READING: Final = ("delimiter", "encoding", "record", "sheet", "empty_nulls", "strip_html")
 
