@@ -82,7 +82,7 @@ def file_format(path: Path, named: Format | None) -> Format:
 
 
 def output_format(path: Path, named: Format | None) -> Format:
-    """Return the format of a file to write. ConfigError: as `file_format`, or the file ends in the read-only ``.zst``."""
+    """Return the format of a file to write. ConfigError: as `file_format`, or the name ends in ``.zst`` (read only)."""
     if is_zstd(path):
         raise ConfigError(f"Expected {str(path)!r} not to end in .zst, which is read only: write .gz or .parquet.")
     return file_format(path, named)
