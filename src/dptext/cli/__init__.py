@@ -1,4 +1,4 @@
-"""The command line. Tables list every command, with its module and its help. `app` imports only the command that runs."""
+"""The command line. Tables list every command with its module and help. `app` imports only the command that runs."""
 
 from typing import Final
 

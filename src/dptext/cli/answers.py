@@ -116,7 +116,7 @@ def unlearned(table: UtilityTable, name: str) -> list[str]:
 
 
 def fidelity(table: UtilityTable, name: str) -> list[str]:
-    """Say whether the releases in the row `name` keep meaning and labels better than baselines without a private text."""
+    """Say whether releases in the row `name` keep meaning and labels better than baselines without private text."""
     rows = {row.name: row.fidelity for row in table.rows}
     own, public = rows[name], rows["public-only"]
     known = [public.cosine, *(found.cosine for row, found in rows.items() if row.startswith("label_only ("))]
@@ -129,7 +129,7 @@ def fidelity(table: UtilityTable, name: str) -> list[str]:
 
 
 def balance(errors: Sequence[Estimate]) -> list[str]:
-    """Say whether releases (last) give the class balance with a smaller L1 error than public text and labels (first)."""
+    """Say whether releases (last) give the class balance with less L1 error than public text and labels (first)."""
     return [
         _beside("From this release the class balance is", _GIVEN, errors[-1], other, references, sign=-1)
         for other, references in zip(errors, ("public text alone", "labels by randomized response"), strict=False)

@@ -87,8 +87,8 @@ def open_account(
     )
     if by_subject:
         print(
-            f"The subject key is {key_path}: keep it apart from the ledger, and do not lose it. Without the key, charged "
-            "subjects cannot be told from new ones, and the account refuses charges by name."
+            f"The subject key is {key_path}: keep it apart from the ledger, and do not lose it. Without the key, "
+            "charged subjects cannot be told from new ones, and the account refuses charges by name."
         )
 
 

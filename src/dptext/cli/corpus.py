@@ -1,4 +1,4 @@
-"""`dptext utility corpus`: measure how much a synthetic corpus kept of a private one, beside originals and public texts."""
+"""`dptext utility corpus`: measure what a synthetic corpus kept of a private one, beside originals and public texts."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -104,7 +104,7 @@ def _fields_of(released: Path, layout: options.Layout, label_field: str | None) 
 def _learned(
     rows: Mapping[str, Mapping[str, Estimate | float]], labels: Sequence[str], label_field: str | None
 ) -> list[str]:
-    """Say what a classifier learns from the corpus and from public text, with a verdict, or why labels are not judged."""
+    """Say what a classifier learns from the corpus and from public text, with a verdict; or why there is no verdict."""
     if not labels:
         asked = "name them with --label-field" if label_field is None else "no record of PRIVATE has one"
         return [f"Labels are not judged: {asked}."]

@@ -122,7 +122,7 @@ def explain_certificate(
         raise DataError(f"{path} has names with line breaks, which could pass for lines of ours: read it with --json.")
     remarks = _remarks_where_possible(found.spec)
     charged = certificate.charged
-    stream = ", which holds the stream that was paid for, not its bytes" if charged and charged.stream else ""
+    stream = ", which identifies the paid stream, not its bytes" if charged and charged.stream else ""
     paid = f"; its charge is in the ledger{stream}" if ledger is not None else ""
     verified = found.sentence(paid)
     if reader is not None:
