@@ -22,15 +22,16 @@ from dptext.text.reading import MAX_CHARACTERS
 from dptext.text.survey import LONG, Column, Survey, survey
 from dptext.types import Json
 
-NOT_PROTECTED: Final = "These numbers are computed from private text and not protected: do not hand them on."
+NOT_PROTECTED: Final = "These numbers are computed from private text and are not protected: do not share them."
 NOT_BY_TEXTS: Final = """\
-Decide by how the file was made, not by what its texts hold: a setting that follows private texts tells of them. Column,
-delimiter and encoding are guesses from the texts; certificates state --empty-nulls, --strip-html, --on-error skip."""
-_EMPTY: Final = "Empty  a text like any other: candidates, for one, releases a public text in its place"
+Decide by how the file was made, not by the contents of its texts: a setting chosen by private texts reveals something
+of them. Column, delimiter and encoding are guesses from the texts; certificates state --empty-nulls, --strip-html,
+--on-error skip."""
+_EMPTY: Final = "Empty  a text like any other: candidates, for example, releases a public text for it"
 _LONG: Final = """\
-Long   candidates and adept read the first 256 word pieces, some 200 words, by default; what follows does not
-       count. candidates with ranker=sentence reads 64 sentences.
-       Word by word (word_metric) all is read: time, and the epsilon of a text, grow with its words."""
+Long   candidates and adept read the first 256 word pieces, some 200 words, by default; the rest is
+       ignored. candidates with ranker=sentence reads 64 sentences.
+       word_metric reads every word: the time, and the epsilon of a text, grow with its words."""
 _TOO_LONG: Final = f"       A text of more than {MAX_CHARACTERS:,} characters is refused: cut it, or --on-error skip."
 _EPSILON: Final = 10  # epsilon of the proposed command
 _MOST_COLUMNS: Final = 12  # most columns on a screen

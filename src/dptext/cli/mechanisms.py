@@ -1,4 +1,4 @@
-"""`dptext mechanisms` lists the mechanisms, or explains one with its settings. `dptext fit` makes a model of records."""
+"""`dptext mechanisms` lists the mechanisms, or explains one with its settings. `dptext fit` makes a model."""
 
 import json
 import math
