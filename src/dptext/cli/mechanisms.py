@@ -188,7 +188,7 @@ def fit(
         raise ConfigError(f"Expected --label-field NAME: {wanted.kind} learns from public labels what tells most.")
     _check_texts(wanted, public, private, pool)
     if stand_in is not None and (pool or public) is None:
-        raise ConfigError("Expected --public FILE with --stand-in: whether public texts fit is asked.")
+        raise ConfigError("Expected --public FILE with --stand-in: it measures how well public texts fit.")
     if private is not None:
         from dptext.runs.apart import refuse_same
 

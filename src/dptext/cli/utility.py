@@ -101,7 +101,7 @@ def read_judged(files: Files, named: Named, seed: int | None) -> Judged:
     read = () if certificate is None else certificate.reading
     for name in read:
         if not getattr(named, name):
-            say(f"By the certificate of RELEASED {READING[name]}: so they are here.")
+            say(f"By the certificate of RELEASED {READING[name]}: the originals are read in the same way.")
     so: dict[str, Any] = dict.fromkeys(read, True)
     named = replace(named, **so)
     known = () if spec is None else spec.traits.labels
@@ -109,7 +109,7 @@ def read_judged(files: Files, named: Named, seed: int | None) -> Judged:
         raise ConfigError("Expected no --label: the certificate of RELEASED names the labels.")
     found = known or tuple(named.label or ())
     if named.label_field is None and found:
-        raise ConfigError("Expected --label-field NAME: RELEASED, or --label, speaks of labels.")
+        raise ConfigError("Expected --label-field NAME: the certificate of RELEASED, or --label, names labels.")
     if named.label_field is not None and len(found) < 2:
         raise ConfigError(
             "Expected the public set of labels with --label-field, at least two: by the certificate of RELEASED, or by "
@@ -279,9 +279,9 @@ def balance(
 
     judged = read_judged(files, named, seed)
     if held_out is not None and model is None:
-        raise ConfigError("Expected --model with --held-out: those records are what it is tried on.")
+        raise ConfigError("Expected --model with --held-out: the model is tried on those records.")
     if not judged.labels or judged.epsilon is None or all(release.label is None for release in judged.releases):
-        raise ConfigError("Expected releases with labels: their balance is what is recovered.")
+        raise ConfigError("Expected releases with labels: the command recovers the balance of the labels.")
     say(NOT_PRIVATE)
     true = [record.label for record in judged.originals]
     untouched = baselines(judged.originals, judged.public, labels=judged.labels, seed=judged.seed)[PUBLIC_ONLY]

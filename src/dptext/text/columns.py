@@ -45,7 +45,7 @@ class Columns:
         if format in READ_ONLY:
             raise ConfigError(f"Expected a format that is written, found {str(format)!r}. Write CSV or JSON Lines.")
         if not self.text and not self.vector:
-            raise ConfigError("Expected text=True or vector=True: a release without both is not worth a file.")
+            raise ConfigError("Expected text=True or vector=True: a release must have a text or a vector.")
         if self.vector and format in WITHOUT_VECTORS:
             raise ConfigError(
                 f"Expected format={str(format)!r} to hold vectors, which CSV and plain text do not. Write Parquet or "

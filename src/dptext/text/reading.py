@@ -132,7 +132,7 @@ def read_records(
     if not isinstance(source, str | os.PathLike):
         count(max_characters=max_characters)
         if record is not None:
-            raise ConfigError(f"Expected no record={record!r} with rows or texts: each is one.")
+            raise ConfigError(f"Expected no record={record!r} with rows or texts: each of them is a record.")
         checks = Checks(fields, max_characters, empty_nulls)
         reading = _RecordReader("the rows", checks, on_error, on_skip, advice, first_fields=first_fields)
         found = reading.records(table_rows(source, needed(fields)))
@@ -248,7 +248,7 @@ def require_layout(
     if sheet is not None and kind is not Format.XLSX:
         raise ConfigError(f"Expected no --sheet for {str(path)!r}: it is read as {kind}, which has no sheets.")
     if not is_utf8(encoding) and kind in PACKED:
-        raise ConfigError(f"Expected no --encoding for {str(path)!r}: {kind} says its own.")
+        raise ConfigError(f"Expected no --encoding for {str(path)!r}: {kind} has its own encoding.")
 
 
 def _without_tags(batches: Generator[Batch, None, None]) -> Generator[Batch, None, None]:

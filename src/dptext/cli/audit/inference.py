@@ -138,7 +138,7 @@ def public_records(
     """Return the records of --public. A line on stderr says how many of the attacked texts are among them."""
     known = layout.read_public(public, label=label_field)
     if common := shared_texts(known, own):
-        say(f"{common} of the texts are in --public, too: no mechanism was made to protect those.")
+        say(f"{common} of the texts are in --public, too: no mechanism protects public texts.")
     return known
 
 

@@ -94,7 +94,7 @@ def on_trial(given: Claimed) -> tuple[Subject, Guarantee]:
     vector = noises[given.noise](given)
     claim = claim_of(vector) or unclaimed()
     if wanted is not None and wanted is not claim.unit:
-        raise ConfigError(f"Expected --unit {claim.unit} or none: vector noise speaks of whole documents.")
+        raise ConfigError(f"Expected --unit {claim.unit} or none: vector noise protects whole documents.")
     return vector, _claimed(claim, given.claim, given.delta)
 
 
