@@ -24,9 +24,8 @@ from dptext.types import Json
 
 NOT_PROTECTED: Final = "These numbers are computed from private text and are not protected: do not share them."
 NOT_BY_TEXTS: Final = """\
-Decide by how the file was made, not by the contents of its texts: a setting chosen by private texts reveals something
-of them. Column, delimiter and encoding are guesses from the texts; certificates state --empty-nulls, --strip-html,
---on-error skip."""
+Decide by how the file was made, not by what its texts hold: such a choice would reveal something of the texts. Column,
+delimiter and encoding are guesses from the texts; certificates state --empty-nulls, --strip-html, --on-error skip."""
 _EMPTY: Final = "Empty  a text like any other: candidates, for example, releases a public text for it"
 _LONG: Final = """\
 Long   candidates and adept read the first 256 word pieces, some 200 words, by default; the rest is
