@@ -39,7 +39,7 @@ SAID = {
     "README.md": ("Singling out", "spent is rounded up", "\nrefuted\n", "survives"),
     "docs/tutorials/reading-a-certificate.md": ("Verified", "refused with exit code 4"),
     "docs/tutorials/your-own-corpus.md": ("the field 'year'", "per author"),
-    "docs/guides/budgets.md": ("its charge is in the books",),
+    "docs/guides/budgets.md": ("its charge is in the ledger",),
 }
 
 

@@ -75,7 +75,7 @@ def books(location: object, tmp_path: Path, source: Path, spec: Path) -> None:
     assert "reviews: 2 charges" in verified.stdout
     explained = dptext("explain", tmp_path / "out0.jsonl.guarantee.json", *ledger)
     assert explained.returncode == 0, explained.stderr
-    assert "its charge is in the books" in explained.stdout
+    assert "its charge is in the ledger" in explained.stdout
     for run in (opened, first, second, third, verified, explained):
         assert CANARY not in run.stdout + run.stderr
 
@@ -109,7 +109,7 @@ def test_the_books_in_postgresql(tmp_path: Path, source: Path, spec: Path, postg
 def test_named_subjects_pay_for_themselves(tmp_path: Path, source: Path, spec: Path) -> None:
     environment = {**os.environ, "DPTEXT_LEDGER": str(tmp_path / "budget.db")}
     opened = dptext("budget", "open", "notes", "--epsilon", 5, "--unit", "document", "--by-subject", env=environment)
-    assert "keep it apart from the books" in opened.stdout
+    assert "keep it apart from the ledger" in opened.stdout
     key = tmp_path / "budget.db.key"
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
     pay = ["--spec", spec, "--account", "notes", "--subject-field", "name"]

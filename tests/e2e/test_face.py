@@ -199,7 +199,7 @@ def test_a_recommendation_of_a_corpus_is_per_its_unit() -> None:
     assert " per author for the whole corpus " in first
     assert first.startswith("None: ") or (lines and "--author-field" in author.stdout)
     for given in (("--delta", "1e-9"), ("--epsilon", "0.3")):
-        assert dptext("recommend", "--of", "corpus", *given).stdout.startswith("Not measured: ")
+        assert dptext("recommend", "--of", "corpus", *given).stdout.startswith("Not measured at epsilon ")
     for given in (("--unit", "token"), ("--task", "meaning")):
         assert dptext("recommend", "--of", "corpus", *given).returncode == 2
 

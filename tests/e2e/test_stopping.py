@@ -163,7 +163,7 @@ def test_fit_keeps_nothing(room: Path) -> None:
     code, out, err = stopped(run, signal.SIGINT, ready)
     os.close(writing[0])
     assert (code, out) == (130, "")
-    assert "Of an unfinished fit nothing is kept: there is no model." in err
+    assert "Nothing is kept of an unfinished fit: there is no model." in err
     assert sorted(path.name for path in room.iterdir() if "model" in path.name) == []
 
 

@@ -1,8 +1,8 @@
-"""The command line. The tables name every command: where it is, and its help. `app` imports the one that runs."""
+"""The command line. Tables list every command with its module and help. `app` imports only the command that runs."""
 
 from typing import Final
 
-#: By name: MODULE:FUNCTION in this package, empty for a group; the help; and an example.
+#: Commands by name: MODULE:FUNCTION in this package (empty for a group), the help, and an example.
 COMMANDS: Final = {
     "init": (
         "init:init",
@@ -185,7 +185,7 @@ _UTILITY: Final = {
 
 GROUPS: Final = {"audit": _AUDIT, "budget": _BUDGET, "keys": _KEYS, "utility": _UTILITY}  #: The commands of each group
 
-#: How the help lists them.
+#: The sections of the program's help.
 SECTIONS: Final = {
     "Release": ("check", "init", "fit", "privatize", "synthesize", "explain"),
     "Choose": ("mechanisms", "recommend", "demo"),

@@ -1,7 +1,7 @@
-"""What a command found: one to three plain sentences, computed from the numbers with their intervals, then the rest.
+"""Say what a command found: one to three plain sentences, computed from numbers and their intervals, then the details.
 
-A number is above another where the low end of its interval is above the high end of the other's, and below it the
-other way round; else the intervals overlap, and nothing is shown. `dptext.compare.report.verdict` has the same rule.
+A number is above another if the low end of its interval is above the high end of the other's interval. The rule for
+"below" is the reverse. If the intervals overlap, nothing is shown. `dptext.compare.report.verdict` has the same rule.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ TAKE_NONE: Final = "Take none: use the public texts."
 
 
 def by_law(promised: Guarantee) -> str:
-    """What the legal page of a release with this guarantee would answer, for a proposal of its epsilon."""
+    """Return the answer that the legal page of a release with this guarantee would give, for a proposed epsilon."""
     from dptext.runs.legal import verdict  # slow to load
 
     return f"The legal page of such a release (dptext explain OUT --for legal): {verdict(promised)}"
 
 
-#: What a control that finds something makes of the other numbers.
+#: Said if a control finds something: the other numbers cannot be relied on.
 FAULT: Final = "A control found something where there is nothing: do not rely on these numbers."
 NO_PROOF: Final = "An audit cannot prove a guarantee."
 _SLIGHT: Final = 0.05  # a smaller gain is called slight
-#: By what is shown: nothing, that it is better, that it is worse.
+#: Words for each result: nothing is shown, better, worse.
 _WORTH: Final = ("not shown to be worth more than", "worth {}more than", "worth less than")
 _KEPT: Final = ("not shown to be kept better than by", "kept {}better than by", "kept worse than by")
 _GIVEN: Final = ("not shown to be known better than from", "known {}better than from", "known worse than from")
@@ -57,9 +57,9 @@ class Printing:
     def answer(
         self, said: Lines, screen: Lines, more: Lines, data: Mapping[str, Json], *, drawn: int | None = None
     ) -> None:
-        """Print the sentences, the lines (a screen at most) on which they rest, and with details all else; or JSON.
+        """Print the sentences and the lines that support them, a screen at most, and with details all lines; or JSON.
 
-        The seed that was drawn, where one was, leads to these very numbers again.
+        The same numbers result from `drawn`, the seed that was drawn, if one was.
         """
         if self.as_json:
             print(json.dumps({"answer": [*said], **data}, indent=2))
@@ -70,7 +70,7 @@ class Printing:
 
 
 def short(value: float) -> str:
-    """Three decimals without the zero before them: a table of 80 columns has no room for it."""
+    """Return a number with three decimals and no leading zero, for which a table of 80 columns has no room."""
     text = f"{value:.3f}"
     return text.replace("0.", ".", 1) if abs(value) < 0.9995 else text.removesuffix(".000")
 
@@ -90,7 +90,7 @@ def _beside(
 
 
 def classification(table: UtilityTable, name: str) -> str:
-    """Whether a classifier learns more from the releases in the row `name` than from public text alone."""
+    """Say whether a classifier learns more from the releases in the row `name` than from public text alone."""
     found = {row.name: row.accuracy.accuracy for row in table.rows if row.accuracy is not None}
     own, public, original = (found.get(each) for each in (name, "public-only", "original"))
     if own is None:
@@ -106,7 +106,7 @@ def classification(table: UtilityTable, name: str) -> str:
 
 
 def unlearned(table: UtilityTable, name: str) -> list[str]:
-    """How many test labels no text of the row `name` has, where there are any."""
+    """Say how many test records have a label that no text of the row `name` has, if there are any."""
     found = next((row.accuracy for row in table.rows if row.name == name), None)
     if found is None or not found.unlearned:
         return []
@@ -116,7 +116,7 @@ def unlearned(table: UtilityTable, name: str) -> list[str]:
 
 
 def fidelity(table: UtilityTable, name: str) -> list[str]:
-    """Whether the releases in the row `name` keep meaning and labels better than what no text goes into."""
+    """Say whether releases in the row `name` keep meaning and labels better than baselines without private text."""
     rows = {row.name: row.fidelity for row in table.rows}
     own, public = rows[name], rows["public-only"]
     known = [public.cosine, *(found.cosine for row, found in rows.items() if row.startswith("label_only ("))]
@@ -129,7 +129,7 @@ def fidelity(table: UtilityTable, name: str) -> list[str]:
 
 
 def balance(errors: Sequence[Estimate]) -> list[str]:
-    """Whether releases (last) give the class balance with a smaller L1 error than public text and labels (first)."""
+    """Say whether releases (last) give the class balance with less L1 error than public text and labels (first)."""
     return [
         _beside("From this release the class balance is", _GIVEN, errors[-1], other, references, sign=-1)
         for other, references in zip(errors, ("public text alone", "labels by randomized response"), strict=False)
@@ -137,7 +137,7 @@ def balance(errors: Sequence[Estimate]) -> list[str]:
 
 
 def trial(report: Report, claim: Guarantee) -> list[str]:
-    """Whether a trial refutes a claim, which must be comparable, and what it could have shown."""
+    """Say whether a trial refutes a claim, which must be comparable, and what the trial could have shown at most."""
     bound, refuted, nothing = report.epsilon_lower_bound, report.refutes(claim), claim.basis is Basis.NONE
     seen = _seen(bound, claim.epsilon, report.confidence)
     lead = "Nothing is guaranteed, so there is nothing to refute"
@@ -155,7 +155,7 @@ def trial(report: Report, claim: Guarantee) -> list[str]:
 
 
 def _seen(bound: float, claimed: float, confidence: float) -> str:
-    """A lower bound in words, rounded down unless that hides that it is above the claim."""
+    """Return a lower bound in words, rounded down unless rounding hides that the bound is above the claim."""
     shown = bound if math.isinf(bound) else math.floor(bound * 1000) / 1000
     least = bound if shown <= claimed < bound else shown
     sure = f"confidence {100 * confidence:.6g}%" if confidence < 1 else "exact"
@@ -163,7 +163,7 @@ def _seen(bound: float, claimed: float, confidence: float) -> str:
 
 
 def reconstruction(found: Reconstruction, claim: Guarantee) -> list[str]:
-    """Whether guesses of the input refute a claim, how often they are right, and what would not show."""
+    """Say whether guesses of the input refute a claim, how often they are right, and which faults would not show."""
     first, nothing = found.tops[0], claim.basis is Basis.NONE
     said = trial(found.report, claim)[:1]
     allowed = "" if nothing else f"; the claim allows {short(first.allowed)}"
@@ -176,7 +176,7 @@ def reconstruction(found: Reconstruction, claim: Guarantee) -> list[str]:
 
 
 def membership(found: MembershipResult, name: str = "") -> list[str]:
-    """Whether an attack tells members of the training data from others, and better than without a look at the model."""
+    """Say whether an attack tells members of the training data from others, and better than one without the model."""
     auc, attack = found.main.auc, f"The attack ({name})" if name else "The attack"
     blind = [each.auc for each in found.baselines if each.name == "no look at the model"]
     above = "tells" if auc.low > 0.5 else "is not shown to tell"
@@ -189,7 +189,7 @@ def membership(found: MembershipResult, name: str = "") -> list[str]:
 
 
 def authorship(found: AuthorshipReport, claim: Guarantee | None) -> list[str]:
-    """Whether attackers name the authors of releases, whether that refutes a claim, and what is left of the texts."""
+    """Say whether attackers name the authors of releases and refute a claim, and how much is left of the texts."""
     none = "No claim for replacing one document by any other, at this delta, was there to be tried."
     tried = none if claim is None else trial(found.report, claim)[0]
     hits = {row.name: (row.accuracy, row.attributed) for row in found.rows}
@@ -198,7 +198,7 @@ def authorship(found: AuthorshipReport, claim: Guarantee | None) -> list[str]:
 
 
 def trait(found: TraitReport, claim: float | None) -> list[str]:
-    """Whether attackers tell the two sets apart, whether that refutes an epsilon, and what is left of the texts."""
+    """Say whether attackers tell the two sets apart and refute an epsilon, and how much is left of the texts."""
     tried, refuted, bound = "", claim is not None and found.refutes(claim), found.bound
     if claim is not None:
         stated = f"claim of epsilon {claim:g}, delta {bound.delta:g}, of the two sets"
@@ -218,7 +218,7 @@ def _inferred(attack: str, claim: str, found: AuthorshipReport | TraitReport, *,
 
 
 def _guessed(doing: str, hits: Mapping[str, tuple[Estimate, int]], attacks: int, chance: float) -> str:
-    """Whether the best attack is better than a guess, by rows of which the first ones are attacks on the releases."""
+    """Say whether the best attack is better than guessing. The first rows of `hits` are the attacks on the releases."""
     own = best_share(list(hits.values())[:attacks])
     plain = best_share([found for name, found in hits.items() if name.startswith("originals")])
     right = f"right for {short(own.value)}, on the originals for {short(plain.value)}, and a guess for {short(chance)}"
@@ -229,7 +229,7 @@ def _guessed(doing: str, hits: Mapping[str, tuple[Estimate, int]], attacks: int,
 
 
 def comparison(rows: Sequence[KeptRow]) -> list[str]:
-    """Whether a release of a measured table is worth having, by `dptext.compare.report.verdict`."""
+    """Say whether a release of a measured table is worth having, by `dptext.compare.report.verdict`."""
     from dptext.compare.report.verdict import verdict
 
     if all(row.failed or row.reference for row in rows):
@@ -238,7 +238,7 @@ def comparison(rows: Sequence[KeptRow]) -> list[str]:
 
 
 def divergence(found: DivergenceReport) -> list[str]:
-    """Whether two sets of texts differ in the embedding, by what is certified and by the estimate."""
+    """Say whether two sets of texts differ in the embedding, by the certified bound and by the estimate."""
     sure, epsilon = found.certified, found.epsilon
     lead = "The two sets differ" if max(sure.epsilon, epsilon.low) > 0 else "The two sets are not shown to differ"
     estimate = f"{epsilon.value:.2f} [{epsilon.low:.2f}, {epsilon.high:.2f}]"

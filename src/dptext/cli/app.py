@@ -1,7 +1,7 @@
 """`dptext`: the program. Every deliberate error becomes one line on stderr and an exit code.
 
-Help and completion read a table; a command is imported when it runs. Commands read `dptext.toml`, which `dptext init`
-writes, where an option is not given::
+Help and completion read a table. A command is imported when it runs. Options that are not given come from
+`dptext.toml`, which `dptext init` writes::
 
     text-field = "review"          # as the options of the same names
     public = "public.csv"
@@ -40,7 +40,7 @@ from dptext.cli.terminal import Stopped, listen, open_streams, say
 from dptext.errors import BudgetExceededError, ConfigError, DataError, DPTextError
 
 HELP_NAMES: Final = {"help_option_names": ["-h", "--help"]}
-#: Of every group. The plain help is three times as fast to start.
+#: Arguments of every group. The plain help starts three times as fast.
 _OF_GROUPS: Final[dict[str, Any]] = {"no_args_is_help": True, "rich_markup_mode": None, "context_settings": HELP_NAMES}
 
 
@@ -51,12 +51,12 @@ _FIELDS: Final = (
     *("format", "delimiter", "encoding", "record", "public-record", "sheet", "public-sheet"),
     *("empty-nulls", "strip-html", "public", "pool"),
 )
-_named: list[Path] = []  # by --config
+_named: list[Path] = []  # files of --config
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What the file says: values by the names of options (without dashes before them), and settings with `kind`."""
+    """The contents of the file: values by the names of options, without leading dashes, and settings with `kind`."""
 
     path: Path | None = None
     options: dict[str, Any] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Config:
 
 @functools.cache
 def config() -> Config:
-    """The file of --config, or `dptext.toml` in the current folder, or nothing."""
+    """Return the contents of the file of --config, or else of `dptext.toml` in the current folder, or nothing."""
     path = _named[-1] if _named else FILE
     if not _named and not path.is_file():
         return Config()
@@ -85,7 +85,7 @@ def config() -> Config:
 
 
 def defaults(command: TyperCommand) -> dict[str, Any]:
-    """The values of a command's parameters that the file gives by the names of their options."""
+    """Return the values that the file gives for a command's parameters, by the names of their options."""
     written = config().options
     if command.name == "fit" and config().model is not None:
         written = {**written, "out": str(config().model)}
@@ -93,12 +93,12 @@ def defaults(command: TyperCommand) -> dict[str, Any]:
     return {names[key]: value for key, value in written.items() if key in names}
 
 
-#: Options that say nothing without one of others, by the names of their parameters.
+#: Options that have no effect without one of others, by the names of their parameters.
 _BESIDE: Final = {"subject_key": ("subject_field", "by_subject"), "public_label_field": ("label_field",)}
 
 
 def _require_said(command: TyperCommand | TyperGroup, ctx: Any, args: list[str]) -> None:
-    """Refuse what would be passed over in silence: one value given twice, an empty one, an option without another."""
+    """Refuse arguments that would be ignored: a single value given twice, an empty value, an option without another."""
     if ctx.resilient_parsing:
         return
     found, _, order = command.make_parser(ctx).parse_args(args=args)
@@ -114,7 +114,7 @@ def _require_said(command: TyperCommand | TyperGroup, ctx: Any, args: list[str])
 
 
 class StrictCommand(TyperCommand):
-    """A command that passes over nothing that is said, takes its defaults from the file, and groups its options."""
+    """A command that ignores no argument, takes its defaults from the file, and groups its options."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         given = [*args]  # the parser empties its list
@@ -138,8 +138,8 @@ class StrictCommand(TyperCommand):
 class LazyGroup(TyperGroup):
     """The program, or a group of it, whose commands stand in the tables of `dptext.cli`.
 
-    `commands` holds a stand-in for each command, with its name and its help. That is enough to list them. typer calls
-    `resolve_command` for the command that runs, or whose options are completed: that one alone is imported.
+    `commands` holds a stand-in for each command, with its name and its help, which is enough for lists. typer calls
+    `resolve_command` for a command that runs, or whose options are completed. Only this command is imported.
     """
 
     def __init__(self, *, group: str = "", **settings: Any) -> None:
@@ -163,7 +163,7 @@ class LazyGroup(TyperGroup):
         name, stand_in, others = super().resolve_command(ctx, args)
         return name, stand_in and self.load(str(name)), others
 
-    @functools.cache  # noqa: B019 (it lives as long as the process)
+    @functools.cache  # noqa: B019 (the group lives as long as the process)
     def load(self, name: str) -> TyperCommand | TyperGroup:
         place, told, *example = self.table[name]
         if not place:
@@ -179,11 +179,11 @@ class LazyGroup(TyperGroup):
                 raise typer.Exit(code)
 
         alone.command(name, cls=StrictCommand, help=told, epilog=epilog, context_settings=HELP_NAMES)(ending)
-        return typer.main.get_command(alone)  # type: ignore[return-value]  # one of the two
+        return typer.main.get_command(alone)  # type: ignore[return-value]  # a command or a group
 
 
 INTERNAL_ERROR = 70
-#: What the system answers where a path or a disk cannot be used.
+#: Errors of the system for a path or a disk that cannot be used.
 _REFUSALS: Final = frozenset(
     (
         *(errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ENAMETOOLONG, errno.ELOOP),
@@ -223,7 +223,7 @@ def root(
     ] = None,
     _: Annotated[bool, Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
 ) -> None:
-    """The options that come before the command are read by their callbacks."""
+    """Accept the options before the command. Their callbacks read them."""
 
 
 def exit_code(error: DPTextError) -> int:
@@ -242,7 +242,7 @@ def _withhold(kind: type[BaseException], _: BaseException, trace: TracebackType 
 
 
 def _withhold_unraisable(found: sys.UnraisableHookArgs) -> None:
-    """Report an error of what ends as an object goes, which Python would print whole; a signal may come there, too."""
+    """Report an error in an object's finalizer, which Python would print whole. A signal may arrive there, too."""
     if isinstance(found.exc_value, Stopped):
         print(f"dptext: {found.exc_value}", file=sys.stderr, flush=True)
         os._exit(found.exc_value.code)
@@ -257,7 +257,7 @@ def _tell(kind: type[BaseException], trace: TracebackType | None) -> None:
 
 
 def main() -> None:
-    gc.freeze()  # what is imported by now lives as long as the process; no collection looks at it, the last one neither
+    gc.freeze()  # modules imported so far live as long as the process: no garbage collection visits them
     sys.excepthook = _withhold
     sys.unraisablehook = _withhold_unraisable
     threading.excepthook = lambda found: _tell(found.exc_type, found.exc_traceback)
@@ -278,7 +278,7 @@ def main() -> None:
 
 
 def refusal(error: OSError) -> ConfigError | None:
-    """What the system says of a path or a disk, where nobody said it better; None for what is no such fault."""
+    """Return the error for a path or a disk that the system refuses. None if the OSError has another cause."""
     if error.errno not in _REFUSALS:
         return None
     path = "a file" if error.filename is None else repr(error.filename)

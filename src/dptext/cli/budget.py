@@ -87,8 +87,8 @@ def open_account(
     )
     if by_subject:
         print(
-            f"The subject key is {key_path}: keep it apart from the books, and keep it. Without it no subject that was "
-            "charged can be told from a new one, and the account refuses charges by name."
+            f"The subject key is {key_path}: keep it apart from the ledger, and do not lose it. Without the key, "
+            "charged subjects cannot be told from new ones, and the account refuses charges by name."
         )
 
 
@@ -150,7 +150,7 @@ def log(
 
     charges = books.log(name, last=last)
     if as_json:
-        # One charge a line, so that a long log takes no more memory than a short one.
+        # Each charge is printed on its own, so that a long log takes no more memory than a short one.
         print("[", end="")
         for position, charge in enumerate(charges):
             print("," if position else "", json.dumps(_charge(charge, cost(charge.request.events))), sep="\n", end="")
@@ -198,7 +198,7 @@ def verify(ledger: LedgerOption, name: OptionalName = None, as_json: JsonOption 
             verdict = "; ".join(one.problems) or "the balance follows from the charges"
             print(f"{one.account}: {plural(one.charges, 'charge')}, {plural(one.subjects, 'subject')}: {verdict}")
     if broken := [one.account for one in found if one.problems]:
-        raise DataError(f"The books of {', '.join(map(repr, broken))} do not add up: somebody changed them.")
+        raise DataError(f"The ledger does not add up for {', '.join(map(repr, broken))}: somebody changed it.")
 
 
 def upgrade(ledger: LedgerOption) -> None:

@@ -1,4 +1,4 @@
-"""`dptext check`: what a file holds, and the command line that reads it."""
+"""`dptext check`: describe the contents of a file, and the command line that reads the file."""
 
 import itertools
 import json
@@ -22,18 +22,18 @@ from dptext.text.reading import MAX_CHARACTERS
 from dptext.text.survey import LONG, Column, Survey, survey
 from dptext.types import Json
 
-NOT_PROTECTED: Final = "These numbers are computed from private text and not protected: do not hand them on."
+NOT_PROTECTED: Final = "These numbers are computed from private text and are not protected: do not share them."
 NOT_BY_TEXTS: Final = """\
-Decide by how the file was made, not by what its texts hold: a setting that follows private texts tells of them. Column,
+Decide by how the file was made, not by what its texts hold: such a choice would reveal something of the texts. Column,
 delimiter and encoding are guesses from the texts; certificates state --empty-nulls, --strip-html, --on-error skip."""
-_EMPTY: Final = "Empty  a text like any other: candidates, for one, releases a public text in its place"
+_EMPTY: Final = "Empty  a text like any other: candidates, for example, releases a public text for it"
 _LONG: Final = """\
-Long   candidates and adept read the first 256 word pieces, some 200 words, by default; what follows does not
-       count. candidates with ranker=sentence reads 64 sentences.
-       Word by word (word_metric) all is read: time, and the epsilon of a text, grow with its words."""
+Long   candidates and adept read the first 256 word pieces, some 200 words, by default; the rest is
+       ignored. candidates with ranker=sentence reads 64 sentences.
+       word_metric reads every word: the time, and the epsilon of a text, grow with its words."""
 _TOO_LONG: Final = f"       A text of more than {MAX_CHARACTERS:,} characters is refused: cut it, or --on-error skip."
-_EPSILON: Final = 10  # of the command that is proposed
-_MOST_COLUMNS: Final = 12  # on a screen
+_EPSILON: Final = 10  # epsilon of the proposed command
+_MOST_COLUMNS: Final = 12  # most columns on a screen
 _HEADINGS: Final = ("null", "empty", "distinct", "median", "largest", "unique", "could be")
 _NAMES: Final = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 
@@ -81,7 +81,7 @@ def _written_labels() -> Sequence[str]:
 
 
 def _labels(found: Survey, field: str | None, labels: Sequence[str]) -> list[str]:
-    """How many records have a label, of the public set where it is known."""
+    """Say how many records have a label, or a label of the public set if the set is known."""
     if found.labelled is None:
         return []
     n_records = found.rows + found.bad
@@ -109,7 +109,7 @@ def _answer(found: Survey) -> str:
     nameless = not found.named and found.format is not Format.TEXT
     why = "Its first line does not look like names of columns, and is not shown: if it has none, add them."
     if found.doubled:
-        why = f"{plural(len(found.doubled), 'name')} of its first line stand twice there, so none is shown: rename."
+        why = f"{plural(len(found.doubled), 'name')} of its first line occur twice, so none is shown: rename them."
     return (
         f"{found.path} holds {plural(found.rows, 'row')} that can be read; the texts seem to be in "
         f"{_name(found, found.text)}." + f" {why}" * nameless + (f" To decide: {said}." if said else "")
@@ -142,7 +142,7 @@ def _facts(found: Survey, named: str | None) -> list[str]:
 
 
 def _hidden(found: Survey) -> list[str]:
-    """What of the sheet is hidden or filtered out: it is read like the rest."""
+    """Say which parts of the sheet are hidden or filtered out. They are read like the rest."""
     sheet = found.sheet
     if sheet is None:
         return []
@@ -181,7 +181,7 @@ def _table(found: Survey) -> list[str]:
 
 
 def form_options(found: Survey, written: Mapping[str, Json] = MappingProxyType({})) -> list[str]:
-    """The options of its delimiter and encoding, where they are not the usual ones or those that are written down."""
+    """Return the options for a delimiter and an encoding that are neither the defaults nor those in `written`."""
     delimiter = written.get("delimiter", "\t" if found.format is Format.TSV else ",")
     encoding = written.get("encoding", "utf-8")
     return options.as_typed(
@@ -192,7 +192,7 @@ def form_options(found: Survey, written: Mapping[str, Json] = MappingProxyType({
 
 
 def stated_options(found: Survey, column: Column) -> list[str]:
-    """What may be asked for because of what the texts hold; certificates state it."""
+    """Return the options that the contents of the texts may call for. Certificates state these options."""
     skip = "skip" if found.bad else None
     return options.as_typed(empty_nulls=bool(column.nulls), strip_html=bool(column.tags), on_error=skip)
 
@@ -207,7 +207,7 @@ def _options(found: Survey, named: Format | None) -> list[str]:
 
 def _commands(found: Survey, typed: list[str]) -> list[str]:
     path, fit = found.path, f"dptext fit --mechanism candidates --set epsilon={_EPSILON} --public PUBLIC --out MODEL"
-    out = path.with_name(f"{path.name.partition('.')[0]}.private.jsonl")  # as `dptext init` names it
+    out = path.with_name(f"{path.name.partition('.')[0]}.private.jsonl")  # the name that `dptext init` gives
     return [
         "Public texts of the same kind and form (PUBLIC) make a model, which privatizes the file:",
         f"  {fit} {shlex.join(typed)}".rstrip(),

@@ -1,4 +1,4 @@
-"""The mechanism that the options of a command name, how it is fitted, and the encoder of the commands."""
+"""The mechanism that the options of a command name, its fit, and the encoder of the commands."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Settings:
         return self.mechanism is not None or self.spec is not None or bool(self.assignments)
 
     def chosen_spec(self) -> Spec:
-        """The spec of --spec FILE, of --mechanism with --set, or of `dptext.toml`; --set changes single settings."""
+        """Return the spec of --spec FILE, --mechanism with --set, or `dptext.toml`. --set changes single settings."""
         changes = set_values(self.assignments, "mechanism")
         if self.mechanism is not None and self.spec is not None:
             raise ConfigError("Expected one of --mechanism NAME and --spec FILE.toml.")
@@ -56,7 +56,7 @@ class Wanted(Settings):
         return self.model is not None or Settings.__bool__(self)
 
     def chosen(self) -> Choice:
-        """The mechanism of --mechanism with --set, of --spec, or of --model."""
+        """Return the mechanism of --mechanism with --set, of --spec, or of --model."""
         if self.model is None:
             given = config().model
             if not self and given is not None and given.is_dir():
@@ -74,7 +74,7 @@ class Wanted(Settings):
 
 
 def _as_written(model: Path) -> Spec:
-    """The settings of the model that `dptext.toml` names; ConfigError where the file asks for others."""
+    """Return the settings of the model that `dptext.toml` names. ConfigError: the file asks for other settings."""
     found, written = model_spec(model), config().mechanism
     if written and spec_from_settings(written) != found:
         own = settings(found)
@@ -87,7 +87,7 @@ def _as_written(model: Path) -> Spec:
 
 
 def set_values(assignments: list[str] | None, of: str) -> dict[str, Json]:
-    """The settings of --set, whose `kind` another option names."""
+    """Return the settings of --set. Another option names their `kind`."""
     listed = [parse_setting(each) for each in assignments or []]
     if len(found := dict(listed)) < len(listed) or "kind" in found:
         raise ConfigError(f"Expected each setting once, and the {of} by --mechanism, not by --set kind=...")
@@ -96,7 +96,7 @@ def set_values(assignments: list[str] | None, of: str) -> dict[str, Json]:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The mechanism that a command names: its settings, and its folder where it is a model."""
+    """The mechanism that a command names: its settings, and its folder if it is a model."""
 
     spec: Spec
     model: Path | None = None
@@ -129,12 +129,12 @@ def fitted_on(
     seed: int | None = None,
     title: str = "fitting",
 ) -> Mechanism[str]:
-    """The spec fitted on these records, with a bar for the epochs. No loss on private texts is shown."""
+    """Return the spec fitted on these records. A bar shows the epochs. No loss on private texts is shown."""
     fitting = partial(fit, spec, public, private=private or None, pool=pool, seed=seed)
     if not spec.traits.trains:
         return fitting()
     with counted(title, every=0.0) as tell:
-        shown = 0  # no estimate before a twentieth is done
+        shown = 0  # a time is estimated only after a twentieth is done
 
         def told(at: FitProgress) -> None:
             nonlocal shown
@@ -146,18 +146,18 @@ def fitted_on(
 
 
 def as_public(records: Sequence[Record], choice: Choice | None) -> list[Record]:
-    """The records with each label as the public set of the chosen mechanism spells it, where there is such a set."""
+    """Return the records with labels as the public set of the chosen mechanism spells them, if it has such a set."""
     return [*records] if choice is None else relabelled(records, choice.spec.traits.labels)
 
 
 def check_label_field(spec: Spec, label_field: str | None, *, needed: bool, copied: Sequence[str | None] = ()) -> None:
-    """Check --label-field against what the mechanism does with labels; it is `needed` where these are read."""
+    """Check --label-field against the mechanism's use of labels. It is `needed` if the command reads labels."""
     if label_field is None:
         if needed:
             raise ConfigError(f"Expected --label-field NAME: {spec.kind} reads the label together with the text.")
     elif not spec.traits.releases_labels:
         if label_field == config().options.get("label-field"):
-            return  # what dptext.toml says of the file is no wish
+            return  # dptext.toml describes the file; it does not ask for labels
         if any(other.traits.releases_labels for other in spec.tiny()):
             raise ConfigError(
                 f"Expected the set of labels in the settings of {spec.kind} with --label-field {label_field!r}: it is "
@@ -169,13 +169,13 @@ def check_label_field(spec: Spec, label_field: str | None, *, needed: bool, copi
 
 
 def kinds(has: Callable[[Traits], bool]) -> str:
-    """The names of the mechanisms that have a trait with at least some settings."""
+    """Return the names of the mechanisms that have a trait with at least some settings."""
     return ", ".join(kind for kind, cls in SPECS.usable().items() if any(has(spec.traits) for spec in cls.tiny()))
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedEncoder:
-    """An encoder that shows how far it is; an `Embedder`."""
+    """An `Embedder` that shows its progress."""
 
     encoder: encoders.Encoder
     name: str

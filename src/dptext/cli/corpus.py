@@ -1,4 +1,4 @@
-"""`dptext utility corpus`: what a synthetic corpus kept of a private one, beside originals and public texts."""
+"""`dptext utility corpus`: measure what a synthetic corpus kept of a private one, beside originals and public texts."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -92,7 +92,7 @@ def corpus(
 
 
 def _fields_of(released: Path, layout: options.Layout, label_field: str | None) -> Fields:
-    """The fields of a corpus: those that `synthesize` writes, or the user's names; no label where none is there."""
+    """Return the fields of a corpus: those that `synthesize` writes, or the user's names. No label if there is none."""
     if detect_format(released) is Format.TEXT:
         return Fields()
     there = survey(released).columns
@@ -104,7 +104,7 @@ def _fields_of(released: Path, layout: options.Layout, label_field: str | None) 
 def _learned(
     rows: Mapping[str, Mapping[str, Estimate | float]], labels: Sequence[str], label_field: str | None
 ) -> list[str]:
-    """What a classifier learns from the corpus and from public text, with a verdict; or why labels are not judged."""
+    """Say what a classifier learns from the corpus and from public text, with a verdict; or why there is no verdict."""
     if not labels:
         asked = "name them with --label-field" if label_field is None else "no record of PRIVATE has one"
         return [f"Labels are not judged: {asked}."]

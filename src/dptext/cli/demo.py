@@ -1,4 +1,4 @@
-"""`dptext demo`: ADePT fitted on public sample texts, others privatized; what was guaranteed, kept and leaked."""
+"""`dptext demo`: fit ADePT on public sample texts, privatize others, and show what was guaranteed, kept and leaked."""
 
 import json
 import os
@@ -56,7 +56,7 @@ class Findings:
 
 
 def demo(as_json: JsonOption = False) -> None:
-    # Two threads of small networks wait for each other beside a busy process; torch reads this when it is loaded.
+    # Beside a busy process, two threads of small networks wait for each other. torch reads this when it is loaded.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     found = run()
     if as_json:
@@ -95,11 +95,11 @@ def demo(as_json: JsonOption = False) -> None:
 
 def run() -> Findings:
     """Fit, privatize, compare and attack."""
-    load_sklearn()  # better missed now than after the training
+    load_sklearn()  # a missing extra is reported now, not after the training
     records = sample_records(RECORDS)
     half = RECORDS // 2
     public = records[:half]
-    # A public text needs no privacy, and a classifier is not tested on a text that it may have learned.
+    # A public text needs no privacy, and a classifier must not be tested on a text that it may have learned.
     private = [replace(record, id=str(i)) for i, record in enumerate(_fresh(records[half + TEST :], public))]
     test = _fresh(records[half : half + TEST], [*public, *private])
     say(f"{len(public):,} public texts are read, learned, and rewritten as a codebook; about a minute on two cores")

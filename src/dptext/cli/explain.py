@@ -1,4 +1,4 @@
-"""`dptext explain`: guarantees in plain words, and certificates held against their files."""
+"""`dptext explain`: say guarantees in plain words, and verify certificates against their files."""
 
 import json
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ def explain(
     if certificate is not None and (named or (unit and not is_model)):
         raise ConfigError("Expected a certificate or a mechanism with settings, not both.")
     if ledger is not None and (certificate is None or is_model):
-        raise ConfigError("Expected a certificate with --ledger: the books speak of releases.")
+        raise ConfigError("Expected a certificate with --ledger: the ledger holds charges of releases.")
     if (reader is not None and (certificate is None or is_model or as_json)) or (page is not None and reader is None):
         raise ConfigError("Expected --for legal with OUT.guarantee.json, without --json; and --html FILE only with it.")
     if without_file and (certificate is None or is_model):
@@ -92,9 +92,9 @@ def explain_certificate(
     *,
     with_file: bool = True,
 ) -> None:
-    """Verify a certificate against its file, its spec and the ledger if one is named, then say it in words.
+    """Verify a certificate against its file, its spec, and the ledger if one is named. Then print it in words.
 
-    With a reader, it is one page for that reader, also written as HTML where `page` says.
+    With a `reader`, print one page for this reader. The page is also written as HTML to `page`, if given.
     """
     given = path
     if not path.name.endswith(_SUFFIX) and (beside := certificate_path(path)).is_file():
@@ -122,8 +122,8 @@ def explain_certificate(
         raise DataError(f"{path} has names with line breaks, which could pass for lines of ours: read it with --json.")
     remarks = _remarks_where_possible(found.spec)
     charged = certificate.charged
-    stream = ", which know the stream that it paid for, and not its bytes" if charged and charged.stream else ""
-    paid = f"; its charge is in the books{stream}" if ledger is not None else ""
+    stream = ", which identifies the paid stream, not its bytes" if charged and charged.stream else ""
+    paid = f"; its charge is in the ledger{stream}" if ledger is not None else ""
     verified = found.sentence(paid)
     if reader is not None:
         from dptext.runs.legal import legal_page
@@ -167,7 +167,7 @@ def _remarks(spec: Promise) -> Remarks | None:
 
 
 def _remarks_where_possible(spec: Promise) -> Remarks | None:
-    """The same for a certificate or a model, whose settings may name a file that is not on this computer."""
+    """Return the remarks of a certificate or a model. Its settings may name a file that is not on this computer."""
     try:
         return _remarks(spec)
     except ConfigError as error:

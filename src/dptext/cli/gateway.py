@@ -1,4 +1,4 @@
-"""`dptext serve` and `dptext keys`: the gateway on one address, and who may use it."""
+"""`dptext serve` runs the gateway on one address. `dptext keys` manages the keys that give access."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ARENA_MAX: Final = -8  # M_ARENA_MAX of malloc.h
 
 
 def key_file_of(ledger: str, given: Path | None) -> Path:
-    """Where the secret of a gateway lies: beside a ledger in a file, unless it is named."""
+    """Return the path of the gateway's secret: the given path, or else a path beside a ledger that is a file."""
     if given is not None:
         return given
     if "://" in ledger and not ledger.startswith("sqlite:"):
@@ -96,14 +96,14 @@ def serve(
         "key_file": secret,
         "origins": tuple(origins or ()),
     }
-    with suppress(AttributeError, OSError):  # glibc alone: each thread's own heap keeps what was freed in it
+    with suppress(AttributeError, OSError):  # glibc alone: the heap of each thread keeps memory that was freed there
         ctypes.CDLL(None).mallopt(_ARENA_MAX, 2)
     app = create_app(Settings(**settings))
-    sys.setswitchinterval(0.0005)  # an encoder gives way often, and should not wait long for its turn
+    sys.setswitchinterval(0.0005)  # an encoder yields the interpreter often, and should not wait long for its turn
     with _listening(host, port) as taken, suppress(KeyboardInterrupt):
         app.state.gate.worker.claim()
         shown = f"[{host}]" if ":" in host else host  # as in a URL
-        say(f"Serving {models} at http://{shown}:{taken.getsockname()[1]}. TLS is a proxy's: put one before it.")
+        say(f"Serving {models} at http://{shown}:{taken.getsockname()[1]}. For TLS, put a proxy before it.")
         server(app).run(sockets=[taken])
 
 
@@ -124,7 +124,7 @@ PrefixArgument = Annotated[str, Argument(metavar="PREFIX", help="Prefix of the k
 
 
 def _require_extra(command: str) -> None:
-    """MissingExtraError before the ledger, which is part of the gateway's extra, names its own."""
+    """Raise MissingExtraError for the gateway's extra. It includes the ledger, which would name its own extra."""
     with needing(command, "service"):
         for name in ("sqlalchemy", "alembic", "psycopg"):
             if find_spec(name) is None:
@@ -138,7 +138,7 @@ def _keys(ledger: str, key_file: Path | None) -> Keys:
         from dptext.service.keys import Keys
         from dptext.service.settings import Secret, require_ledger
         from dptext.service.store import Store
-    require_ledger(ledger)  # before a secret is made beside it; what has no secret gets no tables
+    require_ledger(ledger)  # checked before a secret is made beside the ledger; without a secret, no tables are made
     secret = Secret.at(key_file_of(ledger, key_file))
     return Keys(Store(Database(ledger)), secret)
 
@@ -176,7 +176,7 @@ def create(
 
 
 def _print_key(key: str) -> None:
-    print(key)  # alone, so that KEY=$(dptext keys create ...) holds it
+    print(key)  # stdout has the key alone, for KEY=$(dptext keys create ...)
     say("Shown once: keep it now.")
 
 

@@ -13,20 +13,20 @@ from typing import Any, Final, TypeVar, get_type_hints
 
 from typer import Option
 
-#: In the order of the help.
+#: Headings in the order of the help.
 HEADINGS: Final = (
     *("What is read", "What is promised", "What leaves", "Who pays"),
     *("How it is measured", "What a key may ask", "How it runs"),
 )
-#: `typer.Option` under each heading.
+#: Functions that call `typer.Option` under each heading.
 reads, promises, leaves, pays, measures, limits, runs = (
     functools.partial(Option, rich_help_panel=heading) for heading in HEADINGS
 )
-_FEW: Final = 9  # so many options, --help among them, need no headings
+_FEW: Final = 9  # most options, --help among them, that need no headings
 
 
 def in_sections(options: list[tuple[str | None, tuple[str, str]]]) -> dict[str, list[tuple[str, str]]]:
-    """The lines of the help by their headings, from the heading and the line of each option; few stand together."""
+    """Return the lines of the help by heading, from the heading and line of each option. Few options get one list."""
     if len(options) <= _FEW:
         return {"Options": [line for _, line in options]}
     return {title: [line for heading, line in options if (heading or HEADINGS[-1]) == title] for title in HEADINGS}
@@ -36,7 +36,7 @@ Code = TypeVar("Code")
 
 
 def spread(command: Callable[..., Code]) -> Callable[..., Code]:
-    """The command with the fields of its dataclasses as keywords, in their order, as typer reads them."""
+    """Return the command with the fields of its dataclasses as keyword arguments, in order, for typer to read."""
     hints: dict[str, Any] = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: kind for name, kind in hints.items() if dataclasses.is_dataclass(kind)}
     keywords: list[inspect.Parameter] = []
@@ -55,5 +55,5 @@ def spread(command: Callable[..., Code]) -> Callable[..., Code]:
         return command(**taken, **given)
 
     run.__annotations__ = {each.name: each.annotation for each in keywords}
-    run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]  # what `inspect` asks for
+    run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]  # `inspect` reads this attribute
     return run

@@ -30,9 +30,9 @@ from dptext.text.records import TEXT_FIELD, Record
 from dptext.text.survey import Column, Survey, survey
 from dptext.types import Json
 
-_WORDS = "word_metric"  # what there is without public text
+_WORDS = "word_metric"  # the mechanism that needs no public text
 _MOST_LABELS = 50
-_ENOUGH_TO_TRAIN = 1000  # texts; a network that learned from fewer writes little
+_ENOUGH_TO_TRAIN = 1000  # texts; a network that is trained on fewer writes poor texts
 
 
 def init(
@@ -107,7 +107,7 @@ def init(
 
 
 def text_field_of(found: Survey) -> str:
-    """The field `text`, or what the user answers: the longest texts suggest a field, which is shown and not taken."""
+    """Return the field `text`, or the user's answer. The field with the longest texts is shown, but never chosen."""
     there = TEXT_FIELD if TEXT_FIELD in found.columns else ""
 
     def require(told: str) -> None:
@@ -123,7 +123,7 @@ def text_field_of(found: Survey) -> str:
 
 
 def _given(told: str | None, question: str, require: Callable[[str], None], default: str = "") -> str:
-    """What an option told, checked, or the first answer that passes the check; ConfigError: the option does not."""
+    """Return the value of an option, or else the first answer that passes the check. ConfigError: the option fails."""
     if told is None:
         return _asked(question, default, require)
     require(told)
@@ -166,7 +166,7 @@ def _require_epsilon(told: str) -> None:
 
 
 def _asked(question: str, default: str, require: Callable[[str], None] = lambda _: None) -> str:
-    """The first answer that passes the check, each other one with what is wrong; the default without a terminal."""
+    """Return the first answer that passes the check, with the fault of others shown. The default without a terminal."""
     if not sys.stdin.isatty():
         return default
 
@@ -174,7 +174,7 @@ def _asked(question: str, default: str, require: Callable[[str], None] = lambda 
         try:
             require(answer.strip())
         except ConfigError as error:
-            raise typer.BadParameter(str(error)) from None  # is shown, and the question comes again
+            raise typer.BadParameter(str(error)) from None  # click shows the message and asks again
         return answer.strip()
 
     ask: Callable[..., str] = typer.prompt
@@ -188,7 +188,7 @@ def _asked(question: str, default: str, require: Callable[[str], None] = lambda 
 
 
 def _record(named: str | None, path: Path) -> str | None:
-    """What is one record of plain text, as is said; None of a file whose rows are the records."""
+    """Return the portion of plain text that is one record, as the user says. None for a file with rows."""
     if file_format(path, None) is not Format.TEXT:
         return None
     named = named or _asked(f"One record of {path} is the file, a line, or a block of lines between blank ones", "")
@@ -214,7 +214,10 @@ def _public(
 
 
 def form_of(public: Survey, private: Format, text_field: str) -> dict[str, Json]:
-    """How the public file says that both files are read; a delimiter and an encoding where both have its format."""
+    """Return the options by which both files are read, from the public file.
+
+    A delimiter and an encoding are among them only if both files have the public file's format.
+    """
     column = public.columns.get(text_field, Column())
     form = {"delimiter": public.delimiter, "encoding": public.encoding} if public.format is private else {}
     usual = (None, False, "\t" if public.format is Format.TSV else ",", "utf-8")
@@ -223,7 +226,7 @@ def form_of(public: Survey, private: Format, text_field: str) -> dict[str, Json]
 
 
 def _labels(public: Sequence[Record], label_field: str) -> list[str]:
-    """The labels of the public texts: those of the private ones are private."""
+    """Return the labels of the public texts. Labels of the private texts are private."""
     if not public or not label_field:
         return []
     labels = sorted({record.label for record in public if record.label is not None})

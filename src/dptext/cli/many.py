@@ -1,4 +1,4 @@
-"""One file or many: what `privatize` is asked to do with either, and the options of a folder, a glob or a URL."""
+"""The settings of a run of `privatize` over one file or many, and the options of a folder, a glob or a URL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typer import BadParameter
 from dptext.cli.grouped import leaves, runs
 from dptext.errors import ConfigError
 
-if TYPE_CHECKING:  # what runs over many files, or pays, is loaded where it is asked for
+if TYPE_CHECKING:  # the code for many files, or for payments, is loaded only when it is needed
     from dptext.batch.engines import DatasetPlan, Workers
     from dptext.cli.options import Form
     from dptext.mechanism import Mechanism
@@ -66,7 +66,7 @@ class Many(Who):
 
 
 def is_dataset(source: str) -> bool:
-    """Whether the input is no single file: a folder, a glob or a URL."""
+    """Whether the input is a folder, a glob or a URL, not a single file."""
     return (
         "://" in source
         or Path(source).is_dir()

@@ -1,4 +1,4 @@
-"""`dptext mechanisms`: all in a line each, or one with its settings; and `dptext fit`: from records to a model."""
+"""`dptext mechanisms` lists the mechanisms, or explains one with its settings. `dptext fit` makes a model."""
 
 import json
 import math
@@ -48,7 +48,7 @@ def mechanisms(
     if name is not None and name not in every:
         raise ConfigError(f"Expected a mechanism, found {name!r}. There are: {', '.join(every)}.")
     if as_json:
-        shown = every if name is not None else known  # the list is of what answers each text
+        shown = every if name is not None else known  # the list has the mechanisms that answer each text
         print(json.dumps([_data(kind, cls) for kind, cls in shown.items() if name in (None, kind)], indent=2))
     elif name is None:
         _list(known)
@@ -133,7 +133,7 @@ def _data(kind: str, cls: Named) -> dict[str, object]:
 
 
 def _unit(cls: Named) -> str:
-    """The unit of the guarantee: the smallest with the settings that are given if nothing is said."""
+    """Return the smallest unit of the guarantee, by the settings of the example `tiny`."""
     spec = cls.tiny()[0]
     protects = any(math.isfinite(spec.guarantee(unit).effective_epsilon) for unit in spec.units)
     return str(spec.units[0]) if protects else _UNPROTECTED
@@ -155,7 +155,7 @@ def _guarantee(cls: Named) -> str:
 
 def _attributes(cls: Named) -> dict[str, str]:
     found: dict[str, str] = {}
-    for part in reversed(cls.__mro__):  # a base says what its settings mean
+    for part in reversed(cls.__mro__):  # base classes explain their own settings
         told = (part.__doc__ or "").partition("Attributes:\n")[2].partition("\n\n    ")[0]
         for entry in re.split(r"\n        (?=\S)", "\n" + told):
             names, _, said = entry.partition(":")
@@ -199,7 +199,7 @@ def fit(
         raise ConfigError(f"Expected --label-field NAME: {wanted.kind} learns from public labels what tells most.")
     _check_texts(wanted, public, private, pool)
     if stand_in is not None and (pool or public) is None:
-        raise ConfigError("Expected --public FILE with --stand-in: whether public texts fit is asked.")
+        raise ConfigError("Expected --public FILE with --stand-in: it measures how well public texts fit.")
     if private is not None:
         from dptext.runs.apart import refuse_same
 
@@ -207,7 +207,7 @@ def fit(
             refuse_same(private, each)
     require_free(target)
     others = layout.read_public(stand_in, label=label_field)  # before the work
-    with advising(lambda: f"Of an unfinished fit nothing is kept: there is no {target}. Run the command again."):
+    with advising(lambda: f"Nothing is kept of an unfinished fit: there is no {target}. Run the command again."):
         model = fitted_on(
             wanted,
             public=layout.read_public(None if wanted.traits.learns is Learns.NOTHING else public, label=label_field),
@@ -256,7 +256,7 @@ def _check_texts(spec: Spec, public: Path | None, private: Path | None, pool: Pa
         if public is not None:
             say(f"{spec.kind} learns from no text: --public is not read.")
     elif spec.traits.learns is Learns.PRIVATE and public is not None and private is None:
-        raise ConfigError(  # its guarantee would count a training on private text that did not take place
+        raise ConfigError(  # its guarantee would count a training on private text that never happened
             f"Expected --private FILE: {spec.kind} is trained on private text. For a model of public text alone take "
             "--mechanism adept, which promises more."
         )

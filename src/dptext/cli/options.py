@@ -1,4 +1,4 @@
-"""Options that several commands share, and how their values are read."""
+"""Options that several commands share, and the parsers of their values."""
 
 import functools
 import re
@@ -29,7 +29,7 @@ Named = TypeVar("Named", bound=StrEnum)
 
 
 def _checked(text: str, *, file: bool, folder: bool, special: bool) -> Path:
-    """The path, unless something is there that is not of the wanted kind. No message shows the text."""
+    """Return the path. BadParameter, which never shows the text: something of an unwanted kind exists at the path."""
     if not text:
         raise BadParameter("the path is empty.")
     path = Path(text)
@@ -54,7 +54,7 @@ def file_path(text: str) -> Path:
 
 
 def output_path(text: str) -> Path:
-    """Where a file is written: a device would be replaced by it."""
+    """Return the path of a file to write. Devices are refused, because the file would replace the device."""
     return _checked(text, file=True, folder=False, special=False)
 
 
@@ -73,7 +73,7 @@ def place(text: str) -> str:
 
 
 def named(check: Callable[[str], Path], text: str, name: str) -> Path:
-    """The path, checked later than others are, as only then it was known what it has to be."""
+    """Return the path, checked after parsing. Only then is it known whether it must be a file or a folder."""
     try:
         return check(text)
     except BadParameter as error:
@@ -82,7 +82,7 @@ def named(check: Callable[[str], Path], text: str, name: str) -> Path:
 
 
 def ledger_location(text: str) -> str:
-    """Where the books are: a file, or a URL. A URL may hold a password, so that the ledger checks it, not this."""
+    """Return the location of the ledger: a file or a URL. The ledger checks a URL, which may hold a password."""
     if "://" not in text:
         output_path(text)
         try:
@@ -207,9 +207,9 @@ def member(kind: type[Named], option: str, text: str, *others: str) -> Named:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a file of records is read.
+    """The options for reading a file of records.
 
-    What speaks of columns parted by a delimiter, or of lines, is not for files of other formats.
+    Options about delimiters or lines do not apply to files of other formats.
     """
 
     text_field: Annotated[str, reads(metavar="NAME", help="Field of the text.")] = TEXT_FIELD
@@ -223,7 +223,7 @@ class Form:
     on_error: Annotated[str, reads(help="What to do at an unreadable record: stop, or skip it.")] = "stop"
 
     def typed(self, **more: object) -> list[str]:
-        """These options as one types them, and more of them."""
+        """Return these options, and `more` of them, as a user types them."""
         return as_typed(
             text_field=None if self.text_field == TEXT_FIELD else self.text_field,
             **more,
@@ -248,7 +248,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Layout(Form):
-    """How the files of a command are read, which may be of several formats."""
+    """The options for reading the files of a command, which may be of several formats."""
 
     public_text_field: PublicTextFieldOption = None
     public_label_field: PublicLabelFieldOption = None
@@ -261,7 +261,7 @@ class Layout(Form):
         return self._records(path, Fields(self.text_field, label=label, author=author, id=id), self.record, self.sheet)
 
     def read_public(self, path: Path | None, *, label: str | None = None) -> list[Record]:
-        """The records of a public file, none where there is no file; errors name the options of public files."""
+        """Return the records of a public file; without a file, none. Errors name the options of public files."""
         if path is None:
             return []
         try:
@@ -276,7 +276,7 @@ class Layout(Form):
             raise
 
     def public_label(self, path: Path, label: str | None) -> str | None:
-        """The label field of a public file that may have none: None where no record has it, and no option names it."""
+        """Return the label field of a public file. None if no record has the field, and no option names it."""
         if label is None or self.public_label_field is not None:
             return label
         from dptext.text.survey import survey  # few commands need it
@@ -305,7 +305,7 @@ class Layout(Form):
 
 
 def as_typed(**given: object) -> list[str]:
-    """Options with these values as one types them; a switch that is on has no value, None and False are left out."""
+    """Return options with these values as a user types them. True gives a switch; None and False are left out."""
     wanted = ((f"--{name.replace('_', '-')}", value) for name, value in given.items() if value not in (None, False))
     return [part for name, value in wanted for part in ([name] if value is True else [name, str(value)])]
 
@@ -315,7 +315,7 @@ def skipped(number: int, reason: str) -> None:
 
 
 def seed_of(seed: int | None) -> int:
-    """The seed of --seed, in [0, 2^32) as the libraries take it, or one drawn at random."""
+    """Return the seed of --seed, or one drawn at random. ConfigError: not in [0, 2^32), the range of the libraries."""
     if seed is None:
         return secrets.randbits(32)
     _validate.within(0, 2**32 - 1, seed=seed)
@@ -323,9 +323,9 @@ def seed_of(seed: int | None) -> int:
 
 
 def target_of(path: Path | None, *inputs: Path | None, force: bool, private: bool = True) -> Target | None:
-    """Where the file of an output option goes, checked before the work; None without the option.
+    """Return the target of an output option, checked before the work. None without the option.
 
-    The inputs are read by the same command. A private file holds numbers computed from originals.
+    `inputs` are the files that the same command reads. A `private` file holds numbers computed from originals.
     """
     if path is None:
         return None
@@ -341,5 +341,5 @@ def opened(location: str) -> "Ledger":
 
 
 def default_key(ledger: "Ledger") -> Path | None:
-    """Where the subject key of a ledger in a file lies: beside it, and not in it."""
+    """Return the path of the subject key of a ledger in a file. The key lies beside the ledger, never in it."""
     return None if ledger.path is None else ledger.path.with_name(ledger.path.name + ".key")

@@ -1,4 +1,4 @@
-"""Who pays for a run, and what a run would do and cost."""
+"""The payment for a run, and the preview of a run and its cost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dptext.privacy.guarantee import Guarantee, format_epsilon
 from dptext.text.files import refuse_inputs
 from dptext.types import Json
 
-if TYPE_CHECKING:  # loaded by those who name a ledger
+if TYPE_CHECKING:  # loaded only if a ledger is named
     from dptext.runs.payment import Due, Payment
 
 
@@ -48,7 +48,7 @@ class Paying:
     ] = None
 
     def payment(self) -> Payment | None:
-        """Who pays, or None. The subject key is read only where subjects are charged by name."""
+        """Return the payment, or None. The subject key is read only if subjects are charged by name."""
         if self.account is None:
             if self.ledger is not None or self.charge_key is not None or self.everyone:
                 raise ConfigError(
@@ -57,7 +57,7 @@ class Paying:
                 )
             return None
         if self.ledger is None:
-            raise ConfigError("Expected --ledger with --account: the books that the account is in.")
+            raise ConfigError("Expected --ledger with --account: the ledger that holds the account.")
         from dptext.runs.payment import Payment
 
         books = opened(self.ledger)
@@ -69,7 +69,7 @@ class Paying:
         return Payment(books, self.account, self.charge_key, self.everyone)
 
     def refuse_inputs(self, written: Sequence[Path], inputs: Sequence[Path | None], payment: Payment | None) -> None:
-        """Refuse to write what is read: the inputs, the books and their key."""
+        """Refuse to write over files that are read: the inputs, the ledger and its key."""
         read = [path for path in (*inputs, self.subject_key) if path is not None]
         if payment is not None and payment.ledger.path is not None:
             read += [payment.ledger.path, default_key(payment.ledger) or payment.ledger.path]
@@ -78,11 +78,11 @@ class Paying:
 
 
 def said_key(payment: Payment | None) -> Payment | None:
-    """The payment under a key that was said: whoever is stopped goes on under it."""
+    """Return the payment, and print its charge key. A stopped run continues under this key."""
     if payment is None:
         return None
     payment = replace(payment, key=payment.key or secrets.token_hex(16))
-    say(f"Where the corpus is not read to its end, go on with --charge-key {payment.key}: it is charged once.")
+    say(f"If the corpus is not read to its end, go on with --charge-key {payment.key}: it is charged once.")
     return payment
 
 
@@ -98,7 +98,7 @@ def rehearsal(
     told: Sequence[str] = (),
     last: Sequence[str] = (),
 ) -> str:
-    """What a run would do: as JSON where there is other data, else in lines, with others among them and behind."""
+    """Say what a run would do: as JSON with `data`, if given, else in lines, with the lines `told` and `last`."""
     if data is not None:
         charge = due and {"account": due.account.name, "epsilon": due.epsilon()}
         guarantees = [guarantee.to_dict() for guarantee in promised]

@@ -33,14 +33,15 @@ from dptext.text.writers import APPENDABLE
 from dptext.types import Json
 
 STREAM: Final = Path("-")
-_SUFFIX: Final = certificate_path(Path("x")).name[1:]  # what the name of a certificate ends in
+_SUFFIX: Final = certificate_path(Path("x")).name[1:]  # the end of a certificate's name
 
 
 @contextlib.contextmanager
 def spooled(source: Path, target: Path, certificate: Path | None, plan: Plan) -> Iterator[tuple[Path, Path]]:
-    """The files of a run, in the place of `STREAM`. After the block the certificate is written and then stdout, whole.
+    """Yield the files of a run, with temporary files in place of `STREAM`.
 
-    The certificate goes here if the target is a stream. Its name says what file it speaks of.
+    After the block, the certificate is written first, and then the complete output to stdout. `certificate` is the path
+    of the certificate if the target is a stream. Its name says which file the certificate is about.
     """
     if (target == STREAM) != (certificate is not None):
         raise ConfigError("Expected --certificate NAME.guarantee.json with OUT -, and only there: it goes to a file.")
@@ -55,10 +56,10 @@ def spooled(source: Path, target: Path, certificate: Path | None, plan: Plan) ->
             named = f"--certificate {str(certificate)!r}"
             raise ConfigError(f"Expected {named} to end in {_SUFFIX}, after the name that stdout is saved as.")
         if plan.resume:
-            raise ConfigError("Expected no --resume with OUT -: of an unfinished run nothing is left.")
+            raise ConfigError("Expected no --resume with OUT -: nothing is left of an unfinished run.")
     with contextlib.ExitStack() as stack:
         if STREAM in (source, target):
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dptext-")))  # of mode 0700
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dptext-")))  # a folder of mode 0700
         if source == STREAM:
             source = folder / "stdin"
             with writing(source), create_private(source) as file:
@@ -77,8 +78,8 @@ def spooled(source: Path, target: Path, certificate: Path | None, plan: Plan) ->
             else:
                 return
             raise ConfigError(
-                f"stdout took no more ({reason}): what arrived is not whole. Throw it and {certificate} away, and "
-                "run again; what was charged stays charged."
+                f"stdout took no more ({reason}): the output is incomplete. Delete the output and {certificate}, and "
+                "run again. Charges stay."
             )
 
 
@@ -211,7 +212,7 @@ def _privatize_file(source: Path, target: Path, run: Run, certificate: Path | No
             if due is not None:
                 last.append(f"{cost(due)} {due.payment.left()}")
             elif payment is not None:
-                last.append("Cost: nothing more, as the charge is in the books already.")
+                last.append("Cost: nothing more, because the charge is in the ledger already.")
             told += labels.told(run.mechanism.spec, n_records, n_labelled, plan.fields.label)
             data: dict[str, Json] = {"seconds": took, **labels.data(run.mechanism.spec, n_labelled)}
             shown = data if run.as_json else None
@@ -230,7 +231,7 @@ def _privatize_file(source: Path, target: Path, run: Run, certificate: Path | No
     print(f"\nWritten: {'stdout' if target == STREAM else target} and {beside}. {_EMPTY}", file=out)
     if target != STREAM:
         judged = source != STREAM and run.mechanism.spec.traits.releases_text
-        judged &= plan.output_format is None  # which that command does not take
+        judged &= plan.output_format is None  # `dptext utility` has no such option
         said = run.form.typed(label_field=plan.fields.label, id_field=plan.fields.id)
         judge = shlex.join(["dptext", "utility", "fidelity", str(source), str(target), "--public", "PUBLIC", *said])
         print(
@@ -240,7 +241,7 @@ def _privatize_file(source: Path, target: Path, run: Run, certificate: Path | No
 
 @contextlib.contextmanager
 def _naming(source: Path, given: Path) -> Iterator[None]:
-    """Errors speak of stdin, not of the file in its place."""
+    """Make errors name stdin, not the temporary file in its place."""
     try:
         yield
     except DPTextError as error:
@@ -251,7 +252,7 @@ def _naming(source: Path, given: Path) -> Iterator[None]:
 
 def _left_there(target: Path, plan: Plan, *, paid: bool) -> str:
     if target == STREAM:
-        return "Of a run to stdout nothing is left." + (" What was charged stays charged." if paid else "")
+        return "Nothing is left of a run to stdout." + (" What was charged stays charged." if paid else "")
     if not state_path(target).exists():
         return f"No unfinished run lies beside {target}."
     charge = " What was charged stays charged: --resume finds the charge, --force charges anew." if paid else ""
@@ -262,7 +263,7 @@ def _left_there(target: Path, plan: Plan, *, paid: bool) -> str:
 
 
 def _with_rate(tell: Tell, total: int | None) -> Callable[[int], None]:
-    """Tell how many records are done, and how many a second; those that an earlier run did do not count."""
+    """Tell the number of finished records, and the rate in a second, without the records of an earlier run."""
     began, first = time.monotonic(), None
 
     def advance(done: int) -> None:
@@ -283,4 +284,4 @@ def _count(source: Path, named: Format | None) -> int | None:
         with opener(source, "rb") as file:
             return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
     except (OSError, EOFError, ConfigError):
-        return None  # the reader will say what is wrong
+        return None  # the reader will report the error

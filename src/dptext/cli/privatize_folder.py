@@ -1,4 +1,4 @@
-"""`dptext privatize FOLDER OUT_FOLDER`: many files in, a folder of parts out."""
+"""`dptext privatize FOLDER OUT_FOLDER`: privatize many files into a folder of parts."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _LINE_EVERY: Final = 10.0  # seconds
 
 
 def _told_of_output(source: str, target: str, run: Run, options: Mapping[str, Any]) -> None:
-    """Say beforehand what people do not expect of OUT."""
-    with suppress(ConfigError):  # no file's name
+    """Print in advance the properties of OUT that users may not expect."""
+    with suppress(ConfigError):  # OUT has no extension of a file
         detect_format(target)
         if not Path(target).is_dir():
             say(f"{target} becomes a folder, as IN is many files.")
@@ -53,7 +53,7 @@ def privatize_folder(source: str, target: str, run: Run, dataset: DatasetPlan, *
         return
     every = 0.0 if json_progress else _LINE_EVERY
     left = f"What is done lies unpublished beside {target}: --resume goes on, --force begins anew."
-    # Ray tells of dead workers on stdout, which is the certificate's.
+    # Ray reports dead workers on stdout, which is for the certificate.
     with redirect_stdout(sys.stderr), advising(lambda: left), counted("privatizing", every=every) as tell:
 
         def told(what: str, done: int, total: int | None) -> None:

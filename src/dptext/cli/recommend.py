@@ -1,4 +1,4 @@
-"""`dptext recommend`: the mechanism to take, with the measured rows behind it, or none."""
+"""`dptext recommend`: recommend a mechanism, with the measured rows that support it, or none."""
 
 import importlib.resources
 import json
@@ -29,31 +29,31 @@ from dptext.text.inputs import parse_json
 from dptext.types import Json
 
 _SHOWN: Final = 5
-_BETTER: Final = 0.02  # of accuracy: less is chance
+_BETTER: Final = 0.02  # of accuracy; a smaller difference may be chance
 _SCOPE: Final = (
     "Measured on these corpora and no others: run `dptext compare` with your own before you rely on it. A guarantee "
     "that is conditional holds as long as its assumptions do: `dptext explain` says which."
 )
 
 
-#: What the splits of experiments/synthesis.py say: one row for each, way and epsilon.
+#: Results of the splits of experiments/synthesis.py, with one row for each split, way and epsilon.
 _SYNTHESIS: Final = "measured_synthesis.json"
 _ASKED: Final = "Do readers need each text, or a corpus that says what all of them say?"
 _BOTH: Final = (
     f"{_ASKED}\n--of corpus: one epsilon for all of them, and one party sees them; not to be compared. Of each text:"
 )
-_DELTA: Final = 1e-5  # of the measured splits
-_LEAST: Final = 0.5  # epsilon of them
+_DELTA: Final = 1e-5  # delta of the measured splits
+_LEAST: Final = 0.5  # smallest epsilon of the measured splits
 
 
-#: What a mechanism has to do for a task better than public text does.
+#: By task: what a recommended mechanism does better than public text.
 _BEATS: Final = {
     "classification": "teaches a classifier more than they do",
     "meaning": "keeps more meaning than they do",
     "authorship": "hides authors better than they do",
 }
 
-Of = StrEnum("Of", ["TEXTS", "CORPUS"])  # what is released
+Of = StrEnum("Of", ["TEXTS", "CORPUS"])  # the kind of release
 
 
 def recommend(
@@ -85,7 +85,7 @@ def recommend(
     details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the answer for every corpus of the table; with --reduce also write the rows that it rests on."""
+    """Print the answer for every corpus of the table. With --reduce, also write the rows that support the answer."""
     asks = of is None and table is None and not as_json
     if asks and sys.stdin.isatty():
         of = str(prompt(f"{_ASKED} (texts, corpus)", err=True))
@@ -122,7 +122,7 @@ def recommend(
 
 
 def _corpus(unit: Unit, epsilon: float, delta: float, as_json: bool) -> None:
-    """Print what measured best for a whole corpus per this unit, at the largest measured epsilon that is allowed."""
+    """Print the best measured synthesis of a whole corpus for this unit, at the largest measured epsilon allowed."""
     rows = parse_json(importlib.resources.files("dptext.compare").joinpath(_SYNTHESIS).read_bytes())["rows"]
     by_author = unit is Unit.AUTHOR
     rows = [row for row in rows if row["split"].endswith(" author") == by_author and delta >= _DELTA]
@@ -142,7 +142,7 @@ def _corpus(unit: Unit, epsilon: float, delta: float, as_json: bool) -> None:
         return
     if not found:
         print(
-            f"Not measured: asked were epsilon {epsilon:g} and delta {delta:g} per {unit.value} for the whole corpus, "
+            f"Not measured at epsilon {epsilon:g} and delta {delta:g} per {unit.value} for the whole corpus: "
             f"measurements begin at {_LEAST:g} and {_DELTA:g}."
         )
         return

@@ -1,4 +1,4 @@
-"""`dptext synthesize`: a private corpus in, a synthetic corpus and its certificate out."""
+"""`dptext synthesize`: make a synthetic corpus, with its certificate, from a private corpus."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from dptext.sampling.randomness import secure, seeded
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.records import Fields, Record, records_digest
 
-if TYPE_CHECKING:  # the ledger is loaded by those who use one
+if TYPE_CHECKING:  # the ledger is loaded only if it is used
     from dptext.runs.payment import Due, Payment
 
 
@@ -89,7 +89,7 @@ def synthesize(
     place = Unpublished(target, force, inputs)
     place.check(resume=place.goes_on(paying.charge_key, resume=resume))
     drawn = place.drawn(wanted, payment, paying.charge_key, resume=resume)
-    if drawn is None:  # else its inputs may be gone
+    if drawn is None:  # once the corpus is drawn, its inputs may be gone
         _check_inputs(source, public, who)
     file_columns(target, None, settings(wanted))
     randomness = secure() if seed is None else seeded(seed)
@@ -118,7 +118,7 @@ def synthesize(
         if not state.files:
             with place.unpaid(payment, state):
                 fitted = wanted.fit(public=pool, seed=seed)
-                say("Summing up the private corpus. How far that is shows its size, and is not told.")
+                say("Summing up the private corpus. No progress is shown, because it would reveal the corpus' size.")
                 paid: dict[str, Any] = {"payment": payment, "randomness": randomness, "settled": False}
                 paid["public"] = [record.text for record in pool]
                 if dataset:
@@ -132,7 +132,7 @@ def synthesize(
 
 
 def _check_first(private: Private | None, due: Due | None) -> None:
-    """Raise before the pool is read what a private file and an account say at once."""
+    """Raise the errors of a private file and an account that can be found before the pool is read."""
     if private is not None:
         private.check()
     if due is not None:
@@ -147,7 +147,7 @@ def _check_inputs(source: str, public: Path, who: Who) -> None:
 
 
 def _check_fields(wanted: SynthesisSpec, label_field: str | None, author_field: str | None) -> None:
-    """Raise ConfigError unless the settings and the named fields ask for the same."""
+    """Raise ConfigError unless the settings and the named fields agree."""
     if wanted.labels and label_field is None:
         raise ConfigError(f"Expected --label-field NAME: {wanted.kind} with labels reads the label of each record.")
     if label_field is not None and not wanted.labels:

@@ -1,6 +1,6 @@
-"""The terminal: progress, and text that shows as text and controls nothing; a reader that has left ends no run.
+"""The terminal: progress, and text without control characters. A reader that closes the pipe does not end the run.
 
-Progress on stderr is a bar on a terminal, now and then a line elsewhere. A command that is stopped says what to do.
+Progress on stderr is a bar on a terminal, and an occasional line elsewhere. A stopped command says what to do.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-#: Control characters but tab and line end, and what turns the direction of text round or ends a line unseen.
+#: Control characters but tab and line end; characters that reverse the direction of text or end a line invisibly.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def escaped(text: str) -> str:
-    r"""The text with control characters shown, as `\x1b`: names and certificates of others must not steer a terminal.
+    r"""Return the text with control characters as `\x1b`: names and certificates of others must not steer a terminal.
 
     Example:
         >>> print(escaped("a\x1b[31mb\u202ec"))
@@ -44,17 +44,17 @@ def _shown(found: re.Match[str]) -> str:
 class Printed(io.TextIOBase):
     """stdout or stderr, for prose.
 
-    Control characters are escaped, and so is what the encoding does not have. Where the reader has left (as `head`
-    does), what else is printed is lost and the command goes on.
+    Control characters are escaped, and so are characters that the encoding lacks. If the reader closes the pipe, as
+    `head` does, further output is lost and the command goes on.
     """
 
     def __init__(self, stream: TextIO, *, essential: bool, prose: bool = True) -> None:
-        """Print to the stream. Where it is essential, a refusal of the system (as on a full disk) is an error."""
+        """Print to `stream`. If it is `essential`, a refusal of the system, as on a full disk, is an error."""
         self.stream = stream
         self._essential, self._prose = essential, prose
 
     @property
-    def encoding(self) -> str:  # type: ignore[override]  # an attribute there
+    def encoding(self) -> str:  # type: ignore[override]  # an attribute in the base class
         return self.stream.encoding
 
     def fileno(self) -> int:
@@ -87,15 +87,15 @@ class Printed(io.TextIOBase):
 
 
 def open_streams() -> None:
-    """Put `Printed` in the place of stdout and stderr; a stream that is closed leads nowhere, stdin holds nothing."""
+    """Replace stdout and stderr by `Printed`. Output to a closed stream is dropped; a closed stdin is empty."""
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            # The lowest number that is free, so this one. Else the next file that is opened would get it, and be
-            # written to by whatever prints.
+            # The system takes the lowest free number, which is this one. Otherwise the next opened file would get the
+            # number, and prints would write to this file.
             os.open(os.devnull, os.O_RDWR)
-    if sys.stdin is None:  # as Python leaves it where it found none
+    if sys.stdin is None:  # Python sets None if stdin is closed
         sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115, PTH123  # as long as the process lives
     sys.stdout = _printed(sys.stdout, essential=True)
     sys.stderr = _printed(sys.stderr, essential=False)
@@ -108,18 +108,18 @@ def _printed(stream: TextIO | None, *, essential: bool) -> TextIO:
         stream = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123  # as long as the process lives
     elif isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")
-    return cast("TextIO", Printed(stream, essential=essential))  # it has what print needs
+    return cast("TextIO", Printed(stream, essential=essential))  # it has all methods that print needs
 
 
 def plain_console() -> Console:
-    """A console on stdout, without the escape sequences of styles, which would be shown as text."""
+    """Return a console on stdout without the escape sequences of styles, which `Printed` would show as text."""
     from rich.console import Console
 
     return Console(file=sys.stdout, color_system=None, markup=False, emoji=False, highlight=False)
 
 
 def bars() -> Console:
-    """A console on stderr that moves the cursor, for progress; what is printed meanwhile is escaped as ever."""
+    """Return a console on stderr that moves the cursor, for progress. Text printed meanwhile is escaped as usual."""
     from rich.console import Console, ConsoleRenderable, RenderHook
     from rich.text import Text
 
@@ -139,17 +139,17 @@ LINE_EVERY_SECONDS = 10.0
 
 class Tell(Protocol):
     def __call__(self, done: int, total: int | None, what: str = ..., /) -> None:
-        """So much is done of so much, or of an unknown total, in this unit: "texts"."""
+        """Tell that `done` of `total` (None if unknown) are done. `what` names the unit, such as "texts"."""
 
 
 def say(line: str) -> None:
-    """One line on stderr, whatever names are in it."""
+    """Print one line on stderr. Names in the line may hold any character."""
     print(line.replace("\n", "\\n"), file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
 def counted(title: str, unit: str = "", *, every: float = LINE_EVERY_SECONDS) -> Iterator[Tell]:
-    """A bar, or a line every so many seconds (with 0: at each call), of what is counted unless a call says so."""
+    """Show progress as a bar, or as a line every `every` seconds (0: at each call). `unit` is the default unit."""
     if not sys.stderr.isatty():
         yield _lines(title, unit, every)
         return
@@ -179,7 +179,7 @@ def _lines(title: str, unit: str, every: float) -> Tell:
     def tell(done: int, total: int | None, what: str = unit, /) -> None:
         nonlocal last, phase, before
         now = time.monotonic()
-        if done < before:  # something else is counted now
+        if done < before:  # a new count has begun
             phase = now
         before = done
         if now - last >= every:
@@ -195,7 +195,7 @@ _SIGNALS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 
 
 class Stopped(BaseException):
-    """The command was asked to stop; `advice` says what to do now. No error: what catches errors lets it pass."""
+    """The command was asked to stop. `advice` says what to do now. Handlers of Exception do not catch this class."""
 
     def __init__(self, number: int) -> None:
         self.code = 128 + number  # 130 after Ctrl-C (SIGINT), 143 after SIGTERM
@@ -207,7 +207,7 @@ class Stopped(BaseException):
 
 
 def listen() -> None:
-    """Raise `Stopped` at the first signal; the second one ends the process as it is. An ignored one stays ignored."""
+    """Raise `Stopped` at the first signal. The second signal ends the process at once. Ignored signals stay ignored."""
     for number in _SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _stop)
@@ -221,9 +221,9 @@ def _stop(number: int, _: FrameType | None) -> None:
 
 @contextlib.contextmanager
 def finishing() -> Iterator[None]:
-    """What is in the block, and takes an instant, is done whole: the first signal waits, and then has nothing to stop.
+    """Complete a short block even if a signal arrives. The first signal is dropped: after the block, the work is done.
 
-    The second one ends the process as it is.
+    The second signal ends the process at once.
     """
     before = {number: signal.getsignal(number) for number in _SIGNALS}
 

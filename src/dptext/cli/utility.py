@@ -1,4 +1,4 @@
-"""`dptext utility`: what releases, or a synthetic corpus, kept, beside rows that nothing may be shown without."""
+"""`dptext utility`: measure what releases or a synthetic corpus kept. Baselines are always shown beside the results."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -55,7 +55,7 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class Named(options.Layout):
-    """How these files are read, but RELEASED, and what a certificate says where there is one."""
+    """The options for reading all files but RELEASED, and for facts that a certificate states if there is one."""
 
     label_field: options.LabelFieldOption = None
     id_field: Annotated[str | None, reads(metavar="NAME", help="Field of the ids, as in the run of `privatize`.")] = (
@@ -72,10 +72,10 @@ class Named(options.Layout):
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What is judged: releases of the mechanism `name`, beside their originals and public records for the baselines.
+    """The inputs of a measurement: releases of the mechanism `name`, their originals, and public records for baselines.
 
-    `labels` is the public set, or empty. `epsilon` is for the baselines that spend one; with labels it is always known.
-    `seed` is of baselines, classifiers and intervals; it was `drawn` where nobody gave one.
+    `labels` is the public set, or empty. `epsilon` is for baselines that spend an epsilon; with labels it is always
+    known. `seed` seeds baselines, classifiers and intervals. `drawn` says whether it was drawn, not given.
     """
 
     name: str
@@ -101,7 +101,7 @@ def read_judged(files: Files, named: Named, seed: int | None) -> Judged:
     read = () if certificate is None else certificate.reading
     for name in read:
         if not getattr(named, name):
-            say(f"By the certificate of RELEASED {READING[name]}: so they are here.")
+            say(f"By the certificate of RELEASED {READING[name]}: the originals are read in the same way.")
     so: dict[str, Any] = dict.fromkeys(read, True)
     named = replace(named, **so)
     known = () if spec is None else spec.traits.labels
@@ -109,7 +109,7 @@ def read_judged(files: Files, named: Named, seed: int | None) -> Judged:
         raise ConfigError("Expected no --label: the certificate of RELEASED names the labels.")
     found = known or tuple(named.label or ())
     if named.label_field is None and found:
-        raise ConfigError("Expected --label-field NAME: RELEASED, or --label, speaks of labels.")
+        raise ConfigError("Expected --label-field NAME: the certificate of RELEASED, or --label, names labels.")
     if named.label_field is not None and len(found) < 2:
         raise ConfigError(
             "Expected the public set of labels with --label-field, at least two: by the certificate of RELEASED, or by "
@@ -151,7 +151,7 @@ def _epsilon(certificate: Certificate | None, asked: float | None, *, needed: bo
 
 
 def read_back(path: Path, originals: Sequence[Record], *, labelled: bool) -> list[Release[str]]:
-    """The releases in a file, whose certificate, where one is beside it, names the columns."""
+    """Return the releases in a file. If a certificate lies beside the file, it names the columns."""
     plain = detect_format(path) is Format.TEXT
     beside = certificate_path(path)
     columns = read_certificate(beside).fields if beside.exists() else {}
@@ -170,7 +170,7 @@ def read_back(path: Path, originals: Sequence[Record], *, labelled: bool) -> lis
             "Expected the ids of the originals in RELEASED, in the same order. Where `privatize` ran with --id-field, "
             "give it here, too."
         )
-    # CSV has no null. An id that another reader spells otherwise ("1.0", 1) is that of the original in its place.
+    # CSV has no null. Releases take their originals' ids, because readers may spell an id in other ways ("1.0", 1).
     return [Release(own.id, record.text, record.label or None) for own, record in zip(originals, found, strict=True)]
 
 
@@ -238,7 +238,7 @@ def _rows(judged: Judged) -> dict[str, Sequence[Release[str]]]:
 
 
 def table(judged: Judged, *, test: Sequence[Record], classifier: ClassifierName) -> UtilityTable:
-    """The table of all rows; without accuracies where there are no test records."""
+    """Return the table of all rows. Without test records, it has no accuracies."""
     return utility_table(
         _rows(judged),
         private=judged.originals,
@@ -279,9 +279,9 @@ def balance(
 
     judged = read_judged(files, named, seed)
     if held_out is not None and model is None:
-        raise ConfigError("Expected --model with --held-out: those records are what it is tried on.")
+        raise ConfigError("Expected --model with --held-out: the model is tried on those records.")
     if not judged.labels or judged.epsilon is None or all(release.label is None for release in judged.releases):
-        raise ConfigError("Expected releases with labels: their balance is what is recovered.")
+        raise ConfigError("Expected releases with labels: the command recovers the balance of the labels.")
     say(NOT_PRIVATE)
     true = [record.label for record in judged.originals]
     untouched = baselines(judged.originals, judged.public, labels=judged.labels, seed=judged.seed)[PUBLIC_ONLY]
@@ -317,8 +317,8 @@ def balance(
 
 
 def _confusion(judged: Judged, model: Path, unseen: Sequence[Record]) -> Floats:
-    """What the model makes of public labels; noise on public texts costs no privacy."""
-    mechanism = load_model(model, device="cpu")  # wherever it was fitted, and the releases were made
+    """Return the matrix of labels that the model makes of public labels. Noise on public texts costs no privacy."""
+    mechanism = load_model(model, device="cpu")  # whichever device the fit and the releases used
     if judged.certificate is not None and (
         settings(mechanism.spec) != on_device("cpu", judged.certificate.settings)
         or dict(mechanism.digests) != dict(judged.certificate.digests)

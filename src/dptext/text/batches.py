@@ -1,4 +1,4 @@
-"""Records and releases as columns, so that a mechanism needs no object a record.
+"""Records and releases as columns. A mechanism needs no object for each record.
 
     >>> batch = Batch.of([Record("0", "so", "positive"), Record("1", "la")])
     >>> batch.texts, batch.labels
@@ -6,7 +6,7 @@
     >>> batch.released([text.upper() for text in batch.texts])[1]
     Release(id='1', output='LA', label=None, kept={}, vector=None)
 
-Both are sequences, too: a single record or release is made when it is asked for.
+Both classes are sequences, too. A single record or release is created when it is accessed.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ Part = TypeVar("Part", bound=Sequence[Any])
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Batch(Sequence[Record]):
-    """Private records as columns of one length; a label, author or subject may be None; `kept` is public.
+    """Private records as columns of equal length. A label, author or subject may be None. The `kept` fields are public.
 
-    `whole` says which ids were numbers where they were read, if any was. Its `repr` shows nothing of them.
+    `whole` marks the ids that were numbers in the input. It is None if no id was a number. The `repr` shows no record.
     """
 
     ids: Sequence[str]
@@ -47,7 +47,7 @@ class Batch(Sequence[Record]):
 
     @classmethod
     def of(cls, records: Sequence[Record]) -> Batch:
-        """The records as columns; a batch as it is."""
+        """Return the records as columns. A batch is returned unchanged."""
         if isinstance(records, Batch):
             return records
         names = ("id", "text", "label", "author", "subject")
@@ -57,7 +57,7 @@ class Batch(Sequence[Record]):
 
     @property
     def columns(self) -> tuple[Any, ...]:
-        """All of them, in the order of the arguments."""
+        """The columns but `whole`, in the order of the arguments."""
         return self.ids, self.texts, self.labels, self.authors, self.subjects, self.kept
 
     def __len__(self) -> int:
@@ -86,7 +86,7 @@ class Batch(Sequence[Record]):
 
     @staticmethod
     def joined(parts: Sequence[Batch]) -> Batch:
-        """The records of several batches, of one at least, as one."""
+        """Return one batch with the records of all `parts`, in order. At least one part is needed."""
         if len(parts) == 1:
             return parts[0]
         *columns, kept = zip(*(part.columns for part in parts), strict=True)
@@ -100,10 +100,10 @@ class Batch(Sequence[Record]):
     def released(
         self, texts: Sequence[str] | None = None, *, labels: Names | None = None, vectors: Floats | None = None
     ) -> Releases:
-        """The releases of these records, in their order.
+        """Return the releases of these records, in the same order.
 
-        Their texts are empty where none are given; without labels or vectors, `(n_records, dim)`, none leaves.
-        ConfigError: a column has another length.
+        Without `texts`, each output is empty. Without `labels` or `vectors`, the releases have none. `vectors` has the
+        shape `(n_records, dim)`. ConfigError: a column's length is not the number of records.
         """
         outputs = [""] * len(self) if texts is None else texts
         sizes = {len(self), len(outputs), *(len(each) for each in (labels, vectors) if each is not None)}
@@ -114,14 +114,14 @@ class Batch(Sequence[Record]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kept(Sequence[Mapping[str, Scalar]]):
-    """Kept fields of `n` records as columns by name: a mapping is made for a record when it is asked for."""
+    """Kept fields of `n` records as columns by name. The mapping of a single record is created when it is accessed."""
 
     columns: Mapping[str, Sequence[Scalar]] = field(repr=False)
     n: int
 
     @staticmethod
     def of(mappings: Sequence[Mapping[str, Scalar]]) -> Sequence[Mapping[str, Scalar]]:
-        """The mappings as columns, where all have the same names in the same order."""
+        """Return the mappings as columns if all have the same names in the same order, otherwise unchanged."""
         names = {tuple(mapping) for mapping in mappings}
         if len(names) != 1:
             return mappings
@@ -139,7 +139,7 @@ class Kept(Sequence[Mapping[str, Scalar]]):
     def __getitem__(self, at: int | slice) -> Mapping[str, Scalar] | Kept:
         if isinstance(at, slice):
             return Kept({name: column[at] for name, column in self.columns.items()}, len(range(self.n)[at]))
-        range(self.n)[at]  # without columns nothing else would end an iteration
+        range(self.n)[at]  # IndexError at the end: without columns, nothing else would end an iteration
         return {name: column[at] for name, column in self.columns.items()}
 
 
@@ -163,7 +163,7 @@ def _chained(parts: Sequence[Sequence[Item]]) -> list[Item]:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Releases(Sequence[Release[str]]):
-    """Releases as columns of one length; see `Batch.released`. Where ids were numbers, files hold numbers: `whole`."""
+    """Releases as columns of equal length; see `Batch.released`. Files hold the ids that `whole` marks as numbers."""
 
     ids: Sequence[str]
     outputs: Sequence[str]
@@ -174,7 +174,7 @@ class Releases(Sequence[Release[str]]):
 
     @staticmethod
     def of(releases: Sequence[Release[str]]) -> Releases | None:
-        """Releases as columns; None where some have vectors of another length, or none."""
+        """Return the releases as columns. None if vectors differ in length, or only some releases have a vector."""
         if isinstance(releases, Releases):
             return releases
         labels, vectors = [each.label for each in releases], [each.vector for each in releases]
@@ -215,7 +215,7 @@ class Releases(Sequence[Release[str]]):
 
     @staticmethod
     def joined(parts: Sequence[Releases]) -> Releases:
-        """The releases of several, of one at least, as one. All must have one `shape`."""
+        """Return the releases of all `parts`, in order. At least one part is needed. All must have one `shape`."""
         if len(parts) == 1:
             return parts[0]
         labels = [part.labels for part in parts if part.labels is not None]
@@ -231,11 +231,14 @@ class Releases(Sequence[Release[str]]):
 
     @property
     def shape(self) -> tuple[bool, int | None]:
-        """Whether there are labels, and the length of the vectors, or None. Those of one shape can be joined."""
+        """Whether there are labels, and the length of the vectors or None. Releases of one shape can be joined."""
         return self.labels is not None, None if self.vectors is None else self.vectors.shape[-1]
 
     def telling(self) -> list[Release[str]]:
-        """The first release, the first with text and the first with a label, in their order: each is as one of them."""
+        """Return the first release, the first with a text and the first with a label, in order, each once.
+
+        A check of which parts the releases have needs these releases alone.
+        """
         first = {0} if len(self) else set()
         for column, nothing in ((self.outputs, ""), (self.labels or (), None)):
             first |= set(itertools.islice((place for place, value in enumerate(column) if value != nothing), 1))
@@ -244,7 +247,7 @@ class Releases(Sequence[Release[str]]):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Releases | list) and list(self) == list(other)
 
-    __hash__ = None  # type: ignore[assignment]  # as of a list
+    __hash__ = None  # type: ignore[assignment]  # not hashable, like a list
 
     def __repr__(self) -> str:
         return f"Releases({plural(len(self), 'release')})"
@@ -258,10 +261,10 @@ def groups(
     size: int,
     characters: int,
 ) -> Iterator[Part]:
-    """Groups of at most `size` items, each ended by the item that brings it to so many characters.
+    """Yield groups of at most `size` items. The item that brings a group to `characters` characters ends the group.
 
-    Where a group ends follows from the items and their lengths alone, and not from the parts in which they come, each
-    of one item at least.
+    The ends of groups depend on the items and their lengths alone, not on how `parts` divide the items. Each part has
+    at least one item.
     """
     open_group: list[Part] = []
     items = total = 0
@@ -281,7 +284,7 @@ def groups(
 
 
 def _end(sizes: Sequence[int], start: int, room: int, characters: int, total: int) -> tuple[int, bool, int]:
-    """Where the items of a part end that still go into a group, whether it is full then, and its characters."""
+    """Return where the items that fit into the group end, whether the group is then full, and its characters."""
     taken = sizes[start : start + room]
     together = total + sum(taken)
     if together < characters:

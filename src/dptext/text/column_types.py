@@ -1,7 +1,7 @@
-"""The types of columns: what left as a text is a value of its column's type again, where a container has types.
+"""Types of columns. A container with types holds each released text as a value of its column's type.
 
-A type follows from the schema of the input, and that of the labels from the public set as well. No record is looked
-at: what a file is like must tell nothing of private values.
+A type follows from the schema of the input. The type of the labels follows from the public set, too. No record is read,
+because the types in a file must reveal nothing of private values.
 """
 
 import contextlib
@@ -20,12 +20,12 @@ from dptext.text.labels import meaning
 from dptext.text.packed_rows import class_names, load_pyarrow, values_of
 from dptext.text.parquet_pages import UnreadableError, chunks_of
 
-#: Columns by their names, with types of pyarrow. Without pyarrow, those of a data frame have the names of types.
+#: Names of columns with their pyarrow types. Without pyarrow, columns of a data frame have names of types instead.
 Types = tuple[tuple[str, Any], ...]
 _WHOLE: Final = re.compile(r"u?int(8|16|32|64)")
-_UNLIKE: Final = "A value cannot be written: it is none of the type of its column, which the mechanism has to keep to."
+_UNLIKE: Final = "A value cannot be written: it is not of its column's type. The mechanism has to keep to this type."
 _NUMBERS: Final = re.compile(r"u?int(8|16|32|64)|float|double")
-#: How a text is read that stands for a value of these types, by how their names begin.
+#: Functions that parse a text as a value of a type, by the beginning of the type's name.
 _READ: Final[dict[str, Callable[[str], object]]] = {
     "bool": lambda text: number(text, "bool"),
     "date32": date.fromisoformat,
@@ -39,9 +39,10 @@ _READ: Final[dict[str, Callable[[str], object]]] = {
 
 
 def of_schema(schema: Any) -> dict[str, Any]:
-    """The types of the columns of a schema of pyarrow, by name; None for those whose values leave as texts.
+    """Return the types of the columns of a pyarrow schema, by name. The type is None if the values leave as texts.
 
-    Such are texts and classes, which leave by their names. Columns without a value are left out, and those of one name.
+    Texts leave as texts. Classes leave as their names. Columns of type null, and columns that share a name, are left
+    out.
     """
     names, classes = list(schema.names), class_names(schema.metadata or {})
     columns = [each for each in schema if names.count(each.name) == 1 and str(each.type) != "null"]
@@ -49,8 +50,8 @@ def of_schema(schema: Any) -> dict[str, Any]:
 
 
 def _kept(kind: Any) -> Any:
-    """The type that values of this type leave with; None where it is none, or that of texts."""
-    if hasattr(kind, "index_type"):  # whose numbers are wide enough for all parts of the output
+    """Return the type in which values of the type `kind` leave. None for strings and for types that are not kept."""
+    if hasattr(kind, "index_type"):  # a dictionary: its int32 indices are wide enough for all parts of the output
         arrow, _ = load_pyarrow()
         inner = kind.value_type
         known = str(inner) == "string" or (_kept(inner) is not None and not hasattr(inner, "index_type"))
@@ -59,7 +60,7 @@ def _kept(kind: Any) -> Any:
 
 
 def of_parquet(path: Path) -> dict[str, Any] | None:
-    """As `of_schema`, of a Parquet file of this computer; None of what is damaged or holds nothing."""
+    """Return the types of a local Parquet file, as `of_schema` does. None if there is no such file or it is damaged."""
     arrow, parquet = load_pyarrow()
     if not path.is_file():
         return None
@@ -70,7 +71,7 @@ def of_parquet(path: Path) -> dict[str, Any] | None:
 
 
 def of_arrow(path: Path) -> dict[str, Any] | None:
-    """As `of_parquet`, of a stream of Arrow."""
+    """Return the types of a file with a stream of Arrow, as `of_parquet` does."""
     arrow, _ = load_pyarrow()
     with contextlib.suppress(arrow.ArrowException, OSError, ValueError), arrow.memory_map(str(path)) as file:
         return of_schema(arrow.ipc.open_stream(file).schema)
@@ -78,7 +79,10 @@ def of_arrow(path: Path) -> dict[str, Any] | None:
 
 
 def of_data(data: Any) -> dict[str, Any]:
-    """As `of_schema`, of a data frame or a Dataset in memory; without pyarrow the numbers alone."""
+    """Return the types of a data frame or a Dataset in memory, as `of_schema` does. Other data give an empty result.
+
+    Without pyarrow, only numbers and booleans of a data frame have a type.
+    """
     features: Any = getattr(data, "features", None)
     if hasattr(features, "arrow_schema"):
         return of_schema(features.arrow_schema)
@@ -87,7 +91,7 @@ def of_data(data: Any) -> dict[str, Any]:
     import narwhals  # noqa: PLC0415 (slow to load, and most have a list or a file)
 
     frame = None
-    with contextlib.suppress(narwhals.exceptions.DuplicateError):  # whoever reads the rows says what is wrong
+    with contextlib.suppress(narwhals.exceptions.DuplicateError):  # the reader of the rows reports this error
         frame = narwhals.from_native(data, pass_through=True)
     if not isinstance(frame, narwhals.DataFrame):
         return {}
@@ -101,7 +105,7 @@ def of_data(data: Any) -> dict[str, Any]:
 
 
 def agreed(found: Iterable[Mapping[str, Any] | None]) -> dict[str, Any]:
-    """The types that all schemas of several files agree on, but for those that lack the column."""
+    """Return the types by column. The type is None where files disagree. A file without the column has no say."""
     all_: dict[str, set[Any]] = {}
     for each in found:
         for name, kind in (each or {}).items():
@@ -110,7 +114,7 @@ def agreed(found: Iterable[Mapping[str, Any] | None]) -> dict[str, Any]:
 
 
 def written(found: Mapping[str, Any], names: Iterable[str], label: str | None, labels: Sequence[str]) -> Types:
-    """The types of the columns of these names, and of the labels where each of the public set is a value of theirs."""
+    """Return the types of the columns `names`, and of the column `label` if `label_type` finds one for `labels`."""
     types = [(name, kind) for name in names if (kind := found.get(name)) is not None]
     if label is not None and (kind := label_type(found.get(label), labels)) is not None:
         types.append((label, kind))
@@ -118,9 +122,10 @@ def written(found: Mapping[str, Any], names: Iterable[str], label: str | None, l
 
 
 def label_type(kind: Any, labels: Sequence[str]) -> Any:
-    """The type that labels of a column of this type leave with; None for texts.
+    """Return the type in which labels of a column of the type `kind` leave. None for texts.
 
-    Floats of which all public ones are whole are whole numbers: pandas makes a column floats where one is missing.
+    Floats become int64 if all public labels are whole: pandas turns a column of integers into floats if a value is
+    missing.
     """
     if kind is None or not labels:
         return None
@@ -144,9 +149,9 @@ def is_number(kind: object) -> bool:
 
 
 def number(text: str, kind: object) -> int | float | bool:
-    """The number or boolean of such a type that a text stands for; whole ones are integers. DataError for none."""
+    """Parse a text as a number or boolean of the type `kind`; a whole number becomes an int. DataError: it is none."""
     said = meaning(text)
-    with contextlib.suppress(ValueError, LookupError):  # which hold the text
+    with contextlib.suppress(ValueError, LookupError):  # their messages hold the text
         if str(kind) == "bool":
             return {"true": True, "false": False}[said]
         return int(said) if _WHOLE.fullmatch(str(kind)) or _is_whole(said) else float(said)
@@ -154,7 +159,7 @@ def number(text: str, kind: object) -> int | float | bool:
 
 
 def array(values: Sequence[Any], kind: Any) -> Any:
-    """The values as an array of pyarrow of this type; texts stand for values of it. DataError for what is none."""
+    """Return the values as a pyarrow array of the type `kind`, with texts parsed. DataError: a value does not fit."""
     arrow, _ = load_pyarrow()
     if hasattr(kind, "index_type"):
         return array(values, kind.value_type).dictionary_encode().cast(kind)
@@ -163,6 +168,6 @@ def array(values: Sequence[Any], kind: Any) -> Any:
     read: Callable[[str], object] = next(
         (read for begins, read in _READ.items() if str(kind).startswith(begins)), lambda text: number(text, kind)
     )
-    with contextlib.suppress(ValueError, ArithmeticError, TypeError):  # which hold the text
+    with contextlib.suppress(ValueError, ArithmeticError, TypeError):  # their messages hold the text
         return arrow.array([read(each) if isinstance(each, str) else each for each in values], kind)
     raise DataError(_UNLIKE)

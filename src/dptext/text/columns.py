@@ -24,28 +24,28 @@ _DEFAULT: Final = Fields()
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What of each release is written, and how."""
+    """Which parts of a release are written, and under which names and types."""
 
-    text: bool = True  #: whether it is written, as are `vector` and `label`
+    text: bool = True  #: whether texts are written; `vector` and `label` say the same of vectors and labels
     vector: bool = False
     label: bool = False
     keep: tuple[str, ...] = ()  #: the kept fields, in the order of the columns
-    dim: int = 0  #: length of the vectors, 0 as long as none is known
+    dim: int = 0  #: length of the vectors; 0 while the length is unknown
     #: whether texts that a spreadsheet would take for formulas get an apostrophe before them; CSV only
     safe_csv: bool = False
-    fields: Fields = _DEFAULT  #: which name the columns
-    types: Types = ()  #: of the columns that are no texts where a format has types; see `dptext.text.column_types`
+    fields: Fields = _DEFAULT  #: names of the columns
+    types: Types = ()  #: of columns of other values than texts, for formats with types; see `dptext.text.column_types`
 
     def names(self, format: Format) -> tuple[str, ...]:
-        """Names of the columns of a file: the id, what is released, the kept fields; of plain text the texts alone.
+        """Return the names of a file's columns: id, released columns, kept fields. Plain text has the texts alone.
 
-        They are those of `fields`, else `id` and `label`. ConfigError: two columns would have one name; neither text
-        nor vectors are released; or the format cannot hold vectors, labels or kept fields.
+        The names come from `fields`. A field without a name gives `id` or `label`. ConfigError: two columns would have
+        one name; neither text nor vectors are released; or the format cannot hold vectors, labels or kept fields.
         """
         if format in READ_ONLY:
             raise ConfigError(f"Expected a format that is written, found {str(format)!r}. Write CSV or JSON Lines.")
         if not self.text and not self.vector:
-            raise ConfigError("Expected text=True or vector=True: a release without both is not worth a file.")
+            raise ConfigError("Expected text=True or vector=True: a release must have a text or a vector.")
         if self.vector and format in WITHOUT_VECTORS:
             raise ConfigError(
                 f"Expected format={str(format)!r} to hold vectors, which CSV and plain text do not. Write Parquet or "
@@ -73,17 +73,17 @@ class Columns:
 
     @property
     def renamed(self) -> dict[str, str]:
-        """The columns `id`, `text` and `label` that have other names, by these."""
+        """The names of the renamed columns, by the default names `id`, `text` and `label`."""
         fields = self.fields
         own = {ID_FIELD: fields.id, TEXT_FIELD: self.text and fields.text, LABEL_FIELD: self.label and fields.label}
         return {default: name for default, name in own.items() if name and name != default}
 
     def after(self, releases: Sequence[Release[str]]) -> "Columns":
-        """The same columns once these releases are in the file, so that the length of the vectors is known."""
+        """Return the columns after these releases are written, with `dim` known. Without releases, nothing changes."""
         return replace(self, dim=len(releases[0].vector or ())) if releases else self
 
     def values(self, releases: Sequence[Release[str]]) -> list[Values]:
-        """What is written in each column, in the order of the columns; all vectors are as long as the first."""
+        """Return the values of each column, in the order of the columns. All vectors must be as long as the first."""
         found = self._of_columns(releases) if isinstance(releases, Releases) else None
         if found is None:
             found = self._of_rows(releases)
@@ -101,7 +101,7 @@ class Columns:
         return [[row[place] for row in rows] for place in range(n_columns)]  # type: ignore[misc]  # a column is of one type
 
     def as_json(self, values: Sequence[Values]) -> list[Values]:
-        """The columns, in their order, with numbers and booleans where ids and labels leave as texts and were none."""
+        """Return the columns, in their order. Ids and labels of a numeric or boolean type become such values again."""
         found, types = list(values), dict(self.types)
         label = self.fields.label or LABEL_FIELD
         for name, place in ((self.fields.id or ID_FIELD, 0), (label, len(found) - len(self.keep) - 1)):
@@ -112,7 +112,7 @@ class Columns:
         return found
 
     def _of_columns(self, releases: Releases) -> list[Values] | None:
-        """The columns of releases that fit; None where one of them is doubtful, which `_row` looks at one by one."""
+        """Return the columns of releases that fit. None if a column is doubtful: then `_row` checks each release."""
         kept = releases.kept
         labels = releases.labels if releases.labels is not None else [None] * len(releases)
         outputs = [releases.outputs] if self.text else []
@@ -130,7 +130,7 @@ class Columns:
         return None if vectors is None else [releases.ids, *outputs, vectors, *scalars]
 
     def _row(self, release: Release[str], where: str, dim: int) -> list[Scalar | Singles]:
-        """The values of one release; what does not fit the columns is refused: else the release would change."""
+        """Return the values of one release. A release that does not fit is refused, because it would be changed."""
         if set(release.kept) != set(self.keep):
             raise ConfigError(f"{where} has other kept fields than keep={self.keep!r}. Write what the records keep.")
         for name, there, written in (
@@ -157,7 +157,7 @@ class Columns:
 
 
 def _vectors(vectors: Floats | None, dim: int) -> list[Singles] | None:
-    """The vectors as a file holds them; None where one of them is doubtful."""
+    """Return the vectors in float32, as files hold them. None if a vector is doubtful."""
     if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or vectors.dtype.kind != "f":
         return None
     with np.errstate(over="ignore"):
@@ -166,7 +166,10 @@ def _vectors(vectors: Floats | None, dim: int) -> list[Singles] | None:
 
 
 def vector_of(vector: tuple[float, ...], where: str, dim: int) -> Singles:
-    """A vector in float32, `(dim,)`; DataError where it has another length, if `dim` is not 0, or is no floats."""
+    """Return a vector in float32, `(dim,)`; any length if `dim` is 0.
+
+    DataError: the vector has another length, is no tuple of floats, or is not finite.
+    """
     # Checked before numpy sees it, because numpy's errors quote what is not a number.
     if not isinstance(vector, tuple) or not vector or not all(isinstance(number, float) for number in vector):
         raise DataError(f"{where} cannot be written: its vector is not a tuple of floats.")

@@ -1,4 +1,4 @@
-"""Rows of a CSV file, or their faults."""
+"""Rows of a CSV file. A row that cannot be read gives its fault instead."""
 
 import contextlib
 import csv
@@ -12,7 +12,7 @@ from dptext._wording import plural
 from dptext.text.formats import string_fault
 from dptext.text.lines import LONE_RETURNS, Bad, BadHeader, Broken, Chunk, RawLine, Row, Table, no_column
 
-DELIMITERS: Final = (",", ";", "\t", "|")  #: What parts the columns of files that people have
+DELIMITERS: Final = (",", ";", "\t", "|")  #: Common delimiters of columns
 
 
 class _CsvLines:
@@ -37,11 +37,11 @@ class _CsvLines:
 
     @property
     def lone_returns(self) -> bool:
-        """Whether no line of the block ends in a line feed; nor is it of an encoding with NULs."""
+        """Whether the block has no line feed, and no NUL, which an encoding such as UTF-16 would have."""
         return b"\n" not in self._block and b"\0" not in self._block
 
     def rest(self) -> bytes | None:
-        """The lines of the block that are not read yet, or of the next block; None for none, or more than a row has."""
+        """Return the unread lines of this or the next block. None for no lines, or more bytes than a row may have."""
         self._advance()
         rest = self._block[self._lines.tell() :]
         return rest if 0 < len(rest) <= self.limit else None
@@ -81,9 +81,9 @@ _limits_lock = threading.RLock()
 
 @contextlib.contextmanager
 def _field_limit(limit: int) -> Iterator[None]:
-    """Raise the csv module's limit on the length of fields, one number per process, while a file is read.
+    """Raise the csv module's limit on the length of fields while a file is read. A process has one such limit.
 
-    It is only ever raised, so that nobody else's reading fails, and the last of our readers puts it back.
+    The limit never falls below its original value, so that no other reader fails. The last of our readers restores it.
     """
     with _limits_lock:
         if not _limits:
@@ -101,9 +101,9 @@ def _field_limit(limit: int) -> Iterator[None]:
 
 
 def csv_chunks(blocks: Iterator[RawLine], names: Sequence[str], max_line: int, delimiter: str = ",") -> Iterator[Chunk]:
-    """The rows of a CSV file, or their faults; nothing follows a `Broken`.
+    """Yield the rows of a CSV file, or their faults. Nothing follows a `Broken`.
 
-    A block without faults whose rows end with it is parsed whole, any other row by row.
+    A block is parsed at once if it has no faults and its last row ends with it. Any other block is parsed row by row.
     """
     source = _CsvLines(blocks, max_line)
     with _field_limit(max_line):
@@ -134,7 +134,7 @@ def csv_chunks(blocks: Iterator[RawLine], names: Sequence[str], max_line: int, d
 
 
 def _csv_table(block: bytes | None, header: list[str], delimiter: str) -> Table | None:
-    """The columns of a block of lines, or None where not every row is whole and as long as the header."""
+    """Return the columns of a block of lines. None unless each row is complete and as long as the header."""
     if block is None:
         return None
     try:
@@ -146,7 +146,7 @@ def _csv_table(block: bytes | None, header: list[str], delimiter: str) -> Table 
 
 
 def _unquoted(text: str, n_columns: int, delimiter: str) -> list[list[str]] | None:
-    """The columns of lines without a quote; else None. It makes no list a row: the garbage collector visits each."""
+    """Return the columns of lines without quotes, else None. A list for each row would burden the garbage collector."""
     text = text.replace("\r\n", "\n").removesuffix("\n")
     lines = text.split("\n")
     if '"' in text or "\r" in text or "" in lines or {line.count(delimiter) for line in lines} != {n_columns - 1}:
@@ -163,7 +163,7 @@ def _quoted(text: str, n_columns: int, delimiter: str) -> list[tuple[str, ...]] 
 
 
 def _csv_block(reader: Iterator[list[str]], source: _CsvLines, header: list[str], blanks: int) -> tuple[list[Row], int]:
-    """The rows that begin in the block, and the number of empty ones at its end. `blanks` came before it."""
+    """Return the rows that begin in the block, and the empty rows at its end. `blanks` empty rows come before it."""
     rows: list[Row] = []
     while (row := _csv_row(reader, source)) is not None:
         if row == []:
@@ -184,7 +184,7 @@ def _named(row: list[str], header: list[str]) -> Row:
 
 
 def _csv_row(reader: Iterator[list[str]], source: _CsvLines) -> list[str] | Broken | None:
-    """The next row, or None at the end. After a broken quote nobody knows where the next row begins."""
+    """Return the next row, or None at the end. `Broken` after a bad quote: the start of the next row is unknown."""
     source.left = source.limit
     row: list[str] | Broken | None = None
     try:

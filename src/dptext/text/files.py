@@ -1,8 +1,8 @@
-"""The one door for every file that the program writes.
+"""Every file that the program writes is written here.
 
-A file appears under its name when it is whole. It replaces another file only where `force` says so, and never one that
-it was made from. Releases and their certificates are for sharing: their modes follow the umask. What else is computed
-from private texts is for its owner alone.
+A file appears under its name when it is complete. It replaces another file only with `force`, and never an input that
+the file was made from. Releases and their certificates are for sharing: their modes follow the umask. Only the owner
+can read any other file that is computed from private texts.
 """
 
 import contextlib
@@ -30,25 +30,25 @@ _UMASK = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a file is to appear, and what it must not replace."""
+    """The path of a file to write, and the files that it must not replace."""
 
     path: Path
-    force: bool = False  #: whether a file that is there may be replaced
-    #: what it is made from: files, and folders with every file in them. They are never replaced, whatever `force`
-    #: says, not even where `path` is another name of one of them (a symbolic or a hard link).
+    force: bool = False  #: whether an existing file may be replaced
+    #: the inputs of the file: files, and folders with every file in them. No input is ever replaced, even with `force`,
+    #: and even if `path` is another name of an input (a symbolic or a hard link).
     inputs: tuple[Path, ...] = ()
-    private: bool = True  #: whether only its owner can read it (mode 0600). Else its mode follows the umask.
+    private: bool = True  #: whether only the owner can read the file (mode 0600). Otherwise its mode follows the umask.
 
     @staticmethod
     def at(path: "str | os.PathLike[str] | Target") -> "Target":
-        """The target of a path; a target stays as it is."""
+        """Return the target of a path. A target is returned unchanged."""
         return path if isinstance(path, Target) else Target(Path(path))
 
     def check(self) -> None:
-        """Refuse now (ConfigError) what `write` would refuse after the work of an hour.
+        """Raise before the work the ConfigError that `write` would raise after it.
 
-        The path is an input, something is there and `force` is not set, there is no folder for it, or no file can be
-        put in its place.
+        ConfigError: the path is an input; something exists at the path and `force` is not set; the folder does not
+        exist; or no file can be put at the path.
         """
         self._refuse()
         try_replacing(self.path)
@@ -62,7 +62,7 @@ class Target:
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[BinaryIO]:
-        """A new file under a name of its own, put in its place when the block ends without an error."""
+        """Open a new file under a temporary name. It moves to `path` when the block ends without an error."""
         self._refuse()
         partial = _partial(self.path)
         file = create_private(partial)
@@ -74,33 +74,33 @@ class Target:
                 share(partial)
             publish(file, partial, self.path, force=self.force)
         finally:
-            # On a full disk, closing fails as well; the file is thrown away in any case.
+            # On a full disk, closing fails as well. The temporary file is deleted in any case.
             with contextlib.suppress(OSError):
                 file.close()
             partial.unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """Delete what runs that were killed have left of this file; what a living run writes is locked."""
+        """Delete temporary files that killed runs left of this file. Files of running processes are locked and stay."""
         for each in self.path.parent.glob(f".{glob.escape(self.path.name)}.{'[0-9a-f]' * 8}.partial"):
             with contextlib.suppress(OSError), each.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 each.unlink()
 
     def write(self, data: bytes) -> None:
-        """Write a whole file; ConfigError as `check`, or where the disk refuses."""
+        """Write a whole file. ConfigError: as `check`, or the disk refuses."""
         with writing(self.path), self.opened() as file:
             file.write(data)
 
 
 def write_first(path: Path, data: bytes) -> None:
-    """Write a file that only its owner may read, unless one is there: of several processes at once, one writes."""
+    """Write a file that only its owner may read, unless the file exists. Of several processes at once, one writes."""
     partial = _partial(path)
     with writing(path), create_private(partial) as file:
         try:
             file.write(data)
             to_disk(file)
             with contextlib.suppress(FileExistsError):
-                os.link(partial, path)  # unlike a rename it never replaces a file
+                os.link(partial, path)  # unlike a rename, a link never replaces a file
             sync_folder(path.parent)
         finally:
             partial.unlink()
@@ -108,11 +108,11 @@ def write_first(path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """A folder under a name of its own, put in its place when the block ends without an error.
+    """Make a folder under a temporary name. It moves to `path` when the block ends without an error.
 
-    Only its owner can read it (mode 0700, its files 0600). After the block, it survives a loss of power. A folder that
-    is fixed stays, and what is in the new one is put into it. ConfigError: as `require_free`, or an OSError came out of
-    the block.
+    Only the owner can read the folder (mode 0700, its files 0600). After the block, it survives a loss of power. If
+    `path` is a fixed folder (`is_fixed`), that folder stays and receives the contents of the new one. ConfigError: as
+    `require_free`, or the block raised an OSError.
     """
     require_free(path)
     path = Path(os.path.realpath(path))
@@ -153,7 +153,7 @@ def writing(path: str | os.PathLike[str]) -> contextlib.AbstractContextManager[N
 def refuse_inputs(path: str | os.PathLike[str], inputs: Iterable[Path]) -> None:
     """Raise ConfigError if the path leads to one of these files, or to a file in one of these folders.
 
-    Links do not hide it: a file is told by its device and number.
+    Files are compared by device and inode number, so links cannot hide an input.
     """
     own = _number(Path(path))
     for given in inputs if own is not None else ():
@@ -168,18 +168,18 @@ def _number(path: Path) -> tuple[int, int] | None:
     try:
         found = path.stat()
     except OSError:
-        return None  # it is not there
+        return None  # no file is there
     return found.st_dev, found.st_ino
 
 
 def _files_of(given: Path) -> Iterator[Path]:
     yield given
-    with contextlib.suppress(OSError):  # what cannot be looked at cannot be read either
+    with contextlib.suppress(OSError):  # a folder that cannot be listed cannot be read as an input either
         yield from given.rglob("*")
 
 
 def refuse_existing(path: str | os.PathLike[str], *, force: bool = False) -> None:
-    """Raise ConfigError if there is something at the path, unless it is a file and `force` is set."""
+    """Raise ConfigError if anything exists at the path, unless it is a file and `force` is set."""
     if not os.path.lexists(path):
         return
     if not force:
@@ -195,7 +195,7 @@ def refuse_existing(path: str | os.PathLike[str], *, force: bool = False) -> Non
 
 
 def require_free(folder: Path) -> None:
-    """Raise ConfigError if there is something at the path that is not an empty folder, or none can be put there."""
+    """Raise ConfigError if anything but an empty folder exists at the path, or if no folder can be put there."""
     with writing(folder):
         free = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
     if not free:
@@ -209,26 +209,27 @@ def require_free(folder: Path) -> None:
 
 
 def is_fixed(folder: Path) -> bool:
-    """Whether there is a folder that no other one can replace: a mount point, or where this process works.
+    """Whether the path is a folder that no other folder can replace, such as a mount point or the working directory.
 
-    The system is asked to put it in the place of a folder with something in it, which it refuses last of all.
+    The test renames the folder onto a folder that is not empty. The system refuses that with ENOTEMPTY or EEXIST only
+    if it has no other reason to refuse.
     """
     own = Path(os.path.realpath(folder))
     if not own.is_dir():
         return False
-    with contextlib.suppress(FileNotFoundError):  # where the process works is gone
-        if Path.cwd().is_relative_to(own):  # else whoever works there is left in a folder without a name
+    with contextlib.suppress(FileNotFoundError):  # the working directory was deleted
+        if Path.cwd().is_relative_to(own):  # replaced, it would leave this process in a folder without a name
             return True
     full = _partial(own)
     inner = full / "full"
     try:
         full.mkdir(mode=0o700)
     except OSError:
-        return True  # nothing can be made beside it
+        return True  # no folder can be made beside it
     try:
         inner.mkdir(mode=0o700)
         own.rename(full)
-        full.rename(own)  # of a system that replaces what is full: nothing is lost
+        full.rename(own)  # for a system that replaces full folders: the folder moves back, and nothing is lost
     except OSError as error:
         return error.errno not in (errno.ENOTEMPTY, errno.EEXIST)
     finally:
@@ -239,7 +240,7 @@ def is_fixed(folder: Path) -> bool:
 
 
 def try_moving(folder: Path, moved: Path) -> None:
-    """Move an empty folder, as a full one will be, and remove it; OSError where that is refused."""
+    """Move an empty folder, as a full folder will be moved later, and remove it. OSError: the system refuses."""
     try:
         folder.rename(moved)
     finally:
@@ -247,10 +248,10 @@ def try_moving(folder: Path, moved: Path) -> None:
 
 
 def try_replacing(path: Path) -> None:
-    """Raise ConfigError unless `publish` can put a file in this place; what is there stays as it is.
+    """Raise ConfigError unless `publish` can put a file at the path. An existing file stays unchanged.
 
-    An empty file beside it is renamed and removed. What is there must not be a mount point, which cannot be replaced,
-    be protected, or be the file of somebody else in a folder where each removes their own.
+    The test renames and removes an empty file beside the path. An existing file is refused if it is a mount point, if
+    it is protected, or if it belongs to another user in a sticky folder, where only owners may remove their files.
     """
     first, second = _partial(path), _partial(path)
     with writing(path):
@@ -266,12 +267,12 @@ def try_replacing(path: Path) -> None:
             raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
         try:
             os.close(os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK))
-        except OSError as error:  # others say nothing of replacing it
+        except OSError as error:  # other errors do not say whether the file can be replaced
             if error.errno == errno.EPERM:
                 raise
         try:
             os.link(path, second, follow_symlinks=False)
-        except OSError as error:  # as above: not every file system has hard links
+        except OSError as error:  # other errors may mean that the file system has no hard links
             if error.errno == errno.EXDEV:
                 raise OSError(errno.EBUSY, os.strerror(errno.EBUSY)) from None
         else:
@@ -279,28 +280,28 @@ def try_replacing(path: Path) -> None:
 
 
 def create_private(path: str | os.PathLike[str]) -> BinaryIO:
-    """Create a file that only its owner may read (mode 0600) and open it for writing; ConfigError if one is there."""
-    with writing(path):  # x: no link is followed
+    """Create a file that only its owner may read (mode 0600) and open it for writing. ConfigError: the file exists."""
+    with writing(path):  # mode x follows no link
         return open(path, "xb", opener=lambda name, flags: os.open(name, flags, _PRIVATE))
 
 
 def write_private(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a new file for its owner alone; ConfigError as `create_private`, OSError where the disk refuses."""
+    """Write a new file that only its owner may read. ConfigError: as `create_private`. OSError: the disk refuses."""
     with create_private(path) as file:
         file.write(data)
 
 
 def share(path: Path) -> None:
-    """Give a file that `create_private` made the mode that a new one would have."""
-    # A process learns its umask only by setting it. A probe file would do without, but a kill could leave it behind.
+    """Give a file that `create_private` made the mode of an ordinary new file."""
+    # A process learns its umask only by setting it. A probe file would avoid this, but a kill could leave it behind.
     with _UMASK:
-        mask = os.umask(0o077)  # what another thread creates meanwhile is for its owner alone
+        mask = os.umask(0o077)  # files that other threads create meanwhile are readable by their owner alone
         os.umask(mask)
     path.chmod(_SHARED & ~mask)
 
 
 def open_private(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a file that `create_private` made, to go on with it; ConfigError where a link to another took its place."""
+    """Open a file that `create_private` made, to continue it. ConfigError: a link to another file took its place."""
     with writing(path):
         file = os.fdopen(os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)), "r+b")
     if os.fstat(file.fileno()).st_nlink == 1:
@@ -311,7 +312,7 @@ def open_private(path: str | os.PathLike[str]) -> BinaryIO:
 
 @contextlib.contextmanager
 def held(path: Path, what: str) -> Iterator[None]:
-    """Hold a lock file, made where there is none; ConfigError, which says `what`, while another process has it."""
+    """Hold a lock file, made if there is none. ConfigError, with the message `what`: another process holds the lock."""
     with writing(path):
         lock = os.open(path, os.O_CREAT | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0), _PRIVATE)
     try:
@@ -325,10 +326,10 @@ def held(path: Path, what: str) -> Iterator[None]:
 
 
 def publish(file: BinaryIO, partial: Path, path: Path, *, force: bool = False) -> None:
-    """Put a complete file, open at `partial`, in its place: write it to the disk, close it, rename it.
+    """Write a complete file, open at `partial`, to the disk, close it and rename it to `path`.
 
-    Both lie in one folder. After this returns, the file survives a loss of power. It keeps its mode. ConfigError: the
-    disk refuses, or ``path`` exists.
+    Both paths lie in one folder. After the return, the file survives a loss of power. It keeps its mode. ConfigError:
+    the disk refuses, or ``path`` exists.
     """
     refuse_existing(path, force=force)
     with writing(path):
@@ -339,13 +340,13 @@ def publish(file: BinaryIO, partial: Path, path: Path, *, force: bool = False) -
 
 
 def to_disk(file: IO[bytes]) -> None:
-    """What was written survives a loss of power, once the name in its folder does."""
+    """Make the contents of a file survive a loss of power. `sync_folder` does this for its name."""
     file.flush()
     os.fsync(file.fileno())
 
 
 def sync_folder(folder: Path) -> None:
-    """The names in a folder survive a loss of power, where the file system can do that."""
+    """Make the names in a folder survive a loss of power, if the file system can."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -355,6 +356,6 @@ def sync_folder(folder: Path) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """The sha256 of a file, read in blocks."""
+    """Return the sha256 of a file, in hexadecimal digits. The file is read in blocks."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""File formats by extension, and the values that all of them can hold."""
+"""File formats by extension, and the values that all formats can hold."""
 
 import json
 import math
@@ -15,7 +15,7 @@ from dptext.errors import ConfigError
 
 Scalar = str | int | float | bool | None
 _MAX_INTEGER_BITS: Final = 1024
-_MOST_WHOLE: Final = 2**53  #: Beyond it, floats are whole because they are coarse
+_MOST_WHOLE: Final = 2**53  #: Beyond this number, every float is whole because floats are coarse
 _MOST_DIGITS: Final = 300  # of a decimal
 _TOO_FINE: Final = re.compile(r":\d\d\.\d{7}")  # a second in nanoseconds, as pandas writes it
 #: A spreadsheet computes a cell that begins with one of these.
@@ -23,7 +23,7 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d",
 
 
 class Format(StrEnum):
-    """How records lie in a file. Each but Parquet and XLSX may also be gzipped (``.gz``), or read from ``.zst``."""
+    """The format of a file. Every format but Parquet and XLSX may be gzipped (``.gz``), or read from ``.zst``."""
 
     JSONL = "jsonl"
     CSV = "csv"
@@ -34,9 +34,9 @@ class Format(StrEnum):
     XLSX = "xlsx"
 
 
-DELIMITED: Final = frozenset({Format.CSV, Format.TSV})  #: Columns parted by a delimiter
-PACKED: Final = frozenset({Format.PARQUET, Format.XLSX})  #: Zipped inside, with an encoding of their own
-READ_ONLY: Final = frozenset({Format.JSON, Format.XLSX})  #: Read, and not written
+DELIMITED: Final = frozenset({Format.CSV, Format.TSV})  #: A delimiter separates the columns
+PACKED: Final = frozenset({Format.PARQUET, Format.XLSX})  #: Compressed inside, with an encoding of their own
+READ_ONLY: Final = frozenset({Format.JSON, Format.XLSX})  #: Formats that are read but not written
 _EXTENSIONS: Final = {
     ".jsonl": Format.JSONL,
     ".ndjson": Format.JSONL,
@@ -50,7 +50,7 @@ _EXTENSIONS: Final = {
 
 
 def is_compressed(path: str | os.PathLike[str]) -> bool:
-    """Whether the name of the file ends in ``.gz``, or in ``.zst``, which is read only."""
+    """Whether the file's name ends in ``.gz`` or ``.zst``. Files in ``.zst`` are read, never written."""
     return Path(path).suffix.lower() == ".gz" or is_zstd(path)
 
 
@@ -60,7 +60,7 @@ def is_zstd(path: str | os.PathLike[str]) -> bool:
 
 
 def detect_format(path: str | os.PathLike[str]) -> Format:
-    """The format by the file extension, in capitals or not; ConfigError where it is unknown."""
+    """Return the format by the file extension, in upper or lower case. ConfigError: the extension is unknown."""
     path = Path(path)
     name = path.with_suffix("") if is_compressed(path) else path
     found = _EXTENSIONS.get(name.suffix.lower())
@@ -73,7 +73,7 @@ def detect_format(path: str | os.PathLike[str]) -> Format:
 
 
 def file_format(path: Path, named: Format | None) -> Format:
-    """The named format, or the one that the extension tells; ConfigError where Parquet or XLSX is to be gzipped."""
+    """Return the named format, or else the format of the extension. ConfigError: Parquet or XLSX would be gzipped."""
     if named is None:
         return detect_format(path)
     if named in PACKED and is_compressed(path):
@@ -82,7 +82,7 @@ def file_format(path: Path, named: Format | None) -> Format:
 
 
 def output_format(path: Path, named: Format | None) -> Format:
-    """The format of a file that is to be written: as `file_format`, but none in ``.zst``, which is read only."""
+    """Return the format of a file to write. ConfigError: as `file_format`, or the name ends in ``.zst`` (read only)."""
     if is_zstd(path):
         raise ConfigError(f"Expected {str(path)!r} not to end in .zst, which is read only: write .gz or .parquet.")
     return file_format(path, named)
@@ -99,10 +99,10 @@ def is_scalar(value: object) -> TypeGuard[Scalar]:
 
 
 def as_scalar(value: object) -> object:
-    """A date, time, decimal, UUID or value of numpy as the scalar that files hold: ISO 8601, digits; others as is.
+    """Return a date, time, decimal, UUID or numpy value as the scalar that files hold: ISO 8601 or digits.
 
-    A time of pandas finer than a microsecond stays as it is: without pandas, Python has none. So do what is no number
-    and no time (NaN, NaT), and arrays.
+    Any other value is returned unchanged. So are pandas times finer than a microsecond, which Python's types cannot
+    hold, NaN, NaT and arrays.
     """
     value = _of_python(value)
     if (isinstance(value, Decimal) and not value.is_finite()) or (isinstance(value, date) and value != value):  # noqa: PLR0124
@@ -114,7 +114,7 @@ def as_scalar(value: object) -> object:
 
 
 def _of_python(value: object) -> object:
-    """A single value of numpy as one of Python; others as they are."""
+    """Return a single numpy value as a Python value. Any other value is returned unchanged."""
     kind = type(value)
     if kind.__module__ != "numpy" or getattr(value, "shape", None) != ():
         return value
@@ -127,18 +127,19 @@ def _of_python(value: object) -> object:
 
 
 def shortest(value: Any) -> float:
-    """A number of numpy in 32 or 16 bits as the shortest decimal that tells it, in 64 bits: .1, as others write it."""
+    """Return a numpy float of 32 or 16 bits as the float64 of the shortest decimal that identifies it, such as 0.1."""
     found = float(str(value))
     # From the decimal, readers round to 64 bits first, which would turn a few numbers (7.038531e-26) into a neighbour.
     return found if type(value)(found) == value or value != value else float(value)  # noqa: PLR0124
 
 
 def spelled(value: object) -> object:
-    """The one spelling of a label or a name, whatever type a reader gives it; null, and what has none, stay as is.
+    """Return the spelling of a label or a name, which is the same for every type that a reader may give the value.
 
-    Whole numbers are digits alone, in floats and decimals too; booleans are true and false; a time of midnight without
-    a zone is its date, as spreadsheets and pandas write dates so. It follows from the value, and not from others of
-    its column. Texts stay as they are (`dptext.text.labels` matches them).
+    Whole numbers are digits alone, in floats and decimals too. Booleans are true and false. A time of midnight without
+    a zone is its date, because spreadsheets and pandas write dates as such times. The spelling depends on the value
+    alone, not on its column. Null and values without a spelling are returned unchanged, and so are texts
+    (`dptext.text.labels` matches them).
     """
     value = _of_python(value)
     if isinstance(value, float) and value.is_integer():
@@ -152,13 +153,13 @@ def spelled(value: object) -> object:
 
 
 def name_of(value: object) -> str | None:
-    """An id, author or subject; None where the value names nobody, as the empty string that CSV has for "unknown".
+    """Return the name of a record, author or subject. None if the value names nobody, as CSV's empty string does.
 
-    A text, a whole number, a date, a time or a UUID can be one; a boolean or a fraction cannot.
+    A text, a whole number, a date, a time or a UUID can be a name. A boolean or a fraction cannot.
     """
     value, name = _of_python(value), spelled(value)
     named = not isinstance(value, bool) and isinstance(name, str)
-    if isinstance(value, float) and abs(value) > _MOST_WHOLE:  # which stands for several whole numbers
+    if isinstance(value, float) and abs(value) > _MOST_WHOLE:  # such a float stands for several whole numbers
         return None
     if isinstance(value, int | float | Decimal):
         named = named and str(name).removeprefix("-").isdecimal()
@@ -166,23 +167,23 @@ def name_of(value: object) -> str | None:
 
 
 def as_string(value: object) -> str:
-    """A scalar as one string: strings as they are, the others as JSON writes them."""
+    """Return a scalar as a string. A string is returned unchanged, any other scalar as JSON writes it."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
 def written(value: object) -> str:
-    """Any value as a text, as a cell of a spreadsheet is read where a text is wanted."""
+    """Return any value as a text, for cells of spreadsheets in a column of texts."""
     found = as_scalar(value)
     return as_string(found) if is_scalar(found) else str(found)
 
 
 def safe_cell(value: object) -> str:
-    """A cell of CSV that no spreadsheet computes: a text that begins like a formula gets an apostrophe, no number."""
+    """Return a CSV cell that no spreadsheet computes. A text that begins like a formula gets an apostrophe."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else as_string(value)
 
 
 def string_fault(value: str) -> str | None:
-    """What makes a string unfit for a UTF-8 file, or None."""
+    """Return the reason why a string cannot be written to a UTF-8 file, or None."""
     if "\x00" in value:
         return "holds a NUL character"
     try:

@@ -1,6 +1,6 @@
-"""Opening files, in other encodings than UTF-8, too, reading whole ones and saved models, with errors in plain words.
+"""Open and decode files, read whole files, and read saved models, with errors in plain words.
 
-No error holds what was read, because exceptions of the parsers carry it: ``json.JSONDecodeError`` the whole document.
+No error holds text that was read. Exceptions of parsers do: ``json.JSONDecodeError`` carries the whole document.
 """
 
 import codecs
@@ -18,14 +18,14 @@ from typing import Any, Final
 from dptext.errors import ConfigError, DPTextError, needing
 from dptext.text.formats import is_compressed, is_zstd
 
-#: Bytes of the largest file that is read as a whole: no certificate or model comes near, and a device never ends.
+#: Bytes of the largest file that is read as a whole. Certificates and models are far smaller. A device never ends.
 _MAX_WHOLE: Final = 2**28
 
 
 def file_error(path: str | os.PathLike[str], verb: str, error: OSError | ValueError) -> ConfigError:
-    """The error to raise where the system refuses to open, "read" or "write" a file.
+    """Return the error to raise if the system refuses to open, "read" or "write" a file; `verb` is the quoted word.
 
-    Of an OSError only the wording is used, and a ValueError means a bad path.
+    The message takes only the wording of an OSError. A ValueError means a bad path.
     """
     reason = "no path can hold a NUL character, or one that the file system cannot encode"
     if isinstance(error, OSError):
@@ -43,12 +43,12 @@ def telling(path: str | os.PathLike[str], verb: str) -> Iterator[None]:
     """Turn an OSError of the block into a ConfigError that names the file at `path`."""
     try:
         yield
-    except OSError as error:  # which holds nothing that was read
+    except OSError as error:  # an OSError holds no text that was read
         raise file_error(path, verb, error) from None
 
 
 def open_input(path: Path) -> io.BufferedReader:
-    """Open a file for reading, else ConfigError."""
+    """Open a file for reading. ConfigError: it cannot be opened."""
     try:
         return path.open("rb")
     except (OSError, ValueError) as error:
@@ -56,9 +56,9 @@ def open_input(path: Path) -> io.BufferedReader:
 
 
 def read_whole(path: Path, *, limit: int = _MAX_WHOLE) -> bytes:
-    """The bytes of a whole file, such as a certificate, settings or the description of a model.
+    """Return the bytes of a whole file, such as a certificate, settings or the description of a model.
 
-    ConfigError: it cannot be read, or is longer than ``limit`` bytes (a device may never end).
+    ConfigError: the file cannot be read, or is longer than ``limit`` bytes (a device may never end).
     """
     with open_input(path) as file, telling(path, "read"):
         data = file.read(limit + 1)
@@ -68,26 +68,26 @@ def read_whole(path: Path, *, limit: int = _MAX_WHOLE) -> bytes:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value of a JSON document, else `ValueError`, also where it nests too deep; its message may quote the text."""
+    """Return the value of a JSON document. ValueError, which may quote the text: no JSON, or nested too deep."""
     with contextlib.suppress(RecursionError):
         return json.loads(text)
     raise ValueError("the nesting is too deep")
 
 
-SAVE_AGAIN: Final = "Fit and save the model again."  #: What errors advise where a saved model cannot be used
-#: What JSON, arrays, weights and the checks of what they hold raise where a file was damaged.
+SAVE_AGAIN: Final = "Fit and save the model again."  #: Advice of errors about a saved model that cannot be used
+#: Errors that a damaged file raises in the readers of JSON, arrays and weights, and in the checks of their contents.
 _DAMAGED = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, EOFError, RuntimeError)
 
 
 @contextlib.contextmanager
 def reading_saved(what: str) -> Iterator[None]:
-    """Around reading `what` was saved, such as "the weights in model/". Any fault becomes a ConfigError.
+    """Turn faults of a block that reads a saved file into ConfigError. `what` names it, as "the weights in model/".
 
-    The block raises ValueError where it finds a fault of its own.
+    The block raises ValueError for faults that it finds itself.
     """
     try:
         yield
-    except DPTextError:  # it says more than these messages
+    except DPTextError:  # its message says more than those below
         raise
     except OSError as error:
         raise ConfigError(f"Cannot read {what}: {error.strerror or 'cut short'}. {SAVE_AGAIN}") from error
@@ -98,16 +98,16 @@ def reading_saved(what: str) -> Iterator[None]:
 
 
 _BOMS: Final = {
-    codecs.BOM_UTF32_LE: "utf-32",  # before the mark of UTF-16, which begins it
+    codecs.BOM_UTF32_LE: "utf-32",  # listed before the mark of UTF-16, with which this mark begins
     codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
 _SAMPLE: Final = 2**16  # bytes
-_PACKED: Final = 2**10  # bytes of zstd at once, of which a bomb makes some 30 MB
+_PACKED: Final = 2**10  # bytes of zstd at once, which a bomb unpacks to some 30 MB
 _WINDOW: Final = 2**27  # bytes, as the `zstd` program allows
-_WIDE: Final = ("utf_16_le", "utf_16_be")  # full of NULs
-#: Of several that read a sample alike, or equally well, the first is named. ISO 8859-1 is cp1252 in all that is text.
+_WIDE: Final = ("utf_16_le", "utf_16_be")  # their ASCII texts are full of NULs
+#: If several encodings read a sample equally well, the first is named. For text, ISO 8859-1 is the same as cp1252.
 _NARROW: Final = (
     *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "iso8859_2", "koi8_r"),
     *("cp932", "gb18030", "big5", "euc_kr", "euc_jp"),
@@ -116,7 +116,7 @@ _HOW: Final = "--encoding {} on the command line, dp.read_records(path, encoding
 
 
 def is_utf8(encoding: str | None) -> bool:
-    """Whether an encoding is UTF-8, as it is where none is named; ConfigError where Python knows none of this name."""
+    """Whether an encoding is UTF-8, the default for None. ConfigError: Python knows no encoding of this name."""
     name = "utf-8" if encoding is None else encoding
     with contextlib.suppress(LookupError, ValueError):
         "".encode(name)
@@ -125,14 +125,14 @@ def is_utf8(encoding: str | None) -> bool:
 
 
 class Transcoded(io.BufferedIOBase):
-    """A stream of bytes in another encoding as UTF-8."""
+    """A stream of bytes, decoded from another encoding and encoded as UTF-8."""
 
     def __init__(self, stream: io.BufferedIOBase, encoding: str) -> None:
         self.stream = stream
         self._decoder = codecs.getincrementaldecoder(encoding)()
 
     def read1(self, size: int = -1, /) -> bytes:
-        """Bytes at hand, none at the end; UnicodeError where the stream is not in its encoding."""
+        """Return the bytes at hand, none at the end. UnicodeError: the stream is not in its encoding."""
         while block := self.stream.read1(size):
             if text := self._decoder.decode(block):
                 return text.encode()
@@ -140,7 +140,7 @@ class Transcoded(io.BufferedIOBase):
 
 
 class Unzstd(io.BufferedIOBase):
-    """A stream of zstd frames, unpacked. EOFError where the last one is cut short, which `zstandard` lets pass."""
+    """A stream of zstd frames, unpacked. EOFError: the last frame is cut short, which `zstandard` does not report."""
 
     packing = "zstd"
 
@@ -153,14 +153,14 @@ class Unzstd(io.BufferedIOBase):
         self._begun, self._rest, self._error = False, b"", zstandard.ZstdError
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """The first bytes, for a look at what the file holds."""
+        """Return the first `size` bytes, for a look at the contents of the file."""
         found = b""
         while (size is None or size < 0 or len(found) < size) and (block := self.read1()):
             found += block
         return found if size is None or size < 0 else found[:size]
 
     def read1(self, size: int = -1, /) -> bytes:
-        """Bytes at hand, none at the end."""
+        """Return the bytes at hand, none at the end."""
         while True:
             packed = self._rest or self.raw.read1(_PACKED)
             self._rest = b""
@@ -180,14 +180,14 @@ class Unzstd(io.BufferedIOBase):
 
 
 def unzip(path: Path, raw: io.BufferedReader) -> io.BufferedReader | gzip.GzipFile | Unzstd:
-    """What a file holds. Not within a BufferedReader, which would lose what comes just before a fault."""
+    """Return a stream of the unpacked file. A BufferedReader around it would lose the bytes just before a fault."""
     if is_zstd(path):
         return Unzstd(raw)
     return gzip.GzipFile(fileobj=raw) if is_compressed(path) else raw
 
 
 def beginning(path: Path, encoding: str | None, size: int) -> str:
-    """The first lines of a file. What is wrong with its bytes is left to the reader."""
+    """Return the first lines of a file, at most `size` bytes. The reader, not this function, reports damaged bytes."""
     with open_input(path) as raw, contextlib.suppress(OSError, EOFError, zlib.error):
         data = unzip(path, raw).read(size)
         text = codecs.getincrementaldecoder(encoding or "utf-8")("replace").decode(data)
@@ -196,9 +196,9 @@ def beginning(path: Path, encoding: str | None, size: int) -> str:
 
 
 def detected(path: Path) -> str | None:
-    """The encoding that a file seems to be in: "utf-8" where it is, else a guess of charset-normalizer.
+    """Return the encoding that a file seems to be in: "utf-8" if it is, else the guess of charset-normalizer.
 
-    None where it guesses nothing, or where some lines are in UTF-8 and others are not.
+    None if there is no guess, or if some lines are in UTF-8 and others are not.
     """
     decoder = codecs.getincrementaldecoder("utf-8")()
     accents = False
@@ -232,7 +232,7 @@ def _guessed(sample: bytes, among: Sequence[str]) -> str | None:
 
 
 def advice(path: Path) -> str:
-    """What to do about a file, if it is not UTF-8; begins with a space."""
+    """Return the advice for a file that is not UTF-8, after a space; empty for UTF-8."""
     found = detected(path)
     if found == "utf-8":
         return ""

@@ -1,6 +1,6 @@
-"""What a file is by its first bytes, where that is not what its name says.
+"""Recognize by its first bytes a file whose name says another kind.
 
-The bytes are those that each program of such files writes, so that they are public and tell nothing of a record.
+Programs write these bytes into every file of the kind, so they are public and reveal nothing of a record.
 """
 
 from pathlib import Path
@@ -8,7 +8,7 @@ from typing import Final
 
 from dptext.text.formats import Format, is_compressed, is_zstd
 
-BEGINNING: Final = 32  #: Bytes that are looked at
+BEGINNING: Final = 32  #: Number of first bytes that are compared
 _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = (b"\x28\xb5\x2f\xfd", *(bytes([each]) + b"\x2a\x4d\x18" for each in range(0x50, 0x60)))  # or skippable
 _ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
@@ -34,9 +34,9 @@ _TEXT: Final = frozenset({*range(0x20, 0x7F), 9, 10, 13})  # bytes of ASCII text
 
 
 def other_kind(path: Path, kind: Format, first: bytes) -> str | None:
-    """What a file of this name and format is, if it is none: "is ..." and what to do. None where it may be one.
+    """Return "is ..." and what to do if a file is of another kind than its name and format say. None if it may fit.
 
-    `first` are some of its first bytes, none of an empty file.
+    `first` holds some of its first bytes. An empty file has none.
     """
     if not first:
         return None

@@ -1,8 +1,8 @@
-"""Labels of records, as the public set of a mechanism spells them.
+"""Match the labels of records with the public set of a mechanism.
 
-A file says "True" where another says "true", "1.0", "1e+17" or "1", a date with a time of midnight or without, a time
-with "T" or a space, with a fraction or without, in one zone or another. A label of the public set that means the same
-is the label of the record. The match follows from one label and from the public set.
+Files spell labels in different ways: "True" or "true"; "1" or "1.0"; "1e+17" or its digits; a date with a time of
+midnight or without; a time with "T" or a space, with a fraction or without, in one zone or another. A record gets the
+label of the public set that means the same. The match depends on this one label and the public set alone.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from dptext.text.formats import spelled
 from dptext.text.records import Record
 
 _BOOLEANS: Final = ("true", "false")
-#: With a fraction, or with an exponent as programs write it: without, digits may be a code ("01", "12e4").
+#: A number has a fraction, or an exponent as programs write it. Other digits may be a code ("01", "12e4").
 _NUMBER: Final = re.compile(r"[+-]?\d{1,300}(?:\.\d{1,300}(?:[eE][+-]?\d{1,3})?|[eE][+-]\d{1,3})", re.ASCII)
 _TIME: Final = re.compile(
     r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)(:\d\d)?(?:\.(\d{1,12}))?(?: ?(Z|UTC|[+-]\d\d:?\d\d))?", re.ASCII
@@ -29,7 +29,7 @@ _TIME: Final = re.compile(
 
 
 def meaning(label: str) -> str:
-    """What a label says however it is spelled: no two booleans, numbers or dates that differ have one meaning."""
+    """Return the meaning of a label, whatever its spelling. Different booleans, numbers or dates differ in meaning."""
     text = unicodedata.normalize("NFC", label).strip()
     if text.casefold() in _BOOLEANS:
         return text.casefold()
@@ -41,7 +41,7 @@ def meaning(label: str) -> str:
 
 
 def _moment(day: str, hour: str, second: str | None, fraction: str | None, zone: str | None) -> str:
-    """A time as its date, if it is midnight and no zone is named, else as date and hour, in UTC; empty for no time."""
+    """Return a time as its date if it is midnight without a zone, else as date and hour, in UTC; empty for no time."""
     found = None
     with contextlib.suppress(ValueError, OverflowError):
         found = datetime.fromisoformat(f"{day}T{hour}{second or ':00'}")
@@ -56,7 +56,7 @@ def _moment(day: str, hour: str, second: str | None, fraction: str | None, zone:
 
 
 def matched(labels: Names, public: Sequence[str]) -> Names:
-    """The labels, each as the public set spells it; one that means none of these, or several, as it is."""
+    """Return the labels as the public set spells them. A label that matches no public label, or several, is kept."""
     known = set(public)
     if known.issuperset(each for each in labels if each is not None):
         return labels
@@ -65,7 +65,7 @@ def matched(labels: Names, public: Sequence[str]) -> Names:
 
 
 def n_known(labels: Names, public: Sequence[str]) -> int:
-    """How many of the labels are in the public set, or mean one that is; all that are there, where it is empty."""
+    """Return the number of labels that match the public set. If the set is empty, every label counts but None."""
     return sum(each is not None and (not public or each in public) for each in matched(labels, public))
 
 
@@ -76,13 +76,13 @@ def _by_meaning(public: tuple[str, ...]) -> dict[str, str]:
 
 
 def with_labels(batch: Batch, public: Sequence[str]) -> Batch:
-    """The records with labels as the public set spells them, where there is one."""
+    """Return the records with labels as the public set spells them. An empty set changes nothing."""
     labels = matched(batch.labels, public) if public else batch.labels
     return batch if labels is batch.labels else replace(batch, labels=labels)
 
 
 def relabelled(records: Iterable[Record], public: Sequence[str]) -> list[Record]:
-    """As `with_labels`, of single records."""
+    """Return single records with labels as the public set spells them, as `with_labels` does for a batch."""
     records = list(records)
     labels = matched([record.label for record in records], public) if public else []
     return [replace(record, label=label) for record, label in zip(records, labels, strict=True)] if public else records

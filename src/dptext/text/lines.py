@@ -1,6 +1,6 @@
-"""Lines of a stream, and faults as values, with names of columns where they are names.
+"""Lines of a stream, and faults as values. A fault shows names of columns only if they look like names.
 
-Readers hand faults on as values (`Bad`, `Broken`), because exceptions of the parsers carry what they read:
+Readers return faults as values (`Bad`, `Broken`), because exceptions of parsers carry the text that was read:
 ``json.JSONDecodeError`` the whole document, ``UnicodeDecodeError`` the bytes.
 """
 
@@ -23,26 +23,26 @@ _USUAL: Final = frozenset({"text", "texts", "review", "comment", "message", "con
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """A record that cannot be read; the next one can."""
+    """A record that cannot be read. The next record can be read."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """Neither this record nor any after it can be read."""
+    """The fault of a source from here on: neither this record nor any record after it can be read."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class BadFile(Broken):
-    """No record can be read, as the file is not one table."""
+    """No record can be read, because the file is not one table."""
 
 
 @dataclass(frozen=True, slots=True)
 class BadHeader(Broken):
-    """No record can be read, as the header has not the column of this name, or has it several times."""
+    """No record can be read, because the header lacks the column of this name or has it several times."""
 
     column: str = ""
     rows: bool = True  #: whether any row follows
@@ -50,7 +50,7 @@ class BadHeader(Broken):
 
 @dataclass(frozen=True, slots=True)
 class OtherFile(Broken):
-    """No record can be read, as the file is of another kind than its name says."""
+    """No record can be read, because the file is of another kind than its name says."""
 
 
 LONE_RETURNS: Final = "its lines end in carriage returns alone, as on old Macs: save it with line feeds"
@@ -58,23 +58,23 @@ LONE_RETURNS: Final = "its lines end in carriage returns alone, as on old Macs: 
 
 RawLine = bytes | Bad | Broken
 Row = Mapping[str, object] | Bad | Broken
-#: Rows that lie side by side: whole columns by their names, all of one length, or one after the other.
+#: A table holds rows as columns of one length, by name. A chunk is a table, or a list of rows.
 Table = dict[str, Sequence[object]]
 Chunk = Table | list[Row]
 
 
 def rows_of(chunk: Chunk) -> Iterable[Row]:
-    """The rows of a chunk, one by one."""
+    """Yield the rows of a chunk, one by one."""
     if isinstance(chunk, list):
         return chunk
     return (dict(zip(chunk, values, strict=True)) for values in zip(*chunk.values(), strict=True))
 
 
 def blocks_of(stream: io.BufferedIOBase, limit: int) -> Iterator[RawLine]:
-    """The stream in blocks of whole lines with their ends, without a byte order mark; nothing follows a `Broken`.
+    """Yield a stream in blocks of whole lines with their ends, without a byte order mark. Nothing follows a `Broken`.
 
-    A block holds what one read gave, up to its last line end. A line is dropped where it is longer than `limit` bytes,
-    or has that many and no end.
+    A block holds the bytes of one read up to the last line end. A line of more than `limit` bytes is dropped, and so is
+    a line of `limit` bytes without an end.
     """
     first = True
     for block in _cut(stream, limit):
@@ -85,7 +85,7 @@ def blocks_of(stream: io.BufferedIOBase, limit: int) -> Iterator[RawLine]:
 
 
 def lines_of(blocks: Iterable[RawLine]) -> Iterator[RawLine]:
-    """The single lines of blocks, with their ends."""
+    """Yield the single lines of blocks, with their ends."""
     for block in blocks:
         if isinstance(block, bytes):
             yield from io.BytesIO(block)  # unlike `splitlines`, this ends no line at a lone carriage return
@@ -94,7 +94,7 @@ def lines_of(blocks: Iterable[RawLine]) -> Iterator[RawLine]:
 
 
 def _cut(stream: io.BufferedIOBase, limit: int) -> Iterator[RawLine]:
-    open_line: list[bytes] = []  # the line whose end is not read yet, as long as it can be within the limit
+    open_line: list[bytes] = []  # the line whose end is not read yet, unless it is over the limit
     size, too_long = 0, Bad(f"the line is longer than {limit} bytes")
     while piece := _read(stream):
         if isinstance(piece, Broken):
@@ -123,7 +123,7 @@ def _cut(stream: io.BufferedIOBase, limit: int) -> Iterator[RawLine]:
 
 
 def _read(stream: io.BufferedIOBase) -> bytes | Broken:
-    """What the stream has at hand, so that a pipe is read as it is written; no bytes at its end."""
+    """Return the bytes that the stream has at hand, so that a pipe is read as it is written. No bytes mean the end."""
     try:
         return stream.read1(BLOCK_BYTES)
     except (EOFError, gzip.BadGzipFile, zlib.error):
@@ -135,10 +135,10 @@ def _read(stream: io.BufferedIOBase) -> bytes | Broken:
 
 
 def are_names(found: Sequence[str]) -> bool:
-    """Whether all of these look like names of columns: one short word, each once, and no number.
+    """Whether all strings look like names of columns: short single words, no numbers, none twice.
 
-    The first line of a CSV file without a header is private text. The first name may be empty: pandas writes the index
-    so. A single one may well be a short text: it must be a usual name.
+    The first line of a CSV file without a header is private text. The first name may be empty, because pandas writes
+    the name of the index so. A single string may well be a short text, so it must be a usual name.
     """
     if len(found) == 1:
         return found[0].lower() in _USUAL
@@ -151,12 +151,12 @@ def are_names(found: Sequence[str]) -> bool:
 
 
 def _bare(name: str) -> str:
-    """The name without its combining marks, which no pattern takes for letters."""
+    """Return the name without combining marks, which no pattern matches as letters."""
     return name if name.isascii() else "".join(each for each in name if unicodedata.category(each)[0] != "M")
 
 
 def listed(names: Sequence[str], most: int = 20) -> str:
-    """Names for a message."""
+    """Return names for a message, or a phrase in their place if they do not look like names."""
     if not are_names(names):
         return "names that do not look like those of columns and are not shown"
     shown = ", ".join(map(repr, itertools.islice(names, most)))
@@ -164,9 +164,9 @@ def listed(names: Sequence[str], most: int = 20) -> str:
 
 
 def no_column(name: str, names: Sequence[str], found: Sequence[str]) -> str:
-    """That a file has not the column, what it has, and the option that names another; the text is first in `names`.
+    """Return a message that a file lacks the column `name`, or has several, with the columns found and the option.
 
-    Or that it has several of this name.
+    The field of the text is the first of `names`.
     """
     if (n := list(found).count(name)) > 1:
         return f"{n} columns {name!r}: rename all but one"
@@ -174,7 +174,7 @@ def no_column(name: str, names: Sequence[str], found: Sequence[str]) -> str:
 
 
 def missing_field(name: str, names: Sequence[str], found: Iterable[object]) -> str:
-    """That a row has not the field; as `no_column`."""
+    """Return a message that a row lacks the field `name`. The arguments are those of `no_column`."""
     there = listed(list(map(str, found)))
     return f"the field {name!r} is missing (name another if no record has it: found {there}; {_remedy(name, names)})"
 

@@ -1,8 +1,8 @@
-"""The text of a page of HTML: tags are taken out where they are tags, and words between < and > stay.
+"""The text of a page of HTML. Tags are removed; words that merely stand between < and > stay.
 
-Tags, comments and raw texts are those of the HTML standard's tokenizer (section 13.2.5), but what is opened and never
-closed is text: the standard, and `html.parser`, would take all that follows for a comment or a script. So is what
-would be a tag with words that are no attributes of HTML, as in "a<b and c>d", unless the text closes it.
+Tags, comments and raw texts are those of the HTML standard's tokenizer (section 13.2.5), with two exceptions. A comment
+or a script that is opened and never closed is text: the standard, and `html.parser`, would take all that follows for a
+part of it. A tag whose words are no attributes of HTML, as in "a<b and c>d", is text unless the text closes it.
 """
 
 import html
@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-# What follows the name of a tag. A value in quotes may hold < and >, up to 64 times in a tag, so that each character is
-# read a bounded number of times; otherwise a < begins something else. Nothing is given back (+ after + or *).
+# The part of a tag after its name. A value in quotes may hold < and >, up to 64 times in a tag, so that each character
+# is read a bounded number of times. Elsewhere a < begins something else. The pattern never backtracks (+ after + or *).
 _PLAIN: Final = r"""(?:[^<>=]++|=\s*+(?:"[^"<]*+"|'[^'<]*+'|(?!["'])))*+"""
 _QUOTED: Final = rf"""(?:=\s*+(?:"[^"]*+"|'[^']*+'){_PLAIN}){{0,64}}+"""
 _MARKUP: Final = re.compile(
@@ -20,7 +20,7 @@ _MARKUP: Final = re.compile(
     rf"|</?(?P<name>[a-zA-Z][\w:.-]*+)(?=[\s/>]){_PLAIN}{_QUOTED}>"
 )
 _ATTRIBUTE: Final = re.compile(r"""=\s*["']""")
-#: Attributes that may have no value; others that may are of a framework, as `v-cloak` and `#name`.
+#: Attributes that may have no value. Attributes of frameworks, such as `v-cloak` and `#name`, may have none either.
 _BARE: Final = frozenset(
     """
     allowfullscreen async autofocus autoplay border checked compact contenteditable controls crossorigin declare default
@@ -31,8 +31,8 @@ _BARE: Final = frozenset(
 )
 _OF_A_FRAMEWORK: Final = ("#", ":", "@", "*", "[", "(")
 _COMMENT_END: Final = re.compile("--!?>")
-#: Elements of HTML, living and dead. Others, as in "write to <email>", are tags where the text closes them or
-#: where they have an attribute in quotes.
+#: Elements of HTML, current and obsolete. Other names, as in "write to <email>", are tags if the text closes them or
+#: if they have an attribute in quotes.
 _NAMES: Final = """
     a abbr acronym address applet area article aside audio b base basefont bdi bdo big blink blockquote body br button
     canvas caption center cite code col colgroup data datalist dd del details dfn dialog dir div dl dt em embed fieldset
@@ -43,13 +43,14 @@ _NAMES: Final = """
     title tr track tt u ul var video wbr xml xmp o v w st1
 """
 _ELEMENTS: Final = frozenset(_NAMES.split())
-#: In these a < opens nothing but their end.
+#: Elements of raw text, in which a < can only begin their own end tag.
 _RAW: Final = ("script", "style", "title", "textarea", "xmp", "iframe", "noembed", "noframes")
 _RAW_ENDS: Final = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in _RAW}
-_SEEN: Final = frozenset({"textarea", "xmp"})  # their text is on the page, which that of the others is not
+_SEEN: Final = frozenset({"textarea", "xmp"})  # the page shows their text, unlike that of other raw elements
 _LITERAL: Final = frozenset({"xmp", "plaintext"})  # their text holds no entities
-_TAGS: Final = frozenset({"iframe", "noembed", "noframes"})  # tags, even where they are never closed
-#: What leads in a script from text to a comment, and there to a script within it, whose end is none (13.2.5.15 to 31).
+_TAGS: Final = frozenset({"iframe", "noembed", "noframes"})  # tags even if they are never closed
+#: Marks in a script that open or close a comment, or a script in a comment, whose end tag does not end the outer script
+#: (13.2.5.15 to 31).
 _IN_SCRIPT: Final = re.compile(r"<!--|-->|<(/?)script(?=[\s/>])", re.IGNORECASE)
 _LINES: Final = """
     address article aside blockquote body br caption center dd details dialog dir div dl dt fieldset figcaption figure
@@ -60,20 +61,20 @@ _BLOCKS: Final = frozenset(_LINES.split())
 
 
 def has_tags(text: str) -> bool:
-    """Whether there is a tag of HTML in the text."""
+    """Whether the text has a tag of HTML."""
     return "<" in text and next(_markup(text), None) is not None
 
 
 def without_tags(text: str) -> str:
-    """The text without tags, comments, scripts and styles, its entities decoded; a block begins and ends a line.
+    """Return the text without tags, comments, scripts and styles, with entities decoded. A block is lines of its own.
 
-    White space is as in a page: one space, or one line end. A text without tags keeps its own. What is opened and never
-    closed, a comment or a script, is text. The time is linear in the length of any text.
+    White space is as in a page: one space, or one line end. A text without tags keeps its white space. A comment or a
+    script that is opened and never closed is text. The time is linear in the length of any text.
     """
     if not has_tags(text):
         return html.unescape(text)
     seen: list[str] = []
-    templates: list[int] = []  # where those that are open begin in what is seen
+    templates: list[int] = []  # for each open template, where it begins in `seen`
     place, literal = 0, False
     for start, end, name in _markup(text):
         seen.append(_shown(text[place:start], literal=literal))
@@ -91,7 +92,7 @@ def without_tags(text: str) -> str:
 
 
 def _opens(text: str, start: int, end: int) -> bool:
-    """Whether this tag begins an element that has an end."""
+    """Whether this tag begins an element that needs an end tag."""
     return text[start + 1] != "/" and text[end - 2] != "/"
 
 
@@ -100,10 +101,10 @@ def _shown(piece: str, *, literal: bool) -> str:
 
 
 def _markup(text: str) -> Iterator[tuple[int, int, str]]:
-    """Where each piece of markup begins and ends, and the name of its element; that of a comment is empty."""
+    """Yield the begin and end of each piece of markup, and the name of its element. A comment's name is empty."""
     place, in_cdata = 0, False
     closed: Counter[str] | None = None
-    unclosed: set[str] = set()  # what is not closed behind one place is not behind a later one
+    unclosed: set[str] = set()  # an element with no end tag after one place has none after a later place
     while found := _MARKUP.search(text, place):
         start, place = found.span()
         name = (found["name"] or "").lower()
@@ -118,7 +119,7 @@ def _markup(text: str) -> Iterator[tuple[int, int, str]]:
                 continue
             in_cdata = False
         elif found[0] == "<![CDATA[":
-            in_cdata = True  # its text is seen
+            in_cdata = True  # the text of CDATA is shown
         elif name and _is_doubtful(found[0], name):
             closed = _closed(text) if closed is None else closed
             if not closed[name]:
@@ -138,8 +139,8 @@ def _markup(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _raw_end(name: str, text: str, place: int, unclosed: set[str]) -> int | None:
-    """Where the end tag of a raw text begins whose own tag ends at this place; None where it is never closed."""
-    start, depth = place, 0  # 1 in a comment of the script, 2 in a script in it
+    """Return where the end tag begins of the raw element whose start tag ends at `place`. None: there is no end tag."""
+    start, depth = place, 0  # 1 in a comment of the script, 2 in a script in such a comment
     while name == "script" and "in a script" not in unclosed and (found := _IN_SCRIPT.search(text, place)):
         place = found.end()
         if found[0] == "<!--":
@@ -159,7 +160,7 @@ def _raw_end(name: str, text: str, place: int, unclosed: set[str]) -> int | None
 
 
 def _is_doubtful(tag: str, name: str) -> bool:
-    """Whether a tag is one only where the text closes it: it is no element of HTML, or has words for attributes."""
+    """Whether a tag counts only if the text closes it: its element is not of HTML, or it has words for attributes."""
     if _ATTRIBUTE.search(tag):
         return False
     if not _is_element(name):
@@ -176,7 +177,7 @@ def _is_element(name: str) -> bool:
 
 
 def _closed(text: str) -> Counter[str]:
-    """How many end tags the text has of each name that it opens; of elements of HTML, those beyond its sure tags."""
+    """Count the end tags of each name that the text opens. Each sure tag of an HTML element takes one off."""
     opened, sure, ends = Counter[str](), Counter[str](), Counter[str]()
     for found in _MARKUP.finditer(text):
         name = (found["name"] or "").lower()

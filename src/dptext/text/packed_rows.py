@@ -1,6 +1,6 @@
-"""Columns of a Parquet file, or the faults of their rows.
+"""Read the columns of a Parquet file, or the faults of its rows. Check that every format can hold a column.
 
-And columns that every format can hold, among them strings as Arrow holds them.
+`PlainTexts` are such strings in Arrow's layout.
 """
 
 import contextlib
@@ -22,9 +22,9 @@ _SCALARS: Final = frozenset((str, int, float, bool, type(None)))
 
 
 class PlainTexts(Sequence[str]):
-    """Strings that every format can hold. They cannot be changed, so they are looked at once, where they are read.
+    """Strings that every format can hold. They are immutable, so they are checked once, when they are read.
 
-    All are made strings of Python when one is asked for, and kept.
+    The first access to a string converts all of them to strings of Python, which are kept.
     """
 
     __slots__ = ("_array", "_ascii", "_made")
@@ -36,7 +36,7 @@ class PlainTexts(Sequence[str]):
 
     @classmethod
     def of(cls, array: Any) -> "PlainTexts | None":
-        """The strings of an array of pyarrow; None where one is null or holds a NUL. ArrowInvalid: one is not UTF-8."""
+        """Return the strings of a pyarrow array. None: a value is null or has a NUL. ArrowInvalid: one is not UTF-8."""
         found = cls(array)
         data, _ = found.utf8()
         if array.null_count or not data.min(initial=1):
@@ -47,9 +47,9 @@ class PlainTexts(Sequence[str]):
         return found
 
     def utf8(self) -> tuple[UInt8s, Int32s | Integers]:
-        """All strings in UTF-8, one after the other, and their ends in it, after the beginning of the first `(n + 1,)`.
+        """Return all strings in UTF-8, joined, and offsets `(n + 1,)`: the first string's begin, then every end.
 
-        The ends count from anywhere.
+        The first offset need not be 0.
         """
         _, offsets, data = self._array.buffers()
         if not len(self):
@@ -67,7 +67,7 @@ class PlainTexts(Sequence[str]):
         return self.sizes().tolist() if self._ascii else list(map(len, self.strings()))
 
     def strings(self) -> list[str]:
-        """The strings, which are made once, when they are asked for."""
+        """Return the strings of Python, which are made at the first call."""
         if self._made is None:
             self._made = self._array.to_numpy(zero_copy_only=False).tolist()
         return self._made
@@ -92,7 +92,7 @@ class PlainTexts(Sequence[str]):
         return iter(self.strings())
 
     def __arrow_array__(self, type: Any = None) -> Any:
-        """The array, for pyarrow."""
+        """Return the pyarrow array. pyarrow calls this method."""
         return self._array if type in {None, self._array.type} else self._array.cast(type)
 
 
@@ -105,12 +105,12 @@ def plain_texts(column: Sequence[object]) -> TypeGuard[Sequence[str]]:
     """Whether all values are strings that every format can hold."""
     if isinstance(column, PlainTexts):
         return True
-    # A fault of one string is one of all together: what a string begins, no other completes.
+    # The joined string has a fault if and only if a single string has one: no string completes the fault of another.
     return set(map(type, column)) <= {str} and string_fault("".join(cast("Sequence[str]", column))) is None
 
 
 def plain_scalars(column: Sequence[object]) -> TypeGuard[Sequence[Scalar]]:
-    """Whether every format can hold all values. A value of a type that is derived of these is doubtful."""
+    """Whether every format can hold all values. Subclasses of the scalar types give False: they are doubtful."""
     found = kinds(column)
     if found == {str}:
         return plain_texts(column)
@@ -121,18 +121,18 @@ def plain_scalars(column: Sequence[object]) -> TypeGuard[Sequence[Scalar]]:
     )
 
 
-#: A value that Python cannot hold raises one of these: text that is not UTF-8; a time outside of Python's years, finer
-#: than its microseconds, or of an unknown zone.
+#: Errors for values that Python cannot hold: text that is not UTF-8; a time outside of Python's years, finer than a
+#: microsecond, or of an unknown zone.
 UNMATCHED: Final = (ValueError, ArithmeticError, LookupError, TypeError, ImportError, NotImplementedError)
 NO_MATCH: Final = Bad("a value is not UTF-8, or Python has no match for it")
-CHUNK_ROWS: Final = 2**13  #: Rows of a chunk at most: equal texts may take a file no bytes
-_BUFFER: Final = 2**20  # bytes that are read ahead of a column, which else is read whole
+CHUNK_ROWS: Final = 2**13  #: Most rows of a chunk. Repeated texts may take no bytes in a file.
+_BUFFER: Final = 2**20  # bytes of a column that are read ahead; without a buffer, the column is read whole
 _FAILED: Final[Any] = object()
 _SHORT_FLOATS: Final = ("float", "halffloat")
 
 
 def load_pyarrow() -> tuple[ModuleType, ModuleType]:
-    """The modules pyarrow and pyarrow.parquet, loaded when first needed."""
+    """Return the modules pyarrow and pyarrow.parquet, which are loaded when first needed."""
     with needing("Parquet", "parquet"):
         import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]  # noqa: PLC0415
         import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]  # noqa: PLC0415
@@ -140,7 +140,7 @@ def load_pyarrow() -> tuple[ModuleType, ModuleType]:
 
 
 def values_of(column: Any) -> Sequence[object]:
-    """The values of an array of pyarrow. Text takes a way that is far faster than that of other types."""
+    """Return the values of a pyarrow array. Texts are converted far faster than other types."""
     values: list[object]
     kind = str(getattr(column.type, "value_type", column.type))
     if kind in _SHORT_FLOATS and kind != str(column.type) and hasattr(column, "dictionary_decode"):
@@ -159,7 +159,7 @@ def values_of(column: Any) -> Sequence[object]:
 
 
 def class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
-    """The names of the classes of columns that hold their numbers, as Hugging Face writes them into a schema."""
+    """Return the names of classes, by column, for columns of class numbers. Hugging Face writes them into a schema."""
     found: dict[str, list[str]] = {}
     with contextlib.suppress(ValueError, LookupError, TypeError, AttributeError, RecursionError):
         for name, kind in json.loads(metadata[b"huggingface"])["info"]["features"].items():
@@ -170,7 +170,7 @@ def class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
 
 
 def named_classes(numbers: Sequence[object], names: Sequence[str]) -> list[object]:
-    """The names of the classes with these numbers; -1 stands for none, and `NO_MATCH` for what is no number of one."""
+    """Return the names of the classes with these numbers. -1 gives None, and a number of no class gives `NO_MATCH`."""
     by_number = {-1: None, **dict(enumerate(names))}
     return [
         each
@@ -183,18 +183,18 @@ def named_classes(numbers: Sequence[object], names: Sequence[str]) -> list[objec
 
 
 def parquet_chunks(raw: io.BufferedReader, names: Sequence[str]) -> Iterator[Chunk]:
-    """The rows of an open Parquet file, or their faults; nothing follows a `Broken`.
+    """Yield the rows of an open Parquet file, or their faults. Nothing follows a `Broken`.
 
-    What is in memory at once has a bound, and what all of it unpacks to.
+    The bytes in memory at once are bounded, and so are the bytes that the whole file unpacks to.
     """
     try:
         yield from _found(raw, names)
-    except UnreadableError as error:  # which holds nothing of the file
+    except UnreadableError as error:  # its message holds nothing of the file
         yield [Broken(str(error))]
 
 
 def _found(raw: io.BufferedReader, names: Sequence[str]) -> Iterator[Chunk]:
-    """As `parquet_chunks`; an UnreadableError is one `Broken`."""
+    """Yield the chunks of `parquet_chunks`, which turns an UnreadableError of this generator into a `Broken`."""
     arrow, parquet = load_pyarrow()
     if not raw.peek(1):
         return
@@ -238,7 +238,7 @@ def _found(raw: io.BufferedReader, names: Sequence[str]) -> Iterator[Chunk]:
 
 
 def with_classes(chunks: Iterator[Chunk], classes: Mapping[str, Sequence[str]]) -> Iterator[Chunk]:
-    """The chunks, with the names of classes in the place of their numbers."""
+    """Yield the chunks with names of classes in place of their numbers."""
     for chunk in chunks:
         if not isinstance(chunk, dict) or not classes.keys() & chunk:
             yield chunk
@@ -250,7 +250,7 @@ def with_classes(chunks: Iterator[Chunk], classes: Mapping[str, Sequence[str]]) 
 
 
 def batch_chunks(batch: Any, names: set[str]) -> Iterator[Chunk]:
-    """The columns of a batch of pyarrow; of its halves where a value has no match in Python, down to single rows."""
+    """Yield the columns of a pyarrow batch. A value that Python cannot hold halves the batch, down to single rows."""
     arrow, _ = load_pyarrow()
     found: Chunk | None = None
     with contextlib.suppress(arrow.ArrowException, OSError, MemoryError, *UNMATCHED):

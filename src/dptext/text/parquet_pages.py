@@ -1,9 +1,9 @@
-"""What a Parquet file unpacks to, by its footer and the headers of its pages, before pyarrow sees either.
+"""Bound the size that a Parquet file unpacks to, by its footer and page headers, before pyarrow reads the file.
 
-A page is unpacked whole, and a row may name a long text of a dictionary in a few bits; the sizes in the footer are
-claims that nobody checks. Both are read here byte by byte, as pyarrow ends the process for some damaged footers. The
-formats are those of https://parquet.apache.org/docs/file-format and of Thrift's compact protocol. Why no child process
-with a limit on its memory does this: docs/decisions/0005.
+A page is unpacked whole. A row may name a long text of a dictionary in a few bits. The sizes in the footer are claims
+that nobody checks. Footer and page headers are parsed here byte by byte, because pyarrow ends the process for some
+damaged footers. The formats are those of https://parquet.apache.org/docs/file-format and of Thrift's compact protocol.
+docs/decisions/0005 says why no child process with a memory limit does this.
 """
 
 import contextlib
@@ -18,37 +18,38 @@ import numpy as np
 from dptext.errors import needing
 from dptext.types import Int32s, Integers, UInt64s
 
-_BATCH: Final = 2**20  # bytes of the rows that are read at once, about,
-_REPEATED: Final = 2**22  # and at most where values may repeat
-PAGE_BYTES: Final = 2**27  # that a page may unpack to,
-DICTIONARY_BYTES: Final = 2**25  # and one with a dictionary
-FOOTER_BYTES: Final = 2**25  # of the footer in the file
-LENGTHS_A_PAGE: Final = 2**22  # in a delta encoding: pyarrow unpacks all of them before the first text
-LENGTHS_AT_ONCE: Final = 2**16  # that are unpacked here
-_MOST_ITEMS: Final = 2**22  # of a footer
-_MOST_TIMES: Final = 1_000  # as many bytes as lie in the file
-_VALUE: Final = 16  # bytes of a number, or beside a text
+_BATCH: Final = 2**20  # approximate bytes of the rows that are read at once
+_REPEATED: Final = 2**22  # most bytes of the rows that are read at once, if values may repeat
+PAGE_BYTES: Final = 2**27  # most bytes that a page may unpack to
+DICTIONARY_BYTES: Final = 2**25  # most bytes that a page with a dictionary may unpack to
+FOOTER_BYTES: Final = 2**25  # most bytes of the footer in the file
+LENGTHS_A_PAGE: Final = 2**22  # most lengths of a delta encoding: pyarrow unpacks all of them before the first text
+LENGTHS_AT_ONCE: Final = 2**16  # lengths that are unpacked here at once
+_MOST_ITEMS: Final = 2**22  # most items of a footer
+_MOST_TIMES: Final = 1_000  # most bytes unpacked for each byte of the file
+_VALUE: Final = 16  # bytes of a number, and overhead of a text
 _DICTIONARY_PAGE: Final = 2
 _DATA_PAGE_2: Final = 3
-#: Of a data page of version 1 and 2: the field with its own header, and the one therein that says the encoding.
+#: By kind of data page (versions 1 and 2): the field with the header of this kind, and its field of the encoding.
 _DATA_PAGES: Final = {0: (5, 2), _DATA_PAGE_2: (8, 4)}
 _OF_DICTIONARY: Final = (2, 8)  # encodings
-_DELTA_LENGTHS, _DELTA_TEXTS = 6, 7  # encodings: lengths, then all texts; what a text shares with the last, the rest
+#: Encodings: lengths, then all texts; or the length of the prefix that a text shares with the last one, then the rest.
+_DELTA_LENGTHS, _DELTA_TEXTS = 6, 7
 _RLE: Final = 3  # encoding of levels
-_FALSE: Final = 2  # a boolean of Thrift is its type
+_FALSE: Final = 2  # Thrift stores a boolean as the type of its field
 _CODECS: Final = {1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}
 _INT32, _INT64, _BINARY, _LIST, _STRUCT = 5, 6, 8, 9, 12
-#: The lists of a footer, by the fields that lead there, and what they hold. Readers do not look at what a list says.
+#: The lists of a footer, by the path of fields to each, with the type of items. Readers ignore the type in the file.
 _LISTS: Final[dict[tuple[int, ...], int]] = {
     **dict.fromkeys([(2,), (4,), (5,), (7,), (4, 1), (4, 4), (4, 1, 3, 8), (4, 1, 3, 13)], _STRUCT),
     **dict.fromkeys([(4, 1, 3, 2), (4, 1, 3, 17, 2)], _INT32),
     **dict.fromkeys([(4, 1, 3, 16, 2), (4, 1, 3, 16, 3)], _INT64),
     (4, 1, 3, 3): _BINARY,
 }
-_PAGE: Final = (0,)  # leads to no list
+_PAGE: Final = (0,)  # a path to no list
 _NOT_PARQUET: Final = "the file is not Parquet, or it is truncated or damaged"
 _DAMAGED: Final = "the Parquet data is truncated or damaged"
-#: Why a file is refused that may be a bomb.
+#: The reason for refusing a file that may be a decompression bomb.
 LARGE: Final = "the Parquet data unpacks to more than is read: write smaller pages or row groups"
 _ODD_DELTA: Final = (
     "its texts are in a delta encoding with a codec or levels of old Parquet: write it with zstd, snappy or no codec"
@@ -58,14 +59,14 @@ _Fields = dict[int, tuple[int, Any]]
 
 
 class UnreadableError(Exception):
-    """Why a file is not read."""
+    """A file is damaged or too large to read. The message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The values of a column in a group of rows: where they begin, how many there are, and how they are packed.
+    """The values of a column in a group of rows: their position in the file, their number, and their codec.
 
-    `rows` is how many rows the group has.
+    `rows` is the number of rows of the group.
     """
 
     at: int
@@ -76,7 +77,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """The header of a page; its data lie at `at`. `own` are the fields that only its kind has."""
+    """The header of a page. The page's data begin at `at`. `own` holds the fields that only this kind of page has."""
 
     at: int
     kind: int
@@ -88,12 +89,12 @@ class _Page:
 
 
 def most_bytes(raw: io.BufferedReader) -> int:
-    """Bytes that all of a file may unpack to."""
+    """Return the number of bytes to which the whole file may unpack."""
     return max(2**30, _MOST_TIMES * raw.seek(0, os.SEEK_END))
 
 
 def chunks_of(raw: io.BufferedReader) -> list[list[Chunk]]:
-    """The chunks of each group of rows, as the footer says. UnreadableError: it is damaged or too long."""
+    """Return the chunks of each group of rows, by the footer. UnreadableError: the footer is damaged or too long."""
     end = raw.seek(0, os.SEEK_END) - 8
     raw.seek(max(0, end))
     size = int.from_bytes(raw.read(4), "little")
@@ -108,11 +109,11 @@ def chunks_of(raw: io.BufferedReader) -> list[list[Chunk]]:
 
 
 def rows_at_once(raw: io.BufferedReader, schema: Any, groups: list[list[Chunk]], names: Sequence[str]) -> int:
-    """How many rows can be read at once, at least one; of all columns, where none is named.
+    """Return the number of rows of the columns `names` that can be read at once, at least 1. No names mean all columns.
 
-    UnreadableError: a page, or what one row may hold, is too large; a header is damaged.
+    UnreadableError: a page, or a possible row, is too large; a header is damaged.
     """
-    left = 1_000 + raw.seek(0, os.SEEK_END) // _VALUE  # pages: chunks may lie upon each other
+    left = 1_000 + raw.seek(0, os.SEEK_END) // _VALUE  # a bound on pages, because chunks may overlap
     rows = _BATCH
     _require(all(len(group) == len(schema) for group in groups))
     for place in range(len(schema)):
@@ -122,8 +123,8 @@ def rows_at_once(raw: io.BufferedReader, schema: Any, groups: list[list[Chunk]],
             continue
         texts = column.physical_type == "BYTE_ARRAY"
         for group in groups:
-            value = max(_VALUE, column.length or 0)  # of a fixed length, also where it is null
-            # pyarrow reads as many rows as the group says that it has, and leaves the others.
+            value = max(_VALUE, column.length or 0)  # a value of fixed length takes its bytes even if it is null
+            # pyarrow reads the number of rows that the group claims, and ignores further rows.
             _require(bool(column.max_repetition_level) or group[place].values == group[place].rows)
             longest, dense, repeated, whole, packed = 0, 0, value, 0, 0
             for page in _pages(raw, group[place]):
@@ -145,7 +146,7 @@ def rows_at_once(raw: io.BufferedReader, schema: Any, groups: list[list[Chunk]],
                     repeated = max(repeated, width := longest)
                 whole += page.values * max(width, value)
             most = PAGE_BYTES
-            if column.max_repetition_level:  # one row may hold all of them
+            if column.max_repetition_level:  # one row may hold all values
                 repeated, most = max(repeated, whole), max(most, _MOST_TIMES * packed)
             _require(repeated <= most, LARGE)
             rows = min(rows, _BATCH // (dense + 1) + 1, _REPEATED // repeated + 1)
@@ -158,14 +159,14 @@ def _require(sound: bool, otherwise: str = _DAMAGED) -> None:
 
 
 def _chunk(told: _Fields, rows: int) -> Chunk:
-    """A chunk, from where pyarrow begins to read it."""
+    """Return a chunk that begins where pyarrow begins to read."""
     at = _field(told, 9, _INT64)
     dictionary = _field(told, 11, _INT64) if 11 in told else 0
     return Chunk(dictionary if 0 < dictionary < at else at, _field(told, 5, _INT64), _field(told, 4, _INT32), rows)
 
 
 def _pages(raw: io.BufferedReader, chunk: Chunk) -> Iterator[_Page]:
-    """The pages of a chunk, which hold as many values as it says."""
+    """Yield the pages of a chunk. UnreadableError: they do not hold the number of values that the chunk claims."""
     at, seen = chunk.at, 0
     while seen < chunk.values:
         _require(0 < at < 2**62)
@@ -186,7 +187,7 @@ def _pages(raw: io.BufferedReader, chunk: Chunk) -> Iterator[_Page]:
 
 
 def _longest(raw: io.BufferedReader, page: _Page, codec: int) -> int:
-    """Bytes of the longest text of a dictionary, or a bound on it."""
+    """Return the bytes of the longest text of a dictionary, or an upper bound."""
     raw.seek(page.at)
     data: bytes | None = raw.read(page.packed)
     if codec and (data := decompressed(data or b"", page.unpacked, codec)) is None:
@@ -200,7 +201,7 @@ def _longest(raw: io.BufferedReader, page: _Page, codec: int) -> int:
 
 
 def decompressed(data: bytes, size: int, codec: int) -> bytes | None:
-    """The data, of `size` bytes; None if they are damaged, or of a codec that pyarrow knows within Parquet alone."""
+    """Return the `size` bytes of data, unpacked. None: damaged, or a codec that pyarrow knows only inside Parquet."""
     with needing("Parquet", "parquet"):
         import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]  # noqa: PLC0415
     with contextlib.suppress(pa.ArrowException, OSError, ValueError, LookupError):
@@ -210,9 +211,9 @@ def decompressed(data: bytes, size: int, codec: int) -> bytes | None:
 
 
 def _delta_texts(raw: io.BufferedReader, page: _Page, codec: int, levels: int) -> tuple[int, int]:
-    """Bytes of all texts of a page in a delta encoding, and of the longest, or a bound on both.
+    """Return the bytes of all texts of a page in a delta encoding, and of the longest text, or upper bounds.
 
-    levels: how many of the two kinds of levels stand before the texts.
+    levels: how many of the two kinds of levels precede the texts.
     """
     _require(codec == 0 or codec in _CODECS, _ODD_DELTA)
     raw.seek(page.at)
@@ -224,7 +225,7 @@ def _delta_texts(raw: io.BufferedReader, page: _Page, codec: int, levels: int) -
     else:
         size = page.unpacked
         _require(all(_field(page.own, number, _INT32) == _RLE for number in (3, 4)), _ODD_DELTA)
-    # pyarrow decompresses pages of some writers although they say that they are not compressed.
+    # pyarrow decompresses pages of some writers although the pages claim to be uncompressed.
     stored = codec == 0 or (page.kind == _DATA_PAGE_2 and page.own.get(7, (0, None))[0] == _FALSE)
     unpacked = decompressed(data, size, codec) if codec else None
     readings = [each for each in (data if stored else None, unpacked) if each is not None]
@@ -233,13 +234,13 @@ def _delta_texts(raw: io.BufferedReader, page: _Page, codec: int, levels: int) -
 
 
 def _sizes(data: bytes, page: _Page, levels: int) -> tuple[int, int]:
-    """Bytes of all texts and of the longest, where so many lengths of levels, and levels, stand before the texts."""
+    """Return the bytes of all texts and of the longest. `levels` blocks of levels, with lengths, precede the texts."""
     at = 0
     for _ in range(levels):
         at += 4 + int.from_bytes(data[at : at + 4], "little")
     read = _Compact(io.BytesIO(data), _MOST_ITEMS)
     read.raw.seek(at)
-    if page.encoding == _DELTA_LENGTHS:  # all texts lie in the page as they are
+    if page.encoding == _DELTA_LENGTHS:  # the page holds all texts unchanged
         _head(read, page.values)
         return page.unpacked, page.unpacked
     shared, rest = _lengths(read, page.values), _lengths(read, page.values)
@@ -249,9 +250,10 @@ def _sizes(data: bytes, page: _Page, levels: int) -> tuple[int, int]:
 
 
 def _head(read: "_Compact", values: int) -> tuple[int, int, int, int]:
-    """What stands before lengths that are packed by their differences (DELTA_BINARY_PACKED).
+    """Read the header of lengths that are packed by their differences (DELTA_BINARY_PACKED).
 
-    Lengths in a block, packs of a block, how many lengths there are, which are not more than the values, and the first.
+    Return the number of lengths in a block, of packs in a block, and of all lengths (at most `values`), and the first
+    length.
     """
     block, packs, count, first = read.varint(), read.varint(), read.varint(), read.value(_INT32, _PAGE)
     _require(0 < block < 2**32 and packs > 0 and block % 128 == 0 and block % (32 * packs) == 0 and count <= values)
@@ -260,10 +262,10 @@ def _head(read: "_Compact", values: int) -> tuple[int, int, int, int]:
 
 
 def _lengths(read: "_Compact", values: int) -> Int32s:
-    """Lengths that are packed by their differences. Sums beyond 32 bits become negative, as they do for pyarrow."""
+    """Return lengths that are packed by their differences. Sums beyond 32 bits become negative, as in pyarrow."""
     block, packs_of_block, count, first = _head(read, values)
     begin, size, left = read.raw.tell(), block // packs_of_block, count - 1
-    packs: list[tuple[int, int, int]] = []  # the bit where each begins, bits of a number, and what is added to each
+    packs: list[tuple[int, int, int]] = []  # a pack's first bit, its bits per number, the number added to each
     while left > 0:
         least = read.value(_INT32, _PAGE)
         for width in read.take(packs_of_block):
@@ -275,7 +277,7 @@ def _lengths(read: "_Compact", values: int) -> Int32s:
     end = read.raw.tell()
     read.raw.seek(begin)
     data = read.take(end - begin)
-    words: UInt64s = np.ndarray((len(data) + 1,), "<u8", data + bytes(8), 0, (1,))  # from any byte
+    words: UInt64s = np.ndarray((len(data) + 1,), "<u8", data + bytes(8), 0, (1,))  # words that begin at any byte
     columns: Integers = np.array(packs, np.int64).reshape(-1, 3).T.copy()
     steps = np.empty(count, np.uint32)
     steps[:1] = np.int64(first)
@@ -291,7 +293,7 @@ def _lengths(read: "_Compact", values: int) -> Int32s:
 
 
 def _field(fields: _Fields, number: int, kind: int) -> Any:
-    """The value of a field, which must be there and of this type; numbers are not negative."""
+    """Return the value of a field. UnreadableError: the field is missing, of another type, or a negative number."""
     found, value = fields.get(number, (0, None))
     _require(found == kind and (not isinstance(value, int) or value >= 0))
     return value
@@ -299,16 +301,16 @@ def _field(fields: _Fields, number: int, kind: int) -> Any:
 
 @dataclass(slots=True)
 class _Compact:
-    """Reads Thrift's compact protocol, with at most so many fields and items.
+    """A reader of Thrift's compact protocol, with a bound on the number of fields and items.
 
-    What two readers could take for two things is damaged: a field that comes twice, or a number of too many bits.
+    Input that two readers could understand differently counts as damaged: a repeated field, a number of too many bits.
     """
 
     raw: io.BufferedIOBase
     left: int
 
     def struct(self, path: tuple[int, ...]) -> _Fields:
-        """The fields of a struct by number, with their types; `path` leads to it."""
+        """Return the fields of the struct at `path`, by number, with their types."""
         found: _Fields = {}
         field = 0
         while (head := self.take(1)[0]) & 15:
@@ -318,11 +320,11 @@ class _Compact:
         return found
 
     def value(self, kind: int, path: tuple[int, ...]) -> Any:
-        """A number, a struct, or a list of structs; None for all else."""
+        """Return a number, a struct or a list of structs. Any other value is skipped, and None returned."""
         self.left -= 1
         _require(self.left > 0 and len(path) < 12)
         match kind:
-            case 1 | 2:  # a boolean is its type
+            case 1 | 2:  # the type is the value of a boolean
                 return None
             case 3 | 7:
                 self.take(1 if kind == 3 else 8)

@@ -1,7 +1,7 @@
-"""Records of plain text: whole files, lines, or blocks of lines. Which of them is said by name and never guessed.
+"""Records of plain text: whole files, lines, or blocks of lines. The user names the portion; it is never guessed.
 
-The unit of a guarantee is a record. Whoever takes each line for one where people wrote notes of several lines protects
-less than he says.
+The unit of a guarantee is a record. If people wrote notes of several lines, and each line counts as a record, then less
+is protected than the guarantee seems to say.
 """
 
 import itertools
@@ -13,14 +13,14 @@ from dptext.text.lines import LONE_RETURNS, Bad, Broken, Chunk, RawLine, Row, li
 
 
 class Portion(StrEnum):
-    """What of a plain text is one record."""
+    """The portion of a plain text that is one record."""
 
     FILE = "file"
     LINE = "line"
     BLOCK = "block"
 
 
-#: What a record was, in the words of a certificate. Of a folder, other files may hold rows, each of them a record.
+#: The words of a certificate for a record of plain text. Other files of the same folder may hold rows as records.
 SAID: Final = {
     Portion.FILE: "Of plain text, a record was a file.",
     Portion.LINE: "Of plain text, a record was a line of a file.",
@@ -29,10 +29,10 @@ SAID: Final = {
 
 
 def text_chunks(blocks: Iterator[RawLine], name: str, portion: Portion, limit: int) -> Iterator[Chunk]:
-    """The records of a plain text, their text in the field `name`; nothing follows a `Broken`.
+    """Yield the records of a plain text, with the text in the field `name`. Nothing follows a `Broken`.
 
-    Of a file of more than `limit` bytes no more is read than that. A line end within a text is a line feed, and the
-    last one is no part of it.
+    If a record is a file, reading stops beyond `limit` bytes. Line ends within a text become line feeds. The last line
+    end is no part of the text.
     """
     if portion is not Portion.FILE:
         first = next(blocks, b"")

@@ -1,10 +1,10 @@
-"""Private texts in, streamed: few records are in memory at a time, whatever the size of the file.
+"""Stream private texts from files and data in memory. Few records are in memory at a time, whatever the file's size.
 
     records = read_records("private.jsonl.gz", Fields(text="review"))
 
-No error of this module holds texts, ids or labels of a file, and none is chained to an exception that does. Readers
-therefore hand faults on as values, and raise outside of ``except``. Names of columns are shown where each is one short
-word (`dptext.text.lines`): so may the first line of a CSV file without a header be, if its values are such.
+No error of this module holds texts, ids or labels of a file, or is chained to an exception that does. Readers therefore
+return faults as values, and raise outside of ``except``. Errors show names of columns if each name is one short word
+(`dptext.text.lines`). The first line of a CSV file without a header is shown, too, if its values are such words.
 """
 
 import contextlib
@@ -50,8 +50,8 @@ class OnError(StrEnum):
 _ALL_FIELDS: Final = Fields()
 EMPTY: Final = Broken("the file holds no records")
 REPEATED: Final = Bad("its id was used before")
-#: The place of a record in a batch before which something is refused, how many records are taken out there (the one of
-#: a repeated id), and why.
+#: The place in a batch before which something is refused, the number of records to take out there (1 for a repeated id,
+#: else 0), and the reason.
 _Fault = tuple[int, int, Bad | Broken]
 
 
@@ -75,48 +75,50 @@ def read_records(
     """Stream the records of a file, a data frame, a Dataset, or any iterable of rows or texts, in order.
 
     Files are read strictly, as UTF-8 unless another encoding is named; a byte order mark at the start is dropped. At
-    most 256 KiB of lines are in memory at a time (1,024 rows of XLSX, of Parquet 8,192 or about 1 MiB), more where one
-    line is longer, or long values of Parquet repeat. A line longer than ``max_characters`` calls for is not read whole.
+    most 256 KiB of lines are in memory at a time (1,024 rows of XLSX; 8,192 rows or about 1 MiB of Parquet), and more
+    if one line is longer, or if long values of Parquet repeat. A line too long for a text of ``max_characters`` is not
+    read whole.
 
     - JSON Lines: one object a line, each key once, no NaN or infinity. Empty lines are allowed at the end only.
     - JSON: one array of objects, read whole (256 MiB at most).
     - CSV: comma (tab in TSV) or `delimiter`, double quotes, a header; every row has the columns of the header. Empty
       lines as in JSON Lines. There is no null: an empty field is the empty string (which names no id or author). Ids
-      are texts: "1.0" and "1" are two.
-    - XLSX: the `sheet`, or the only one with cells, with a header; formulas as their last values (one without is an
-      error), empty cells as in CSV, no merged cells. What is hidden or filtered out, rows, columns or the sheet, is
-      read as the rest (`dptext check` counts it). Needs ``dptext[files]``.
-    - Parquet: pages of at most 128 MiB, dictionaries of 32 MiB, texts in plain or dictionary encoding; all of it
-      unpacks to at most 1 GiB or 1,000 times the file. Needs the extra ``dptext[parquet]``.
-    - Plain text: `record` says whether a record is the file or a line (an empty one is an empty text), or a block of
-      lines between blank ones.
+      are texts: "1.0" and "1" are different ids.
+    - XLSX: the `sheet`, or the only sheet with cells, with a header. A formula is read as its last value; a formula
+      without a value is an error. Empty cells are as in CSV. Merged cells are refused. Hidden or filtered rows, columns
+      and sheets are read like the rest (`dptext check` counts them). Needs ``dptext[files]``.
+    - Parquet: pages of at most 128 MiB, dictionaries of 32 MiB, texts in plain or dictionary encoding. The whole file
+      unpacks to at most 1 GiB or 1,000 times its size. Needs the extra ``dptext[parquet]``.
+    - Plain text: `record` says whether a record is the file, a line (an empty line is an empty text), or a block of
+      lines between blank lines.
 
-    Ids are "0", "1", ... in the order of the records that could be read, unless ``fields.id`` names a field. Then they
-    must be unique; to check that, every id or its 16-byte hash is kept (at most 60 bytes of memory a record of a file,
-    about 100 of another).
+    Ids are "0", "1", ... in the order of the records that could be read, unless ``fields.id`` names a field. The ids of
+    a field must be unique. To check this, every id or its 16-byte hash is kept in memory (at most 60 bytes for a record
+    of a file, about 100 for a record of other sources).
 
     Args:
         source: Path of a file; a data frame or series (pandas, polars, pyarrow); a Dataset of Hugging Face; or texts,
             rows as mappings, or ready records. Ready records pass through with their own ids, after the same checks of
             their text.
-        fields: Names of the fields. Plain text has none, so that only the default will do there.
-        format: Format of the file, where its extension does not tell. Compression always goes by ``.gz``, ``.zst``.
+        fields: Names of the fields. Plain text has no fields, so it takes only the default.
+        format: Format of the file, if its extension does not tell. The extensions ``.gz`` and ``.zst`` alone tell
+            compression.
         on_error: Whether a record that cannot be read ends the reading or is skipped.
         on_skip: Called with number and reason of a skipped record. The numbers count from 1 over all records (rows
             of CSV after the header, lines of the others). They depend on private data: do not publish them.
         max_characters: Public bound on the length of a text; a longer one is an error.
         empty_nulls: Whether a null text is read as an empty one. Otherwise it is an error.
-        delimiter: What parts the columns of CSV, one character.
-        encoding: Of a file of lines, by a name that Python knows.
-        record: What is one record of plain text: "file", "line" or "block". Such a file needs it, others have none.
-        sheet: Name of the sheet of XLSX that holds the records, where several hold cells.
-        strip_html: Whether to take tags out of the texts, and decode entities (`without_tags`).
-        advice: What to do about a record that ends the reading, as the message says it: only the caller knows what
-            its users can set.
-        first_fields: Whether the first row must have the fields, as a header must have columns, whatever `on_error` is.
+        delimiter: The character between the columns of CSV.
+        encoding: Encoding of a file of lines, by a name that Python knows.
+        record: The unit of plain text that is one record: "file", "line" or "block". Plain text needs it; other
+            formats refuse it.
+        sheet: Name of the XLSX sheet with the records, if several sheets hold cells.
+        strip_html: Whether to remove tags from the texts and decode entities (`without_tags`).
+        advice: The advice at the end of an error's message. Only the caller knows what its users can set.
+        first_fields: Whether the first row must have all fields, whatever `on_error` is.
 
     Yields:
-        The records. Closing the generator closes the file, as its end does.
+        The records. The file is closed at the end, or when the generator is closed.
 
     Raises:
         ConfigError: If a setting is wrong or the file cannot be opened.
@@ -130,7 +132,7 @@ def read_records(
     if not isinstance(source, str | os.PathLike):
         count(max_characters=max_characters)
         if record is not None:
-            raise ConfigError(f"Expected no record={record!r} with rows or texts: each is one.")
+            raise ConfigError(f"Expected no record={record!r} with rows or texts: each of them is a record.")
         checks = Checks(fields, max_characters, empty_nulls)
         reading = _RecordReader("the rows", checks, on_error, on_skip, advice, first_fields=first_fields)
         found = reading.records(table_rows(source, needed(fields)))
@@ -147,13 +149,13 @@ def as_records(
     author: str | None = None,
     empty_nulls: bool = False,
 ) -> list[Record]:
-    """What people hold as records: see `read_records`. The names are of columns; ready records stay as they are."""
+    """Return the records of any source of `read_records`. Arguments name columns. Ready records are unchanged."""
     fields = Fields(text=text, label=label, id=id, author=author)
     return list(read_records(texts, fields, empty_nulls=empty_nulls))
 
 
 def read_released(path: Path, fields: Fields) -> Generator[Record, None, None]:
-    """The texts of a file that `writers` wrote, of which plain text has one a line; see `read_records`."""
+    """Yield the texts of a file that `writers` wrote, as `read_records` does. Plain text has one text on each line."""
     return read_records(path, fields, record=Portion.LINE if detect_format(path) is Format.TEXT else None)
 
 
@@ -177,17 +179,17 @@ def read_batches(
     allow_empty: bool = False,
     one_of_many: bool = False,
 ) -> Generator[Batch, None, None]:
-    """Stream the records of a file as columns, in batches of at least one: `read_records` without an object a record.
+    """Stream the records of a file as columns, in batches of at least one record; the arguments are as `read_records`'.
 
-    Where a batch ends follows from how the file was read. What comes before a fault is yielded before the fault is
-    raised, or told to `on_skip`. Closing the generator closes the file, as its end does. An `opener` opens what the
-    system has no path to; the name is then a name alone, of which the extension tells the format. `allow_empty` reads
-    a file without records as none, which is an error otherwise. Without rows, `one_of_many` may lack the columns, too:
-    so parts of a folder are written where nothing was found.
+    The ends of batches depend on how the file was read. Records before a fault are yielded before the fault is raised
+    or given to `on_skip`. The file is closed at the end, or when the generator is closed. An `opener` opens a source
+    that has no path in the file system; the extension of its name still tells the format. With `allow_empty`, a file
+    without records gives no batch; otherwise it is an error. With `one_of_many`, a file without rows may lack the
+    columns, too: writers of folders leave such parts if they found nothing.
     """
     count(max_characters=max_characters)
     path = Path(source)
-    # A string that may be a text is refused, and not shown.
+    # A string that may be a private text is refused and not shown.
     if isinstance(source, str) and (len(source) > _LONGEST or (len(source.split()) > 1 and not path.exists())):
         raise ConfigError(f"Expected {EXPECTED}, found one string that is no path. Make a list of it: [text].")
     if opener is None:
@@ -206,7 +208,7 @@ def read_batches(
         _require_file(path)
     checks = Checks(fields, max_characters, empty_nulls)
     reading = _RecordReader(str(path), checks, on_error, on_skip, advice, first_fields=first_fields)
-    if encoding is None and kind not in PACKED and opener is None and path.is_file():  # a pipe is read once
+    if encoding is None and kind not in PACKED and opener is None and path.is_file():  # a pipe can be read only once
         reading.unnamed = path
     how: dict[str, Any] = {"delimiter": delimiter, "encoding": encoding, "record": record, "sheet": sheet}
     how |= {"max_line": reading.check.max_line, "opener": opener or open_input}
@@ -216,7 +218,7 @@ def read_batches(
 
 
 def require_records(n: int, source: str | os.PathLike[str]) -> None:
-    """Raise BrokenFileError where no record is left that could be read: a certificate of nothing promises nothing."""
+    """Raise BrokenFileError if no record could be read. A certificate of no records would promise nothing."""
     if not n:
         raise BrokenFileError(f"{source}: no record can be read, so nothing is released.")
 
@@ -229,7 +231,7 @@ def require_layout(
     record: str | None,
     sheet: str | None = None,
 ) -> None:
-    """ConfigError for a delimiter, encoding or sheet that a file cannot have, or plain text without a `record`."""
+    """Raise ConfigError for a delimiter, encoding or sheet that the format lacks, or plain text without a `record`."""
     if record is not None:
         one_of(Portion, record=record)
     if kind is Format.TEXT and record is None:
@@ -246,7 +248,7 @@ def require_layout(
     if sheet is not None and kind is not Format.XLSX:
         raise ConfigError(f"Expected no --sheet for {str(path)!r}: it is read as {kind}, which has no sheets.")
     if not is_utf8(encoding) and kind in PACKED:
-        raise ConfigError(f"Expected no --encoding for {str(path)!r}: {kind} says its own.")
+        raise ConfigError(f"Expected no --encoding for {str(path)!r}: {kind} has its own encoding.")
 
 
 def _without_tags(batches: Generator[Batch, None, None]) -> Generator[Batch, None, None]:
@@ -279,7 +281,7 @@ def _file_batches(
 
 @dataclass(slots=True)
 class _RecordReader:
-    """Turns rows into records, and faults into errors or skips. A file is `unnamed` where its encoding is not named."""
+    """Turn rows into records, and faults into errors or skips. `unnamed` is a file whose encoding was not named."""
 
     name: str
     check: Checks
@@ -292,7 +294,7 @@ class _RecordReader:
     first_fields: bool = False
 
     def batches(self, chunks: Iterable[Chunk]) -> Generator[Batch, None, None]:
-        """The records of the chunks, those before a fault in a batch of their own."""
+        """Yield the records of the chunks. The records before a fault are a batch of their own."""
         fields, most = self.check.fields, self.check.max_characters
         ids = Ids()
         for chunk in chunks:
@@ -345,7 +347,7 @@ class _RecordReader:
                 self._refuse(found)
 
     def _look_at(self, row: object) -> None:
-        """Refuse the first row with names where it lacks a field, if that is asked for."""
+        """Refuse the first row with names if it lacks a field and `first_fields` is set."""
         if not self.first_fields or not isinstance(row, Mapping):
             return
         self.first_fields = False
@@ -362,7 +364,7 @@ class _RecordReader:
     def _refuse(self, fault: Bad | Broken) -> None:
         place = self.name if isinstance(fault, BadFile) else f"{self.name}, record {self.read}"
         where = f"{place}: {fault.reason}."
-        # UTF-16 read as UTF-8 has NULs, and quotes that do not close.
+        # UTF-16 that is read as UTF-8 has NULs, and quotes that are not closed.
         odd = isinstance(fault, Broken) or "UTF-8" in fault.reason or "NUL" in fault.reason
         odd = odd and not isinstance(fault, OtherFile) and LONE_RETURNS not in fault.reason
         if self.unnamed is not None and odd and (isinstance(fault, Broken) or self.on_error is OnError.STOP):
@@ -377,20 +379,20 @@ class _RecordReader:
 
 
 def _column(chunk: Chunk, name: str) -> Sequence[object]:
-    """The values of one column of a chunk without faults."""
+    """Return the values of one column of a chunk without faults."""
     if isinstance(chunk, dict):
         return chunk[name]
     return [row[name] for row in chunk if isinstance(row, Mapping)]
 
 
 def _which_whole(ids: Sequence[object]) -> Sequence[bool] | None:
-    """Which ids are numbers; None where none is."""
+    """Mark the ids that are numbers. None if no id is a number."""
     types = kinds(ids)
     return [isinstance(each, int | float) for each in ids] if types & {int, float} else None
 
 
 def _refuse_many(path: Path) -> None:
-    """Refuse a folder and a glob, whose names tell no format, and say what reads them."""
+    """Refuse a folder or a glob, whose name tells no format. The message says which command reads many files."""
     if os.path.isdir(path):  # noqa: PTH112 (False of a path that cannot be looked at)
         found, where = "a folder", "a file in it"
     elif glob.has_magic(str(path)) and not os.path.lexists(path):
@@ -404,7 +406,7 @@ def _refuse_many(path: Path) -> None:
 
 
 def _require_file(path: Path) -> None:
-    """Refuse a path where there is nothing to read at the call, not at the first record."""
+    """Refuse a path without a readable file at the call, not at the first record."""
     try:
         path.stat()
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Records and releases: a record is private and shows nothing of itself; a release is what may be written out."""
+"""Records and releases. A record is private, and its `repr` shows nothing. A release may be written out."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,13 +41,13 @@ class Record:
 
 @dataclass(frozen=True)
 class Release(Generic[Output_co]):
-    """What a mechanism gives out for one record: the only thing that may be written out.
+    """The output of a mechanism for one record. Nothing else may be written out.
 
     Without slots: a frozen, slotted, generic dataclass cannot be made as ``Release[str](...)`` in Python 3.11.
 
     Attributes:
         id: Id of the record.
-        output: What the mechanism drew; the empty text where only a vector leaves.
+        output: The text that the mechanism drew. It is empty if only a vector leaves.
         label: The privatized label, if the mechanism privatizes labels.
         kept: Fields of the record that were declared public.
         vector: The privatized embedding, if the mechanism releases one. Files hold it in float32.
@@ -97,9 +97,9 @@ class Fields:
 
 
 def require_labels(records: Sequence[Record], labels: Sequence[str], name: str) -> None:
-    """Refuse `name` records, such as "public", without one of the public labels, where there are any.
+    """Raise ConfigError if a record has none of the public `labels`. An empty set of labels refuses nothing.
 
-    ConfigError says how many have none or another.
+    `name` is the word of the message for the records, such as "public". The message counts the records without.
     """
     unknown = sum(record.label not in labels for record in records) if labels else 0
     if unknown:
@@ -110,6 +110,6 @@ def require_labels(records: Sequence[Record], labels: Sequence[str], name: str) 
 
 
 def records_digest(records: Iterable[Record]) -> str:
-    """sha256 of a set of labelled texts, whatever their order, ids and repetitions."""
+    """Return the sha256 of a set of labelled texts. Order, ids and repetitions do not change it."""
     lines = {hashlib.sha256(f"{r.label or ''}\x1f{r.text}".encode("utf-8", "surrogatepass")).digest() for r in records}
     return hashlib.sha256(b"".join(sorted(lines))).hexdigest()

@@ -1,7 +1,7 @@
-"""What a row must be like to become a record, and whole columns as a batch of records, where no row is doubtful.
+"""Check that rows can become records: whole columns at once, or row by row. Find ids that are used twice.
 
-What is accepted as columns is accepted row by row, and makes the same records. Where a column is doubtful, the rows are
-looked at one by one: that alone says which is bad, and why. And ids that were used, to refuse one that is used twice.
+Columns that are accepted at once are accepted row by row, too, and give the same records. If a column is doubtful, its
+rows are checked one by one. Only this check tells which row is bad, and why.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ _NULL: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """What a row must be like to become a record. Every method gives the fault as a value."""
+    """The checks of a row that is to become a record. Methods return a fault as a value."""
 
     fields: Fields
     max_characters: int
@@ -40,11 +40,11 @@ class Checks:
 
     @property
     def max_line(self) -> int:
-        """Bytes of the longest line that can hold a record."""
+        """The number of bytes of the longest line that can hold a record."""
         return _BYTES_PER_CHARACTER * self.max_characters + _BYTES_FOR_OTHER_FIELDS
 
     def record(self, item: object, *, default_id: str) -> Record | Bad | Broken:
-        """The record of a row, or a ready record after the checks of its strings."""
+        """Return the record of a row, or the fault. A ready record is returned after the checks of its strings."""
         match item:
             case Bad() | Broken():
                 return item
@@ -109,13 +109,13 @@ class Checks:
 
 
 def needed(fields: Fields) -> list[str]:
-    """The names of all fields, the text first, each once."""
+    """Return the names of all fields, the text's field first, each once."""
     names = (fields.text, fields.id, fields.label, fields.author, fields.subject, *fields.keep)
     return list(dict.fromkeys(name for name in names if name is not None))
 
 
 def batch_of(chunk: Chunk, fields: Fields, *, first: int, max_characters: int) -> Batch | None:
-    """The records of a chunk, or None where it is doubtful; `first` is the number of the first, if they have any."""
+    """Return the records of a chunk. None if a column is doubtful. Without a field of ids, ids count from `first`."""
     table = chunk if isinstance(chunk, dict) else _table(chunk, needed(fields))
     if table is None:
         return None
@@ -140,14 +140,14 @@ def _table(rows: list[Row], names: list[str]) -> Table | None:
 
 
 def _longest(texts: Sequence[str], most: int) -> int:
-    """Characters of the longest text; bytes, where these are not more than the most."""
+    """Return the characters of the longest text, or its bytes if these are at most `most`."""
     if isinstance(texts, PlainTexts) and (size := int(texts.sizes().max())) <= most:
         return size
     return max(map(len, texts))
 
 
 def _names(column: Sequence[object]) -> Sequence[str] | None:
-    """What names a record, an author or a subject; None where a value may name nobody."""
+    """Return the names of records, authors or subjects in a column. None if a value may name nobody."""
     if isinstance(column, PlainTexts):
         return column if column.sizes().all() else None
     if not kinds(column) <= {str, int} or not plain_scalars(column):
@@ -162,18 +162,18 @@ def _written(labels: Sequence[Scalar]) -> Sequence[str | None]:
     return [cast("str | None", spelled(label)) for label in labels]
 
 
-# Of an id of at most 16 bytes the bytes themselves are kept, of a longer one a hash of 16 bytes: two ids agree by a
-# chance of 2**-128. No id holds a NUL.
+# An id of at most 16 bytes is kept as its bytes, a longer id as a hash of 16 bytes. Two ids have one hash with
+# probability 2**-128. No id holds a NUL.
 _WORD: Final = 8
-#: Bytes of the longest id that is kept as it is, and of the longest that is hashed here.
+#: Bytes of the longest id that is kept unchanged, and of the longest id that is hashed here.
 _SHORT: Final = 2 * _WORD
 _MIDDLE: Final = 8 * _WORD
-_BITS: Final = np.arange(0, 8 * _WORD + 1, 8, dtype=np.uint64)  #: Bits of so many bytes
+_BITS: Final = np.arange(0, 8 * _WORD + 1, 8, dtype=np.uint64)  #: The number of bits of 0 to 8 bytes
 _Numbers = Int32s | Integers
 
 
 def key_of(id_: str) -> str | bytes:
-    """What to keep of a single id: itself, or its hash where that is shorter. Text and bytes are never equal."""
+    """Return the key to keep of a single id: the id, or its hash if this is shorter. Text and bytes are never equal."""
     if len(id_) <= _SHORT and id_.isascii():
         return id_
     return hashlib.blake2b(id_.encode(), digest_size=16).digest()
@@ -185,7 +185,7 @@ def _random(*shape: int) -> UInt64s:
 
 @dataclass(slots=True)
 class Ids:
-    """A growing set of ids, for columns of them. As long as ids rise, as numbers do, the last is the greatest."""
+    """A growing set of ids, for columns of ids. While ids rise, as numbers do, each is compared with the last alone."""
 
     _rising: list[UInt64s] = field(default_factory=list)
     _last: int = 0
@@ -194,7 +194,7 @@ class Ids:
     _factors: UInt64s = field(default_factory=lambda: _random(_MIDDLE // 4 + 1, 4))
 
     def fresh(self, ids: Sequence[str]) -> Booleans:
-        """Which of these ids, at least one, were neither there nor before in the list; all are there from now on."""
+        """Add ids, at least one. Mark the ids that were neither in the set nor earlier in the list."""
         data, ends = ids.utf8() if isinstance(ids, PlainTexts) else _utf8(ids)
         sizes = np.diff(ends)
         longest = int(sizes.max())
@@ -234,7 +234,7 @@ def _utf8(ids: Sequence[str]) -> tuple[UInt8s, _Numbers]:
 
 
 def _words(data: UInt8s, stops: _Numbers, sizes: _Numbers, n: int) -> UInt64s:
-    """The last `n` words of each id `(ids, n)`, the last first, with NULs before the id."""
+    """Return the last `n` words of each id, `(ids, n)`, the last word first. NULs fill the words before the id."""
     if sizes.min() == sizes.max() <= n * _WORD:  # as UUIDs are
         square = np.zeros((len(sizes), n * _WORD), np.uint8)
         square[:, n * _WORD - sizes[0] :] = data.reshape(len(sizes), -1)
@@ -251,7 +251,7 @@ def _words(data: UInt8s, stops: _Numbers, sizes: _Numbers, n: int) -> UInt64s:
 
 
 def _rise(keys: UInt64s) -> bool:
-    """Whether each is greater than the one before: longer, or as long and later in the alphabet."""
+    """Whether each key is greater than the key before: longer, or as long and later in the order of bytes."""
     before, after = keys[:-1], keys[1:]
     rises = after[:, 0] > before[:, 0]
     for place in range(1, keys.shape[1]):
@@ -265,7 +265,7 @@ def _value(key: UInt64s) -> int:
 
 @dataclass(slots=True)
 class _Table:
-    """Keys by open addressing: a slot holds the number of a key, from 1 on, or 0. At most half of them are used."""
+    """A hash table with open addressing. A slot holds a key's number, from 1, or 0. At most half of them are used."""
 
     _keys: UInt64s = field(default_factory=lambda: np.empty((2**12, 2), np.uint64))
     _n: int = 0
@@ -289,11 +289,11 @@ class _Table:
         return self._insert(numbers, new)
 
     def _insert(self, numbers: Any, keys: UInt64s) -> Booleans:
-        """Which of the keys were not there, by their numbers, which rise."""
+        """Insert keys under their numbers, which rise. Mark the keys that were not there."""
         slots, fresh = self._slots, np.ones(len(numbers), bool)
         mixed = keys[:, 0] * self._factors[0] + keys[:, 1] * self._factors[1]
         places = (mixed >> np.uint64(65 - len(slots).bit_length())).astype(np.int64)
-        todo = np.arange(len(numbers))[::-1]  # of those that want one slot the last written stays: the first of them
+        todo = np.arange(len(numbers))[::-1]  # reversed: of keys for one slot, the last write stays, the first key
         while todo.size:
             at, own = places[todo], numbers[todo]
             before = slots[at]

@@ -1,9 +1,9 @@
 """Rows of a file in any format, or their faults, many at a time.
 
-JSON Lines are read by pyarrow where it would see exactly what our own reader sees. It reads more than valid JSON Lines:
-NaN, several objects a line, an object on several lines, text that is not UTF-8. It skips empty lines, and tells no
-missing field from null. A block with anything of that kind is left to our own reader, which knows what is wrong with
-which line.
+pyarrow reads a block of JSON Lines if it gives exactly the rows of our own reader. pyarrow accepts more than valid JSON
+Lines: NaN, several objects on a line, an object on several lines, text that is not UTF-8. It skips empty lines, and
+does not distinguish a missing field from null. Our own reader reads every block with such a line, and says what is
+wrong with which line.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ from dptext.text.records import TEXT_FIELD
 from dptext.text.sheets import xlsx_chunks
 
 Opener = Callable[[Path], io.BufferedReader]
-MAX_JSON: Final = 2**28  #: Bytes of the longest JSON array, which is read whole
+MAX_JSON: Final = 2**28  #: Bytes of the longest JSON array. An array is read whole.
 
 
 def file_chunks(
@@ -43,15 +43,16 @@ def file_chunks(
     sheet: str | None = None,
     opener: Opener = open_input,
 ) -> Generator[Chunk, None, None]:
-    """The rows of a file, or their faults, in chunks of at least one; nothing follows a `Broken`.
+    """Yield the rows of a file, or their faults, in chunks of at least one row. Nothing follows a `Broken`.
 
-    The fields that are needed are `names`, the text first; none for all. A line, or row of CSV, above `max_line` bytes
-    is not read whole. Columns are parted by a comma in CSV, a tab in TSV, unless a delimiter is named. Of plain text
-    `record` says what one is; see `require_layout`. The `sheet` of XLSX is named where several hold cells.
+    `names` are the needed fields, the text first; no names mean all fields. A line, or row of CSV, above `max_line`
+    bytes is not read whole. The delimiter is a comma in CSV and a tab in TSV, unless `delimiter` is given. `record` is
+    the portion of plain text that is one record; see `require_layout`. `sheet` names a sheet of XLSX if several hold
+    cells.
     """
     with opener(path) as raw:
         first = b""
-        with contextlib.suppress(OSError):  # which the reader will meet, too
+        with contextlib.suppress(OSError):  # the reader will meet the same error
             first = raw.peek(BEGINNING)[:BEGINNING]
         if (said := other_kind(path, kind, first)) is not None:
             yield [OtherFile(f"the file {said}")]
@@ -106,7 +107,7 @@ def _json_chunks(blocks: Iterator[RawLine], names: Sequence[str]) -> Iterator[Ch
 
 
 class _UnlikeError(ValueError):
-    """What JSON can say, and no record can hold; the message is `what`, and holds nothing of the file."""
+    """A value that JSON can express and no record can hold. The message holds nothing of the file."""
 
     def __init__(self, what: str) -> None:
         super().__init__(what)
@@ -114,7 +115,7 @@ class _UnlikeError(ValueError):
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    # Of a repeated key Python keeps the last and others the first: two readers would see two texts.
+    # Python keeps the last value of a repeated key, other readers the first. Two readers would see two texts.
     row = dict(pairs)
     if len(row) < len(pairs):
         raise _UnlikeError("a key of an object is there twice")
@@ -126,7 +127,7 @@ def _no_constant(_: str) -> None:
 
 
 def _decoded(data: bytes) -> object:
-    """The value of a JSON document. `_UnlikeError`: it has one that is not read; another ValueError: it is none."""
+    """Return the value of a JSON document. _UnlikeError: no record can hold it. Another ValueError: it is not JSON."""
     try:
         return _JSON.decode(data.decode())
     except (_UnlikeError, UnicodeDecodeError, json.JSONDecodeError):
@@ -155,7 +156,7 @@ def _json_row(line: RawLine) -> Row:
 
 
 def _json_array(blocks: Iterator[RawLine]) -> list[Row]:
-    """The rows of an array of objects, which is read whole: nobody knows where the next begins after a fault."""
+    """Return the rows of an array of objects. It is read whole: after a fault, the next object's start is unknown."""
     read: list[bytes] = []
     size = 0
     for block in blocks:
@@ -179,15 +180,16 @@ def _json_array(blocks: Iterator[RawLine]) -> list[Row]:
     return [row if isinstance(row, dict) else Bad("the item is not a JSON object") for row in found]
 
 
-PYARROW_BYTES: Final = 2**17  #: Pyarrow is not worth loading for a smaller block
-#: Half of the brackets that a line for pyarrow may have: it recurses, and 10,000 levels ended the whole process.
+PYARROW_BYTES: Final = 2**17  #: Smallest block that is worth loading pyarrow
+#: Half of the brackets that a line for pyarrow may have. pyarrow recurses: 10,000 levels ended the whole process.
 _APART: Final = 1_000
-#: Types of other fields: the rest may hold NaN, integers of too many digits, or depth that our own reader refuses.
+#: Types of other fields that pyarrow may read. Further types may hold NaN, too many digits, or too deep nesting, which
+#: our own reader refuses.
 _HARMLESS: Final = ("string", "bool", "int64", "null", "timestamp[s]", "timestamp[ns]")
 
 
 def json_columns(block: bytes, names: Sequence[str]) -> Table | None:
-    """The columns of these names in whole lines, all of text; None without pyarrow, or where our reader has to look."""
+    """Return the columns `names` of whole lines, if all hold text. None: no pyarrow, or our own reader has to read."""
     n_lines = _objects(block) if len(block) >= PYARROW_BYTES else 0
     if not n_lines or not _shallow(block):
         return None
@@ -206,10 +208,10 @@ def json_columns(block: bytes, names: Sequence[str]) -> Table | None:
 
 
 def _objects(block: bytes) -> int:
-    """The number of lines, if each begins and ends with a brace; else 0.
+    """Return the number of lines if each begins and ends with a brace, else 0.
 
-    Between a closing and an opening brace, JSON needs a comma within a value. So each line end is then one between
-    objects, and the lines hold one object each if there are as many objects as lines.
+    Within a value, JSON needs a comma between a closing and an opening brace. So each line end lies between objects,
+    and if there are as many objects as lines, each line holds one object.
     """
     end = len(block) - block.endswith(b"\n")
     inner = block.count(b"\n", 0, end)
@@ -218,9 +220,9 @@ def _objects(block: bytes) -> int:
 
 
 def _shallow(block: bytes) -> bool:
-    """Whether no line has so many brackets, those in texts among them, that it could be too deep for pyarrow."""
+    """Whether no line can be too deep for pyarrow, by its number of brackets. Brackets in texts count, too."""
     read = np.frombuffer(block, np.uint8)
-    some = np.flatnonzero(read | 32 == 123)[::_APART]  # [ and {; two of these stand in a line with 2 _APART of them
+    some = np.flatnonzero(read | 32 == 123)[::_APART]  # every _APART-th [ or {, twice in a line of 2 _APART
     line = np.searchsorted(np.flatnonzero(read == 10), some)
     return not (line[1:] == line[:-1]).any()
 
@@ -228,7 +230,7 @@ def _shallow(block: bytes) -> bool:
 def _parsed(pa: ModuleType, json: ModuleType, block: bytes, names: Sequence[str]) -> Any:
     return json.read_json(
         pa.BufferReader(block),
-        # Without threads: one that calls into a Python that is ending aborts the process.
+        # No threads: a thread that calls into an ending Python aborts the process.
         read_options=json.ReadOptions(use_threads=False, block_size=len(block) + 1),
         parse_options=json.ParseOptions(explicit_schema=pa.schema([(name, pa.string()) for name in names])),
     )

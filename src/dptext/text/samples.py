@@ -1,7 +1,7 @@
 """The built-in sample corpus: short requests to an assistant, generated, with label and author.
 
-Written for this project from templates; no person is meant. For demos, documentation and tests. Names, places, days,
-sums and the rest are drawn independently of each other, so that a text holds a few facts that could be private.
+The templates were written for this project, for demos, documentation and tests. No text is about a real person. Names,
+places, days, sums and other slots are drawn independently, so that a text holds a few facts that could be private.
 """
 
 import functools
@@ -25,7 +25,7 @@ _SLOT = re.compile(r"\{([a-z]+)(2?)\}")
 
 
 def sample_records(n: int = 200, *, seed: int = 0) -> list[Record]:
-    """`n` sample texts with label (four intents) and author (ten), the same for the same seed.
+    """Return `n` sample texts with label (four intents) and author (ten). The same seed gives the same texts.
 
     >>> sample_records(1)[0].label in ("health", "travel", "money", "leisure")
     True
@@ -46,7 +46,7 @@ def _samples(n: int, seed: int) -> tuple[Record, ...]:
 
 
 def _filled(template: str, source: Randomness) -> str:
-    """The template with its slots filled; `{place2}` is another place than `{place}`."""
+    """Return the template with its slots filled. `{place2}` and `{place}` are different places."""
     chosen: dict[str, str] = {}
     for kind, second in _SLOT.findall(template):
         options = _FILLINGS[kind]

@@ -1,8 +1,8 @@
 """Rows of the sheet of an XLSX file that holds the records, or their faults.
 
-Nothing that a workbook declares is believed: not the extent of a sheet, nor the order of its rows. What a reader of one
-table cannot show is refused: cells of several sheets of which none is named, merged cells, formulas without a value.
-What is hidden or filtered out is read as it would be otherwise: `overview` tells the owner of it.
+Declarations of a workbook, such as the extent of a sheet or the order of its rows, are not trusted. Contents that do
+not fit one table are refused: several sheets with cells if none is named, merged cells, formulas without a value.
+Hidden or filtered rows, columns and sheets are read like others; `overview` counts them for the owner.
 """
 
 import io
@@ -23,12 +23,12 @@ from dptext.text.lines import Bad, BadFile, BadHeader, Broken, Chunk, Row, no_co
 
 _CHUNK: Final = 1024
 _FAILED: Final[Any] = object()
-_MOST_ROWS: Final = 2**20  # of a sheet of Excel
+_MOST_ROWS: Final = 2**20  # most rows of a sheet of Excel
 _MOST_COLUMNS: Final = 2**14
-SHARED_BYTES: Final = 2**28  # bytes of the texts that sheets share, which are read whole
-UNPACKED_BYTES: Final = 2**27  # bytes that any workbook may unpack to,
-UNPACKED_TIMES: Final = 100  # or as many times its size, where that is more
-MOST_ROW_BYTES: Final = 2**27  # bytes of a row
+SHARED_BYTES: Final = 2**28  # most bytes of the texts that sheets share, which are read whole
+UNPACKED_BYTES: Final = 2**27  # bytes that any workbook may unpack to
+UNPACKED_TIMES: Final = 100  # a workbook may also unpack to this many times its size, if this is more
+MOST_ROW_BYTES: Final = 2**27  # most bytes of a row
 _BLOCK: Final = 2**16
 _TRUE: Final = ("1", "true")
 _ESCAPE: Final = re.compile("_x([0-9A-Fa-f]{4})_")
@@ -40,7 +40,7 @@ _ERROR: Final = Bad("a cell holds an error of the spreadsheet")
 
 
 def load_openpyxl() -> Any:
-    """The module openpyxl, loaded when first needed."""
+    """Return the module openpyxl, which is loaded when first needed."""
     with needing("XLSX", "files"):
         import openpyxl.reader.excel  # noqa: PLC0415
     return openpyxl
@@ -48,9 +48,9 @@ def load_openpyxl() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A sheet of a workbook: its name, which may be private, whether it is hidden and holds cells.
+    """A sheet of a workbook: its name, which may be private, whether it is hidden, and whether it holds cells.
 
-    Of rows and columns with cells, `hidden_rows` and `hidden_columns` are the numbers of those that are hidden.
+    `hidden_rows` and `hidden_columns` count the hidden rows and columns that have cells.
     """
 
     name: str
@@ -62,26 +62,26 @@ class Sheet:
 
 @dataclass(frozen=True, slots=True)
 class Workbook:
-    """The sheets of a workbook, without those of charts."""
+    """The sheets of a workbook, without sheets of charts."""
 
     sheets: tuple[Sheet, ...]
 
     @property
     def filled(self) -> list[Sheet]:
-        """Those that hold cells."""
+        """The sheets that hold cells."""
         return [each for each in self.sheets if each.filled]
 
     def read(self, named: str | None) -> Sheet | None:
-        """The sheet that is read; None where it is none, or one of several."""
+        """Return the sheet `named`, or else the only sheet with cells. None if there is no such sheet."""
         found = self.filled if named is None else [each for each in self.sheets if each.name == named]
         return found[0] if len(found) == 1 else None
 
 
 def xlsx_chunks(raw: io.BufferedReader, names: Sequence[str], sheet: str | None = None) -> Iterator[Chunk]:
-    """The rows of the `sheet` of this name, or of the only one with cells, streamed; nothing follows a `Broken`.
+    """Stream the rows of the sheet named `sheet`, or of the only sheet with cells. Nothing follows a `Broken`.
 
-    A formula is its last value, and an empty cell the empty text, as in CSV. A text that the spreadsheet took for a
-    number is read as that number is written.
+    A formula is read as its last value, an empty cell as the empty text, as in CSV. A text that the spreadsheet took
+    for a number is read as this number is written.
     """
     openpyxl = load_openpyxl()
     if not raw.peek(1):
@@ -105,18 +105,18 @@ def xlsx_chunks(raw: io.BufferedReader, names: Sequence[str], sheet: str | None 
 
 
 def _quiet(call: Callable[[], Any]) -> Any:
-    """The answer of openpyxl, without the warnings and messages in which it quotes cells."""
+    """Return the result of a call of openpyxl. Its warnings and messages, which quote cells, are suppressed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             return call()
-        # zipfile, XML and openpyxl raise what they like, and it may quote a cell: none may pass with its message.
+        # zipfile, XML and openpyxl raise many kinds of errors, whose messages may quote a cell. No message may pass.
         except Exception:  # noqa: BLE001
             return _FAILED
 
 
 def overview(raw: io.BufferedReader) -> Workbook | None:
-    """What sheets there are, for their owner; None where the workbook cannot be read."""
+    """Return the sheets of a workbook, for its owner. None if the workbook cannot be read."""
     openpyxl = load_openpyxl()
 
     def look() -> Workbook | None:
@@ -135,17 +135,17 @@ def overview(raw: io.BufferedReader) -> Workbook | None:
 
 
 def _book(openpyxl: Any, raw: io.BufferedReader) -> Any:
-    """The workbook, of which nothing is read but its sheets, styles and shared texts; or why it is not read."""
+    """Return the workbook, with only its sheets, styles and shared texts read, or the reason why it is not read."""
     size = raw.seek(0, io.SEEK_END)
     with zipfile.ZipFile(raw) as archive:
-        # Python reads no more of a member than this, whatever it unpacks to.
+        # Python reads no more of a member than its declared size, whatever the member unpacks to.
         parts = [(each.filename, each.file_size) for each in archive.infolist()]
     sheets = sum(size for name, size in parts if name.startswith("xl/worksheets/"))
     whole = sum(size for _, size in parts) - sheets
     if sheets > max(UNPACKED_BYTES, UNPACKED_TIMES * size) or whole > SHARED_BYTES:
         return _LARGE
     reader = openpyxl.reader.excel.ExcelReader(raw, read_only=True, data_only=True, keep_links=False)
-    reader.read_chartsheet = lambda *_: None  # it holds no cells, and openpyxl fails at one without a chart
+    reader.read_chartsheet = lambda *_: None  # a chart sheet has no cells, and without a chart openpyxl fails
     plain = reader.read_workbook
 
     def read_workbook() -> None:
@@ -158,9 +158,9 @@ def _book(openpyxl: Any, raw: io.BufferedReader) -> Any:
 
 
 def _sheet(openpyxl: Any, raw: io.BufferedReader, named: str | None) -> tuple[Any, int] | Broken:
-    """The sheet of this name, or the only one with cells, and how many rows it has; or why there is none.
+    """Return the sheet of this name, or the only sheet with cells, and its number of rows; or the reason for neither.
 
-    Without a name and cells it is the first.
+    If no name is given and no sheet has cells, the first sheet is returned.
     """
     book = _book(openpyxl, raw)
     if isinstance(book, Broken):
@@ -184,7 +184,7 @@ def _sheet(openpyxl: Any, raw: io.BufferedReader, named: str | None) -> tuple[An
 
 
 def several_sheets(n: int, n_hidden: int) -> str:
-    """That the records could be in any of these sheets, and what to do about it."""
+    """Return the message that several sheets may hold the records, with what to do."""
     also = f", {n_hidden} of them hidden" if n_hidden else ""
     return (
         f"{n} sheets of the workbook hold cells{also}, and the records are rows of one: name it with --sheet NAME on "
@@ -193,13 +193,13 @@ def several_sheets(n: int, n_hidden: int) -> str:
 
 
 class _Look:
-    """What a sheet holds, by its XML alone: rows, merged cells, and filled cells, those that are hidden among them."""
+    """The contents of a sheet by its XML alone: rows, merged cells, filled cells, and hidden rows and columns."""
 
     def __init__(self) -> None:
         self.rows = self.hidden = self._place = 0
         self.merged = self.cells = self._in_hidden = False
         self.hidden_columns = set[int]()
-        self._ranges: list[range] = []  # of hidden columns, which the XML has before its rows
+        self._ranges: list[range] = []  # hidden columns, which precede the rows in the XML
 
     def start(self, name: str, values: Mapping[str, str]) -> None:
         match name.rpartition(" ")[2]:
@@ -221,7 +221,7 @@ class _Look:
 
 
 def _column(place: str) -> int:
-    """The number of the column of a cell such as AB7, from 1."""
+    """Return the number of the column of a cell such as AB7. Columns count from 1."""
     number = 0
     for letter in place.rstrip("0123456789"):
         number = 26 * number + ord(letter) - ord("A") + 1
@@ -229,7 +229,7 @@ def _column(place: str) -> int:
 
 
 def _look(sheet: Any, *, whole: bool) -> _Look:
-    """Look at a sheet to its end, or to its first cell that is filled."""
+    """Parse a sheet, to its end if `whole`, else up to a block with a filled cell."""
     found, parser = _Look(), expat.ParserCreate(namespace_separator=" ")
     parser.StartElementHandler = found.start
     with sheet._get_source() as source:  # noqa: SLF001  (openpyxl believes the extent that a sheet declares)
@@ -241,7 +241,7 @@ def _look(sheet: Any, *, whole: bool) -> _Look:
 
 
 class _Bounded:
-    """A stream of which so many bytes are read until `left` is set anew."""
+    """A stream that gives at most `left` bytes until `left` is reset. ValueError: more bytes are read."""
 
     def __init__(self, source: Any) -> None:
         self.source = source
@@ -255,11 +255,11 @@ class _Bounded:
         return block
 
 
-_Cells = dict[int, Any]  # by their columns, from 1
+_Cells = dict[int, Any]  # cells by column, from 1
 
 
 def _rows(sheet: Any, n_rows: int) -> Iterator[_Cells | Broken]:
-    """The filled cells of each row from the first to the last that is there; nothing follows a `Broken`."""
+    """Yield the filled cells of each row from the first to the last existing row. Nothing follows a `Broken`."""
     with sheet._get_source() as source:  # noqa: SLF001
         bounded = _Bounded(source)
         parsed = _quiet(lambda: _parsed(sheet, bounded))
@@ -282,7 +282,7 @@ def _rows(sheet: Any, n_rows: int) -> Iterator[_Cells | Broken]:
 
 
 def _parsed(sheet: Any, source: _Bounded) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """The rows of openpyxl's parser, whose cells say whether they hold a formula without a value."""
+    """Yield the rows of openpyxl's parser. Cells also say whether they hold a formula without a value."""
     from openpyxl.worksheet._reader import FORMULA_TAG, VALUE_TAG, WorkSheetParser  # noqa: PLC0415 (an extra)
 
     book = sheet.parent
@@ -298,7 +298,7 @@ def _parsed(sheet: Any, source: _Bounded) -> Iterator[tuple[int, list[dict[str, 
 
     def parse_cell(element: Any) -> dict[str, Any]:
         cell: dict[str, Any] = plain(element)
-        # A value that is the empty text is there, as text.
+        # An empty text is a value, too.
         there = cell["value"] is not None or (element.get("t") == "str" and element.find(VALUE_TAG) is not None)
         return {**cell, "formula": not there and element.find(FORMULA_TAG) is not None}
 
@@ -334,12 +334,12 @@ def _value(cell: Any) -> Any:
     value = "" if cell is None or cell["value"] is None else cell["value"]
     if isinstance(value, str):
         return _unescaped(value)
-    # A duration is no value of a record in any format, as each has another spelling for it; as a text it may be read.
+    # A duration is no scalar of a record, because each format spells it differently. It may be read as a text.
     return value if isinstance(value, int | float | date | time | timedelta) else str(value)
 
 
 def _unescaped(text: str) -> str:
-    """The text in which Excel writes a character that XML cannot hold, or that would look so, as _x000D_."""
+    """Decode a text of Excel, which writes characters that XML cannot hold, and look-alikes of the code, as _x000D_."""
     if "_x" not in text:
         return text
     found = _ESCAPE.sub(lambda code: chr(int(code[1], 16)), text)

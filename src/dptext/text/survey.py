@@ -1,6 +1,6 @@
-"""What a file holds, before anything is done with it: for `dptext check`.
+"""Survey the contents of a file before it is used, for `dptext check`.
 
-No value of a cell is kept: hashes of them tell which are equal. The numbers are computed from private text.
+No value is kept. Hashes tell which values are equal. The numbers are computed from private text.
 """
 
 import csv
@@ -29,18 +29,19 @@ from dptext.text.sheets import Sheet, overview, several_sheets
 
 _BEGINNING: Final = 2**16  # bytes
 _MOST_LABELS: Final = 50
-_MOST_DISTINCT: Final = 10_000  # of short values, where some are equal
+_MOST_DISTINCT: Final = 10_000  # most different values that are counted, of columns of short values with repetitions
 _SHORT: Final = 40  # characters, on average
 _NO_FIELD: Final = "\0"  # the name of no field
 _Fault = tuple[int, str]  # the number of a record, and what is wrong with it
-LONG: Final = 1_500  # characters; some 256 pieces of words, all that `candidates` reads
+LONG: Final = 1_500  # characters, some 256 word pieces: `candidates` reads no more
 
 
 @dataclass(slots=True)
 class Column:
-    """How many values of a column there are, null, empty, strings, with HTML tags, and of each length.
+    """Counts of a column's values: all, null, empty, strings, with HTML tags, and of each length.
 
-    `hashes` are of the different values, None where they are too many; it is `named` where one is the column's name.
+    `hashes` holds hashes of the different values, or None if there are too many. `named` says whether a value is the
+    column's own name.
     """
 
     rows: int = 0
@@ -52,13 +53,13 @@ class Column:
     hashes: set[int] | None = field(default_factory=set)
     repeated: bool = False
     named: bool = False
-    nameless: int = 0  #: how many can name no record and no author, and how many can be no label
+    nameless: int = 0  #: values that cannot name a record or an author; `unlabelled`: that cannot be a label
     unlabelled: int = 0
-    unfit: int = 0  #: how many are neither null nor fit to be the text of a record
-    fault: _Fault | None = None  #: why the first of these is not, or the first record that lacks the column
+    unfit: int = 0  #: values that are not null and cannot be the text of a record
+    fault: _Fault | None = None  #: the reason for the first of these, or the first record that lacks the column
 
     def add(self, name: str, value: object, record: int, *, written: bool = False) -> None:
-        """Count a value of the record of this number; what is no text is `written` as one where it is read."""
+        """Count a value of the record with the number `record`. `written`: readers turn other values into texts."""
         self.rows += 1
         name_: str | None
         label: object
@@ -88,39 +89,39 @@ class Column:
 
     @property
     def mean(self) -> float:
-        """Characters of a value."""
+        """The mean number of characters of a value."""
         return sum(size * n for size, n in self.lengths.items()) / max(1, self.lengths.total())
 
     @property
     def long(self) -> int:
-        """How many values are so long that some mechanisms read a part of them alone, and others take long."""
+        """The number of long values. Some mechanisms read only a part of these, others take long."""
         return sum(n for size, n in self.lengths.items() if size > LONG)
 
     @property
     def largest(self) -> int:
-        """Characters of the longest value."""
+        """The number of characters of the longest value."""
         return max(self.lengths, default=0)
 
     @property
     def median(self) -> int:
-        """Characters of the middle value."""
+        """The median number of characters of a value."""
         sizes = sorted(self.lengths)
         ends = itertools.accumulate(self.lengths[size] for size in sizes)
         return next((size for size, end in zip(sizes, ends, strict=True) if end > self.lengths.total() // 2), 0)
 
     @property
     def distinct(self) -> int | None:
-        """How many different values there are; None for more than were counted."""
+        """The number of different values. None if there are too many to count."""
         return None if self.hashes is None else len(self.hashes)
 
     @property
     def unique(self) -> bool:
-        """Whether each row has a value of its own."""
+        """Whether no two rows have the same value."""
         return self.rows > 1 and not (self.repeated or self.nulls or self.empties)
 
 
 def _text_fault(name: str, value: object) -> str | None:
-    """Why a value cannot be the text of a record, in the words of whoever reads the records."""
+    """Return the reason why a value cannot be the text of a record, in the words of the reader of records; or None."""
     if isinstance(value, str) and len(value) <= MAX_CHARACTERS and string_fault(value) is None:
         return None
     found = Checks(Fields(name), MAX_CHARACTERS).record({name: value}, default_id="")
@@ -133,26 +134,26 @@ def _lacking(name: str, record: int, found: Sequence[str]) -> _Fault | None:
 
 @dataclass(slots=True)
 class Survey:
-    """What a file holds."""
+    """The contents of a file, in numbers and names."""
 
-    path: Path  #: of the file, as are its format, delimiter and encoding (None where lines have several)
+    path: Path  #: path of the file; its format, delimiter and encoding follow (None if lines have several encodings)
     format: Format
     delimiter: str | None
     encoding: str | None
-    record: str | None = None  #: what is one of plain text
-    columns: dict[str, Column] = field(default_factory=dict)  #: by their names
-    doubled: frozenset[str] = frozenset()  #: names that several columns have, so that none of these can be named
-    rows: int = 0  #: how many can be read; `bad` is how many cannot
+    record: str | None = None  #: the portion of plain text that is one record
+    columns: dict[str, Column] = field(default_factory=dict)  #: columns by name
+    doubled: frozenset[str] = frozenset()  #: names that several columns share; no option can name these
+    rows: int = 0  #: the number of rows that can be read; `bad` counts those that cannot
     bad: int = 0
-    fault: str = ""  #: why the first of these cannot
+    fault: str = ""  #: the reason for the first row that cannot be read
     text: str | None = None  #: the column that seems to hold the texts
-    sheet: Sheet | None = None  #: of a workbook, the one that is read
-    labelled: int | None = None  #: how many rows have a label of the public set; None where no field is looked at
+    sheet: Sheet | None = None  #: the sheet of a workbook that is read
+    labelled: int | None = None  #: the number of rows with a label of the public set; None without a field of labels
     _first: tuple[int, tuple[str, ...]] | None = None  # number and names of the first row
 
     @property
     def named(self) -> bool:
-        """Whether the names of the columns are names, and may be shown."""
+        """Whether the names of the columns look like names, so that they may be shown."""
         return (
             are_names(list(self.columns))
             and not self.doubled
@@ -161,19 +162,19 @@ class Survey:
 
     @property
     def texts(self) -> Column:
-        """The column of the texts; an empty one where there is none."""
+        """The column of the texts. It is empty if the file has none."""
         return self.columns.get(self.text or "", Column())
 
     @property
     def duplicates(self) -> int:
-        """How many texts that are not empty were there before."""
+        """The number of texts, without empty ones, that repeat an earlier text."""
         column = self.texts
         if column.distinct is None:
             return 0
         return column.rows - column.nulls - column.empties - (column.distinct - bool(column.empties))
 
     def add(self, row: Mapping[str, object], record: int) -> None:
-        """Count the row that is the record of this number."""
+        """Count a row, which is the record with the number `record`."""
         self.rows += 1
         self._first = self._first or (record, tuple(row))
         for name, value in row.items():
@@ -184,7 +185,7 @@ class Survey:
             self.columns[name].fault = self.columns[name].fault or _lacking(name, record, tuple(row))
 
     def settle(self, unread: _Fault | None) -> None:
-        """Count no row that cannot be a record by its text; `unread` is the first that is none, and why."""
+        """Move rows whose text is unfit from `rows` to `bad`. `unread` is the first unreadable row, with the reason."""
         column = self.columns.get(self.text or "")
         unfit: _Fault | None = None
         if column is not None:
@@ -199,7 +200,7 @@ class Survey:
             self.fault = "record {}: {}".format(*min(faults))
 
     def could_be(self, name: str) -> str:
-        """What a column may be: text, id, label, author, or nothing of that."""
+        """Return what a column may hold: texts, ids, labels or authors, or nothing of these."""
         column = self.columns[name]
         if name == self.text:
             return "text"
@@ -226,13 +227,14 @@ def survey(
     labels: Sequence[str] = (),
     sheet: str | None = None,
 ) -> Survey:
-    """Read a file once, and count what it holds; what is not named is guessed. Labels are counted in a named field.
+    """Read a file once, and count its contents. Settings that are None are guessed.
 
-    Where the fields of ids or labels are named, a row that cannot be a record by them is counted as one that cannot be
-    read, as whoever reads the records does.
+    Labels are counted if `label` names their field.
+    If `id` or `label` names a field, a row whose id or label is unfit counts as a row that cannot be read, as for the
+    readers of records.
 
     Memory grows with the number of different values of long or unique columns (about 60 bytes each). BrokenFileError:
-    it cannot be read to its end, or holds no record.
+    the file cannot be read to its end, or holds no record.
     """
     kind = file_format(path, format)
     require_layout(path, kind, delimiter, encoding, record, sheet)
@@ -240,7 +242,7 @@ def survey(
     delimiter = delimiter or ("\t" if kind is Format.TSV else None)
     if kind is Format.CSV and delimiter is None:
         first = beginning(path, encoding, _BEGINNING)
-        delimiter = max(DELIMITERS, key=lambda each: _columns(first, each))  # a comma, where none gives columns
+        delimiter = max(DELIMITERS, key=lambda each: _columns(first, each))  # a comma if no delimiter gives columns
     found = Survey(path, kind, delimiter, encoding, record)
     if kind is Format.XLSX:
         found.sheet = _sheet(path, sheet)
@@ -285,9 +287,9 @@ def survey(
 
 
 def _sheet(path: Path, named: str | None) -> Sheet | None:
-    """The sheet that is read; BrokenFileError names those that hold cells, where it is not one of them.
+    """Return the sheet to read. BrokenFileError: no sheet fits; the message names the sheets with cells.
 
-    Only the owner of the file is shown the names. None where the workbook cannot be read: its reader says why.
+    Only the owner of the file sees these names. None if the workbook cannot be read: the reader reports the reason.
     """
     with open_input(path) as raw:
         book = overview(raw)
@@ -304,16 +306,16 @@ def _sheet(path: Path, named: str | None) -> Sheet | None:
 
 @dataclass(slots=True)
 class _Named:
-    """Why a row cannot be a record by the fields that were named; its text is looked at as a column."""
+    """The check of a row by the fields that were named. Its text is checked as a value of a column."""
 
     fields: Fields
-    text: bool  #: whether the field of the texts was named, and whether what is no text is `written` as one
+    text: bool  #: whether the field of the texts was named; `written`: whether other values are turned into texts
     written: bool
-    readable: bool = True  #: whether the row that was looked at last can be a record, as far as its text is named
+    readable: bool = True  #: whether the last row can be a record, by its text if the field of the text is named
     _ids: set[str | bytes] = field(default_factory=set)
 
     def fault(self, row: Mapping[str, object]) -> str | None:
-        """Why it cannot, but for its text; None also where no field is named."""
+        """Return the reason why a row, its text aside, cannot be a record. None if it can, or if no field is named."""
         fields = self.fields
         others = [name for name in (fields.id, fields.label) if name is not None]
         if not others:
@@ -345,13 +347,13 @@ def _header_fault(found: Survey, names: Sequence[str], how: dict[str, Any]) -> B
 
 
 def _require_columns(found: Survey, names: Sequence[str], how: dict[str, Any]) -> None:
-    """Refuse a header without a column that is named, or with several, as whoever reads the records does."""
+    """Raise HeaderError if the header lacks a named column or has it several times, as readers of records do."""
     if (fault := _header_fault(found, names, how)) is not None:
         raise HeaderError(f"{found.path}, record 1: {fault.reason}. Nothing from here on can be read.")
 
 
 def _doubled(found: Survey, how: dict[str, Any]) -> frozenset[str]:
-    """The names that several columns have."""
+    """Return the names that several columns share."""
     left, doubled = list(found.columns) if found.format in DELIMITED | PACKED else [], set[str]()
     while left and (fault := _header_fault(found, left, how)) is not None and fault.column in left:
         doubled.add(fault.column)
@@ -360,9 +362,9 @@ def _doubled(found: Survey, how: dict[str, Any]) -> frozenset[str]:
 
 
 def _columns(text: str, delimiter: str) -> int:
-    """How many columns the rows have, if the delimiter parts them; 0 where it parts no header, and few rows alike.
+    """Return the number of columns that the delimiter gives; 0 if it divides no header, or divides few rows alike.
 
-    A single column is no sign of a delimiter, and one row that is cut or too long is none against it.
+    A single column is no sign of the delimiter. One row that is cut or too long is no sign against the delimiter.
     """
     try:
         sizes = [len(row) for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]

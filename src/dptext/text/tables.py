@@ -1,7 +1,7 @@
-"""Rows of what people hold in memory: data frames and series (pandas, polars, pyarrow ...), Datasets, lists of strings.
+"""Rows of data in memory: data frames and series (pandas, polars, pyarrow ...), Datasets, lists of strings.
 
-Narwhals knows the frames, so that none of their packages is needed here. It is loaded when something is neither a list
-nor a stream.
+Narwhals reads the frames, so that their packages are not needed here. It is loaded for data that are neither a list nor
+a stream.
 """
 
 import contextlib
@@ -17,20 +17,20 @@ from dptext.text.formats import shortest
 from dptext.text.lines import Broken, listed
 from dptext.text.packed_rows import NO_MATCH, UNMATCHED, class_names, named_classes
 
-#: What is read where private or public records are asked for: records, rows as mappings, or strings; a frame or a
-#: series; a Dataset of Hugging Face; the path of a file. No type can say it without those packages.
+#: Sources of private or public records: records, rows as mappings, or strings; a frame or a series; a Dataset of
+#: Hugging Face; the path of a file. Without the packages of frames and Datasets, no narrower type can be written.
 Texts = Any
-_FIRST_DAY: Final = -719_162  # of Python's dates, from 1970-01-01; and the last
+_FIRST_DAY: Final = -719_162  # first day of Python's dates, in days from 1970-01-01; the last day follows
 _LAST_DAY: Final = 2_932_896
-_SLICE: Final = 1024  # rows of a Dataset at once
-Classes = Mapping[str, Sequence[str]]  #: The names of classes by their numbers, of columns that hold numbers of them
+_SLICE: Final = 1024  # rows of a Dataset that are read at once
+Classes = Mapping[str, Sequence[str]]  #: By column of class numbers: the names of the classes, in order of the numbers
 EXPECTED: Final = "texts, rows, records, a data frame, a Dataset or the path of a file"
 
 
 def table_rows(data: Texts, names: Sequence[str]) -> Iterable[object]:
-    """The rows of data in memory, which is no path: mappings of the named columns, strings, or what its iterator gives.
+    """Return the rows of data in memory: mappings of the named columns, strings, or the items of an iterable.
 
-    ConfigError: it is nothing of which rows can be told, or a frame lacks a column.
+    `data` is no path. ConfigError: the data have no rows, or a frame lacks a column.
     """
     if isinstance(data, Mapping):
         raise ConfigError(
@@ -69,7 +69,7 @@ def table_rows(data: Texts, names: Sequence[str]) -> Iterable[object]:
 
 
 def index_of(data: Texts) -> object:
-    """The index of a pandas frame or series; None of anything else."""
+    """Return the index of a pandas frame or series. None for other data."""
     if isinstance(data, list | tuple | Iterator | str | PathLike):
         return None
     import narwhals  # noqa: PLC0415 (see above)
@@ -81,9 +81,9 @@ def index_of(data: Texts) -> object:
 
 
 def own_columns(data: Texts, names: Sequence[str]) -> dict[str, Any]:
-    """Columns of data in memory as they are, by name: arrays of pandas, or lists; none of what has no columns.
+    """Return the columns of data in memory, unchanged, by name: arrays of pandas, or lists.
 
-    Of a list of rows, those that all of its rows have.
+    A list of rows has the columns that all of its rows have. Data without columns give an empty result.
     """
     if isinstance(data, list | tuple):
         there = [name for name in names if data and all(isinstance(row, Mapping) and name in row for row in data)]
@@ -93,7 +93,7 @@ def own_columns(data: Texts, names: Sequence[str]) -> dict[str, Any]:
     import narwhals  # noqa: PLC0415 (see above)
 
     found = None
-    with contextlib.suppress(narwhals.exceptions.DuplicateError):  # whoever reads the rows says what is wrong
+    with contextlib.suppress(narwhals.exceptions.DuplicateError):  # the reader of the rows reports this error
         found = narwhals.from_native(data, pass_through=True)
     columns: Sequence[str] = getattr(data, "column_names", None) or getattr(found, "columns", None) or ()
     there = [name for name in names if name in columns]
@@ -107,12 +107,12 @@ def own_columns(data: Texts, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _named(values: list[object], names: Sequence[str] | None) -> list[object]:
-    """The names of classes in the place of their numbers, which say nothing without the schema; -1 stands for none."""
+    """Return names of classes in place of their numbers, which mean nothing without the schema. -1 stands for None."""
     return values if names is None else named_classes(values, names)
 
 
 def _values(column: Any) -> list[object]:
-    """The values of a series; `NO_MATCH` in the place of each that Python cannot hold."""
+    """Return the values of a series. `NO_MATCH` takes the place of a value that Python cannot hold."""
     try:
         return _converted(column)
     except UNMATCHED:
@@ -124,12 +124,12 @@ def _converted(column: Any) -> list[object]:
     import narwhals  # noqa: PLC0415 (see above)
 
     polars = column.implementation.is_polars()
-    if polars and column.dtype.is_nested():  # which no record takes, and which may hold what it cannot give
+    if polars and column.dtype.is_nested():  # no record takes nested values, and polars may fail to convert them
         return [None if null else () for null in column.is_null().to_list()]
     if polars and column.dtype == narwhals.Date:
         days = column.drop_nulls().cast(narwhals.Int64)
         if len(days) and not _FIRST_DAY <= days.min() <= days.max() <= _LAST_DAY:
-            raise OverflowError  # where polars would end with a trace on stderr
+            raise OverflowError  # polars would fail here with a trace on stderr
     values = column.to_list()
     if column.dtype == narwhals.Float32:
         values = _shortest(values)
@@ -139,7 +139,7 @@ def _converted(column: Any) -> list[object]:
 
 
 def _shortest(values: Sequence[Any]) -> list[object]:
-    """Numbers that were in 32 bits, as the shortest decimals that tell them."""
+    """Return numbers of 32 bits as the shortest decimals that identify them."""
     return [shortest(np.float32(each)) if isinstance(each, float) else each for each in values]
 
 
@@ -148,15 +148,15 @@ def _exact(values: Iterable[object], kind: str | None) -> list[object]:
 
 
 def _rows(columns: Mapping[str, Sequence[object]]) -> Iterator[object]:
-    """The rows of columns, or their faults."""
+    """Yield the rows of columns, or their faults."""
     for row in zip(*columns.values(), strict=True):
         faulty = any(value is NO_MATCH for value in row)
         yield NO_MATCH if faulty else dict(zip(columns, row, strict=True))
 
 
 def _of_dataset(data: Any, names: Sequence[str], classes: Classes) -> Iterator[object]:
-    """The rows of a Dataset with random access, or their faults."""
-    if data.format["type"] in ("arrow", "pandas", "polars"):  # whose rows are tables
+    """Yield the rows of a Dataset with random access, or their faults."""
+    if data.format["type"] in ("arrow", "pandas", "polars"):  # formats whose rows are tables
         data = data.with_format(None)
     for start in range(0, len(data), _SLICE):
         yield from _of_slice(data, start, min(start + _SLICE, len(data)), names, classes)
@@ -179,7 +179,7 @@ def _of_slice(data: Any, start: int, stop: int, names: Sequence[str], classes: C
 
 
 def _streamed(rows: Iterable[Any], classes: Classes) -> Iterator[object]:
-    """The rows of a stream of Hugging Face, which ends where one cannot be read."""
+    """Yield the rows of a stream of Hugging Face. The stream ends at a row that cannot be read."""
     stream = iter(rows)
     with contextlib.suppress(*UNMATCHED):
         for row in stream:

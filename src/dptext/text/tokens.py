@@ -1,12 +1,12 @@
-"""Tokens, lines and sentences of a text, by public rules that look at nothing but the text itself.
+"""Tokens, lines and sentences of a text, by public rules that depend on the text alone.
 
-The rule suits the vocabulary of GloVe 6B, but keeps capitals (looking words up is the embedder's affair)::
+The tokens suit the vocabulary of GloVe 6B, but keep capitals: the embedder looks words up::
 
     >>> tokenize("It didn't cost $1,000.50 in the U.S.!")
     [['It', 'did', "n't", 'cost', '$', '1,000.50', 'in', 'the', 'U.S.', '!']]
 
-Nothing but whitespace is dropped: the tokens, joined without a space, are the text without its whitespace, of which a
-space of zero width (U+200B) is one. The same holds for sentences, where it is none.
+Only whitespace is dropped: the tokens, joined without a space, are the text without its whitespace. The same holds for
+sentences. For tokens, a space of zero width (U+200B) is whitespace; for sentences, it is not.
 """
 
 import bisect
@@ -31,29 +31,31 @@ SENTENCE_COUNT: Final = "the number of sentences"
 # A word character is a letter or a digit of any script. The underscore is punctuation: "_great_" is stress, not a name.
 _WORD = r"[^\W_]"
 _APOSTROPHE = "['\N{RIGHT SINGLE QUOTATION MARK}\N{FULLWIDTH APOSTROPHE}]"
-# Soft hyphens, joiners, byte order marks, what directs a script from right to left: they part no word (UAX 29).
+# Soft hyphens, joiners, byte order marks and marks of text direction. They separate no words (UAX 29).
 _INVISIBLE = (
     "\u00ad\u061c\u180e\u200c-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001"
 )
-# What a character takes along besides its marks: what is invisible, the Hebrew geresh, skin tones, letters of flags.
+# Characters that go with the character before, besides its marks: invisible characters, the Hebrew geresh, skin tones,
+# letters of flags.
 _JOINED = _INVISIBLE + "\u05f3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"
-_SPACE_OF_ZERO_WIDTH = "\u200b"  # parts words in Thai and Khmer
-# Between two letters these part no word, as in Catalan, Greek, Armenian and Hebrew (MidLetter of UAX 29). Colons do.
+_SPACE_OF_ZERO_WIDTH = "\u200b"  # separates words in Thai and Khmer
+# Between two letters, these characters separate no words, as in Catalan, Greek, Armenian and Hebrew (MidLetter of UAX
+# 29). Colons do.
 _MIDDLE = "[\u00b7\u0387\u055f\u05f4\u2027]"
 _HEBREW = "[\u05d0-\u05ea\u05ef-\u05f2]"
 _POINT = "[.,:\u060c\u066b\u066c\ufe50\ufe52\uff0c\uff0e\uff1a]"  # within a number
-_LAST_MARK = 0xE01EF  # of Unicode 17; between 0x1F000 and 0xE0100 there is none
+_LAST_MARK = 0xE01EF  # the last mark of Unicode 17; there is none between 0x1F000 and 0xE0100
 
 
 @functools.cache
 def mark_class() -> str:
-    """The characters that go with the one before, for a set in square brackets of a pattern.
+    """Return the characters that go with the character before, for a set in square brackets of a pattern.
 
-    They are the combining marks (Unicode's categories Mn, Mc, Me), what is invisible, as joiners and soft hyphens, the
-    Hebrew geresh, and what changes an emoji.
+    They are the combining marks (Unicode's categories Mn, Mc, Me), invisible characters such as joiners and soft
+    hyphens, the Hebrew geresh, and modifiers of emojis.
     """
-    codes = itertools.chain(range(0x300, 0x1F000), range(0xE0100, _LAST_MARK + 1))  # 20 ms: all codes take 140
+    codes = itertools.chain(range(0x300, 0x1F000), range(0xE0100, _LAST_MARK + 1))  # 20 ms; all codes would take 140 ms
     marks = (code for code in codes if unicodedata.category(chr(code))[0] == "M")
     runs = itertools.groupby(enumerate(marks), lambda place: place[1] - place[0])
     ends = ((run[0][1], run[-1][1]) for run in (list(found) for _, found in runs))
@@ -61,7 +63,7 @@ def mark_class() -> str:
 
 
 def _compiled(marks: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """What finds clitics, and what finds tokens, where these `marks` go with the character before."""
+    """Return the patterns of clitics and of tokens, for `marks` that go with the character before."""
     mark, letter = f"[{marks}]", r"[^\W\d_]"
     run = f"{_WORD}+(?:{mark}+{_WORD}*)*"
     before = f"(?:{_WORD}|{mark})"
@@ -88,13 +90,13 @@ def _compiled(marks: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     return re.compile(clitic), re.compile(rf"[{_INVISIBLE}]*+(?:{token})|[{_INVISIBLE}]+")
 
 
-_ASCII: Final = _compiled("\u0300")  # any mark does: the text holds none
+_ASCII: Final = _compiled("\u0300")  # any mark will do, because an ASCII text has none
 _marked = functools.cache(lambda: _compiled(mark_class()))
 _many_marks = functools.cache(lambda: re.compile(f"([{mark_class()}]{{31,}})"))
 
 
 def _split(text: str) -> tuple[str, re.Pattern[str]]:
-    """The text with a space before each clitic, and what finds its tokens."""
+    """Return the text with a space before each clitic, and the pattern of its tokens."""
     clitic, token = _ASCII if text.isascii() else _marked()
     text = text.replace(_SPACE_OF_ZERO_WIDTH, " ")
     return clitic.sub(r" \g<0>", text), token
@@ -104,23 +106,24 @@ def _split(text: str) -> tuple[str, re.Pattern[str]]:
 # sees the text with both replaced by harmless characters, so that no offset changes.
 _BLANK_RUN = re.compile(r"\s{20,}")
 _MARKS_OF_A_LONG_WORD = re.compile(r"[.!?\u2026](?=\S{50})(?<=\S{50})")
-# What ends a sentence before a space in Hindi, Arabic, Urdu, Ethiopic, Armenian and Burmese, as nupunkt knows it.
+# Marks that end a sentence before a space in Hindi, Arabic, Urdu, Ethiopic, Armenian and Burmese, with the marks that
+# nupunkt knows in their place.
 _END_MARKS = str.maketrans("\u0964\u0965\u061f\u06d4\u1362\u1367\u0589\u104b", "..?..?..")
 _LINE_END = re.compile(r"\r\n|\r|\n")
-# nupunkt keeps objects for every possible end until it is done, and Python's garbage collector visits them again and
-# again. From some thousand ends on, each cost more than twice as much (measured). So nupunkt sees a text in pieces of
-# one public length, each with so many characters before and after those that it decides on.
+# nupunkt keeps objects for every possible end until it finishes, and Python's garbage collector visits them again and
+# again. From some thousand ends on, each end took more than twice as long (measured). So nupunkt sees a text in pieces
+# of a public length, each with AROUND_CHARACTERS more characters on either side.
 PIECE_CHARACTERS, AROUND_CHARACTERS = 5_000, 500
 
 
 def composed(text: str) -> str:
-    """The text in Unicode's form NFC, which spells a letter and its marks in one way: what words are compared in.
+    """Return the text in Unicode's form NFC, which spells a letter and its marks in one way. Words are compared in NFC.
 
-    More than 30 marks in turn stay as they are: Python orders them in quadratic time, and no word has so many (UAX 15).
+    Runs of more than 30 marks stay unchanged: Python sorts a run in quadratic time, and no word has so many (UAX 15).
     """
     if text.isascii():
         return text
-    parts = enumerate(_many_marks().split(text))  # every second one is a long run
+    parts = enumerate(_many_marks().split(text))  # every second part is a long run
     return "".join(part if place % 2 else unicodedata.normalize("NFC", part) for place, part in parts)
 
 
@@ -129,15 +132,16 @@ def sentences(text: str) -> list[str]:
 
     - Each sentence is a piece of the text without the whitespace around it; none is blank. Nothing but whitespace
       between sentences is dropped.
-    - A text that is empty or blank has no sentence; one in which nothing ends a sentence is its own only sentence.
+    - An empty or blank text has no sentence. A text in which nothing ends a sentence is a single sentence.
     - One line end is whitespace. A blank line ends a sentence, unless the line before it has no end mark and the text
       goes on with a small letter (or that line ends with a hyphen).
     - The same text always gives the same sentences, and the time is linear in the length of any text.
-    - nupunkt sees 5,000 characters at once, with 500 on either side of those that it decides on. What decides stands
-      nearer. Only a word, or a run of whitespace, as long as that can change a result, in texts longer than 5,000.
+    - nupunkt sees pieces of 5,000 characters, with 500 more on either side. The characters that decide on an end are
+      nearer. In texts longer than 5,000 characters, only a word or a run of whitespace of 500 characters can change a
+      result.
 
-    nupunkt reads its own model from disk and writes nothing. It keeps words that stood before or after a possible end,
-    at most some 120,000, in the memory of the process.
+    nupunkt reads its own model from disk and writes nothing. In the memory of the process, it keeps words that stood
+    before or after a possible end, at most some 120,000.
 
     >>> sentences("Dr. Smith came at 5 p.m. sharp.\nHe said: \"It's fine!\" Then he left")
     ['Dr. Smith came at 5 p.m. sharp.', 'He said: "It\'s fine!"', 'Then he left']
@@ -146,9 +150,9 @@ def sentences(text: str) -> list[str]:
     """
     from nupunkt import PunktSentenceTokenizer  # noqa: PLC0415 (30 ms: only who needs sentences pays)
 
-    # A splitter of this call's own, because it remembers what it decided.
+    # A splitter for this call alone, because a splitter remembers its decisions.
     splitter = PunktSentenceTokenizer(_learnt(), include_common_abbrevs=False)
-    spelled = composed(text)  # a letter and its marks are several to nupunkt: no initial, say
+    spelled = composed(text)  # nupunkt takes a letter and its marks for several characters, so not for an initial
     shown = _BLANK_RUN.sub(_short_blank, _MARKS_OF_A_LONG_WORD.sub("_", spelled.translate(_END_MARKS)))
     starts: list[int] = []
     for first, begin, end in _windows(len(shown)):
@@ -161,7 +165,7 @@ def sentences(text: str) -> list[str]:
 
 
 def _places(starts: Sequence[int], spelled: str, text: str) -> list[int]:
-    """Where the places of one spelling are in another: both are equal where each character is taken apart."""
+    """Map positions in `spelled` to positions in `text`. Both are equal once each character is decomposed."""
     before, after = (
         list(itertools.accumulate((len(unicodedata.normalize("NFD", each)) for each in form), initial=0))
         for form in (spelled, text)
@@ -170,7 +174,10 @@ def _places(starts: Sequence[int], spelled: str, text: str) -> list[int]:
 
 
 def _windows(length: int) -> Iterator[tuple[int, int, int]]:
-    """Windows of a text: where each begins, and between which places, that cover it once, its sentence starts count."""
+    """Yield windows of a text: begin of the window, and the two places between which its sentence starts count.
+
+    The spans between these places cover the text once.
+    """
     begin = 0
     while begin < length:
         first = max(0, begin - AROUND_CHARACTERS)
@@ -183,11 +190,11 @@ def _windows(length: int) -> Iterator[tuple[int, int, int]]:
 def _learnt() -> "PunktParameters":
     import nupunkt  # noqa: PLC0415
 
-    return nupunkt.load_default_model().parameters  # our own: `nupunkt.load` shares one that others may change
+    return nupunkt.load_default_model().parameters  # our own: others may change the shared model of `nupunkt.load`
 
 
 def _short_blank(run: re.Match[str]) -> str:
-    """The run in as many characters: at most two line ends, then spaces."""
+    """Return a run of equal length: at most two line ends, then spaces."""
     return ("\n" * min(len(_LINE_END.findall(run[0])), 2)).ljust(len(run[0]))
 
 
@@ -196,8 +203,8 @@ def tokenize(text: str) -> list[list[str]]:
 
     - Lines end at ``\n``, ``\r\n`` or ``\r``; a text with n line ends has n + 1 lines, any of which may be empty.
     - Words are runs of letters and digits. A character takes its combining marks and joiners along (Unicode's UAX 29):
-      no token ends within what is read as one character. A run of a script without spaces is one word. The marks that
-      Catalan, Greek, Armenian and Hebrew write within a word stay in it (``col·lecció``); a space of zero width is
+      no token ends within a character that readers see as one. A run of a script without spaces is one word. The marks
+      that Catalan, Greek, Armenian and Hebrew write within a word stay in it (``col·lecció``); a space of zero width is
       whitespace.
     - English clitics split off as in the Penn Treebank, whose tokens GloVe was trained on (``did n't``, ``it 's``,
       ``they 'll``); another inner apostrophe stays (``O'Brien``).
@@ -218,7 +225,7 @@ def tokenize(text: str) -> list[list[str]]:
 def detokenize(lines: Sequence[Sequence[str]]) -> str:
     r"""Write tokens of lines as a text: one space between tokens, ``\n`` between lines.
 
-    The spacing of the private text is gone on purpose: what is written is a function of the tokens alone.
+    The spacing of the private text is dropped on purpose: the result is a function of the tokens alone.
 
     >>> detokenize([["It", "'s", "fine", "."], [], ["Bye"]])
     "It 's fine .\n\nBye"
@@ -227,7 +234,7 @@ def detokenize(lines: Sequence[Sequence[str]]) -> str:
 
 
 def cut(lines: Sequence[Sequence[str]], max_tokens: int) -> list[list[str]]:
-    """Keep the first ``max_tokens`` tokens, a public bound of at least 1, over all lines, in new lists.
+    """Return new lists with the first ``max_tokens`` tokens of all lines. ``max_tokens`` is public, and at least 1.
 
     Lines that begin after the last kept token are dropped. Empty lines before it count as no token, so the number of
     lines is not bounded by ``max_tokens``.
@@ -248,9 +255,9 @@ def cut(lines: Sequence[Sequence[str]], max_tokens: int) -> list[list[str]]:
 
 
 def words_of(text: str, max_tokens: int) -> list[str]:
-    r"""The first `max_tokens` tokens of `tokenize`, at least 1, over all lines, in lower case and NFC.
+    r"""Return the first `max_tokens` tokens of `tokenize`, over all lines, in lower case and NFC; `max_tokens` >= 1.
 
-    No token goes past a line end, so that one search finds those of all lines.
+    No token goes past a line end, so that one search finds the tokens of all lines.
 
     >>> words_of("It DIDN'T go\nto Rome", 5)
     ['it', 'did', "n't", 'go', 'to']
@@ -258,7 +265,7 @@ def words_of(text: str, max_tokens: int) -> list[str]:
     count(max_tokens=max_tokens)
     spaced, token = _split(composed(text))
     found = token.findall(spaced)[:max_tokens]
-    return " ".join(found).casefold().split()  # in one call: neither a token nor its lower case holds a space
+    return " ".join(found).casefold().split()  # one call for all tokens: none has a space, even in lower case
 
 
 REVEALED: Final[Mapping[str, Callable[[str], Hashable]]] = MappingProxyType(
@@ -268,9 +275,9 @@ REVEALED: Final[Mapping[str, Callable[[str], Hashable]]] = MappingProxyType(
         SENTENCE_COUNT: lambda text: len(sentences(text)),
     }
 )
-r"""What mechanisms reveal of a text, as functions: neighbours are texts for which they are equal.
+r"""Functions of a text that mechanisms reveal. Neighbours are texts for which a revealed function is equal.
 
-A mechanism that cuts texts reveals these of the cut text only, which are functions of the line structure.
+A mechanism that cuts texts reveals these functions of the cut text only, which are functions of the line structure.
 
 >>> {name: function("It's fine.\n\nBye") for name, function in REVEALED.items()}
 {'the number of tokens': 5, 'the line structure': (4, 0, 1), 'the number of sentences': 2}

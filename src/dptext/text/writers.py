@@ -1,7 +1,7 @@
-"""Releases out: JSON Lines, CSV, Parquet and plain text, in files that are made for sharing.
+"""Write releases as JSON Lines, CSV, Parquet or plain text, in files for sharing.
 
-A file appears at its target when it is complete. Where a block of it ends follows from what is released alone. Batches
-of all formats but Parquet can be appended one by one, so that a file cut after any of them can be continued.
+A file appears at its target when it is complete. The ends of its blocks depend on the releases alone. In all formats
+but Parquet, batches are appended one by one, so that a file that is cut after any batch can be continued.
 """
 
 import contextlib
@@ -39,14 +39,14 @@ _JSON: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 def encode_batch(
     releases: Block, format: Format, columns: Columns = _TEXTS, *, compressed: bool = False, header: bool = False
 ) -> bytes:
-    r"""A batch as bytes that may stand alone or follow those of another batch; with `header` it begins a file.
+    r"""Return the bytes of a batch. They may stand alone or follow those of another batch; `header` begins a file.
 
-    A compressed batch is a complete gzip member without a time stamp. So a file of such batches, cut after any of them,
-    is valid gzip, and the same batches give the same bytes. Without a release there are no bytes but those of the
-    header and the gzip frame.
+    A compressed batch is a complete gzip member without a time stamp. So a file of such batches that is cut after any
+    batch is valid gzip, and equal batches give equal bytes. A batch without releases has only the bytes of the header
+    and the gzip frame.
 
-    - JSON Lines: one object a line. A vector is a list of the shortest decimals that tell its numbers in float32.
-    - CSV: RFC 4180 (``\r\n``); TSV has tabs for commas. Kept values that are not strings are as JSON writes them, and
+    - JSON Lines: one object a line. A vector is a list of the shortest decimals that identify its numbers in float32.
+    - CSV: RFC 4180 (``\r\n``); TSV has tabs for commas. Kept values that are not strings are written as in JSON, and
       null is an empty field. A spreadsheet takes a text that begins with ``=``, ``+``, ``-`` or ``@`` for a formula;
       see `Columns.safe_csv`.
     - Plain text: the texts alone, in order. One line is one document, so line ends within a text (``\n``, ``\r``)
@@ -88,7 +88,7 @@ def _json_values(column: Values) -> list[str]:
 
 def _csv(header: Sequence[str], values: Sequence[Values], cell: Callable[[object], str], delimiter: str) -> str:
     buffer = io.StringIO(newline="")
-    # "\r\n", because in Python 3.11 the csv module quotes only what is part of its own line end.
+    # "\r\n", because the csv module of Python 3.11 quotes only characters of its own line end.
     writer = csv.writer(buffer, lineterminator="\r\n", delimiter=delimiter)
     if header:
         writer.writerow(map(cell, header))
@@ -103,7 +103,7 @@ def _csv_values(column: Values, cell: Callable[[object], str]) -> Values:
 
 
 def _decimals(vector: Singles) -> list[float]:
-    """The numbers as JSON should write them: with the fewest decimals that tell the float32."""
+    """Return the numbers for JSON, with the fewest decimals that identify each float32."""
     found = np.array([float(str(number)) for number in vector])
     # Readers round to float64 first, then to float32. That would turn a few numbers (7.038531e-26) into a neighbour.
     faithful: list[float] = np.where(found.astype(np.float32) == vector, found, vector).tolist()
@@ -112,7 +112,7 @@ def _decimals(vector: Singles) -> list[float]:
 
 @dataclass
 class _AppendingWriter:
-    """Writes what `encode_batch` makes. The file may be cut and continued after any batch."""
+    """A writer of the bytes of `encode_batch`. The file may be cut and continued after any batch."""
 
     file: BinaryIO
     format: Format
@@ -136,9 +136,9 @@ class _AppendingWriter:
 
 
 class _ParquetWriter:
-    """Writes each batch as one row group.
+    """A writer that makes each batch a row group.
 
-    Ids, labels and kept fields are strings but for columns that have a type; others are as JSON writes them.
+    Columns of ids, labels and kept fields are strings, unless they have a type. Other values are written as in JSON.
     """
 
     def __init__(self, file: BinaryIO, columns: Columns) -> None:
@@ -176,14 +176,14 @@ ReleaseWriter = _AppendingWriter | _ParquetWriter
 
 @contextlib.contextmanager
 def completed(writer: ReleaseWriter, closing: contextlib.AbstractContextManager[None]) -> Iterator[None]:
-    """Close the writer after the block: within `closing`, or, where the block fails, without a word.
+    """Close the writer after the block, within `closing`. If the block fails, errors of closing are suppressed.
 
-    Left open, a writer of pyarrow would later try to complete a file that is closed.
+    An open writer of pyarrow would later try to complete a closed file.
     """
     try:
         yield
     except BaseException:
-        with contextlib.suppress(OSError):  # on a full disk closing fails as the writing did
+        with contextlib.suppress(OSError):  # on a full disk, closing fails like the writing before
             writer.close()
         raise
     with closing:
@@ -205,7 +205,7 @@ def require_csv(format: Format, *, safe_csv: bool) -> None:
 def open_writer(
     file: BinaryIO, format: Format, *, compressed: bool = False, header: bool = True, columns: Columns = _TEXTS
 ) -> ReleaseWriter:
-    """A writer of releases on an open binary file, which the caller flushes to the disk and closes.
+    """Return a writer of releases to an open binary file. The caller flushes the file to the disk and closes it.
 
     Its `write` takes one batch and hands it to the operating system. Its `close` completes the format: a file without a
     single release becomes a valid empty one. A file of a format in ``APPENDABLE`` may be cut later at the size that it
@@ -222,16 +222,16 @@ def open_writer(
 
 
 _BLOCK_RELEASES: Final = 1024
-BLOCK_CHARACTERS: Final = 8_000_000  #: Of the releases that are written at once, about
+BLOCK_CHARACTERS: Final = 8_000_000  #: Approximate length of the releases that are written at once
 _CHARACTERS_PER_NUMBER: Final = 32  # a float of a tuple takes as many bytes
 
 
 def blocks(parts: Iterable[Block], size: int) -> Iterator[Block]:
-    """The releases in the blocks of a file: row groups of Parquet, members of gzip, marks of a run's state.
+    """Yield the releases in the blocks of a file: row groups of Parquet, members of gzip, checkpoints of a run.
 
     A block ends with its `size`-th release, or with the release that brings the block to a public length. So the shape
-    of a file follows from its releases, and not from how long the private texts were. A run that goes on after a block
-    cuts the same blocks as one that was never interrupted.
+    of a file depends on its releases, not on the lengths of the private texts. A run that resumes after a block cuts
+    the same blocks as an uninterrupted run.
     """
     lists = (part if isinstance(part, Releases) else list(part) for part in parts)
     return groups(lists, _lengths, _joined, size=size, characters=BLOCK_CHARACTERS)
@@ -282,7 +282,7 @@ def write_releases(
     kind = output_format(target.path, format)
     if kind is Format.PARQUET:
         load_pyarrow()
-    # Opened before the first release is drawn: a folder that cannot be written to must not cost privacy.
+    # The file is opened before the first release is drawn: a folder without write access must not cost privacy.
     with target.opened() as file:
         parts = [releases] if isinstance(releases, Releases) else ([release] for release in releases)
         write_all(file, target.path, parts, kind, _columns)
@@ -291,7 +291,7 @@ def write_releases(
 def _columns(first: Block) -> Columns:
     vector = bool(first) and first[0].vector is not None
     return Columns(
-        # The whole block is looked at, because a single text may be empty by chance.
+        # The whole block is checked, because a single text may be empty by chance.
         text=not vector or any(release.output != "" for release in first),
         vector=vector,
         label=bool(first) and first[0].label is not None,
@@ -302,12 +302,12 @@ def _columns(first: Block) -> Columns:
 def write_all(
     file: BinaryIO, target: Path, parts: Iterable[Block], kind: Format, columns: Callable[[Block], Columns]
 ) -> None:
-    """Write releases into an open file that is to appear at `target`; `columns` follow from the first block."""
+    """Write releases to an open file that will appear at `target`. `columns` gives the columns for the first block."""
     every = blocks(parts, _BLOCK_RELEASES)
     first = next(every, [])
     writer = open_writer(file, kind, compressed=is_compressed(target), columns=columns(first))
     with completed(writer, writing(target)):
         for batch in itertools.chain([first] if first else [], every):
-            # Only the writing is inside: an OSError of whoever makes the releases is not about this file.
+            # Only the writing is inside, because an OSError from making the releases is not about this file.
             with writing(target):
                 writer.write(batch)

@@ -148,8 +148,8 @@ def test_a_wrong_encoding_ends_the_reading(tmp_path: Path) -> None:
         ("a.jsonl", {"delimiter": ";"}, "Expected no --delimiter"),
         ("a.csv", {"delimiter": ";;"}, "one character"),
         ("a.csv", {"delimiter": '"'}, "one character"),
-        ("a.parquet", {"encoding": "cp1252"}, "says its own"),
-        ("a.xlsx", {"encoding": "utf-16"}, "says its own"),
+        ("a.parquet", {"encoding": "cp1252"}, "has its own encoding"),
+        ("a.xlsx", {"encoding": "utf-16"}, "has its own encoding"),
     ],
 )
 def test_layouts_that_a_file_cannot_have(tmp_path: Path, name: str, how: dict[str, Any], message: str) -> None:

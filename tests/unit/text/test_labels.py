@@ -375,7 +375,7 @@ UNTOLD = " ".join(("a", "private", "label"))
 
 def test_a_label_that_is_no_value_of_its_column_is_refused_and_not_shown() -> None:
     for kind in (pa.int64(), pa.bool_(), pa.date32(), pa.decimal128(9, 2)):
-        with pytest.raises(DataError, match="none of the type of its column") as caught:
+        with pytest.raises(DataError, match="not of its column's type") as caught:
             array([UNTOLD], kind)
         assert UNTOLD not in "".join(traceback.format_exception(caught.value))
         assert caught.value.__context__ is None

@@ -1,4 +1,4 @@
-"""`dptext audit divergence`: how far apart are two sets of texts in one embedding?"""
+"""`dptext audit divergence`: measure how far apart two sets of texts are in an embedding."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def divergence(
 
 
 def _attack(accuracy: str | None, confidence: float) -> Estimate | None:
-    """The accuracy of VALUE,LOW,HIGH; of VALUE alone, whose interval is [0, 1]."""
+    """Return the accuracy given as VALUE,LOW,HIGH, or as VALUE, with the interval [0, 1]."""
     if accuracy is None:
         return None
     form = "VALUE or VALUE,LOW,HIGH in [0, 1]"

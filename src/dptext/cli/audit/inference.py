@@ -1,4 +1,4 @@
-"""`dptext audit authorship | trait`: who wrote a privatized text, and from which of two sets does it come?"""
+"""`dptext audit authorship | trait`: guess who wrote a privatized text, or from which of two sets it comes."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -102,7 +102,7 @@ def _claim(spec: Spec, delta: float, found: AuthorshipReport) -> Guarantee | Non
 
 
 def check_public(choice: Choice | None, public: Path | None) -> None:
-    """Check that --public is given where the mechanism is to be fitted on it, and nowhere else."""
+    """Check that --public is given if, and only if, the mechanism is to be fitted on public text."""
     if choice is None or not choice.needs_fit:
         if public is not None:
             raise ConfigError("Expected --public with a mechanism that is to be fitted on it, or no --public.")
@@ -116,7 +116,7 @@ def check_public(choice: Choice | None, public: Path | None) -> None:
 
 
 def _check_options(choice: Choice | None, public: Path | None, label_field: str | None, *, voided: bool) -> None:
-    """Check all that can be checked before a record is read; `voided` says that no guarantee is meant."""
+    """Check the options before a record is read. `voided` says that a mechanism without a guarantee is allowed."""
     check_public(choice, public)
     if choice is None:
         return
@@ -135,10 +135,10 @@ def _own_label(choice: Choice | None, label_field: str | None) -> str | None:
 def public_records(
     public: Path | None, layout: options.Layout, label_field: str | None, own: Sequence[Record]
 ) -> list[Record]:
-    """The records of --public; it is told how many of the attacked texts are among them."""
+    """Return the records of --public. A line on stderr says how many of the attacked texts are among them."""
     known = layout.read_public(public, label=label_field)
     if common := shared_texts(known, own):
-        say(f"{common} of the texts are in --public, too: no mechanism was made to protect those.")
+        say(f"{common} of the texts are in --public, too: no mechanism protects public texts.")
     return known
 
 
@@ -160,7 +160,7 @@ def _say_trained(done: int, total: int) -> None:
     say(f"attackers: {done} of {total} trained")
 
 
-#: Attackers by the name of --attacker. The transformer, which is slow, is one more.
+#: Attackers by the name of --attacker. The transformer, which is slow, is a further attacker.
 ATTACKERS: Final = {"tfidf": TFIDF, "linear": LINEAR, "mlp": MLP}
 TRANSFORMER: Final = "transformer"
 

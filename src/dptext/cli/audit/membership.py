@@ -1,4 +1,4 @@
-"""`dptext audit membership`: was this record in the training data? Measured, and no verdict on a guarantee."""
+"""`dptext audit membership`: guess whether a record was in the training data. There is no verdict on a guarantee."""
 
 import itertools
 from collections.abc import Sequence
@@ -29,8 +29,8 @@ from dptext.utility.classification import train_named
 
 _MODEL_ITSELF: Final = "The model itself was attacked, not what it releases."
 _UNTRAINED: Final = (
-    "There is no trained control: permuted membership tests the counting alone. What the two files differ in shows in "
-    "the attacker that does not look; that one file is easier to write for any model shows in no number here."
+    "There is no trained control: permuted membership tests the counting alone. The attacker that does not look at the "
+    "model shows how the two files differ. No number shows whether one file is easier to write for any model."
 )
 
 
@@ -46,13 +46,13 @@ def reconstructing(mechanism: Mechanism[str]) -> HasReconstruction:
 def attack_classifier(
     split: MemberSplit, mechanism: Mechanism[str] | None, *, attack: str, classifier: str, seed: int, shadows: int = 0
 ) -> dict[str, MembershipResult]:
-    """Attack a classifier that is trained on records, or on what a mechanism makes of them; by shokri, lira or loss.
+    """Attack a classifier that is trained on records, or on a mechanism's releases of them, by shokri, lira or loss.
 
-    The shadow models, of which lira trains `shadows`, are classifiers of the same name. The results go by name; the
-    name of the only one is empty.
+    The shadow models are classifiers of the same kind; lira trains `shadows` of them. Results are returned by name. A
+    single result has an empty name.
     """
     named = train_named(chosen_classifier(classifier))
-    # In the attack of shokri the attacker has the other half of the records for models of its own.
+    # In the attack of shokri, the attacker trains its own models on the other half of the records.
     target = members.split_members(split.members, seed=seed + 1) if attack == "shokri" else split
     members.check_members(target.members, target.non_members)
     transform = None if mechanism is None else lambda some, number: mechanism.privatize(some, seeded(number))
@@ -79,7 +79,7 @@ def attack_classifier(
 def _loss(
     model: Scorer, target: MemberSplit, train: Trainer, transform: Transform | None, seed: int
 ) -> MembershipResult:
-    """The loss threshold of Yeom et al. 2018."""
+    """Attack by the loss threshold of Yeom et al. 2018."""
     rng, sure = np.random.default_rng(seed), members.logit_confidence
     both = members.halves_of_both(target.members, target.non_members, rng)
     control = members.train_on(both, train=train, transform=transform, seed=int(rng.integers(2**31)))
@@ -88,7 +88,7 @@ def _loss(
 
 
 def attack_model(spec: Spec, split: MemberSplit, public: list[Record], seed: int) -> MembershipResult:
-    """Reconstruction loss as the score, of a model trained on the members; the control is trained on half of both."""
+    """Attack a model trained on the members by its reconstruction loss. The control trains on half of each side."""
     both = members.halves_of_both(split.members, split.non_members, np.random.default_rng(seed))
     scores = []
     for title, texts in (("training on the members", split.members), ("training the control", both)):
@@ -98,8 +98,8 @@ def attack_model(spec: Spec, split: MemberSplit, public: list[Record], seed: int
 
 
 def attack_given(mechanism: Mechanism[str], split: MemberSplit, seed: int) -> MembershipResult:
-    """Reconstruction loss of a fitted model as the score. Nothing is trained, and so there is no control."""
-    taken = "That RECORDS trained it is taken from you: with other records the attack finds nothing."
+    """Attack a fitted model by its reconstruction loss. Nothing is trained, so there is no control."""
+    taken = "The audit assumes that RECORDS trained the model: with other records the attack finds nothing."
     name = f"reconstruction loss of the given {mechanism.spec.kind}"
     scores = [_scores(reconstructing(mechanism), split)]
     return _found(name, split, scores, seed, [_MODEL_ITSELF, taken, _UNTRAINED, PROXY])
@@ -148,9 +148,9 @@ def membership(
     without_guarantee: options.WithoutGuaranteeOption = False,
     printing: Printing,
 ) -> None:
-    """Attack a classifier trained on records or on what a mechanism makes of them, or the mechanism's own model.
+    """Attack a classifier trained on records or on a mechanism's releases of them, or the mechanism's own model.
 
-    With --others the model is given: RECORDS are its members, and the others are not.
+    With --others, the model is given. RECORDS are its training data; the other records are not.
     """
     choice = wanted.chosen_if_any()
     if attack not in ATTACKS:

@@ -1,4 +1,4 @@
-"""`dptext audit sensitivity`: a claimed sensitivity against the true one, simulated pairs and real latents."""
+"""`dptext audit sensitivity`: compare a claimed sensitivity with the true one, on simulated pairs and real latents."""
 
 import contextlib
 import math
@@ -112,13 +112,13 @@ def _refuse(mode: str, **options: object) -> None:
 
 
 def _dims(text: str) -> tuple[int, ...]:
-    """The numbers of a list such as 1:32,64,128, where a:b has both ends; sorted, each once."""
+    """Return the numbers of a list such as 1:32,64,128, sorted, each once. A range a:b includes both ends."""
     found: set[int] = set()
     for part in text.split(","):
         ends = [end.strip() for end in part.split(":")]
         if len(ends) > 2 or not all(end.isascii() and end.isdecimal() for end in ends):
             raise ConfigError(f"Expected --dims {text!r} to be a list such as 1:32,64,128.")
-        # A number too long to be one is out of range whatever it is.
+        # A number of more than 9 digits is out of range, whatever its value.
         first, last = (int(end) if len(end) <= 9 else 10**9 for end in (ends[0], ends[-1]))
         if not 1 <= first <= last <= _LARGEST_DIM:
             raise ConfigError(f"Expected --dims {text!r} to rise and to lie in [1, {_LARGEST_DIM}].")
@@ -127,7 +127,7 @@ def _dims(text: str) -> tuple[int, ...]:
 
 
 def _read(path: Path) -> Vectors:
-    """The array of a .npy file. Objects, which may hold code, are refused by numpy's reader."""
+    """Return the array of a .npy file. numpy's reader refuses objects, which may hold code."""
     with open_input(path) as file, telling(path, "read"), contextlib.suppress(ValueError):
         array: Vectors = read_array(file)
         return array
@@ -149,14 +149,15 @@ def _fresh(
     return tuple(rows)
 
 
-#: What is shown of many numbers of coordinates: powers of two; with all details also where the published curves rise.
+#: The numbers of coordinates that are shown if there are many: powers of two; with all details, also the numbers at
+#: which the published curves rise.
 _POWERS = frozenset(1 << i for i in range(17))
 _SHOWN_DIMS = frozenset((1, 2, 3, 4, 8, 10, 12, 16, 20, 24, 32, 64, 128, 160, 192, 224, 255))
 
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """What a run was meant for: an epsilon, and the delta of Gaussian noise."""
+    """The intended guarantee of a run: an epsilon, and the delta of Gaussian noise."""
 
     epsilon: float | None
     delta: float
@@ -188,7 +189,7 @@ class Stated:
     def table(
         self, label: str, head: tuple[list[str], list[str]], rows: Sequence[tuple[str, Claim, list[str]]]
     ) -> list[str]:
-        """A line for each claim, with its label before and its cells behind what the formula says."""
+        """Return a line for each claim: its label, the results of the formula, and its cells."""
         kinds = self.true_epsilons(rows[0][1])
         columns = (f"{kind.replace('_', ' ')} for {self.epsilon:g}" for kind in kinds)
         lines = []
@@ -238,7 +239,7 @@ def _worked(claims: Sequence[Claim], stated: Stated) -> list[str]:
 
 
 def sensitivity_answer(claims: Sequence[Claim], *, drawn: bool) -> str:
-    """Whether the claimed sensitivity holds, by the formula and by pairs that were drawn."""
+    """Say whether the claimed sensitivity holds, by the formula and by pairs that were drawn."""
     worst = max(claims, key=lambda claim: claim.factor)
     wrong = [claim for claim in claims if claim.refuted]
     if not wrong and drawn:
@@ -258,7 +259,7 @@ def sensitivity_answer(claims: Sequence[Claim], *, drawn: bool) -> str:
 def show_latents(
     claim: Claim, vectors: Vectors, stated: Stated, printing: Printing, *, pairs: int | None, seed: int | None
 ) -> int:
-    """Compare pairs of the rows of `vectors` and print how often they violate the claim; 1 where it is refuted."""
+    """Compare pairs of rows of `vectors`, and print how often they violate the claim. Exit code 1: refuted."""
     most = 2_000_000 if pairs is None else pairs
     share = simulation.violating_pairs(vectors, claim, max_pairs=most, seed=0 if seed is None else seed)
     rows = int(vectors.shape[0])
@@ -313,7 +314,7 @@ def _percent(share: Estimate) -> str:
 
 
 def _aligned(head: list[list[str]], rows: list[list[str]]) -> list[str]:
-    """Columns to the right, as wide as they need: a table that wraps at 80 columns cannot be read from a pipe."""
+    """Align columns to the right, each as wide as needed. A table that wraps at 80 columns is unreadable in a pipe."""
     widths = [max(len(row[i]) for row in [*head, *rows]) for i in range(len(rows[0]))]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in [*head, *rows]]
     lines.insert(len(head), "  ".join("-" * width for width in widths))

@@ -1,4 +1,4 @@
-"""`dptext audit distinguish | whitebox | exact | reconstruction`: vector noise or a fitted mechanism on trial."""
+"""`dptext audit distinguish | whitebox | exact | reconstruction`: try claims of vector noise or a fitted mechanism."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -31,7 +31,10 @@ ConfidenceOption = Annotated[float, measures("--confidence", help="Confidence of
 
 @dataclass(frozen=True, slots=True)
 class Claimed(Wanted):
-    """What is attacked, a mechanism or vector noise; whose claim it is, or an epsilon in its place."""
+    """The options for the subject of an attack, a mechanism or vector noise, and for the claim on trial.
+
+    The claim is the subject's own guarantee, or `claim`, an epsilon in its place.
+    """
 
     noise: Annotated[
         str | None,
@@ -77,7 +80,7 @@ def _noises() -> dict[str, Callable[[Claimed], VectorNoise]]:
 
 
 def on_trial(given: Claimed) -> tuple[Subject, Guarantee]:
-    """What the options put on trial; --claim takes the place of the epsilon stated, the neighbours stay."""
+    """Return the subject and the claim on trial. --claim replaces the stated epsilon, but not the neighbours."""
     wanted = None if given.unit is None else options.member(Unit, "--unit", given.unit)
     if given.noise is None:
         fitted_one = given.chosen().fitted()
@@ -91,7 +94,7 @@ def on_trial(given: Claimed) -> tuple[Subject, Guarantee]:
     vector = noises[given.noise](given)
     claim = claim_of(vector) or unclaimed()
     if wanted is not None and wanted is not claim.unit:
-        raise ConfigError(f"Expected --unit {claim.unit} or none: vector noise speaks of whole documents.")
+        raise ConfigError(f"Expected --unit {claim.unit} or none: vector noise protects whole documents.")
     return vector, _claimed(claim, given.claim, given.delta)
 
 
@@ -143,7 +146,7 @@ def distinguish(
     force: options.ForceOption = False,
     printing: Printing,
 ) -> int:
-    """Tell outputs apart; with a figure also with a half, a quarter, ... of the runs."""
+    """Distinguish outputs of neighbours. A figure also shows the bounds from a half, a quarter, ... of the runs."""
     svg = options.target_of(figure, given.spec, given.model, force=force)
     on = subject, claim = on_trial(given)
     sizes = [trials]
