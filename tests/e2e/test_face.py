@@ -480,7 +480,10 @@ def test_a_recommendation_says_the_same_in_json() -> None:
     assert said.startswith(f"Take {corpus['answer']}: ")
     assert corpus["by_law"] in said
     beaten = [row["split"] for row in corpus["rows"] if not row["beats_public_text"]]
-    assert all(f"{split}: no more than {corpus['margin']:g} above public text" in said for split in beaten)
+    assert beaten
+    assert all(f"  {split}: take none (" in said for split in beaten)
+    assert f"SNIPS: take none (no more than {corpus['margin']:g} above public text)" in said
+    assert "SNIPS, another mix: take none (below public text)" in said
 
 
 def test_public_text_hides_authors_as_well() -> None:

@@ -359,3 +359,26 @@ def test_a_synthesis_takes_parts_without_anything(tmp_path: Path, extension: str
     )
     pool = ("--public", tmp_path / "pool.jsonl", "--mechanism", "topics", "--set", "topics=8", "--set", "about=30")
     _done("synthesize", tmp_path / "parts", tmp_path / "out.json", *pool, "--set", "epsilon=4")
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl"])
+def test_check_names_the_option_of_the_field_that_is_lacking(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    rows = {
+        "a.csv": "text,label\na long text,x\nanother one,y\n",
+        "a.tsv": "text\tlabel\na long text\tx\nanother one\ty\n",
+        "a.jsonl": '{"text": "a long text", "label": "x"}\n{"text": "another one", "label": "y"}\n',
+    }
+    path.write_text(rows[name], "utf-8")
+    refused = dptext("check", path, "--label-field", "lable", cwd=tmp_path)
+    assert refused.returncode == 4
+    assert "--label-field" in refused.stderr
+    assert "--text-field on the command line" not in refused.stderr
+    assert "--text-field" in dptext("check", path, "--text-field", "txt", cwd=tmp_path).stderr
+
+
+def test_a_label_that_is_longer_than_the_text_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("text,label\nshort,2024-01-01T10:00:01.000000000\nsmall,2024-01-01T10:00:01.000000000\n", "utf-8")
+    done = dptext("check", path, "--label-field", "label", cwd=tmp_path)
+    assert "the texts seem to be in 'text'" in done.stdout

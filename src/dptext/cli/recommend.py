@@ -158,13 +158,20 @@ def _corpus(unit: Unit, epsilon: float, delta: float, as_json: bool) -> None:
     print("Without labels take votes, and where numbers are all that is asked for, topics.\n")
     for row in best:
         beside = f"public text {row['public_only']:.3f}, originals {row['original']:.3f}"
-        none = "" if row in worth else f" no more than {_BETTER:g} above public text;"
+        none = "" if row in worth else f" take none ({_beside_public(row)} public text);"
         print(f"  {row['split']}:{none} accuracy of a classifier {row['accuracy']:.3f} ({beside})")
     settings = f'--set {price.replace(" ", "=")} --set \'labels=["a", "b"]\' --label-field LABEL'
     settings += " --set unit=author --author-field AUTHOR" if by_author else ""
     print(f"\n{law}")
     print(f"Next: dptext synthesize PRIVATE OUT --public POOL --mechanism {kind} {settings}")
     print("Its epsilon is of all texts together, and one party sees them: it is no epsilon of each text.")
+
+
+def _beside_public(row: Mapping[str, Json]) -> str:
+    """Return how a row that is not worth its epsilon stands to public text."""
+    return (
+        "below" if float(str(row["accuracy"])) < float(str(row["public_only"])) else f"no more than {_BETTER:g} above"
+    )
 
 
 def _answer(answers: Sequence[Recommendation], asked: Asked) -> list[str]:

@@ -31,6 +31,7 @@ from dptext.runs.synthesized import REPORT_SUFFIXES, file_columns, paths_of
 from dptext.runs.synthesizing import run
 from dptext.runs.unpublished import Unpublished
 from dptext.sampling.randomness import secure, seeded
+from dptext.synthesis.report import HARDLY_MORE_THAN_NOISE
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.records import Fields, Record, records_digest
 
@@ -182,6 +183,8 @@ def _say_what_was_made(
     if payment is not None:
         print(f"\n{payment.left()}")
     print(f"\nWritten: {target}, {certificate_path(target).name} and {target.name}{REPORT_SUFFIXES[1]}.")
+    if HARDLY_MORE_THAN_NOISE in state.sentences:
+        return
     print(f"Next: {shlex.join(['dptext', 'explain', str(target)])}; open {target.name}{REPORT_SUFFIXES[1]}.")
 
 

@@ -17,7 +17,7 @@ from dptext.synthesis.agreement import NORMAL, Estimated, Estimates, Known
 from dptext.types import Floats, Json
 
 _SURE: Final = 3.0  # standard deviations above which a pool is said not to fit
-_NOTHING: Final = (
+HARDLY_MORE_THAN_NOISE: Final = (
     "The output is hardly more than noise: do not use it. Is the corpus empty, or does it have other fields, labels or "
     "another encoding than was stated? dptext check tells."
 )
@@ -211,7 +211,7 @@ class Topics:
         """Warnings of little but noise, of a pool that does not fit or lacks texts of labels, and of unseen labels."""
         numbers, margin = self.by_label
         if sum(numbers) < margin * math.sqrt(len(numbers)):
-            return (_NOTHING,)
+            return (HARDLY_MORE_THAN_NOISE,)
         said = [] if self.fit is None or self.fit.fits else [self.fit.sentence]
         said += [] if self.shortage is None else [self.shortage.sentence]
         unseen = [name for name, n in zip(self.shown, numbers, strict=False) if n < margin]

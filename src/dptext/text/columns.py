@@ -43,7 +43,9 @@ class Columns:
         one name; neither text nor vectors are released; or the format cannot hold vectors, labels or kept fields.
         """
         if format in READ_ONLY:
-            raise ConfigError(f"Expected a format that is written, found {str(format)!r}. Write CSV or JSON Lines.")
+            raise ConfigError(
+                f"Expected a format that is written, found {str(format)!r}. Write CSV, JSON Lines or Parquet."
+            )
         if not self.text and not self.vector:
             raise ConfigError("Expected text=True or vector=True: a release must have a text or a vector.")
         if self.vector and format in WITHOUT_VECTORS:

@@ -170,16 +170,17 @@ def no_column(name: str, names: Sequence[str], found: Sequence[str]) -> str:
     """
     if (n := list(found).count(name)) > 1:
         return f"{n} columns {name!r}: rename all but one"
-    return f"no column {name!r}, found {listed(found)}: {_remedy(name, names)}, or add a header"
+    return f"no column {name!r}, found {listed(found)}: {remedy(name, names)}, or add a header"
 
 
 def missing_field(name: str, names: Sequence[str], found: Iterable[object]) -> str:
     """Return a message that a row lacks the field `name`. The arguments are those of `no_column`."""
     there = listed(list(map(str, found)))
-    return f"the field {name!r} is missing (name another if no record has it: found {there}; {_remedy(name, names)})"
+    return f"the field {name!r} is missing (name another if no record has it: found {there}; {remedy(name, names)})"
 
 
-def _remedy(name: str, names: Sequence[str]) -> str:
+def remedy(name: str, names: Sequence[str]) -> str:
+    """Return which option and argument name the field, of which the text's is the first of `names`."""
     others = "--label-field, --id-field, --author-field, --subject-field or --keep"
     options, arguments = ("--text-field", "text=") if name == names[0] else (others, "label=, id=, author= or keep=")
     return f"name it with {options} on the command line, {arguments} in Python"

@@ -19,7 +19,7 @@ from dptext.text.csv_rows import DELIMITERS
 from dptext.text.formats import DELIMITED, PACKED, Format, file_format, name_of, spelled, string_fault
 from dptext.text.inputs import beginning, detected, open_input
 from dptext.text.labels import n_known
-from dptext.text.lines import Bad, BadFile, BadHeader, Broken, are_names, missing_field, rows_of
+from dptext.text.lines import Bad, BadFile, BadHeader, Broken, are_names, missing_field, remedy, rows_of
 from dptext.text.markup import has_tags
 from dptext.text.reading import EMPTY, MAX_CHARACTERS, REPEATED, require_layout
 from dptext.text.records import Fields, Record
@@ -251,7 +251,7 @@ def survey(
     how["sheet"] = sheet
     wanted = [name for name in (text, id, label) if name is not None]
     if wanted:
-        _require_columns(found, wanted, how)
+        _require_columns(found, text or _NO_FIELD, wanted, how)
     named = _Named(Fields(text or _NO_FIELD, id, label), text is not None, kind is Format.XLSX)
     unread: _Fault | None = None
     with closing(file_chunks(path, kind, [], **how)) as chunks:
@@ -275,11 +275,13 @@ def survey(
         raise BrokenFileError(f"{path}, record 1: {EMPTY.reason}.")
     if label is not None:
         found.labelled = found.labelled or 0
-    longest = {name: column.mean for name, column in found.columns.items() if column.strings}
+    longest = {
+        name: column.mean for name, column in found.columns.items() if column.strings and name not in (id, label)
+    }
     found.text = text if text is not None else max(longest, key=longest.__getitem__, default=None)
     found.doubled = _doubled(found, how)
     if found.text in found.doubled:
-        _require_columns(found, [found.text], how)
+        _require_columns(found, found.text, [found.text], how)
     found.settle(unread)
     if not found.columns or (text is not None and text not in found.columns):
         raise BrokenFileError(f"{path}: no record can be read ({found.fault}).")
@@ -346,10 +348,16 @@ def _header_fault(found: Survey, names: Sequence[str], how: dict[str, Any]) -> B
     return rows[0] if isinstance(rows, list) and rows and isinstance(rows[0], BadHeader) else None
 
 
-def _require_columns(found: Survey, names: Sequence[str], how: dict[str, Any]) -> None:
-    """Raise HeaderError if the header lacks a named column or has it several times, as readers of records do."""
+def _require_columns(found: Survey, text: str, names: Sequence[str], how: dict[str, Any]) -> None:
+    """Raise HeaderError if the header lacks a named column or has it several times, as readers of records do.
+
+    `text` is the field of the texts: the message names the option of the field that is lacking.
+    """
     if (fault := _header_fault(found, names, how)) is not None:
-        raise HeaderError(f"{found.path}, record 1: {fault.reason}. Nothing from here on can be read.")
+        reason = fault.reason
+        if fault.column != text:
+            reason = reason.replace(remedy(fault.column, (fault.column,)), remedy(fault.column, (text,)))
+        raise HeaderError(f"{found.path}, record 1: {reason}. Nothing from here on can be read.")
 
 
 def _doubled(found: Survey, how: dict[str, Any]) -> frozenset[str]:
