@@ -122,6 +122,21 @@ def test_a_document_pays_for_its_tokens(spec: WordMetric) -> None:
     assert request.settings["epsilon"] == 0.01
 
 
+@pytest.mark.parametrize("way", ["file", "memory"])
+def test_the_books_know_what_a_run_reveals(way: str, tmp_path: Path, source: Path, mechanism, ledger: Ledger) -> None:
+    payment = Payment(ledger, "texts", everyone=True)
+    if way == "file":
+        plan = Plan(fields=Fields(id="name", keep=("who",)))
+        found = privatize_file(source, tmp_path / "out.jsonl", mechanism, plan=plan, payment=payment)
+    else:
+        rows = [{"text": "so it is", "name": "d", "who": "anna"}]
+        found = privatize(rows, mechanism, id="name", keep=["who"], payment=payment).certificate
+    (charge,) = ledger.log("texts")
+    assert any("who" in each for each in found.also_reveals)
+    assert set(found.also_reveals) <= set(charge.request.terms.reveals)
+    assert set(charge.request.terms.reveals) == set(ledger.balance("texts").spent.reveals)
+
+
 def test_an_author_pays_for_the_maximum_of_documents(spec: WordMetric) -> None:
     request = request_for(spec, LIMITS["people"], randomness=secure(), max_per_author=3)
     assert accounting.epsilon(request.events) == pytest.approx(3 * COST)

@@ -33,7 +33,7 @@ from dptext.runs.streaming import limited, release
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.space import units_of
 from dptext.text.batches import Batch
-from dptext.text.column_types import array
+from dptext.text.column_types import array, label_type
 from dptext.text.formats import name_of, spelled
 from dptext.text.labels import matched, meaning
 from dptext.text.reading import OnError, as_records, read_records
@@ -439,3 +439,19 @@ def _kept() -> dict[str, Any]:
         "word": ["a", None, "b"],
         "day": [DAY] * 3,
     }
+
+
+@pytest.mark.parametrize("typed", [str, pa.type_for_alias])
+@pytest.mark.parametrize(
+    ("kind", "two", "one"),
+    [
+        ("int64", ("1", "2"), ("1", "1.0")),
+        ("double", ("0.5", "2"), ("0.5", "0.50")),
+        ("bool", ("true", "False"), ("true", "True")),
+    ],
+)
+def test_public_labels_of_one_value_leave_as_texts(
+    typed: Callable[[str], Any], kind: str, two: tuple[str, ...], one: tuple[str, ...]
+) -> None:
+    assert label_type(typed(kind), two) == typed(kind)
+    assert label_type(typed(kind), one) is None  # as a value of the column nobody could tell them apart

@@ -1,0 +1,40 @@
+"""Who is charged, as the options of a command say it."""
+
+from pathlib import Path
+
+import pytest
+
+import dptext as dp
+from dptext.cli.paying import Paying
+from dptext.errors import ConfigError
+from dptext.ledger.subjects import SubjectKey, create_subject_key
+from dptext.runs.payment import Payment
+from dptext.text.records import Fields
+
+LIMIT = dp.Guarantee(9.0, 0.0, dp.Unit.DOCUMENT, dp.Relation.REPLACE_ONE)
+
+
+@pytest.fixture
+def books(tmp_path: Path) -> str:
+    """Books with an account by subject, whose key lies beside them."""
+    path = tmp_path / "budget.db"
+    key: SubjectKey = create_subject_key(tmp_path / "budget.db.key")
+    dp.Ledger.create(path, key=key).open_account("notes", LIMIT, by_subject=True)
+    return str(path)
+
+
+def test_everyone_is_charged_only_where_that_is_said(books: str) -> None:
+    spec = dp.LabelOnly(epsilon=1.0, labels=("a", "b"))
+    how = {"randomness": dp.randomness.secure()}
+
+    def paid(**said: object) -> Payment:
+        found = Paying(ledger=books, account="notes", **said).payment()  # type: ignore[arg-type]
+        assert found is not None
+        return found
+
+    with pytest.raises(ConfigError, match="--everyone"):
+        paid().due(spec, **how)
+    assert paid(everyone=True).due(spec, **how).account.by_subject
+    named = paid(subject_field="name", charge_key="k")
+    assert (named.key, named.everyone) == ("k", False)
+    assert named.due(spec, fields=Fields(subject="name"), **how).account.by_subject
