@@ -46,8 +46,8 @@ def added(fitted: Fitted, records: list[dp.Record]) -> np.ndarray:
     return seen[0]
 
 
-#: `prediction` and `steering` write texts and have no pool.
-POOLED = [cls.tiny()[0] for kind, cls in SYNTHESES.items() if kind not in ("prediction", "steering")]
+#: Those that say in their report whether the pool fits.
+POOLED = [SYNTHESES[kind].tiny()[0] for kind in ("prototypes", "votes", "topics")]
 
 
 @pytest.mark.parametrize("spec", POOLED, ids=lambda spec: spec.kind)
