@@ -365,3 +365,25 @@ def test_an_unknown_check() -> None:
     with pytest.raises(ConfigError, match="checks among statement"):
         check_synthesis(Prototypes.tiny()[0].fit(public=POOL), checks=["all"])
     assert math.isfinite(Prototypes.tiny()[0].rho)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda found: replace(found, labels=(None,) * len(found.labels)), "labels that leave are the public ones"),
+        (lambda found: replace(found, labels=("other",) * len(found.labels)), "labels that leave are the public ones"),
+        (lambda found: replace(found, labels=found.labels[1:]), "each text has a label"),
+    ],
+    ids=["no labels", "another label", "a label too few"],
+)
+def test_what_leaves_is_what_the_traits_say(change: Any, message: str, fitted: dict[str, Fitted]) -> None:
+    planted = Around(fitted[repr(SPECS[0])], lambda found, _, __: change(found))
+    with pytest.raises(ContractError, match=message):
+        check_synthesis(planted, checks=["statement"])
+
+
+def test_a_report_alone_writes_no_text(fitted: dict[str, Fitted]) -> None:
+    report = next(spec for spec in SPECS if not spec.writes)
+    planted = Around(fitted[repr(report)], lambda found, *_: replace(found, texts=("so",), labels=(None,)))
+    with pytest.raises(ContractError, match="texts leave only if the traits say so"):
+        check_synthesis(planted, checks=["statement"])

@@ -30,6 +30,11 @@ class Mottos(SynthesisSpec):
 
     kind: Literal["mottos"] = field(default="mottos", init=False)
 
+    def __post_init__(self) -> None:
+        SynthesisSpec.__post_init__(self)
+        if self.labels:
+            raise dp.errors.ConfigError("Expected no labels: a motto has none.")
+
     def fit(self, *, public: Iterable[dp.Record], seed: int | None = None) -> FittedMottos:
         return FittedMottos(self, pool_texts(public))
 

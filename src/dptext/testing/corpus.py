@@ -194,10 +194,10 @@ def _reach(noise: Noise, relation: Relation) -> float:
 
 
 def check_statement(case: CorpusCase) -> None:
-    """The guarantee is central, follows from the settings, and does not follow the corpus."""
+    """The guarantee is central, follows from the settings, not from the corpus; what leaves is what the traits say."""
     spec = case.fitted.spec
     before, given = spec.guarantee(), settings(spec)
-    case.run(case.records[: len(case.records) // 2])
+    found = case.run(case.records[: len(case.records) // 2]).found
     after = case.fitted.spec
     same = (after.guarantee(), settings(after)) == (before, given)
     require(same, "a guarantee and settings do not follow the corpus")
@@ -205,6 +205,10 @@ def check_statement(case: CorpusCase) -> None:
     require(before.trust is Trust.CENTRAL, "trust is central: the party that sums up a corpus sees its records")
     stated = before.epsilon <= spec.epsilon and before.delta == spec.delta
     require(stated, "epsilon and delta are those of the settings")
+    traits, labels = spec.traits, set(found.labels)
+    require(len(found.labels) == len(found.texts), "each text has a label, or None")
+    require(traits.releases_text or not found.texts, "texts leave only if the traits say so")
+    require(labels <= (set(traits.labels) or {None}), "labels that leave are the public ones, or None without labels")
 
 
 def check_neighbours(case: CorpusCase) -> None:
