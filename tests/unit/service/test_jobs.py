@@ -826,3 +826,11 @@ def test_a_gateway_that_cannot_read_parquet_takes_none(fresh: Served, monkeypatc
         assert fresh.job(LINE, "of-another-format").status_code == 202
     assert list((fresh.folder / "spool").glob("upload-*")) == []
     assert fresh.ended(fresh.job(data, "job-of-labels", format="parquet").json()["id"])["state"] == "done"
+
+
+def test_the_books_know_what_a_call_reveals(fresh: Served) -> None:
+    answer = fresh.privatize([{"text": "secret", "label": "travel", "id": "a"}]).json()
+    (charge,) = fresh.charges()
+    revealed = set(json.loads(answer["certificate"])["also_reveals"])
+    assert "the ids" in " ".join(revealed)
+    assert revealed <= set(charge.request.terms.reveals)

@@ -160,6 +160,19 @@ def test_one_row_may_hold_all_of_a_nested_column(tmp_path: Path, monkeypatch: py
     assert found == [[Broken(parquet_pages.LARGE)]]
 
 
+def test_one_row_may_hold_all_pages_of_a_nested_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "in.parquet"
+    table = pa.table({"text": ["a", "b"], "many": [[0] * 100_000, [0]]})
+    pq.write_table(table, path, data_page_size=1, write_batch_size=1)
+    with path.open("rb") as raw:
+        _, many = parquet_pages.chunks_of(raw)[0]
+        *_, last = parquet_pages._pages(raw, many)
+    assert last.values < 100  # the last page alone is small
+    monkeypatch.setattr(parquet_pages, "PAGE_BYTES", 1_000_000)
+    found = list(file_chunks(path, Format.PARQUET, [], max_line=100))
+    assert found == [[Broken(parquet_pages.LARGE)]]
+
+
 def test_headers_that_readers_could_read_in_two_ways_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
