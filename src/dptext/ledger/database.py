@@ -172,9 +172,9 @@ class Database:
             yield
         except (exc.DBAPIError, psycopg.Error, sqlite3.Error) as error:
             problem = fault_of(error.orig if isinstance(error, exc.DBAPIError) else error)
-        except UnicodeDecodeError:  # of sqlite3, whose message is damaged like the file
+        except UnicodeDecodeError:  # raised by sqlite3 if even its error message is damaged
             problem = SQLITE_FAULTS[sqlite3.SQLITE_CORRUPT]
-        except exc.TimeoutError:  # of the pool
+        except exc.TimeoutError:  # the pool has no free connection
             problem = "has too many users at this moment; try again"
         except exc.SQLAlchemyError as error:
             problem = f"cannot be used: {type(error).__name__}"

@@ -27,7 +27,7 @@ _NAMED: Final = 8  # labels or topics in a sentence
 
 @dataclass(frozen=True, slots=True)
 class CorpusFit:
-    """Whether a public pool fits a private corpus.
+    """The fit of a public pool to a private corpus.
 
     Attributes:
         share: noisy share of private texts that are less like the pool than 90% of the pool's own texts; 0.1 is usual.
@@ -47,7 +47,8 @@ class CorpusFit:
         units = max(units, 1.0)
         least = 2 * usual
 
-        def spread(share: float) -> float:  # of unlike - share * units: both noises, sampling of records and of `usual`
+        # The deviation of unlike - share * units, by both noises and by the sampling of records and of `usual`.
+        def spread(share: float) -> float:
             chance = usual * (1 - usual) * (1 / units + 1 / compared) * units**2
             return math.sqrt(deviation**2 + (share * deviation_of_units) ** 2 + chance)
 

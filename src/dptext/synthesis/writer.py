@@ -232,7 +232,7 @@ class _Begun:
     last: Sequence[int] = ()
 
     def around(self, tokens: Sequence[int]) -> list[int]:
-        """Return the whole text. Between two ends, only as many tokens are written as stood there."""
+        """Return the whole text. Between two kept ends, the written part is cut to about its old length."""
         return [*self.first, *(tokens[: len(self.last) + 1] if self.last else tokens), *self.last]
 
 

@@ -209,7 +209,7 @@ def require_free(folder: Path) -> None:
 
 
 def is_fixed(folder: Path) -> bool:
-    """Whether the path is a folder that no other folder can replace, such as a mount point or the working directory.
+    """Return whether no other folder can replace this folder, such as a mount point or the working directory.
 
     The test renames the folder onto a folder that is not empty. The system refuses that with ENOTEMPTY or EEXIST only
     if it has no other reason to refuse.

@@ -61,7 +61,7 @@ _BLOCKS: Final = frozenset(_LINES.split())
 
 
 def has_tags(text: str) -> bool:
-    """Whether the text has a tag of HTML."""
+    """Return whether the text has a tag of HTML."""
     return "<" in text and next(_markup(text), None) is not None
 
 
@@ -92,7 +92,7 @@ def without_tags(text: str) -> str:
 
 
 def _opens(text: str, start: int, end: int) -> bool:
-    """Whether this tag begins an element that needs an end tag."""
+    """Return whether this tag begins an element that needs an end tag."""
     return text[start + 1] != "/" and text[end - 2] != "/"
 
 
@@ -160,7 +160,7 @@ def _raw_end(name: str, text: str, place: int, unclosed: set[str]) -> int | None
 
 
 def _is_doubtful(tag: str, name: str) -> bool:
-    """Whether a tag counts only if the text closes it: its element is not of HTML, or it has words for attributes."""
+    """Return whether a tag counts only if it is closed: its element is not of HTML, or its attributes are words."""
     if _ATTRIBUTE.search(tag):
         return False
     if not _is_element(name):
