@@ -1,6 +1,6 @@
 """Groups of options: the headings under which `--help` lists them, and dataclasses whose fields are options.
 
-An option names its heading where it is declared, by the function that declares it::
+The function that declares an option names its heading::
 
     keep: Annotated[list[str] | None, leaves(help="Public field to copy to OUT.")] = None
 """

@@ -42,8 +42,8 @@ _LARGEST_NUMBER = 2**63 - 1  # the largest integer of the databases
 class Ledger:
     """Accounts of privacy budgets, and their charges, in one database.
 
-    Every method that takes an account raises ConfigError where there is none of this name. Every method raises
-    LedgerError where the database cannot be used.
+    Every method that takes an account raises ConfigError if no account has this name. Every method raises
+    LedgerError if the database cannot be used.
 
     Args:
         database: the database of the ledger.
@@ -80,11 +80,11 @@ class Ledger:
 
     @property
     def path(self) -> Path | None:
-        """The file, where the ledger lies in one."""
+        """The file of the ledger; None if the ledger is in PostgreSQL."""
         return self._database.path
 
     def upgrade(self) -> bool:
-        """Bring the ledger to the newest schema; return whether anything had to be done."""
+        """Bring the ledger to the newest schema. Return False if the ledger had this schema already."""
         return self._database.upgrade()
 
     def close(self) -> None:
@@ -130,7 +130,7 @@ class Ledger:
         """Charge a run before it draws anything: in full, or not at all.
 
         A charge pays for one release, however often the run is interrupted. The same key with the same request returns
-        the charge that is there already.
+        the charge that exists already.
 
         Args:
             account: name of the account.

@@ -184,7 +184,7 @@ def to_charge(row: AnyRow, account: str) -> Charge:
 def same_charge(
     previous: AnyRow | None, account: Account, request: Request, received: tuple[str, int] | None
 ) -> Charge:
-    """Return the charge that is there already. PrivacyError: it was for another run."""
+    """Return the charge that exists already. PrivacyError: the charge was for another run."""
     if previous is None:
         raise LedgerError("The ledger lost a charge that was there a moment ago: nothing is released.")
     asked = (written(request)[1], received is None, received and received[0])

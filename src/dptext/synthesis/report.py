@@ -120,7 +120,7 @@ class Topics:
             interval; None without such numbers.
         fit: the fit of the pool; None if it was not estimated.
         shortage: labels of which the pool has too few texts; None if there is no such label.
-        names: meanings of the labels, where the settings have some; sentences and the page show them.
+        names: meanings of the labels, which sentences and the page show; empty if the settings have no names.
     """
 
     labels: tuple[str, ...]
@@ -135,7 +135,7 @@ class Topics:
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """The labels as sentences and the page show them: with their meanings, where these say more."""
+        """The labels as sentences and the page show them: with their meanings, if these differ from the labels."""
         names = self.names or self.labels
         both = zip(self.labels, names, strict=True)
         return tuple(label if name == label else f"{label} ({name})" for label, name in both)
@@ -147,7 +147,7 @@ class Topics:
 
     @property
     def note(self) -> str:
-        """A sentence that says what the numbers count."""
+        """A sentence on the meaning of the numbers."""
         if self.unit == "document":
             return "Numbers of documents with noise."
         return (

@@ -151,7 +151,7 @@ class SynthesisSpec:
 
     @property
     def traits(self) -> Traits:
-        """One trusted party sees the corpus; labels are read where there are some."""
+        """One trusted party sees the corpus; labels are read if there are any."""
         return Traits(
             answers=Answers.CORPUS,
             labels=self.labels,

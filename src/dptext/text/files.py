@@ -24,7 +24,7 @@ from dptext.errors import ConfigError
 from dptext.text.inputs import file_error, telling
 
 _PRIVATE = 0o600
-_SHARED = 0o666  # less what the umask takes
+_SHARED = 0o666  # before the umask takes bits away
 _UMASK = threading.Lock()
 
 

@@ -180,7 +180,7 @@ def missing_field(name: str, names: Sequence[str], found: Iterable[object]) -> s
 
 
 def remedy(name: str, names: Sequence[str]) -> str:
-    """Return which option and argument name the field, of which the text's is the first of `names`."""
+    """Return the options and arguments that name the field. The first of `names` is the text's field."""
     others = "--label-field, --id-field, --author-field, --subject-field or --keep"
     options, arguments = ("--text-field", "text=") if name == names[0] else (others, "label=, id=, author= or keep=")
     return f"name it with {options} on the command line, {arguments} in Python"

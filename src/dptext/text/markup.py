@@ -74,7 +74,7 @@ def without_tags(text: str) -> str:
     if not has_tags(text):
         return html.unescape(text)
     seen: list[str] = []
-    templates: list[int] = []  # for each open template, where it begins in `seen`
+    templates: list[int] = []  # for each open template, its start in `seen`
     place, literal = 0, False
     for start, end, name in _markup(text):
         seen.append(_shown(text[place:start], literal=literal))
@@ -139,7 +139,7 @@ def _markup(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _raw_end(name: str, text: str, place: int, unclosed: set[str]) -> int | None:
-    """Return where the end tag begins of the raw element whose start tag ends at `place`. None: there is no end tag."""
+    """Return the start of the end tag of the raw element whose start tag ends at `place`. None: there is no end tag."""
     start, depth = place, 0  # 1 in a comment of the script, 2 in a script in such a comment
     while name == "script" and "in a script" not in unclosed and (found := _IN_SCRIPT.search(text, place)):
         place = found.end()

@@ -125,7 +125,7 @@ def read_records(
         DataError: If a record cannot be read: not UTF-8, malformed, a field missing or of the wrong type, a NUL
             character or a lone surrogate in a string, a text that is too long, an id used twice.
         BrokenFileError: If nothing more can be read, with any ``on_error``: damaged gzip or Parquet, CSV with broken
-            quotes, a file without records. (An iterable may be empty.) HeaderError, where its header is at fault.
+            quotes, a file without records. (An iterable may be empty.) HeaderError, if its header is at fault.
         MissingExtraError: If Parquet is to be read and pyarrow is not installed.
     """
     how: dict[str, Any] = dict(locals())
