@@ -57,9 +57,9 @@ class Printing:
     def answer(
         self, said: Lines, screen: Lines, more: Lines, data: Mapping[str, Json], *, drawn: int | None = None
     ) -> None:
-        """Print the sentences and the lines that support them, a screen at most, and with details all lines; or JSON.
+        """Print the sentences, then at most a screen of lines that support them, and with details all lines; or JSON.
 
-        The same numbers result from `drawn`, the seed that was drawn, if one was.
+        `drawn` is the seed, if one was drawn; the same seed gives the same numbers.
         """
         if self.as_json:
             print(json.dumps({"answer": [*said], **data}, indent=2))

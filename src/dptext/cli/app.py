@@ -3,7 +3,7 @@
 Help and completion read a table. A command is imported when it runs. Options that are not given come from
 `dptext.toml`, which `dptext init` writes::
 
-    text-field = "review"          # as the options of the same names
+    text-field = "review"          # keys are the names of options
     public = "public.csv"
     model = "reviews.model"        # --out of fit, --model of privatize
 

@@ -41,7 +41,7 @@ def compare(
     retry: Annotated[bool, runs("--retry", help="Run the failed cells again.")] = False,
     printing: Printing,
 ) -> int:
-    """Run the unfinished cells, and say what the table shows. Exit code 1: a guarantee was refuted; 5: cells failed."""
+    """Run the unfinished cells, and sum up the table. Exit code 1: a guarantee was refuted; 5: cells failed."""
     from dptext.compare.experiment import read_experiment
     from dptext.compare.folder import ExperimentFolder
     from dptext.compare.report import markdown, read_results

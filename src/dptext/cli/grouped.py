@@ -1,6 +1,6 @@
 """Groups of options: the headings under which `--help` lists them, and dataclasses whose fields are options.
 
-An option names its heading where it is declared, by the function that declares it::
+The function that declares an option names its heading::
 
     keep: Annotated[list[str] | None, leaves(help="Public field to copy to OUT.")] = None
 """
@@ -22,11 +22,11 @@ HEADINGS: Final = (
 reads, promises, leaves, pays, measures, limits, runs = (
     functools.partial(Option, rich_help_panel=heading) for heading in HEADINGS
 )
-_FEW: Final = 9  # most options, --help among them, that need no headings
+_FEW: Final = 9  # up to this many options, --help among them, are listed without headings
 
 
 def in_sections(options: list[tuple[str | None, tuple[str, str]]]) -> dict[str, list[tuple[str, str]]]:
-    """Return the lines of the help by heading, from the heading and line of each option. Few options get one list."""
+    """Group the help lines of options, each a heading and a line, by heading. Few options share one heading."""
     if len(options) <= _FEW:
         return {"Options": [line for _, line in options]}
     return {title: [line for heading, line in options if (heading or HEADINGS[-1]) == title] for title in HEADINGS}
@@ -36,7 +36,10 @@ Code = TypeVar("Code")
 
 
 def spread(command: Callable[..., Code]) -> Callable[..., Code]:
-    """Return the command with the fields of its dataclasses as keyword arguments, in order, for typer to read."""
+    """Return the command with each dataclass parameter replaced by keyword parameters, one for each of its fields.
+
+    Typer makes options of these.
+    """
     hints: dict[str, Any] = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: kind for name, kind in hints.items() if dataclasses.is_dataclass(kind)}
     keywords: list[inspect.Parameter] = []

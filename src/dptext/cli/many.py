@@ -66,7 +66,7 @@ class Many(Who):
 
 
 def is_dataset(source: str) -> bool:
-    """Whether the input is a folder, a glob or a URL, not a single file."""
+    """Return whether the input is a folder, a glob or a URL, not a single file."""
     return (
         "://" in source
         or Path(source).is_dir()

@@ -99,7 +99,7 @@ def _explain(kind: str, cls: Named, *, details: bool) -> None:
 
 
 def _print_settings(heading: str, shown: Mapping[str, str], told: Mapping[str, str] | None) -> None:
-    """Print settings below a heading, each with its description where these are told."""
+    """Print settings below a heading, each with its description from `told`, if given."""
     if told is not None and shown:
         print(f"\n{heading}:")
         for name, text in shown.items():
@@ -145,7 +145,7 @@ def _section(cls: Named, title: str) -> str:
 
 def _use(cls: Named) -> tuple[str, list[str]]:
     use, _, first = " ".join(_section(cls, "Use").partition("\n\n")[0].split()).partition(_FIRST)
-    names = [name.split()[0] for name in first.strip(" .").split(",") if name.strip()]  # "labels where there are some"
+    names = [name.split()[0] for name in first.strip(" .").split(",") if name.strip()]  # "labels if there are any"
     return use.removeprefix("Take it ").strip(" ."), names or _required(cls)
 
 

@@ -29,7 +29,7 @@ from dptext.text.inputs import parse_json
 from dptext.types import Json
 
 _SHOWN: Final = 5
-_BETTER: Final = 0.02  # of accuracy; a smaller difference may be chance
+_BETTER: Final = 0.02  # difference of accuracies; a smaller difference may be chance
 _SCOPE: Final = (
     "Measured on these corpora and no others: run `dptext compare` with your own before you rely on it. A guarantee "
     "that is conditional holds as long as its assumptions do: `dptext explain` says which."

@@ -13,7 +13,7 @@
     12.0
 
 Charges of one subject add up (sequential composition). Charges of different subjects do not (parallel composition),
-because changing one subject changes no run that the subject was not in. A charge to *everyone* counts for each subject
+because a run without the subject does not depend on the subject. A charge to *everyone* counts for each subject
 of the account, whether the ledger saw the subject before or not.
 """
 
@@ -42,8 +42,8 @@ _LARGEST_NUMBER = 2**63 - 1  # the largest integer of the databases
 class Ledger:
     """Accounts of privacy budgets, and their charges, in one database.
 
-    Every method that takes an account raises ConfigError where there is none of this name. Every method raises
-    LedgerError where the database cannot be used.
+    Every method that takes an account raises ConfigError if no account has this name. Every method raises
+    LedgerError if the database cannot be used.
 
     Args:
         database: the database of the ledger.
@@ -80,11 +80,11 @@ class Ledger:
 
     @property
     def path(self) -> Path | None:
-        """The file, where the ledger lies in one."""
+        """The file of the ledger; None if the ledger is in PostgreSQL."""
         return self._database.path
 
     def upgrade(self) -> bool:
-        """Bring the ledger to the newest schema; return whether anything had to be done."""
+        """Bring the ledger to the newest schema. Return False if the ledger had this schema already."""
         return self._database.upgrade()
 
     def close(self) -> None:
@@ -101,7 +101,7 @@ class Ledger:
             limit: epsilon, delta, unit (document or author) and relation.
             dataset: the texts that the account is for; by default its own name. No two accounts share a dataset,
                 compared in normal form.
-            by_subject: allow charges to named subjects, under the key of this ledger object.
+            by_subject: allow charges to named subjects, whose names are hashed with the subject key of this object.
 
         ConfigError: name, limit or dataset cannot be used, or there is such an account.
         """
@@ -130,20 +130,20 @@ class Ledger:
         """Charge a run before it draws anything: in full, or not at all.
 
         A charge pays for one release, however often the run is interrupted. The same key with the same request returns
-        the charge that is there already.
+        the charge that exists already.
 
         Args:
             account: name of the account.
             request: what the run does to one subject.
             key: idempotency key, unique in the account; a fresh one by default.
-            subjects: a name for each unit in the run; None charges everyone in the account. A name may come up to
-                `request.units_per_subject` times. Names that are equal in normal form are one subject; see `Naming`.
-                They are read once, before the account is locked, and memory does not grow with them.
+            subjects: a name for each unit in the run; None charges everyone in the account. A name may occur at
+                most `request.units_per_subject` times. Names that are equal in normal form are one subject; see
+                `Naming`. The names are read once, before the account is locked, and memory does not grow with them.
 
         Raises:
             BudgetExceededError: the account cannot pay.
             IncomparableError: unit or relation differ from the account's.
-            NoGuaranteeError: nothing bounds what the run gives away.
+            NoGuaranteeError: nothing, or only a claim, bounds the privacy loss of the run.
             PrivacyError: the key belongs to another request.
             DataError: a subject has more units in the run than the request says.
             ConfigError: the account has no subject key, or another one.
@@ -171,11 +171,14 @@ class Ledger:
             return standings.write_whole(connection, account, request, key, _now(), subjects)
 
     def subjects_digest(self, account: str) -> SubjectsDigest:
-        """Return an empty digest of named subjects, as `Charge.subjects_digest` is made. Errors of `naming`."""
+        """Return a new digest, to which names are added, as for `Charge.subjects_digest`. Errors: see `naming`."""
         return SubjectsDigest(self.naming(account))
 
     def naming(self, account: str) -> Naming:
-        """Return the hashing of the account's subject names. ConfigError: it has no subject key, or another one."""
+        """Return the function that hashes the account's subject names.
+
+        ConfigError: the account has no subject key, or another one.
+        """
         with self._database.reading() as connection:
             return self._naming(rows.account(connection, account))
 
@@ -200,7 +203,7 @@ class Ledger:
                 rows.settle(connection, found.id, release, _now())
 
     def balance(self, account: str, *, subject: str | None = None) -> Balance:
-        """Return the balance of an account for the subject with most spent or a named one (needs the subject key)."""
+        """Return the balance of the subject who spent most, or of the named `subject`, which needs the subject key."""
         with self._database.reading() as connection:
             row = rows.account(connection, account)
             found = rows.to_account(row)
@@ -244,7 +247,7 @@ class Ledger:
         return rows.to_charge(row, row.name)
 
     def log(self, account: str, *, last: int | None = None) -> Iterator[Charge]:
-        """Yield the charges of an account, oldest first; with `last`, only this number of the newest charges."""
+        """Yield the charges of an account, oldest first; with `last`, only the newest `last` charges."""
         if last is not None:
             _validate.count(last=last)
             last = min(last, _LARGEST_NUMBER)

@@ -92,7 +92,7 @@ class Database:
         most: connections at once.
 
     Threads can share the object, and a forked child uses it over connections of its own. It cannot be copied. Every
-    method raises LedgerError where the database cannot be used.
+    method raises LedgerError if the database cannot be used.
     """
 
     def __init__(self, location: str | Path, *, wait: float = WAIT_SECONDS, most: int = MOST_CONNECTIONS) -> None:
@@ -172,9 +172,9 @@ class Database:
             yield
         except (exc.DBAPIError, psycopg.Error, sqlite3.Error) as error:
             problem = fault_of(error.orig if isinstance(error, exc.DBAPIError) else error)
-        except UnicodeDecodeError:  # of sqlite3, whose message is damaged like the file
+        except UnicodeDecodeError:  # raised by sqlite3 if even its error message is damaged
             problem = SQLITE_FAULTS[sqlite3.SQLITE_CORRUPT]
-        except exc.TimeoutError:  # of the pool
+        except exc.TimeoutError:  # the pool has no free connection
             problem = "has too many users at this moment; try again"
         except exc.SQLAlchemyError as error:
             problem = f"cannot be used: {type(error).__name__}"
@@ -182,7 +182,7 @@ class Database:
             raise LedgerError(f"The ledger {self.name} {problem}. Nothing is released.", unsure=unsure()) from None
 
     def create(self) -> None:
-        """Make the newest schema where there is none yet; an existing ledger stays as it is."""
+        """Make the newest schema if there is no ledger yet. An existing ledger does not change."""
         if self._file:
             self._file.make()
         try:
@@ -203,7 +203,7 @@ class Database:
             raise
 
     def upgrade(self) -> bool:
-        """Bring an older ledger to the newest schema in one transaction; return whether anything had to be done."""
+        """Bring an older ledger to the newest schema in one transaction. Return False if it had this schema already."""
         with self._transaction(read=False) as connection:
             self._lock_schema(connection)
             found = self._known_revision(connection)

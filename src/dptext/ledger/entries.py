@@ -38,7 +38,7 @@ def left_of(limit: float, spent: float) -> float:
 
 def format_left(epsilon: float) -> str:
     """Return the epsilon that is left as text: at most three decimals, rounded down."""
-    shown = math.floor(Fraction(repr(epsilon)) * 1000)  # as `format_epsilon`
+    shown = math.floor(Fraction(repr(epsilon)) * 1000)  # exact decimals, see `format_epsilon`
     return f"{shown // 1000}.{shown % 1000:03d}".rstrip("0").rstrip(".")
 
 
@@ -157,8 +157,8 @@ class Account:
     dataset: str  #: the people or texts that the account is for; no two accounts share a dataset
     #: epsilon and delta that all charges together may cost one subject; unit and relation of every charge
     limit: Guarantee
-    by_subject: bool  #: whether charges to named subjects are possible (a key was set)
-    opened: str  #: when, UTC
+    by_subject: bool  #: True if named subjects can be charged (a key was set)
+    opened: str  #: time of opening, UTC
 
     def require_same_meaning(self, request: Request) -> None:
         """Raise IncomparableError for a charge of another unit or relation."""
@@ -179,9 +179,9 @@ class Charge:
     key: str  #: idempotency key
     request: Request
     subjects: int | None  #: number of named subjects that are charged; None if everyone in the account is
-    at: str  #: when, UTC
-    release: str | None = None  #: the release that it paid for, once settled: the sha256 of the released file
-    subjects_digest: str | None = None  #: of the subjects' keyed hashes in their order; None for everyone
+    at: str  #: time of the charge, UTC
+    release: str | None = None  #: sha256 or mark of the release that the charge paid for; None until settled
+    subjects_digest: str | None = None  #: digest of the subjects' keyed hashes, in order; None for everyone
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The identity of a ledger's file or database: the one that was opened, and not another that has its name now.
+"""The identity of a ledger's file or database: proof that its name still leads to the ledger that was opened.
 
 SQLite goes on with an open file whose name is gone or means another file. Charges to such a file would be in no ledger.
 A server closes the connections to a dropped database; a new database of the same name lacks the charges.
@@ -18,7 +18,7 @@ class LedgerFile:
     """The files of a ledger in SQLite, known by device and inode from their first use on.
 
     Attributes:
-        path: where the ledger lies, whatever folder the process works in later.
+        path: the place of the ledger, which does not change if the process changes its working directory.
     """
 
     def __init__(self, path: Path) -> None:
@@ -74,7 +74,7 @@ class LedgerFile:
                 self._known.pop(suffix, None)
 
     def require_same(self, *, unsure: bool = False) -> None:
-        """Raise LedgerGoneError where a file is gone, or another one has its name."""
+        """Raise LedgerGoneError if a file is gone, or if another file has its name."""
         for suffix, known in list(self._known.items()):
             found = _identity(self._place(suffix))
             if found != known:
@@ -97,7 +97,7 @@ class LedgerFile:
             self._known.setdefault(suffix, found)
 
     def _place(self, suffix: str) -> str:
-        return os.path.realpath(self.path) + suffix  # SQLite puts its other files beside the one that a link leads to
+        return os.path.realpath(self.path) + suffix  # SQLite puts its other files beside the target of a link
 
 
 class LedgerDatabase:
@@ -112,7 +112,7 @@ class LedgerDatabase:
         self._known = None
 
     def opened(self, connection: psycopg.Connection) -> None:
-        """Raise LedgerGoneError where a new connection leads to another database."""
+        """Raise LedgerGoneError if a new connection leads to another database."""
         found = connection.execute(
             "SELECT oid, has_function_privilege('pg_control_system()', 'EXECUTE') FROM pg_database "
             "WHERE datname = current_database()"

@@ -1,4 +1,4 @@
-"""Where a ledger lies: in a file, at `sqlite:///PATH`, or at `postgresql+psycopg://USER@HOST/DATABASE`.
+"""Locations of ledgers: in a file, at `sqlite:///PATH`, or at `postgresql+psycopg://USER@HOST/DATABASE`.
 
 The password of a URL is never shown; PGPASSWORD or ~/.pgpass is a better place for a password. Any other location is
 refused and not shown: it may hold a password, which would stand in the name of a file.

@@ -42,7 +42,7 @@ class Terms:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Json]) -> "Terms":
-        """The terms that `to_dict` wrote; ConfigError where a field is missing, unknown or of another type."""
+        """Return the terms that `to_dict` wrote. ConfigError: a field is missing, unknown or of another type."""
         try:
             found = cls(
                 Trust(str(data["trust"])),
@@ -102,7 +102,7 @@ class Request:
             )
 
     def to_text(self) -> str:
-        """The request as canonical JSON text; ConfigError where a setting is no JSON."""
+        """Return the request as canonical JSON text. ConfigError: a setting is no JSON."""
         data: Json = {
             "events": json.loads(events_to_text(self.events)),
             "unit": self.unit.value,
@@ -159,7 +159,7 @@ def events_to_text(events: Iterable[Event]) -> str:
 
 
 def entries(text: str) -> tuple[str, ...]:
-    """The run lengths in a text of `events_to_text`, each as its own text; LedgerError where it is damaged."""
+    """Return the run lengths in a text of `events_to_text`, each as its own text. LedgerError: the text is damaged."""
     return tuple(_listed(text).replace("},{", "}\n{").split("\n")) if text != "[]" else ()
 
 
@@ -209,12 +209,12 @@ def _settings_text(event: Event) -> str:
 
 
 def events_from_text(text: str) -> tuple[Event, ...]:
-    """The events that `events_to_text` wrote; LedgerError where they are damaged."""
+    """Return the events that `events_to_text` wrote. LedgerError: the text is damaged."""
     return tuple(map(event_from_text, entries(text)))
 
 
 def event_from_text(text: str) -> Event:
-    """The event that `event_to_text` wrote; LedgerError where it is damaged."""
+    """Return the event that `event_to_text` wrote. LedgerError: the text is damaged."""
     plain = _PLAIN.match(text)
     if plain is None:
         return _event(text)

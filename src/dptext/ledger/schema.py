@@ -127,8 +127,8 @@ charges = Table(
     Column("key", Text, nullable=False),
     Column("request_id", Natural, ForeignKey("requests.id"), nullable=False),
     Column("everyone", Boolean, nullable=False),
-    Column("subjects_digest", Text),  # of the keyed hashes in their order; null for everyone
-    Column("subjects", Natural),  # how many; null for everyone
+    Column("subjects_digest", Text),  # digest of the keyed hashes, in order; null for everyone
+    Column("subjects", Natural),  # number of subjects; null for everyone
     Column("at", Time, nullable=False),
     UniqueConstraint("account_id", "key"),
 )
@@ -150,9 +150,9 @@ balances = Table(
     "balances",
     metadata,
     Column("account_id", Natural, ForeignKey("accounts.id"), primary_key=True),
-    Column("events", Text, nullable=False),  # of the charges to everyone since the earlier events
+    Column("events", Text, nullable=False),  # recent events of charges to everyone, after `earlier`
     Column("earlier", Text),  # sha256 of the earlier events; null: there are none
-    Column("terms", Text, nullable=False),  # of all charges
+    Column("terms", Text, nullable=False),  # terms of all charges together
     Column("charges", Natural, nullable=False),
     Column("subjects", Natural, nullable=False),
 )

@@ -68,8 +68,8 @@ def write_whole(
 ) -> Charge:
     """Charge a run, or return the charge that the key has already for the same run.
 
-    The connection is in a writing transaction. Without subjects everyone in the account is charged. The errors are
-    those of `Ledger.charge`.
+    The connection is in a writing transaction. Without subjects everyone in the account is charged. Errors: see
+    `Ledger.charge`.
     """
     row = rows.locked_account(connection, account, key=key, digest=rows.written(request)[1])
     found = rows.to_account(row)

@@ -73,7 +73,7 @@ def locked_account(connection: sa.Connection, name: str, *, key: str = "", diges
     """Return the account and its balance, locked until the transaction ends, with two columns for a charge.
 
     `previous_id` is the charge under this key, if there was one when the statement began. `request_id` is the request
-    with this digest. The errors are those of `account`.
+    with this digest. Errors: see `account`.
     """
     chosen = _LOCKED_ACCOUNT if connection.dialect.name == "postgresql" else _ACCOUNT_WITH_CHARGE
     return _found(connection.execute(chosen, {"name": name, "key": key, "digest": digest}).one_or_none(), name)
@@ -154,7 +154,7 @@ def charge_numbered(connection: sa.Connection, number: int) -> AnyRow | None:
 
 
 def numbers_of(connection: sa.Connection, account_id: int, *, last: int | None) -> tuple[int, int]:
-    """Return the number below an account's first charge, or its first of the `last` newest, and that of the newest."""
+    """Return the number before an account's first charge, or before its `last` newest, and the newest number."""
     numbers = sa.select(charges.c.id).where(charges.c.account_id == account_id).order_by(charges.c.id.desc()).limit(1)
     newest = connection.execute(numbers).scalar_one_or_none() or 0
     before = None if last is None else connection.execute(numbers.offset(last)).scalar_one_or_none()
@@ -184,7 +184,7 @@ def to_charge(row: AnyRow, account: str) -> Charge:
 def same_charge(
     previous: AnyRow | None, account: Account, request: Request, received: tuple[str, int] | None
 ) -> Charge:
-    """Return the charge that is there already. PrivacyError: it was for another run."""
+    """Return the charge that exists already. PrivacyError: the charge was for another run."""
     if previous is None:
         raise LedgerError("The ledger lost a charge that was there a moment ago: nothing is released.")
     asked = (written(request)[1], received is None, received and received[0])

@@ -27,7 +27,7 @@ RECORD_COUNT = "the number of records"
 #: The assumption of a choice among candidates.
 PUBLIC_CANDIDATES = "the candidates, and all that ranks them, were made from public text only"
 
-#: The assumption of a statement per document: two records of one text cannot be told from records of two texts.
+#: The assumption of a statement per document: a run cannot see that two records belong to one document.
 ONE_RECORD = "no document stands in more than one record of a run (not checked, as documents are not named)"
 
 #: The assumption of a statement per author.
@@ -54,7 +54,7 @@ class Relation(StrEnum):
 
     REPLACE_ONE = "replace_one"
     ADD_OR_REMOVE_ONE = "add_or_remove_one"
-    REPLACE_SPECIAL = "replace_special"  # by the public empty record
+    REPLACE_SPECIAL = "replace_special"  # one unit is replaced by the public empty record
 
 
 class Trust(StrEnum):
@@ -83,7 +83,9 @@ def weakest(*bases: Basis) -> Basis:
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """The guarantee of a release. `dptext.privacy.accounting` alone derives guarantees. They are never stored as truth.
+    """The guarantee of a release. `dptext.privacy.accounting` alone derives guarantees, from events.
+
+    What was spent is stored as events, and its guarantee is derived from the events again.
 
     Attributes:
         epsilon: bound on the log ratio of output probabilities, multiplied by the distance if `metric` is set; infinite
@@ -94,8 +96,8 @@ class Guarantee:
         trust: who sees the private text.
         basis: why the guarantee should be believed; NONE demands a `reason`.
         assumptions: the conditions of a CONDITIONAL basis.
-        reveals: public functions of the input whose values are released exactly; the guarantee holds for neighbours
-            with equal values.
+        reveals: properties of the input, such as its number of records, that are released exactly; the guarantee holds
+            for neighbours that agree on them.
         reason: why nothing is guaranteed; empty unless the basis is NONE.
     """
 
@@ -144,7 +146,7 @@ class Guarantee:
             )
 
     def __lt__(self, other: "Guarantee") -> bool:
-        """Order by protection: effective epsilon, then delta. The order is of neighbours on which both hold.
+        """Order by protection: effective epsilon, then delta. Both are compared on neighbours for which both hold.
 
         IncomparableError: the guarantees differ in meaning.
         """
@@ -152,7 +154,7 @@ class Guarantee:
         return (self.effective_epsilon, self.delta) < (other.effective_epsilon, other.delta)
 
     def common_reveals(self, other: "Guarantee") -> tuple[str, ...]:
-        """The union of both `reveals`. Both guarantees hold for neighbours that agree on all these functions."""
+        """All properties that either guarantee reveals. Both hold for neighbours that agree on all of these."""
         return tuple(dict.fromkeys(self.reveals + other.reveals))
 
     def voided(self, reason: str) -> "Guarantee":
@@ -161,7 +163,7 @@ class Guarantee:
         return replace(self, epsilon=math.inf, delta=0.0, basis=Basis.NONE, reason=reasons)
 
     def revealing(self, *names: str) -> "Guarantee":
-        """Return the guarantee restricted to neighbours that also agree on the named functions of the input."""
+        """Return the guarantee restricted to neighbours that also agree on the named properties of the input."""
         return replace(self, reveals=tuple(dict.fromkeys(self.reveals + names)))
 
     def to_dict(self) -> dict[str, Json]:
@@ -228,7 +230,7 @@ class Guarantee:
             lines.append("Assumed: " + "; ".join(self.assumptions) + ".")
         if self.reveals:
             revealed = "; ".join(self.reveals)
-            lines.append(f"Revealed as it is: {revealed}. The guarantee speaks of inputs that agree on these.")
+            lines.append(f"Revealed as it is: {revealed}. The guarantee compares only inputs that agree on these.")
         lines.append(_TRUST[self.trust])
         return "\n".join(lines)
 
@@ -292,7 +294,7 @@ _NEIGHBOURS = {
     Relation.REPLACE_SPECIAL: "Two inputs of which one has the public empty record in the place of one {unit}",
 }
 _TRUST = {
-    Trust.LOCAL: "Nobody but whoever runs the mechanism needs to see the text.",
+    Trust.LOCAL: "Only the party that runs the mechanism needs to see the text.",
     Trust.CENTRAL: "One party sees the private text and must be trusted: who trains the model, or sums up the corpus.",
 }
 
@@ -308,7 +310,7 @@ def format_epsilon(epsilon: float) -> str:
 
 
 def format_delta(delta: float) -> str:
-    """Delta as text, with three digits, rounded up. Excesses below a billionth are dropped, so that 1e-5 stays 1e-5."""
+    """Delta as text, with three digits, rounded up. A rounding error below a billionth is ignored: 1e-5 is "1e-05"."""
     shown = f"{delta:.2e}"
     if float(shown) < delta * (1 - 1e-9):
         shown = str(Decimal(shown) + Decimal(1).scaleb(Decimal(shown).adjusted() - 2))

@@ -77,7 +77,7 @@ def mixed_epsilon(events: tuple[Mixable, ...], delta: float, relation: Relation)
         sum(_sampled_spread(event, moved) for event in sampled) / GRID_POINTS,
     )
     if interval > _COARSEST:
-        return formula  # so coarse a grid gives no useful bound
+        return formula  # the grid is too coarse for a useful bound
     grid = {"neighboring_relation": NeighboringRelation[relation.name], "value_discretization_interval": interval}
     total: PrivacyLossDistribution = pld.identity(interval)
     for event in sampled:

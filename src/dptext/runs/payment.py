@@ -1,4 +1,4 @@
-"""The request that a run makes of a ledger, and its payment before the first draw.
+"""Turn a run into the request that a ledger is charged with, before any noise is drawn.
 
 >>> import dptext as dp
 >>> spec = dp.WordMetric(epsilon=0.1, noise="tem", max_tokens=10, diameter=10.0)
@@ -34,9 +34,9 @@ class Payment:
     Attributes:
         ledger: the ledger that holds the account.
         account: name of the account.
-        key: idempotency key: a run that is tried again with the same key is charged once, as long as nothing was
-            released under the key. None draws a new key.
-        everyone: True charges everyone in an account that was opened by_subject, in the run or not.
+        key: idempotency key: a run that is tried again with the same key is charged once. After a release the key is
+            refused. None draws a new key.
+        everyone: True charges all subjects of an account that was opened by_subject, also those not in the run.
     """
 
     ledger: Ledger = field(repr=False)
@@ -48,7 +48,9 @@ class Payment:
         """Return the account. ConfigError: the run names no subjects and does not say `everyone`, or does both."""
         account = self.ledger.account(self.account)
         if by_subject and self.everyone:
-            raise ConfigError("Expected either --subject-field or --everyone, to say who is charged, found both.")
+            raise ConfigError(
+                "Expected either --subject-field or --everyone, found both: name the subjects, or charge everyone."
+            )
         if account.by_subject and not by_subject and not self.everyone:
             raise ConfigError(
                 f"Expected the subjects of account {account.name!r}, which charges each by name, found none: "
@@ -58,9 +60,10 @@ class Payment:
         return account
 
     def due(self, spec: Promise, *, fields: Fields | None = None, **run: Any) -> "Due":
-        """Return the debt of a run: the account, and the request by `request_for`, which takes the keywords `run`.
+        """Return the debt of a run: the account and its request. `run` holds the keyword arguments of `request_for`.
 
-        `fields` names the columns of charged subjects and of authors. ConfigError: the charged subjects are not clear.
+        `fields` names the columns of charged subjects and of authors. ConfigError: it is not clear whom to charge, or
+        the subject key is missing or another one.
         """
         fields = fields or Fields()
         by_subject = fields.subject is not None
@@ -146,7 +149,8 @@ def _for_each_text(
     if Unit.DOCUMENT not in spec.units and spec.guarantee().basis is not Basis.NONE:
         raise IncomparableError(
             f"Expected a mechanism with a guarantee per document, to charge an account per {limit.unit.value}: with "
-            f"these settings that of {spec.kind} ends at the {spec.units[-1].value}. See `dptext explain`."
+            f"these settings the largest unit that {spec.kind} protects is the {spec.units[-1].value}. "
+            "See `dptext explain`."
         )
     events = spec.events(Unit.DOCUMENT)
     document = spec.guarantee(Unit.DOCUMENT, limit.delta)
@@ -207,7 +211,7 @@ class Due:
         return charge
 
     def weigh(self, key: str | None, subjects: Iterable[str] | None) -> bool:
-        """Raise the errors of `charge` without a charge. False: the ledger has the charge of this key already."""
+        """Raise the errors of `charge` without charging. Return False if the key has a charge already, else True."""
         ledger, account, request = self.payment.ledger, self.account, self.request
         digest = None if subjects is None else ledger.subjects_digest(account.name)
         several = [] if digest is None else [(digest.add(name), name) for name in subjects or ()]

@@ -21,7 +21,7 @@ from dptext.errors import ConfigError, DataError, DPTextError, HeaderError, Priv
 
 _THREADS: Final = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 SEND_SECONDS: Final = 60  # after so many seconds without a byte taken, during its start too, a worker is killed
-#: Errors of a pipe whose other end is gone.
+#: Errors that a pipe raises when its other end is gone.
 _GONE: Final = (EOFError, BrokenPipeError, ConnectionResetError)
 _HOW: Final = "Models go through the temporary folder: give it room, name another one as TMPDIR, or take --workers 1."
 Task = tuple[str, tuple[Any, ...]]  #: The name of a method of the job, and its arguments

@@ -48,7 +48,7 @@ class Statement:
         delta: the delta at which the guarantees are stated.
         max_per_author: the enforced maximum of records per author, if the run has one.
         reveals: the facts and fields that leave besides the releases of the mechanism.
-        reading: the changes to texts as they are read, by their names in `READING`.
+        reading: the changes to texts as they are read, by their names in `runs.certificate.READING`.
         record: the record of plain text: "file", "line" or "block"; empty if records are rows.
     """
 
@@ -107,11 +107,12 @@ def stated(
 ) -> Statement:
     """Return the statement of a run. `fields.subject` and `fields.author` name the columns of charged subjects.
 
-    ConfigError: the account and the fields do not fit. NoGuaranteeError, IncomparableError: as `request_for`.
+    ConfigError: the account and the fields do not fit each other. NoGuaranteeError, IncomparableError: see
+    `request_for`.
     """
     fields = fields or Fields()
     if fields.subject is not None and payment is None:
-        raise ConfigError("Expected a ledger with the field of the subjects: their names are used for charging only.")
+        raise ConfigError("Expected a ledger with --subject-field: names of subjects are used for charging only.")
     reveals = tuple(reveals)
     promised = guarantees(of.spec, randomness=randomness, delta=delta, max_per_author=max_per_author, reveals=reveals)
     due = None

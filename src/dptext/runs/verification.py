@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # the ledger is an extra, loaded by those who use one
     from dptext.ledger.books import Ledger
 
 
-_CONVOLVED = 1024  # above so many equal events, an epsilon comes from a long convolution
+_CONVOLVED = 1024  # above this number of equal events, an epsilon comes from a long convolution
 _FLAT = 1e-7  # relative tolerance of a delta
 
 

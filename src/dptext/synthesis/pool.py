@@ -91,7 +91,7 @@ def pool_texts(public: Iterable[Record]) -> tuple[str, ...]:
 def fit_pool(
     texts: tuple[str, ...], spec: SynthesisSpec, *, dim: int, seed: int | None = None
 ) -> tuple[PublicPool, Floats]:
-    """Return the pool in `dim` directions, and features of its texts; errors of `fit_space` and `fit_topics`."""
+    """Return the pool in `dim` directions, and features of its texts. Errors: see `fit_space` and `fit_topics`."""
     if spec.topics:
         with needing("A synthesis", *extras_of(spec.encoder)):
             require_topics(texts, spec.topics)  # before an encoder reads the pool
@@ -182,7 +182,7 @@ def _stop_words() -> frozenset[str]:
 
 
 def fit_topics(texts: Sequence[str], points: Floats, topics: int, *, seed: int) -> TopicMap:
-    """Return k-means clusters of the pool. ConfigError: that of `require_topics`, or too few distinct points."""
+    """Return k-means clusters of the pool. ConfigError: see `require_topics`, or too few distinct points."""
     require_topics(texts, topics)
     if (different := len(np.unique(points, axis=0))) < topics:
         wanted = f"a pool of at least {topics} texts with different vectors for topics={topics}"

@@ -44,9 +44,9 @@ class Prediction(WritingSpec):
     Guarantee:
         The number of groups of a label follows from a noisy number of its units. A unit draws one group of its label by
         secret bits; an author also draws one of their texts. A group writes exactly `tokens` tokens, the end of a text
-        being one. A unit moves each log weight of its group by at most r, so a token costs (2r)^2 / 8 of rho where a
-        unit is added or removed. Where it is replaced, one group is moved by at most 2r, or two by r: (4r)^2 / 8. Which
-        tokens can be chosen depends on the model's output without private text alone.
+        being one. A unit moves each log weight of its group by at most r, so a token costs (2r)^2 / 8 of rho if a unit
+        is added or removed. If a unit is replaced, one group is moved by at most 2r, or two groups by r: (4r)^2 / 8.
+        The tokens that can be chosen depend only on the model's output without private text.
 
     Attributes:
         per_text: expected number of private texts in a group; their mean moves the choice. 0 (only with rounds): no
@@ -84,7 +84,7 @@ class Prediction(WritingSpec):
         return Nudged(reach, reach * self.per_text * self.temperature, self.temperature)
 
     def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedPrediction:
-        """Choose public examples; ConfigError where there are votes and too few public texts."""
+        """Choose public examples. ConfigError: there are rounds of votes and too few public texts."""
         records = [record for record in as_records(public) if says_something(record.text)]
         model, examples = load_language_model(self.model), self.examples_of(records, seed or 0)
         written = FittedPrediction(self, model, examples)  # first: it fails if the model has no room for the examples
@@ -104,7 +104,7 @@ class Prediction(WritingSpec):
 
 
 class FittedPrediction(OnWriter[Prediction]):
-    """`Prediction` with its writer, public examples, and a space where there are votes."""
+    """`Prediction` with its writer, public examples, and a space if there are rounds of votes."""
 
     __slots__ = ("space",)
 
@@ -116,7 +116,7 @@ class FittedPrediction(OnWriter[Prediction]):
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """Digests of the examples, the model's weights, and the space where there is one."""
+        """Digests of the examples, the model's weights, and the space if there is one."""
         return {**super().digests, **({"space": self.space.digest} if self.space else {})}
 
     def rehearse(self, nothing: Corpus) -> None:

@@ -1,4 +1,4 @@
-"""Prototypes: noisy class means of a private corpus label and weigh the texts of an unlabelled public pool.
+"""Prototypes: public texts get labels and weights from noisy class means of a private corpus.
 
 The classifier is made from noisy sums and public text, so it costs no more privacy.
 """
@@ -24,18 +24,19 @@ from dptext.text.records import Record
 from dptext.types import Floats, Integers
 
 _DIMS: Final = (64, 128, 256)
-# Bound on the squared noise of a class mean over all directions, for each of the classes - 1 directions in which class
-# means differ. More than the fewest directions have to stay within this bound.
+# Largest squared length of the noise of a class mean, divided by classes - 1 (class means differ in classes - 1
+# directions). A space with more than the fewest directions must stay within this bound.
 _NOISY: Final = 6.5e-4
 _TEXTS_A_DIRECTION: Final = 8  # at least, of the pool: its covariance is estimated
 _COUNT: Final = 0.5  # weight of a unit's count beside its point
 _SMOOTHED: Final = 9  # neighbouring directions whose signal is estimated together
 _STEPS: Final = 3
-_SMALLEST: Final = 100  # a corpus shrinks at most by this factor because the pool lacks texts of a label
+_SMALLEST: Final = 100  # scarce labels shrink the output by this factor at most
 _BLURRED: Final = 0.5  # largest noise of a usable class mean, in lengths of a point
 _ROUNDS: Final = 100
-_FEW: Final = 0.02  # share of the released texts below which labels of other kinds are not reported
-_RIDGE: Final = 0.3  # part of the mean variance: pool texts stood out in the last directions, which only the pool has
+_FEW: Final = 0.02  # labels with a smaller share of the released texts are not reported in `others`
+# Ridge, as a part of the mean variance. Without a ridge the last directions decide, in which only the pool varies.
+_RIDGE: Final = 0.3
 _PRIOR: Final = 0.5  # position of a prior mean, from the pool's mean (0) to the texts most like the class name (1)
 
 
@@ -44,7 +45,7 @@ class Prototypes(SynthesisSpec):
     """Settings of a synthesis that labels public texts by noisy class means.
 
     Use:
-        Take it where texts have labels and the pool has none, or others: a classifier learns from the released texts.
+        Take it to train a classifier when private texts have labels and the pool has none, or other labels.
         Set first: labels, epsilon, about.
 
     Guarantee:
@@ -56,7 +57,8 @@ class Prototypes(SynthesisSpec):
         dim: directions of the space; 0 chooses 64 to 256 by `about`, labels and noise. A small pool has fewer.
         topic_share: share of rho for the topics.
         names: meanings of the labels, one text for each, in their order; empty takes the labels as they are.
-        prior: whether class means are shrunk, by their share of noise, towards means from the names of the labels.
+        prior: whether noisy class means are pulled towards guesses made from the label names; noisier means are pulled
+            more.
     """
 
     signed: ClassVar[bool] = True
@@ -130,7 +132,11 @@ class FittedPrototypes(OnPool[Prototypes]):
         return part, in_steps(part * _COUNT), in_steps(math.sqrt(self.spec.topic_share))
 
     def noisy_sum(self, corpus: Corpus, draws: Draws) -> Floats:
-        """Return the noisy sum: for each label the sum of points and the count, topics by label, the number unlike."""
+        """Return the noisy sum `(cells,)`.
+
+        Its cells are, for each label, the sum of points and the count; then the numbers by label and topic; then the
+        number of texts unlike the pool.
+        """
         spec, dim, classes = self.spec, self.pool.space.dim, len(self.spec.labels)
         row = dim + 1
         last = classes * (row + spec.topics)
@@ -179,16 +185,18 @@ class FittedPrototypes(OnPool[Prototypes]):
 
 
 def shrunk(noisy: Floats, centre: Floats, variance: Floats) -> Floats:
-    """Return noisy rows `(n, dim)` shrunk towards their centres, in each column by the share of noise in its variance.
+    """Return noisy rows `(n, dim)` pulled towards their centres: the larger the share of noise, the stronger the pull.
 
-    `variance` of the noise is `(n, 1)` or `(n, dim)`. The share is estimated from the rows themselves (empirical Bayes;
-    Efron and Morris 1973), over neighbouring columns together. Rows with more noise weigh less in this estimate.
+    `variance` of the noise is `(n, 1)` or `(n, dim)`. The share of noise in the variance of each column is estimated
+    from the rows themselves (empirical Bayes; Efron and Morris 1973), over neighbouring columns together. Rows with
+    more noise weigh less in this estimate.
     """
     apart = noisy - centre
     half = _SMOOTHED // 2
     signal = np.zeros(noisy.shape[1])
     for _ in range(_STEPS):
-        weights = 1 / np.maximum(signal + variance, 1e-12) ** 2  # of a square whose mean is signal + variance
+        # By the variance of `apart**2`, whose mean is signal + variance.
+        weights = 1 / np.maximum(signal + variance, 1e-12) ** 2
         signal = np.maximum(((apart**2 - variance) * weights).sum(axis=0) / weights.sum(axis=0), 0.0)
         if len(signal) >= _SMOOTHED:
             signal = np.convolve(np.pad(signal, half, mode="edge"), np.full(_SMOOTHED, 1 / _SMOOTHED), "valid")
@@ -205,7 +213,8 @@ def class_sizes(noisy: Floats, deviation: float) -> Floats:
 def prior_means(pool: Floats, likeness: Floats) -> Floats:
     """Return prior class means `(classes, dim)`.
 
-    A prior mean is half-way from the pool's mean to that of the texts whose `likeness` `(n, classes)` is largest.
+    A prior mean is half-way between the mean of the pool and the mean of the texts that are more like this class than
+    like any other, by `likeness` `(n, classes)`.
     """
     best = likeness.argmax(axis=1)
     middle = pool.mean(axis=0)
@@ -216,7 +225,8 @@ def prior_means(pool: Floats, likeness: Floats) -> Floats:
 def class_scores(pool: Floats, means: Floats, sizes: Floats) -> Floats:
     """Return the log-probability of each class for each pool text, `(n, classes)`, by linear discriminants.
 
-    The covariance is that of the whole pool, whose classes are unknown; one without the spread of means measured worse.
+    The covariance is that of the whole pool, whose classes are unknown. Leaving the spread between class means out of
+    the covariance gave worse results.
     """
     covariance = np.atleast_2d(np.cov(pool.T))
     covariance += _RIDGE * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
@@ -233,10 +243,10 @@ def pool_counts(scores: Floats) -> Integers:
 def pool_mix(scores: Floats, sizes: Floats, blurred: Floats) -> Floats:
     """Return the shares of the classes in the pool `(classes,)`, from scores `(n, classes)` with `sizes` as prior.
 
-    Expectation maximization starts from equal shares (Saerens, Latinne and Decaestecker 2002), so that a class is not
-    found in the pool because the private corpus has much of it. `blurred` is the length of the noise in each class
-    mean. A class whose noise has half the length of a point or more would be found anywhere: its share is that of the
-    texts that fit it best.
+    Expectation maximization starts from equal shares (Saerens, Latinne and Decaestecker 2002), so that a class
+    that is frequent in the private corpus is not overcounted in the pool. `blurred` is the length of the noise in each
+    class mean. With noise of half a point's length or more, a class would seem to be everywhere: its share is then the
+    share of the texts that fit the class best.
     """
     sharp = blurred < _BLURRED
     best = pool_counts(scores) / len(scores)
@@ -253,15 +263,18 @@ def pool_mix(scores: Floats, sizes: Floats, blurred: Floats) -> Floats:
 
 
 def missing(shares: Floats, there: Integers, size: int) -> float:
-    """Return the share of `size` texts that the pool lacks for this mix of classes; `there` are its texts of each."""
+    """Return the share of `size` texts that the pool lacks for this mix of classes.
+
+    `there` `(classes,)` are the numbers of pool texts of each class.
+    """
     return float(np.maximum(shares - there / size, 0.0).sum())
 
 
 def fitting_size(scores: Floats, sizes: Floats, most: int) -> int:
     """Return the number of texts, up to `most`, that the pool has in the mix of the classes, within `MIX` (L1).
 
-    A class is lacking if the pool has less than a hundredth of its share of `most`: no size keeps its share. If lacking
-    classes have a larger part of the mix than may be off, the mix is kept among the other classes.
+    A class is given up if the pool has less than 1/100 of the texts that the class should have among `most`. If the
+    given-up classes exceed `MIX / 2` of the mix, only the other classes keep their proportions.
     """
     shares = sizes / sizes.sum()
     for size in range(most, most // 5, -max(1, most // 20)):
@@ -280,8 +293,8 @@ def shortage(
 ) -> Shortage | None:
     """Return the labels of which the pool has too few texts for `most` texts; None if the pool has enough.
 
-    `leaving` are the released texts of each class. `there` are the pool texts that fit each class best, and the
-    estimated pool texts of each class.
+    `leaving` are the numbers of released texts of each class. `there` is a pair: the numbers of pool texts that fit
+    each class best, and the estimated numbers of pool texts of each class.
     """
     shares, leave, (best, about) = sizes / sizes.sum(), int(leaving.sum()), there
     kept = missing(shares, best, leave) <= MIX / 2
@@ -296,9 +309,9 @@ def shortage(
 
 
 def chosen(scores: Floats, sizes: Floats, size: int) -> tuple[Integers, Integers]:
-    """Choose at most `size` texts: of each class those that fit best, by its share; other classes fill what it lacks.
+    """Choose at most `size` texts; return their rows in the pool and their classes.
 
-    Return the rows of the pool and their classes.
+    Each class gives its best texts, in proportion to its size. Where a class runs out, other classes fill up.
     """
     best = scores.argmax(axis=1)
     order = [

@@ -27,7 +27,7 @@ _NAMED: Final = 8  # labels or topics in a sentence
 
 @dataclass(frozen=True, slots=True)
 class CorpusFit:
-    """Whether a public pool fits a private corpus.
+    """The fit of a public pool to a private corpus.
 
     Attributes:
         share: noisy share of private texts that are less like the pool than 90% of the pool's own texts; 0.1 is usual.
@@ -47,7 +47,8 @@ class CorpusFit:
         units = max(units, 1.0)
         least = 2 * usual
 
-        def spread(share: float) -> float:  # of unlike - share * units: both noises, sampling of records and of `usual`
+        # The deviation of unlike - share * units, by both noises and by the sampling of records and of `usual`.
+        def spread(share: float) -> float:
             chance = usual * (1 - usual) * (1 / units + 1 / compared) * units**2
             return math.sqrt(deviation**2 + (share * deviation_of_units) ** 2 + chance)
 
@@ -119,7 +120,7 @@ class Topics:
             interval; None without such numbers.
         fit: the fit of the pool; None if it was not estimated.
         shortage: labels of which the pool has too few texts; None if there is no such label.
-        names: meanings of the labels, where the settings have some; sentences and the page show them.
+        names: meanings of the labels, which sentences and the page show; empty if the settings have no names.
     """
 
     labels: tuple[str, ...]
@@ -134,7 +135,7 @@ class Topics:
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """The labels as sentences and the page show them: with their meanings, where these say more."""
+        """The labels as sentences and the page show them: with their meanings, if these differ from the labels."""
         names = self.names or self.labels
         both = zip(self.labels, names, strict=True)
         return tuple(label if name == label else f"{label} ({name})" for label, name in both)
@@ -146,7 +147,7 @@ class Topics:
 
     @property
     def note(self) -> str:
-        """A sentence that says what the numbers count."""
+        """A sentence on the meaning of the numbers."""
         if self.unit == "document":
             return "Numbers of documents with noise."
         return (

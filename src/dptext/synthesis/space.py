@@ -29,8 +29,9 @@ _GRID: Final = 2.0**-10  # step of a feature
 _STEP: Final = 2.0**-20  # step of a direction
 _LARGEST: Final = 2.0**22  # bound on a direction's sum of sizes: 53 bits hold all sums of its products with features
 _WHITENING: Final = 0.25  # directions are divided by the fourth root of their variance: half-way to equal variances
-_LEAST_VARIANCE: Final = 2.0**-30  # of the main direction: below it texts do not differ by a step of the grid
-_MOST_READ: Final = 4096  # words of a text that are compared
+# Least variance of the main direction. With less variance, texts differ by less than a step of the grid.
+_LEAST_VARIANCE: Final = 2.0**-30
+_MOST_READ: Final = 4096  # the first words of a text, which are compared
 _ALIKE: Final = "Expected public texts that differ: give a pool of other texts."
 _ANCHORS: Final = 1000  # largest number of pool texts with which other texts are compared
 #: The share of a pool's own texts that count as unlike it.

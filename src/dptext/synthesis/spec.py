@@ -94,9 +94,9 @@ class SynthesisSpec:
     """
 
     assumptions: ClassVar[tuple[str, ...]] = (PUBLIC_POOL,)
-    #: Whether a unit's vector may have negative coordinates.
+    #: True if a unit's vector may have negative coordinates.
     signed: ClassVar[bool] = False
-    #: Whether the synthesis releases texts, or a report alone.
+    #: True if the synthesis releases texts, False if it gives a report alone.
     writes: ClassVar[bool] = True
 
     labels: tuple[str, ...] = ()
@@ -151,7 +151,7 @@ class SynthesisSpec:
 
     @property
     def traits(self) -> Traits:
-        """One trusted party sees the corpus; labels are read where there are some."""
+        """One trusted party sees the corpus; labels are read if there are any."""
         return Traits(
             answers=Answers.CORPUS,
             labels=self.labels,

@@ -27,7 +27,7 @@ _MOST_SIGMA = 1 << 24  # the limit of `discrete_gaussian`
 
 
 def in_steps(length: float) -> float:
-    """Return the largest multiple of a step up to `length`; a coordinate of this value loses nothing by rounding."""
+    """Return `length` rounded down to a whole number of steps, which `PrivateSum.add` keeps exactly."""
     return math.floor(length * STEPS) / STEPS
 
 
@@ -36,12 +36,14 @@ class Noise:
     """Discrete Gaussian noise that makes a sum rho-zCDP.
 
     One more unit changes the sum by the vector of that unit: by at most `STEPS`. A replaced unit changes the sum by at
-    most `2 STEPS`, or `sqrt(2) STEPS` if no coordinate is negative, as then <u, v> >= 0. The noise of a coordinate has
-    parameter sigma = sensitivity / sqrt(2 rho), rounded up (Canonne, Kamath and Steinke 2020, theorem 14).
+    most `2 STEPS`, or `sqrt(2) STEPS` if no coordinate is negative, because then the inner product of the old and the
+    new vector is at least 0. The noise of a coordinate has parameter sigma = sensitivity / sqrt(2 rho), rounded up
+    (Canonne, Kamath and Steinke 2020, theorem 14).
 
     Attributes:
-        rho: of zero-concentrated differential privacy; infinity for no noise, in experiments alone.
-        relation: of two corpora: one unit more (add or remove one), or another unit in its place (replace one).
+        rho: parameter of zero-concentrated differential privacy; infinity for no noise, in experiments alone.
+        relation: how neighbouring corpora differ: by one unit more (add or remove one), or by another unit in the place
+            of one (replace one).
         signed: whether a vector may have negative coordinates.
     """
 
@@ -68,12 +70,12 @@ class Noise:
 
     @property
     def sigma(self) -> int:
-        """The parameter of the noise, in steps; 0 where there is none."""
+        """The parameter of the noise, in steps; 0 for no noise."""
         return 0 if math.isinf(self.rho) else math.ceil(self.sensitivity / math.sqrt(2 * self.rho) * (1 + 2.0**-40))
 
     @property
     def scale(self) -> float:
-        """The standard deviation of the noise of a coordinate, where a vector has length 1."""
+        """The standard deviation of a coordinate's noise, in units in which a vector has length at most 1."""
         return self.sigma / STEPS
 
     def draw(self, size: int, randomness: Randomness) -> Integers:
@@ -84,9 +86,9 @@ class Noise:
 class Draws:
     """All random draws of a synthesis for private texts: noise of sums, choices among options, and groups of units.
 
-    A synthesis draws by these methods alone. The contract passes a recorder of draws, which can repeat them, and so
-    sees every draw of any synthesis, whoever wrote it. `randomness` is for draws in which no private text has a part,
-    such as the order of released texts.
+    A synthesis draws by these methods alone. The contract passes a subclass that records draws and can repeat them, and
+    so sees all draws, also of a synthesis from another package. `randomness` is for draws that depend on no private
+    text, such as the order of released texts.
     """
 
     __slots__ = ("randomness",)
@@ -102,11 +104,11 @@ class Draws:
         return np.asarray(clean + noise.draw(clean.size, self.randomness), np.float64)
 
     def chosen(self, choice: Nudged, total: Integers, public: Floats) -> Integers:
-        """One option a row, `(rows,)`, as `Nudged.choose` does."""
+        """Choose one option for each row, `(rows,)`; see `Nudged.choose`."""
         return choice.choose(total, public, self.randomness)
 
     def groups(self, units: Sequence[tuple[int, str]], groups: Integers) -> list[int]:
-        """The group that each unit, a label and a text, draws among the `groups` of its label."""
+        """Draw a group for each unit `(label, text)`, uniformly below `groups[label]`."""
         found = np.empty(len(units), np.int64)
         labels = np.array([label for label, _ in units], np.int64)
         for label, n in enumerate(groups.tolist()):
@@ -115,7 +117,10 @@ class Draws:
         return found.tolist()
 
     def takes(self, n: int, before: str, text: str) -> bool:
-        """Return whether an author's n-th text replaces the text kept so far: each text has the same chance."""
+        """Return whether an author's n-th `text` replaces the text kept so far, `before`, with probability 1/n.
+
+        So each text of the author has the same chance to be kept at the end (reservoir sampling).
+        """
         return bool(uniform_below(n, 1, self.randomness)[0] == 0)
 
 
@@ -141,15 +146,16 @@ class PrivateSum:
         raise TypeError("A PrivateSum cannot be copied or serialised: it holds private sums without noise.")
 
     def add(self, cells: Integers, values: Floats, authors: list[str | None] | None = None) -> None:
-        """Add one vector per document: `values` `(n, m)` in the distinct `cells` `(n, m)`, of length at most 1.
+        """Add one vector per document: row i adds `values[i]` to the cells `cells[i]`, both `(n, m)`.
 
-        A vector that is longer or not finite adds nothing, nor does one with a negative coordinate if the noise is not
-        `signed`. If units are authors, a document without author adds nothing.
+        The cells of a row differ (else PrivacyError), and a row has length at most 1. A row that is longer or not
+        finite adds nothing, nor does a row with a negative coordinate if the noise is not `signed`. If units are
+        authors, a document without author adds nothing.
         """
         if cells.shape != values.shape or (cells.size and not (cells.min() >= 0 and cells.max() < len(self._total))):
             raise ConfigError(f"Expected cells below {len(self._total)}, one for each value.")
         if (np.diff(np.sort(cells, axis=1), axis=1) == 0).any():
-            raise PrivacyError("A vector named a cell twice, whose length is not known then: nothing is released.")
+            raise PrivacyError("A vector names a cell twice, so its length has no bound: nothing is released.")
         finite = np.isfinite(values).all(axis=1) & (np.abs(values).max(axis=1, initial=0.0) <= 1)
         steps = np.trunc(np.where(finite[:, None], values, 0.0) * STEPS).astype(np.int64)
         steps[(steps**2).sum(axis=1) > STEPS**2] = 0

@@ -147,7 +147,7 @@ class TopicReport(SynthesisSpec):
 
     Use:
         Take it where only numbers are needed: what people write about, by label, and how much.
-        Set first: topics, epsilon, labels where there are some.
+        Set first: topics, epsilon, labels if there are any.
 
     Guarantee:
         Every unit adds a vector of length at most 1: one number in the cell of its label and nearest topic, and 0.1 if

@@ -26,7 +26,7 @@ from dptext.types import Floats
 
 _SHOWN: Final = 4  # texts in a prompt for more like them
 _DRAFTS: Final = 3  # most rounds of writing, as texts can be repeats or not readable
-_WAYS: Final = 4  # more alike, rewrite, continue, fill in
+_WAYS: Final = 4  # ways to vary a text: more alike, rewrite, continue, fill in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,7 +232,7 @@ class _Begun:
     last: Sequence[int] = ()
 
     def around(self, tokens: Sequence[int]) -> list[int]:
-        """Return the whole text. Between two ends, only as many tokens are written as stood there."""
+        """Return the whole text. Between two kept ends, the written part is cut to about its old length."""
         return [*self.first, *(tokens[: len(self.last) + 1] if self.last else tokens), *self.last]
 
 

@@ -231,7 +231,7 @@ class Releases(Sequence[Release[str]]):
 
     @property
     def shape(self) -> tuple[bool, int | None]:
-        """Whether there are labels, and the length of the vectors or None. Releases of one shape can be joined."""
+        """True if there are labels, and the length of the vectors or None. Releases of one shape can be joined."""
         return self.labels is not None, None if self.vectors is None else self.vectors.shape[-1]
 
     def telling(self) -> list[Release[str]]:

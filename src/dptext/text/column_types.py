@@ -144,7 +144,7 @@ def _is_whole(label: str) -> bool:
 
 
 def is_number(kind: object) -> bool:
-    """Whether JSON has values of this type: numbers and booleans."""
+    """Return whether JSON has values of this type: numbers and booleans."""
     return _NUMBERS.fullmatch(str(kind)) is not None or str(kind) == "bool"
 
 

@@ -26,15 +26,15 @@ _DEFAULT: Final = Fields()
 class Columns:
     """Which parts of a release are written, and under which names and types."""
 
-    text: bool = True  #: whether texts are written; `vector` and `label` say the same of vectors and labels
+    text: bool = True  #: True if texts are written; `vector` and `label`: True if vectors and labels are written
     vector: bool = False
     label: bool = False
     keep: tuple[str, ...] = ()  #: the kept fields, in the order of the columns
     dim: int = 0  #: length of the vectors; 0 while the length is unknown
-    #: whether texts that a spreadsheet would take for formulas get an apostrophe before them; CSV only
+    #: True puts an apostrophe before texts that a spreadsheet would take for formulas; CSV only
     safe_csv: bool = False
     fields: Fields = _DEFAULT  #: names of the columns
-    types: Types = ()  #: of columns of other values than texts, for formats with types; see `dptext.text.column_types`
+    types: Types = ()  #: types of columns whose values are not texts, for formats with types; see `text.column_types`
 
     def names(self, format: Format) -> tuple[str, ...]:
         """Return the names of a file's columns: id, released columns, kept fields. Plain text has the texts alone.

@@ -37,7 +37,7 @@ class _CsvLines:
 
     @property
     def lone_returns(self) -> bool:
-        """Whether the block has no line feed, and no NUL, which an encoding such as UTF-16 would have."""
+        """True if the block has no line feed, and no NUL, which an encoding such as UTF-16 would have."""
         return b"\n" not in self._block and b"\0" not in self._block
 
     def rest(self) -> bytes | None:

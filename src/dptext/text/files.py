@@ -24,7 +24,7 @@ from dptext.errors import ConfigError
 from dptext.text.inputs import file_error, telling
 
 _PRIVATE = 0o600
-_SHARED = 0o666  # less what the umask takes
+_SHARED = 0o666  # before the umask takes bits away
 _UMASK = threading.Lock()
 
 
@@ -209,7 +209,7 @@ def require_free(folder: Path) -> None:
 
 
 def is_fixed(folder: Path) -> bool:
-    """Whether the path is a folder that no other folder can replace, such as a mount point or the working directory.
+    """Return whether no other folder can replace this folder, such as a mount point or the working directory.
 
     The test renames the folder onto a folder that is not empty. The system refuses that with ENOTEMPTY or EEXIST only
     if it has no other reason to refuse.

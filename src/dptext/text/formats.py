@@ -16,7 +16,7 @@ from dptext.errors import ConfigError
 Scalar = str | int | float | bool | None
 _MAX_INTEGER_BITS: Final = 1024
 _MOST_WHOLE: Final = 2**53  #: Beyond this number, every float is whole because floats are coarse
-_MOST_DIGITS: Final = 300  # of a decimal
+_MOST_DIGITS: Final = 300  # largest power of ten of a decimal, up or down
 _TOO_FINE: Final = re.compile(r":\d\d\.\d{7}")  # a second in nanoseconds, as pandas writes it
 #: A spreadsheet computes a cell that begins with one of these.
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -50,12 +50,12 @@ _EXTENSIONS: Final = {
 
 
 def is_compressed(path: str | os.PathLike[str]) -> bool:
-    """Whether the file's name ends in ``.gz`` or ``.zst``. Files in ``.zst`` are read, never written."""
+    """Return whether the file's name ends in ``.gz`` or ``.zst``. Files in ``.zst`` are read, never written."""
     return Path(path).suffix.lower() == ".gz" or is_zstd(path)
 
 
 def is_zstd(path: str | os.PathLike[str]) -> bool:
-    """Whether the name of the file ends in ``.zst``."""
+    """Return whether the name of the file ends in ``.zst``."""
     return Path(path).suffix.lower() == ".zst"
 
 
@@ -89,7 +89,7 @@ def output_format(path: Path, named: Format | None) -> Format:
 
 
 def is_scalar(value: object) -> TypeGuard[Scalar]:
-    """Whether every format can write the value: a string, a finite number, a boolean or null."""
+    """Return whether every format can write the value: a string, a finite number, a boolean or null."""
     if isinstance(value, float):
         return math.isfinite(value)
     if isinstance(value, int):

@@ -116,7 +116,7 @@ _HOW: Final = "--encoding {} on the command line, dp.read_records(path, encoding
 
 
 def is_utf8(encoding: str | None) -> bool:
-    """Whether an encoding is UTF-8, the default for None. ConfigError: Python knows no encoding of this name."""
+    """Return whether an encoding is UTF-8, the default for None. ConfigError: Python knows no encoding of this name."""
     name = "utf-8" if encoding is None else encoding
     with contextlib.suppress(LookupError, ValueError):
         "".encode(name)

@@ -41,7 +41,10 @@ def meaning(label: str) -> str:
 
 
 def _moment(day: str, hour: str, second: str | None, fraction: str | None, zone: str | None) -> str:
-    """Return a time as its date if it is midnight without a zone, else as date and hour, in UTC; empty for no time."""
+    """Return a time as its date if it is midnight without a zone, else as date and time.
+
+    A time with a zone is converted to UTC. An invalid time gives "".
+    """
     found = None
     with contextlib.suppress(ValueError, OverflowError):
         found = datetime.fromisoformat(f"{day}T{hour}{second or ':00'}")

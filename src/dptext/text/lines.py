@@ -45,7 +45,7 @@ class BadHeader(Broken):
     """No record can be read, because the header lacks the column of this name or has it several times."""
 
     column: str = ""
-    rows: bool = True  #: whether any row follows
+    rows: bool = True  #: True if any row follows
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ def _read(stream: io.BufferedIOBase) -> bytes | Broken:
 
 
 def are_names(found: Sequence[str]) -> bool:
-    """Whether all strings look like names of columns: short single words, no numbers, none twice.
+    """Return whether all strings look like names of columns: short single words, no numbers, none twice.
 
     The first line of a CSV file without a header is private text. The first name may be empty, because pandas writes
     the name of the index so. A single string may well be a short text, so it must be a usual name.
@@ -180,7 +180,7 @@ def missing_field(name: str, names: Sequence[str], found: Iterable[object]) -> s
 
 
 def remedy(name: str, names: Sequence[str]) -> str:
-    """Return which option and argument name the field, of which the text's is the first of `names`."""
+    """Return the options and arguments that name the field. The first of `names` is the text's field."""
     others = "--label-field, --id-field, --author-field, --subject-field or --keep"
     options, arguments = ("--text-field", "text=") if name == names[0] else (others, "label=, id=, author= or keep=")
     return f"name it with {options} on the command line, {arguments} in Python"

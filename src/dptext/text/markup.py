@@ -61,7 +61,7 @@ _BLOCKS: Final = frozenset(_LINES.split())
 
 
 def has_tags(text: str) -> bool:
-    """Whether the text has a tag of HTML."""
+    """Return whether the text has a tag of HTML."""
     return "<" in text and next(_markup(text), None) is not None
 
 
@@ -74,7 +74,7 @@ def without_tags(text: str) -> str:
     if not has_tags(text):
         return html.unescape(text)
     seen: list[str] = []
-    templates: list[int] = []  # for each open template, where it begins in `seen`
+    templates: list[int] = []  # for each open template, its start in `seen`
     place, literal = 0, False
     for start, end, name in _markup(text):
         seen.append(_shown(text[place:start], literal=literal))
@@ -92,7 +92,7 @@ def without_tags(text: str) -> str:
 
 
 def _opens(text: str, start: int, end: int) -> bool:
-    """Whether this tag begins an element that needs an end tag."""
+    """Return whether this tag begins an element that needs an end tag."""
     return text[start + 1] != "/" and text[end - 2] != "/"
 
 
@@ -139,7 +139,7 @@ def _markup(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _raw_end(name: str, text: str, place: int, unclosed: set[str]) -> int | None:
-    """Return where the end tag begins of the raw element whose start tag ends at `place`. None: there is no end tag."""
+    """Return the start of the end tag of the raw element whose start tag ends at `place`. None: there is no end tag."""
     start, depth = place, 0  # 1 in a comment of the script, 2 in a script in such a comment
     while name == "script" and "in a script" not in unclosed and (found := _IN_SCRIPT.search(text, place)):
         place = found.end()
@@ -160,7 +160,7 @@ def _raw_end(name: str, text: str, place: int, unclosed: set[str]) -> int | None
 
 
 def _is_doubtful(tag: str, name: str) -> bool:
-    """Whether a tag counts only if the text closes it: its element is not of HTML, or it has words for attributes."""
+    """Return whether a tag counts only if it is closed: its element is not of HTML, or its attributes are words."""
     if _ATTRIBUTE.search(tag):
         return False
     if not _is_element(name):

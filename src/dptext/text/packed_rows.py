@@ -102,7 +102,7 @@ def kinds(column: Sequence[object]) -> set[type]:
 
 
 def plain_texts(column: Sequence[object]) -> TypeGuard[Sequence[str]]:
-    """Whether all values are strings that every format can hold."""
+    """Return whether all values are strings that every format can hold."""
     if isinstance(column, PlainTexts):
         return True
     # The joined string has a fault if and only if a single string has one: no string completes the fault of another.
@@ -110,7 +110,7 @@ def plain_texts(column: Sequence[object]) -> TypeGuard[Sequence[str]]:
 
 
 def plain_scalars(column: Sequence[object]) -> TypeGuard[Sequence[Scalar]]:
-    """Whether every format can hold all values. Subclasses of the scalar types give False: they are doubtful."""
+    """Return whether every format can hold all values. Subclasses of the scalar types give False: they are doubtful."""
     found = kinds(column)
     if found == {str}:
         return plain_texts(column)

@@ -82,8 +82,8 @@ def read_records(
     - JSON Lines: one object a line, each key once, no NaN or infinity. Empty lines are allowed at the end only.
     - JSON: one array of objects, read whole (256 MiB at most).
     - CSV: comma (tab in TSV) or `delimiter`, double quotes, a header; every row has the columns of the header. Empty
-      lines as in JSON Lines. There is no null: an empty field is the empty string (which names no id or author). Ids
-      are texts: "1.0" and "1" are different ids.
+      lines as in JSON Lines. There is no null: an empty field is the empty string (which cannot be an id or author).
+      Ids are texts: "1.0" and "1" are different ids.
     - XLSX: the `sheet`, or the only sheet with cells, with a header. A formula is read as its last value; a formula
       without a value is an error. Empty cells are as in CSV. Merged cells are refused. Hidden or filtered rows, columns
       and sheets are read like the rest (`dptext check` counts them). Needs ``dptext[files]``.
@@ -115,7 +115,7 @@ def read_records(
         sheet: Name of the XLSX sheet with the records, if several sheets hold cells.
         strip_html: Whether to remove tags from the texts and decode entities (`without_tags`).
         advice: The advice at the end of an error's message. Only the caller knows what its users can set.
-        first_fields: Whether the first row must have all fields, whatever `on_error` is.
+        first_fields: Whether to raise HeaderError if the first row lacks a field, even with `on_error="skip"`.
 
     Yields:
         The records. The file is closed at the end, or when the generator is closed.
@@ -125,7 +125,7 @@ def read_records(
         DataError: If a record cannot be read: not UTF-8, malformed, a field missing or of the wrong type, a NUL
             character or a lone surrogate in a string, a text that is too long, an id used twice.
         BrokenFileError: If nothing more can be read, with any ``on_error``: damaged gzip or Parquet, CSV with broken
-            quotes, a file without records. (An iterable may be empty.) HeaderError, where its header is at fault.
+            quotes, a file without records. (An iterable may be empty.) HeaderError, if its header is at fault.
         MissingExtraError: If Parquet is to be read and pyarrow is not installed.
     """
     how: dict[str, Any] = dict(locals())

@@ -235,7 +235,7 @@ def _utf8(ids: Sequence[str]) -> tuple[UInt8s, _Numbers]:
 
 def _words(data: UInt8s, stops: _Numbers, sizes: _Numbers, n: int) -> UInt64s:
     """Return the last `n` words of each id, `(ids, n)`, the last word first. NULs fill the words before the id."""
-    if sizes.min() == sizes.max() <= n * _WORD:  # as UUIDs are
+    if sizes.min() == sizes.max() <= n * _WORD:  # ids of one length, such as UUIDs
         square = np.zeros((len(sizes), n * _WORD), np.uint8)
         square[:, n * _WORD - sizes[0] :] = data.reshape(len(sizes), -1)
         return square.view(">u8")[:, ::-1].astype(np.uint64, order="C")
@@ -251,7 +251,7 @@ def _words(data: UInt8s, stops: _Numbers, sizes: _Numbers, n: int) -> UInt64s:
 
 
 def _rise(keys: UInt64s) -> bool:
-    """Whether each key is greater than the key before: longer, or as long and later in the order of bytes."""
+    """Return whether each key is greater than the key before: longer, or as long and later in the order of bytes."""
     before, after = keys[:-1], keys[1:]
     rises = after[:, 0] > before[:, 0]
     for place in range(1, keys.shape[1]):

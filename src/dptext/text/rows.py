@@ -220,7 +220,7 @@ def _objects(block: bytes) -> int:
 
 
 def _shallow(block: bytes) -> bool:
-    """Whether no line can be too deep for pyarrow, by its number of brackets. Brackets in texts count, too."""
+    """Return whether no line can be too deep for pyarrow, by its number of brackets. Brackets in texts count, too."""
     read = np.frombuffer(block, np.uint8)
     some = np.flatnonzero(read | 32 == 123)[::_APART]  # every _APART-th [ or {, twice in a line of 2 _APART
     line = np.searchsorted(np.flatnonzero(read == 10), some)

@@ -32,7 +32,7 @@ _MOST_LABELS: Final = 50
 _MOST_DISTINCT: Final = 10_000  # most different values that are counted, of columns of short values with repetitions
 _SHORT: Final = 40  # characters, on average
 _NO_FIELD: Final = "\0"  # the name of no field
-_Fault = tuple[int, str]  # the number of a record, and what is wrong with it
+_Fault = tuple[int, str]  # the number of a record, and its fault
 LONG: Final = 1_500  # characters, some 256 word pieces: `candidates` reads no more
 
 
@@ -116,7 +116,7 @@ class Column:
 
     @property
     def unique(self) -> bool:
-        """Whether no two rows have the same value."""
+        """True if no two rows have the same value."""
         return self.rows > 1 and not (self.repeated or self.nulls or self.empties)
 
 
@@ -153,7 +153,7 @@ class Survey:
 
     @property
     def named(self) -> bool:
-        """Whether the names of the columns look like names, so that they may be shown."""
+        """True if the names of the columns look like names, so that they may be shown."""
         return (
             are_names(list(self.columns))
             and not self.doubled
@@ -311,9 +311,9 @@ class _Named:
     """The check of a row by the fields that were named. Its text is checked as a value of a column."""
 
     fields: Fields
-    text: bool  #: whether the field of the texts was named; `written`: whether other values are turned into texts
+    text: bool  #: True if the field of the texts was named; `written`: True if other values are turned into texts
     written: bool
-    readable: bool = True  #: whether the last row can be a record, by its text if the field of the text is named
+    readable: bool = True  #: False if the last row cannot be a record; its text counts if the text field is named
     _ids: set[str | bytes] = field(default_factory=set)
 
     def fault(self, row: Mapping[str, object]) -> str | None:

@@ -272,7 +272,7 @@ def write_releases(
 
     The mode of the file follows the umask; it is gzipped if ``path`` ends in ``.gz``. Columns are ``id``, ``text``,
     ``embedding`` if the first release has a vector, ``label`` if it has a label, and its kept fields; later releases
-    must have the same. There is no ``text`` where the releases have vectors and empty texts only. See ``encode_batch``
+    must have the same. There is no ``text`` if the releases have vectors and only empty texts. See ``encode_batch``
     for the formats.
 
     ConfigError: a setting is wrong, the file exists, or it cannot be written. DataError: a release cannot be written as

@@ -153,7 +153,7 @@ def test_what_has_no_bound_is_not_charged(spec: WordMetric, vectors: Path) -> No
     phrases = PrivatePhrases(variance=6.0, vectors=str(vectors), n_words=300)
     with pytest.raises(NoGuaranteeError, match="common words leave verbatim"):
         request_for(phrases, LIMITS["texts"], randomness=secure())
-    with pytest.raises(IncomparableError, match="ends at the token"):
+    with pytest.raises(IncomparableError, match="protects is the token"):
         request_for(replace(spec, max_tokens=None), LIMITS["texts"], randomness=secure())
 
 

@@ -1,8 +1,9 @@
 """Whole documents replaced by public ones: the baseline that every rewriting mechanism must beat.
 
 A private text is compared with some thousand public candidates, and one candidate is released in its place: one of the
-k nearest with most of the probability, any other with the rest. The least probabilities are public and made for epsilon
-(MATHS 10). A released text is fluent, because people wrote it; text and label are protected as a whole.
+k nearest with most of the probability, any other with the rest. The smallest probability of each candidate is public
+and set so that epsilon holds (MATHS 10). A released text is fluent, because people wrote it; text and label are
+protected as a whole.
 
     >>> from dptext.text.records import Record
     >>> public = [Record("0", "book a flight to Rome"), Record("1", "play some jazz"), Record("2", "what is the time")]
@@ -64,33 +65,33 @@ class Candidates(OneEpsilon):
     """Settings of replacing a document by a public candidate, chosen by likeness to the whole of it.
 
     Use:
-        Take it first: texts are replaced by public ones of like meaning, under one epsilon each.
+        Take it first: each text is replaced by a public text of similar meaning, at one epsilon per text.
         Set first: epsilon, labels, ranker, k.
 
     Guarantee:
         Unit DOCUMENT, relation replace one: any two texts with any two labels give any candidate with probabilities
         whose ratio is at most e^epsilon. Nothing is revealed. CONDITIONAL: the candidates must be public.
 
-        `envelope`: each candidate has a public least weight, which is raised to at most e^epsilon times itself. The
-        record decides only the order in which weights are raised (see `EnvelopeResponse`).
+        `envelope`: each candidate has a public minimum weight, which the record can raise by a factor of at most
+        e^epsilon. The record decides only the order in which weights are raised (see `EnvelopeResponse`).
 
         `top_k`: a candidate has one of two probabilities, whose ratio is e^epsilon, and the record decides only which k
-        have the larger one. `exponential`: log weights lie in a public range d, as large as epsilon allows: for m
-        candidates that costs d + ln(((m - 1) e^d + 1) / (e^d + m - 1)) (MATHS 1.4).
+        have the larger one. `exponential`: log weights differ by at most d, which is public: the largest range whose
+        cost is at most epsilon. For m candidates the cost is d + ln(((m - 1) e^d + 1) / (e^d + m - 1)) (MATHS 1.4).
 
         A text without any known word is equally near to every candidate: the first candidates stand for the nearest.
         With `text` an empty text has a vector like any other.
 
         With `label_share` s two things are released: the label by randomized response with s * epsilon (see
-        `label_response`), then the text by a choice with the rest. That choice is as above for each label that may have
-        been released: it reads the private text and the *released* label, never the private label. So P(label, text |
-        record) = P(label | private label) P(text | private text, label), each factor with a ratio below its share; the
-        shares add up to epsilon. One event states both: a certificate has room for one.
+        `label_response`), then the text by a choice with the rest. The text is chosen as above, but with the *released*
+        label in the place of the private label: the choice reads the private text, never the private label. So
+        P(label, text | record) = P(label | private label) P(text | private text, label), each factor with a ratio below
+        its share; the shares add up to epsilon. Both are stated as one event, because a certificate holds one.
 
     Attributes:
         epsilon: the privacy loss of one document.
         labels: the public set of labels; empty for unlabelled text. The released label is the candidate's own, which is
-            public (but see `label_share`). A missing or unknown private label equals none.
+            public (but see `label_share`). A missing or unknown private label matches no candidate.
         ranker: the comparison of texts.
             `text` compares embeddings of whole texts, and reads the first 256 pieces of words (extra `[sbert]`).
             `sentence` compares means of the embeddings of sentences, which reads long texts to their end.
@@ -101,14 +102,14 @@ class Candidates(OneEpsilon):
             `adept` compares clipped latents of an auto-encoder. It reads no label, and as many words as the
             auto-encoder does; an empty text has a latent, too.
         candidates: the largest number of public texts in the pool.
-        selection: how a candidate is chosen by likeness. `envelope` is made for epsilon on public text, and leaves few
-            texts in play where epsilon is small. `top_k` and `exponential` have all texts of the pool in play.
+        selection: how a candidate is chosen by likeness. `envelope` is tuned to epsilon on public text; at a small
+            epsilon few texts are likely to be chosen. `top_k` and `exponential` have all texts of the pool in play.
         k: the number of nearest candidates that share the probability of `top_k`; 0 tunes k for epsilon on public text.
-        label_weight: weight of an equal label against a cosine of at most 1; 3 puts labels first, 0 does not read
-            labels. None means 0.1 if there are labels, which costs hardly any cosine. The record's label is the private
-            label; with `label_share` the released label.
+        label_weight: score added for an equal label; cosines are at most 1. With 3 an equal label always comes first; 0
+            does not read labels. None means 0.1 if there are labels, which costs hardly any cosine. The record's label
+            is the private label; with `label_share` the released label.
         max_sentences: the number of sentences of a text that `sentence` reads at most. With `distilled` the number
-            holds for candidates only; of any other text the first 4,096 words are read.
+            limits candidates only; of other texts the first 4,096 words are read.
         device: where the encoder computes.
         adept: folder of a model of `dptext fit --mechanism adept`, whose encoder `adept` uses; the model must have been
             trained on public text. The fitted candidates keep a copy.
@@ -217,9 +218,9 @@ class Candidates(OneEpsilon):
     ) -> "CandidatesMechanism":
         """Choose the candidates, and tune the choice on public records.
 
-        The candidates come from the public records, or from a `pool` (such as the codebook of an ADePT): then k or the
-        range of scores is tuned on the public records, if any. Each record has one of the labels if the spec has
-        labels. A text that occurs twice with one label is one candidate; a blank text is none. The seed draws the
+        The candidates come from the public records, or from a `pool` (such as the codebook of an ADePT). With a pool,
+        the choice is tuned on the public records, if any. Each record has one of the labels if the spec has labels. A
+        text that occurs twice with one label is one candidate; a blank text is none. The seed draws the
         candidates and is no secret; None draws a seed. `on_progress` is called as the encoder reads the candidates.
 
         ConfigError: too few records for k, a record without a known label, or no auto-encoder in the folder of `adept`.
@@ -279,7 +280,7 @@ class Candidates(OneEpsilon):
                 and all(isinstance(number, int) for number in (pool.low, pool.high))
                 and -STEPS <= pool.low < pool.high <= 4 * STEPS
                 and all(isinstance(digest, str) for digest in (pool.public, pool.given))
-                and len(pool) <= self.candidates  # the cost of a range rests on it
+                and len(pool) <= self.candidates  # the epsilon of `exponential` was computed for at most this many
                 and (self.k or pool.k) == pool.k
                 and all(type(number) is int for number in (*pool.least, pool.total))
                 and len(pool.least) == (len(pool) if self.selection == "envelope" else 0)
@@ -307,7 +308,7 @@ def _envelope(spec: Candidates, pool: CandidatePool) -> EnvelopeResponse:
 
 @lru_cache(maxsize=256)
 def _log_range(epsilon: float, size: int) -> float:
-    if epsilon < 1e-12:  # a range never costs more than twice itself
+    if epsilon < 1e-12:  # a range d of log weights costs at most 2 d, for any number of candidates
         return epsilon / 2 * (1 - 2.0**-40)
     return accounting.calibrate(ExponentialEvent(1.0, size), epsilon).log_range
 
@@ -388,7 +389,10 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
         return found
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
-        """Release one public candidate a record, with its own label or the record's by randomized response."""
+        """Release one public candidate per record.
+
+        The label is the candidate's, or with `label_share` the record's after randomized response.
+        """
         batch = Batch.of(records)
         cosines, response, choice = self._cosines(batch), self.spec.label_response, self.choice
         texts: list[str] = []
