@@ -62,7 +62,7 @@ _WORDS: Final = (
 
 NO_MODEL: Final = "no-model"  # the kind of a problem
 NOT_UTF8: Final = "Expected a body in UTF-8, found another encoding."
-PLAIN: Final = "plain_type"  # the kind of an error of a field
+PLAIN: Final = "assertion_error"  # the kind of an error of a field
 _FORM: Final = "is missing, or has not the form that /openapi.json says."
 _FAULTS: Final = {
     "missing": "is missing.",

@@ -6,10 +6,9 @@ from typing import Annotated, Any, Final
 
 from fastapi import Header
 from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field, WithJsonSchema, model_validator
-from pydantic_core import PydanticCustomError
 
 from dptext.service.answers import FORM
-from dptext.service.problems import PLAIN, TITLES
+from dptext.service.problems import TITLES
 from dptext.service.settings import MOST_RECORDS
 from dptext.service.work import Wanted
 from dptext.text.formats import Scalar
@@ -34,7 +33,7 @@ class _Body(BaseModel):
 def _plain(value: Any) -> Scalar:
     if isinstance(value, str | int | float | bool | None):
         return value
-    raise PydanticCustomError(PLAIN, "It is a list or an object.")
+    raise AssertionError("It is a list or an object.")  # pydantic reports this kind of error as `PLAIN`
 
 
 #: JSON type of an id, a label or an author; the reader of records, which files and jobs share, checks the value.
