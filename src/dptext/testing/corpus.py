@@ -205,10 +205,10 @@ def check_statement(case: CorpusCase) -> None:
     require(before.trust is Trust.CENTRAL, "trust is central: the party that sums up a corpus sees its records")
     stated = before.epsilon <= spec.epsilon and before.delta == spec.delta
     require(stated, "epsilon and delta are those of the settings")
-    traits, labels = spec.traits, set(found.labels)
+    traits, allowed = spec.traits, set[str | None](spec.traits.labels) or {None}
     require(len(found.labels) == len(found.texts), "each text has a label, or None")
     require(traits.releases_text or not found.texts, "texts leave only if the traits say so")
-    require(labels <= (set(traits.labels) or {None}), "labels that leave are the public ones, or None without labels")
+    require(allowed.issuperset(found.labels), "labels that leave are the public ones, or None without labels")
 
 
 def check_neighbours(case: CorpusCase) -> None:
