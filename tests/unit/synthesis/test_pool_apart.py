@@ -68,14 +68,14 @@ PLACES: dict[str, Callable[[Path], str]] = {
 def test_the_place_of_the_pool_by_another_name_is_refused(place: str, tmp_path: Path) -> None:
     pool = tmp_path / "pool.jsonl"
     pool.write_bytes(lines(TEXTS))
-    with pytest.raises(ConfigError, match="public pool beside"):
+    with pytest.raises(ConfigError, match="public pool other than the private corpus"):
         refuse_same(PLACES[place](pool), pool)
     other = tmp_path / "elsewhere"
     other.mkdir()
     (other / "private.jsonl").write_bytes(lines(["another", *TEXTS[1:]]))
     for fine in (str(other), f"file://{other}/private.jsonl", other / "private.jsonl", f"{other}/*", "s3://bucket/in"):
         refuse_same(fine, pool)
-    with pytest.raises(ConfigError, match="public pool beside"):
+    with pytest.raises(ConfigError, match="public pool other than the private corpus"):
         refuse_same("s3://bucket/in/", "s3://bucket/in")
 
 

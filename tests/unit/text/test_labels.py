@@ -383,7 +383,7 @@ def test_a_label_that_is_no_value_of_its_column_is_refused_and_not_shown() -> No
 
 @pytest.mark.parametrize("kind", ["int64", "double", "bool"])
 def test_a_label_that_is_no_number_is_not_shown(kind: str) -> None:
-    with pytest.raises(DataError, match="none of the type of its column") as caught:
+    with pytest.raises(DataError, match="not of its column's type") as caught:
         number(UNTOLD, kind)
     assert UNTOLD not in "".join(traceback.format_exception(caught.value))
     assert caught.value.__context__ is None
