@@ -154,7 +154,7 @@ class Guarantee:
         return (self.effective_epsilon, self.delta) < (other.effective_epsilon, other.delta)
 
     def common_reveals(self, other: "Guarantee") -> tuple[str, ...]:
-        """All properties that either guarantee reveals. Both hold for neighbours that agree on all of these."""
+        """All properties that either guarantee reveals. Both together compare inputs that agree on these."""
         return tuple(dict.fromkeys(self.reveals + other.reveals))
 
     def voided(self, reason: str) -> "Guarantee":
@@ -217,7 +217,9 @@ class Guarantee:
                     f"{format_factor(self.epsilon)}{huge if self.epsilon > _LARGE else ''}."
                 )
             if self.delta:
-                lines.append(f"Beyond that, anything may happen with probability {format_delta(self.delta)}.")
+                lines.append(
+                    f"With probability at most {format_delta(self.delta)} this bound may fail, and anything may leak."
+                )
         lines.append(
             {
                 Basis.PROVEN: "Proven: it holds for every input.",
@@ -230,7 +232,7 @@ class Guarantee:
             lines.append("Assumed: " + "; ".join(self.assumptions) + ".")
         if self.reveals:
             revealed = "; ".join(self.reveals)
-            lines.append(f"Revealed as it is: {revealed}. The guarantee compares only inputs that agree on these.")
+            lines.append(f"Not protected: {revealed}. The guarantee compares only inputs that agree on these.")
         lines.append(_TRUST[self.trust])
         return "\n".join(lines)
 

@@ -75,9 +75,9 @@ def _saves_nothing(folder: Path) -> None:
 class Ranker:
     """A comparison of private texts with the candidates.
 
-    `read` maps texts to `Rows`, in the form of the candidates' `points`. `centre` is subtracted before; the ranker by
-    words has none. `digests` are of the trained parts, and `save` writes the files that `read` needs besides candidates
-    and centre.
+    `read` maps texts to `Rows`, in the form of the candidates' `points`. `centre` is the mean of the candidates'
+    vectors, which `read` subtracts from each vector; the ranker by words has an empty one. `digests` are of the trained
+    parts. `save` writes the files that `read` needs besides the candidates and `centre`.
     """
 
     read: Callable[[Sequence[str]], Rows]
@@ -116,7 +116,7 @@ def load_ranker(
     saved: Saved | None = None,
     on_progress: OnProgress | None = None,
 ) -> Ranker:
-    """Return the ranker for these candidates; if `centred`, their mean is subtracted, except for words.
+    """Return the ranker for these candidates. If `centred`, any ranker but `tfidf` subtracts the mean of their vectors.
 
     `Candidates` describes each ranker. The student model of `distilled` reads a text from its own words alone; a text
     without a known word gets the intercept. Comparing the student's vectors with the encoder's vectors of the
