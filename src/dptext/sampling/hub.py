@@ -1,9 +1,9 @@
 """Choices near a public hub: private probabilities, clipped around public probabilities.
 
-Source: MATHS 1.5 (relatives: PMixED, Flemings et al. 2024; InvisibleInk, Vinod et al. 2025). With h = epsilon / 2,
-option v is chosen with a probability between e^-h pub(v) and e^h pub(v) for any private text. Epsilon has no factor 2
-and does not depend on the size of the vocabulary. `Nudged` moves public log-probabilities a little by private
-log-probabilities (private prediction).
+Source: derivations, "Hub decoding" (relatives: PMixED, Flemings et al. 2024; InvisibleInk, Vinod et al. 2025). With h =
+epsilon / 2, option v is chosen with a probability between e^-h pub(v) and e^h pub(v) for any private text. Epsilon has
+no factor 2 and does not depend on the size of the vocabulary. `Nudged` moves public log-probabilities a little by
+private log-probabilities (private prediction).
 
     >>> import numpy as np
     >>> from dptext.sampling.randomness import seeded

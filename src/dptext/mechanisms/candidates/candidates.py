@@ -2,8 +2,8 @@
 
 A private text is compared with some thousand public candidates, and one candidate is released in its place: one of the
 k nearest with most of the probability, any other with the rest. The smallest probability of each candidate is public
-and set so that epsilon holds (MATHS 10). A released text is fluent, because people wrote it; text and label are
-protected as a whole.
+and set so that epsilon holds (derivations, "Best envelope"). A released text is fluent, because people wrote it; text
+and label are protected as a whole.
 
     >>> from dptext.text.records import Record
     >>> public = [Record("0", "book a flight to Rome"), Record("1", "play some jazz"), Record("2", "what is the time")]
@@ -77,7 +77,8 @@ class Candidates(OneEpsilon):
 
         `top_k`: a candidate has one of two probabilities, whose ratio is e^epsilon, and the record decides only which k
         have the larger one. `exponential`: log weights differ by at most d, which is public: the largest range whose
-        cost is at most epsilon. For m candidates the cost is d + ln(((m - 1) e^d + 1) / (e^d + m - 1)) (MATHS 1.4).
+        cost is at most epsilon. For m candidates the cost is d + ln(((m - 1) e^d + 1) / (e^d + m - 1)) (derivations,
+        "Scores within a range").
 
         A text without any known word is equally near to every candidate: the first candidates stand for the nearest.
         With `text` an empty text has a vector like any other.

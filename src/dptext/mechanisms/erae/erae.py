@@ -1,4 +1,4 @@
-"""ER-AE: a text written again word by word, each word chosen privately (Bo, Ding, Fung and Iqbal 2021; MATHS 1).
+"""ER-AE: a text written again word by word, each word chosen privately (Bo, Ding, Fung and Iqbal 2021).
 
 A network trained on public text reads the private text and proposes a distribution for each position. A private choice
 takes a word of each distribution. The paper's choice is the two-set exponential mechanism; its epsilon here is the

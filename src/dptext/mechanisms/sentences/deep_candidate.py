@@ -4,8 +4,8 @@ A public candidate is chosen for the sentences of a private document. Replacing 
 probability of each candidate by a factor of e^epsilon at most. The released output is public in itself: the candidate's
 embedding, its text, or both.
 
-The paper chooses by depth: `lowest` as in its text, `algorithm_1` as printed (MATHS 4). The default sums, over the
-sentences, how well a candidate fits each. The sum has the same sensitivity and keeps much more.
+The paper chooses by depth: `lowest` as in its text, `algorithm_1` as printed (derivations, "Depths and sums"). The
+default sums, over the sentences, how well a candidate fits each. The sum has the same sensitivity and keeps much more.
 """
 
 import secrets
@@ -145,8 +145,9 @@ class DeepCandidate:
         """The choice among candidates, for utilities of sensitivity 1.
 
         One more sentence can only raise a utility, by 1 at most. So for adding or removing a sentence, weights of
-        e^(epsilon * utility) are epsilon-DP: twice the exponent that replacing a sentence allows (MATHS 4). A document
-        that is cut at `max_sentences` is the exception: when it gains a sentence, it may lose another.
+        e^(epsilon * utility) are epsilon-DP: twice the exponent that replacing a sentence allows (derivations, "Depths
+        and sums"). A document that is cut at `max_sentences` is the exception: when it gains a sentence, it may lose
+        another.
         """
         grows = self.relation == "add_or_remove_one" and not self.max_sentences
         sensitivity = 0.5 if grows else 1.0
