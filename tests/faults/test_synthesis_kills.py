@@ -67,7 +67,7 @@ def synthesized(
         fitted.spec, {"public": records_digest(POOL)}, Plan(), secure(), dp.Payment(ledger, "all"), source="in"
     )
     with place.held():
-        state = place.begun(digest, key, pays=True, resume=resume)
+        state = place.begun(digest, dp.Payment(ledger, "all", key), resume=resume)
         payment = dp.Payment(ledger, "all", state.charge_key)
         if not state.files:
             with place.unpaid(payment, state):
@@ -118,7 +118,7 @@ def test_a_killed_synthesis_is_drawn_and_paid_once(step: str, topics: Fitted, tm
     for path in [folder, *folder.rglob("*")]:
         assert not path.stat().st_mode & 0o077
     assert state is not None
-    with pytest.raises(ConfigError, match=r"--resume goes on|Expected no file at"):
+    with pytest.raises(ConfigError, match=r"--resume goes on|Expected nothing at"):
         synthesized(tmp_path, topics)
     synthesized(tmp_path, topics, resume=True)
     made = {path.name for path in paths_of(tmp_path / "out.json")}
@@ -150,7 +150,7 @@ def test_a_target_that_appears_meanwhile_stays_alone_and_what_was_drawn_is_kept(
         assert contents(tmp_path) == {path.name: b"somebody else's"}
         drawn = CorpusState(**json.loads((tmp_path / ".out.json.run" / "state.json").read_text())).files
         assert [charge.release is None for charge in ledger.log("all")] == [False] * (number - 1) + [True]
-        with pytest.raises(ConfigError, match="Expected no file at"):
+        with pytest.raises(ConfigError, match="Expected nothing at"):
             synthesized(tmp_path, topics, resume=True)
         path.unlink()
         synthesized(tmp_path, topics, key=list(ledger.log("all"))[-1].key)  # goes on, as --resume does
@@ -172,7 +172,7 @@ def test_a_target_that_appears_between_two_renamings_stays(
 
     with monkeypatch.context() as patch:
         patch.setattr(unpublished, "share", appear)
-        with pytest.raises(ConfigError, match="Expected no file at"):
+        with pytest.raises(ConfigError, match="Expected nothing at"):
             synthesized(tmp_path, topics)
     assert page.read_text() == "somebody else's"
     page.unlink()

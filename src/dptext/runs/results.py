@@ -318,7 +318,7 @@ def privatize(
         due.weigh(payment.key, None)  # errors come before a record of a stream is taken
         is_file = isinstance(private, str | PathLike) and Path(private).is_file()
         batches = _checked(batches, in_memory=in_memory, before=read(_UNPAID) if is_file else None)
-        key, stream = payment.key or secrets.token_hex(16), secrets.token_hex(32)
+        key, stream = payment.charge_key(), secrets.token_hex(32)
         charged = statement.charged(due.charge(key, None), stream)
         due.settle(key, stream_mark(stream))  # the charge pays for this stream alone
         left = payment.left()
