@@ -12,7 +12,7 @@ import pytest
 import dptext as dp
 from dptext.cli.terminal import finishing, listen
 from dptext.errors import ConfigError
-from dptext.runs import unpublished
+from dptext.runs import states, unpublished
 from dptext.runs.certificate import certificate_path
 from dptext.runs.plan import Plan
 from dptext.runs.private import Private
@@ -36,7 +36,7 @@ STEPS: dict[str, tuple[Any, str, int]] = {
     "the corpus is drawn": (Unpublished, "keep", 0),
     "the files are whole": (Unpublished, "_save", 1),
     "before it is settled": (Unpublished, "publish", 0),
-    "it is settled": (unpublished, "refuse_existing", 4),
+    "it is settled": (states, "refuse_existing", 4),
     "one file has its name": (unpublished, "share", 1),
     "two files have their names": (unpublished, "share", 2),
     "three files have their names": (unpublished, "share", 3),
@@ -118,7 +118,7 @@ def test_a_killed_synthesis_is_drawn_and_paid_once(step: str, topics: Fitted, tm
     for path in [folder, *folder.rglob("*")]:
         assert not path.stat().st_mode & 0o077
     assert state is not None
-    with pytest.raises(ConfigError, match=r"--resume goes on|Expected nothing at"):
+    with pytest.raises(ConfigError, match=r"--resume goes on|Expected no file at"):
         synthesized(tmp_path, topics)
     synthesized(tmp_path, topics, resume=True)
     made = {path.name for path in paths_of(tmp_path / "out.json")}
