@@ -190,7 +190,7 @@ FAULTS = {
     "answers are not filled up": ("guarding:_Padding.__init__", "unpadded", "test_padding_and_steps"),
     "a body is read before its key": ("guarding:Guard._admitted", "read_first", "test_who_has_no_key_holds_nothing"),
     "a refused body keeps its connection": (
-        "guarding:_Answer.__init__",
+        "guarding:_HeadedAnswer.__init__",
         "kept_open",
         "test_who_has_no_key_holds_nothing",
     ),

@@ -13,7 +13,7 @@ from typing import Annotated, Final, NoReturn
 from typer import Argument
 
 from dptext.cli import options
-from dptext.cli.chosen import Settings, check_label_field, fitted_on, kinds, load_encoder
+from dptext.cli.chosen import SpecOptions, check_label_field, fitted_on, kinds, load_encoder
 from dptext.cli.grouped import runs
 from dptext.cli.options import DetailsOption, JsonOption
 from dptext.cli.terminal import advising, say
@@ -174,7 +174,7 @@ def _required(cls: Named) -> list[str]:
 def fit(
     *,
     target: Annotated[Path, options.output_folder_option("--out", metavar="MODEL", help="New folder of the model.")],
-    named: Settings,
+    named: SpecOptions,
     public: options.PublicOption = None,
     private: Annotated[
         Path | None, options.file_option(help="Private records, for a mechanism that trains on them.")

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final
 from typer import Argument
 
 from dptext.cli import labels, options
-from dptext.cli.chosen import Wanted, check_label_field
+from dptext.cli.chosen import MechanismOptions, check_label_field
 from dptext.cli.grouped import leaves, promises, runs
 from dptext.cli.many import Many, Run, is_dataset, refuse_for_a_file
 from dptext.cli.paying import Paying, cost, rehearsal
@@ -110,7 +110,7 @@ def privatize(
     form: options.Form,
     label_field: options.LabelFieldOption = None,
     author_field: options.AuthorFieldOption = None,
-    wanted: Wanted,
+    wanted: MechanismOptions,
     delta: options.DeltaOption = 0.0,
     max_per_author: Annotated[
         int | None, promises(metavar="N", help="Refuse a run in which one author has more than N records.")

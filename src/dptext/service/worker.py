@@ -29,7 +29,7 @@ from dptext.runs.private import Private
 from dptext.runs.states import state_path
 from dptext.runs.synthesizing import run
 from dptext.runs.verification import read_certificate
-from dptext.service.answers import Answers
+from dptext.service.answers import StoredAnswers
 from dptext.service.copies import Copies, copies_of
 from dptext.service.job_files import can_go_on, packing, rows_of, without_names
 from dptext.service.jobs import Jobs, Wish, charge_key
@@ -78,7 +78,7 @@ class _Watched(Private):
 class Worker:
     """The runner of the jobs whose files are in this spool, one job at a time."""
 
-    def __init__(self, jobs: Jobs, answers: Answers) -> None:
+    def __init__(self, jobs: Jobs, answers: StoredAnswers) -> None:
         self._jobs = jobs
         self._settings, self._store = jobs.settings, jobs.store
         self._space = Space(jobs.settings, jobs.store)
