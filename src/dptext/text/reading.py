@@ -24,8 +24,7 @@ from dptext._validate import count, one_of
 from dptext.errors import BrokenFileError, ConfigError, DataError, HeaderError
 from dptext.text.batches import Batch
 from dptext.text.formats import DELIMITED, PACKED, Format, detect_format, file_format
-from dptext.text.inputs import advice as advice_on_encoding
-from dptext.text.inputs import file_error, is_utf8, open_input
+from dptext.text.inputs import advice_on_encoding, file_error, is_utf8, open_input
 from dptext.text.lines import LONE_RETURNS, Bad, BadFile, BadHeader, Broken, Chunk, OtherFile, missing_field, rows_of
 from dptext.text.markup import without_tags
 from dptext.text.packed_rows import kinds, load_pyarrow

@@ -25,8 +25,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dptext.errors import BrokenFileError, ConfigError, DataError, MissingExtraError
-from dptext.text import files
-from dptext.text import writers as module
+from dptext.text import files, writers
 from dptext.text.columns import Columns
 from dptext.text.files import create_private
 from dptext.text.formats import READ_ONLY, Format, detect_format, is_compressed
@@ -1393,7 +1392,7 @@ def test_vectors_count_towards_the_size_of_a_batch(tmp_path: Path, monkeypatch: 
         return int(pq.ParquetFile(path).num_row_groups)
 
     assert groups(100) == 1
-    monkeypatch.setattr(module, "BLOCK_CHARACTERS", 32_000)
+    monkeypatch.setattr(writers, "BLOCK_CHARACTERS", 32_000)
     assert groups(101) == 3
     assert groups(1000) == 30
 
