@@ -21,7 +21,8 @@ from dptext.text.inputs import beginning, detected, open_input
 from dptext.text.labels import n_known
 from dptext.text.lines import Bad, BadFile, BadHeader, Broken, are_names, missing_field, remedy, rows_of
 from dptext.text.markup import has_tags
-from dptext.text.reading import EMPTY, MAX_CHARACTERS, REPEATED, require_layout
+from dptext.text.reading import EMPTY, MAX_CHARACTERS, require_layout
+from dptext.text.record_reader import REPEATED
 from dptext.text.records import Fields, Record
 from dptext.text.row_checks import Checks, key_of
 from dptext.text.rows import file_chunks

@@ -344,6 +344,20 @@ def test_default_ids_count_the_records_that_were_read() -> None:
     assert skipped == [2, 4]
 
 
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_on_error_is_also_a_plain_string(tmp_path: Path, *, in_memory: bool) -> None:
+    """A string that says stop skips nothing, and a string that says neither is refused."""
+    rows = [{"text": "a"}, {"text": 1}]
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    source: Any = rows if in_memory else path
+    with pytest.raises(DataError, match="record 2"):
+        list(read_records(source, on_error="stop"))  # type: ignore[arg-type]
+    assert [record.text for record in read_records(source, on_error="skip")] == ["a"]  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="on_error"):
+        read_records(source, on_error="halt")  # type: ignore[arg-type]
+
+
 def test_skipping_needs_no_callback() -> None:
     assert texts([{"text": "a"}, {"text": 1}], on_error=OnError.SKIP) == ["a"]
 
