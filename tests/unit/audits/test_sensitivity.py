@@ -17,7 +17,7 @@ from dptext.audits.sensitivity.claims import (
     variance_table,
 )
 from dptext.audits.sensitivity.simulation import PUBLISHED_LAWS, Normal, Uniform, replay, simulate, violating_pairs
-from dptext.cli.audit import sensitivity as audit_sensitivity
+from dptext.cli.audit import sensitivity
 from dptext.cli.grouped import spread
 from dptext.errors import ConfigError
 from dptext.privacy.curves import gaussian_delta
@@ -473,7 +473,7 @@ def command(**options) -> int:
         "figure": None,
         "as_json": False,
     }
-    return spread(audit_sensitivity.sensitivity)(**(defaults | options))
+    return spread(sensitivity.sensitivity)(**(defaults | options))
 
 
 @pytest.mark.parametrize(
@@ -652,7 +652,7 @@ def test_options_that_cannot_be_used(options) -> None:
 
 
 def test_lists_of_dims() -> None:
-    assert audit_sensitivity._dims("1:3, 2,64") == (1, 2, 3, 64)
+    assert sensitivity._dims("1:3, 2,64") == (1, 2, 3, 64)
 
 
 def test_a_figure_of_the_simulation(tmp_path, capsys) -> None:

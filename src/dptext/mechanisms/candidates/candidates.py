@@ -111,11 +111,11 @@ class Candidates(OneEpsilon):
             is the private label; with `label_share` the released label.
         max_sentences: the number of sentences of a text that `sentence` reads at most. With `distilled` the number
             limits candidates only; of other texts the first 4,096 words are read.
-        device: where the encoder computes.
         adept: folder of a model of `dptext fit --mechanism adept`, whose encoder `adept` uses; the model must have been
             trained on public text. The fitted candidates keep a copy.
         label_share: share of epsilon for the record's own label, below 1 (at least two `labels`); 0 releases the
             candidate's label, which costs nothing.
+        device: where the encoder computes.
         precision: number format of the sentence encoder: auto, float32, bfloat16, or int8, which is the fastest and the
             least exact.
     """

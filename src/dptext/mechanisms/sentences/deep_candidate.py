@@ -33,9 +33,9 @@ from dptext.text.tokens import SENTENCE_COUNT, sentences
 from dptext.types import Floats
 
 if TYPE_CHECKING:
-    from dptext.neural import deep_candidate as neural
+    from dptext.neural import deep_candidate
 else:
-    neural = Extra("dptext.neural.deep_candidate", "DeepCandidate", "neural", "sbert")
+    deep_candidate = Extra("dptext.neural.deep_candidate", "DeepCandidate", "neural", "sbert")
 
 DEPTH_UTILITIES = ("lowest", "algorithm_1", "mean_depth")
 _DOCUMENTS_AT_ONCE = 32
@@ -220,16 +220,16 @@ class DeepCandidate:
         seed = secrets.randbits(32) if seed is None else seed
         offered = None if pool is None else as_records(pool)
         with needing("DeepCandidate", *(["glove"] if self.encoder == "glove" else [])):
-            fitted = neural.fit_candidates(self._settings, as_records(public), offered, seed=seed)
+            fitted = deep_candidate.fit_candidates(self._settings, as_records(public), offered, seed=seed)
         return DeepCandidateMechanism(self, fitted)
 
     @property
-    def _settings(self) -> "neural.CandidateSettings":
-        return settings_for(neural.CandidateSettings, self)
+    def _settings(self) -> "deep_candidate.CandidateSettings":
+        return settings_for(deep_candidate.CandidateSettings, self)
 
     def load(self, folder: Path) -> "DeepCandidateMechanism":
         """Return the mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
-        return DeepCandidateMechanism(self, neural.load_candidates(self._settings, folder))
+        return DeepCandidateMechanism(self, deep_candidate.load_candidates(self._settings, folder))
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
@@ -249,7 +249,7 @@ class DeepCandidateMechanism(OnModel[DeepCandidate]):
 
     __slots__ = ()
 
-    model: "neural.FittedCandidates"
+    model: "deep_candidate.FittedCandidates"
 
     @property
     def candidates(self) -> tuple[str, ...]:
