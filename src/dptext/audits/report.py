@@ -191,6 +191,7 @@ class InferenceRow(Result):
     CELLS: ClassVar[tuple[tuple[str, str], ...]]
     name: str
     accuracy: Estimate
+    similarity: Estimate
 
     def cells(self) -> dict[str, Estimate]:
         """Return the numbers by column heading."""

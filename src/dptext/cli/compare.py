@@ -9,9 +9,10 @@ from typing import Annotated, Final
 from typer import Argument
 
 from dptext._wording import markdown_table, plural
-from dptext.cli.answers import Printing, comparison
+from dptext.cli.answers import Printing
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.grouped import leaves, runs
+from dptext.cli.lab_answers import comparison
 from dptext.cli.options import ForceOption, JsonOption, file_argument, folder_path, output_folder_option, output_option
 from dptext.cli.terminal import advising, counted, say
 from dptext.errors import ConfigError

@@ -14,7 +14,7 @@ from dptext.audits.membership.lira import lira
 from dptext.audits.membership.members import MemberSplit, Scorer, Trainer, Transform
 from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval
-from dptext.cli.audit.inference import check_public, made_ready, public_records
+from dptext.cli.audit.attacked import check_public, made_ready, public_records
 from dptext.cli.chosen import Choice, Wanted, as_public, check_label_field, fitted_on, kinds
 from dptext.cli.grouped import measures
 from dptext.cli.terminal import counted, say
