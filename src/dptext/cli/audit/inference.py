@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from dptext import _validate
 from dptext.audits.inference.authorship import attribute_releases, release_split, split_authors
 from dptext.audits.inference.findings import AuthorshipReport
+from dptext.audits.report import is_about
 from dptext.cli import answers, options
 from dptext.cli.answers import Printing
 from dptext.cli.audit import EXIT_REFUTED
@@ -14,7 +15,6 @@ from dptext.cli.chosen import Wanted, as_public, load_encoder
 from dptext.cli.grouped import measures
 from dptext.cli.terminal import counted, say
 from dptext.cli.utility import NOT_PRIVATE, read_back
-from dptext.compare.measure import is_about
 from dptext.errors import ConfigError
 from dptext.mechanism import Spec
 from dptext.privacy.guarantee import Guarantee, Unit
