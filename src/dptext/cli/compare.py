@@ -48,7 +48,8 @@ def compare(
     from dptext.compare.report import markdown, read_results
     from dptext.compare.report.summary import first_rows, groups, measured, shown
     from dptext.compare.runner import Options, run_experiment
-    from dptext.compare.stored import JSON_FILE, PARQUET
+    from dptext.compare.stored import PARQUET
+    from dptext.recommend.measured import JSON_FILE
 
     if workers < 0 or not 0 <= memory < _MOST_GIB:
         raise ConfigError("Expected --workers and --memory to be positive, or 0: then dptext chooses.")

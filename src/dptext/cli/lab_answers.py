@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # slow to load
     from dptext.audits.divergence.findings import DivergenceReport
     from dptext.audits.inference.trait_findings import TraitReport
     from dptext.audits.reconstruction.attack import Reconstruction
-    from dptext.compare.stored import KeptRow
+    from dptext.recommend.measured import KeptRow
 
 
 def reconstruction(found: Reconstruction, claim: Guarantee) -> list[str]:

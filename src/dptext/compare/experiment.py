@@ -62,8 +62,9 @@ from pydantic import AfterValidator, Field, JsonValue, PrivateAttr, StrictBool, 
 
 from dptext import _validate
 from dptext.compare import corpus_plans as plans
-from dptext.compare.stored import LABEL_ONLY, MEDOID
+from dptext.compare.stored import MEDOID
 from dptext.mechanism import Answers
+from dptext.recommend.measured import LABEL_ONLY, Count, Finite
 from dptext.registry import SPECS, SYNTHESES, answers
 from dptext.runs.specs import read_toml
 from dptext.types import Json
@@ -103,8 +104,8 @@ class MechanismPlan(plans.TomlTable):
     kind: Annotated[str, AfterValidator(_known_kind)]
     set: dict[str, JsonValue] = Field(default_factory=dict)
     sweep: dict[str, Annotated[plans.Different[JsonValue], Field(min_length=1)]] = Field(default_factory=dict)
-    document_epsilon: plans.Different[Annotated[plans.Finite, Field(gt=0)]] = ()
-    delta: Annotated[plans.Finite, Field(ge=0, le=1)] = 0.0
+    document_epsilon: plans.Different[Annotated[Finite, Field(gt=0)]] = ()
+    delta: Annotated[Finite, Field(ge=0, le=1)] = 0.0
     trains_on: Literal["public", "private"] = "public"
     corpora: plans.Different[str] = ()
 
@@ -134,7 +135,7 @@ class AuthorshipSettings(plans.TomlTable):
     training: plans.PositiveCount = 20
     attacked: plans.PositiveCount = 10
     bundle: plans.PositiveCount = 1
-    authors: plans.Count = 0
+    authors: Count = 0
 
     @model_validator(mode="after")
     def _has_a_bundle(self) -> "AuthorshipSettings":
@@ -165,7 +166,7 @@ class Experiment(plans.TomlTable):
     """A whole experiment file. Every row is run `trials` times, each time with a fit of its own."""
 
     name: plans.Name
-    seed: plans.Count = 0
+    seed: Count = 0
     trials: plans.PositiveCount = 1
     seeded: StrictBool = False
     utilities: plans.Different[Utility] = ("classification", "fidelity")
