@@ -187,7 +187,7 @@ def membership(
     tried = {f"attack {name}".strip(): found.main for name, found in attacked.items()}
     tried |= {"control": best.control, **{attack.name: attack for attack in best.baselines}}
     if svg is not None:
-        from dptext.report import roc_figure
+        from dptext.audits.figures import roc_figure
 
         roc_figure({name: attack.roc for name, attack in itertools.islice(tried.items(), 4)}, svg)
         say(f"Written: {svg.path}")

@@ -154,12 +154,12 @@ def distinguish(
         seeds = replace(given, seed=None if given.seed is None else given.seed + i)
         reports.append(_tried(distinguishing.distinguish, title, on, seeds, trials=size, confidence=confidence))
     if svg is not None:
-        from dptext.report import Bounds, bounds_figure
+        from dptext.audits.figures import Bounds, bounds_figure
 
         name = subject.spec.kind if isinstance(subject, HasSpec) else type(subject).__name__
         bounds = tuple(report.epsilon_lower_bound for report in reports)
         ceilings = tuple(report.ceiling for report in reports)
-        bounds_figure([Bounds(name, tuple(sizes), bounds, ceilings, claim.epsilon)], svg)
+        bounds_figure([Bounds(name, tuple(sizes), bounds, ceilings, claim.epsilon)], svg, confidence=confidence)
         say(f"Written: {svg.path}")
     return _show(reports[-1], claim, printing)
 
