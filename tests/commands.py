@@ -27,7 +27,7 @@ LOADED = (
     *("cryptography.hazmat.primitives.ciphers.aead", "cryptography.hazmat.primitives.kdf.hkdf"),
     *("cryptography.hazmat.primitives.asymmetric.x25519", "pyarrow.parquet", "dptext.batch.corpora"),
     *(
-        "dptext.compare.recommend",
+        "dptext.recommend.recommendation",
         "dptext.embeddings.bert.network",
         "dptext.runs.legal",
         "dptext.runs.payment",

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from grid import CLIPS, DATASETS, LONGER, Cell, every_cell, read_cell
 
+from dptext.audits.figures import roc_figure
 from dptext.audits.roc import Roc
-from dptext.report import LINES, drawing, roc_figure
+from dptext.report import LINES, drawing
 from dptext.text.files import Target
 
 if TYPE_CHECKING:

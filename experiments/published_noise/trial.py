@@ -15,8 +15,8 @@ from pathlib import Path
 from figures import Success, reconstruction_figure
 
 from dptext import audits
+from dptext.audits.figures import Bounds, bounds_figure
 from dptext.mechanism import VectorNoise
-from dptext.report import Bounds, bounds_figure
 from dptext.sampling.float_noise import Gaussian, L2Laplace
 from dptext.sampling.grid_noise import GridLaplace
 from dptext.sampling.privunit import PrivUnit

@@ -1,4 +1,6 @@
-"""Figures of audits as SVG: equal numbers give equal bytes. Needs matplotlib: pip install "dptext[report]".
+"""Figures of sensitivities and divergences as SVG: equal numbers give equal bytes.
+
+Needs matplotlib: pip install "dptext[report]". `dptext.audits.figures` needs no library.
 
 Each function writes an SVG file to `path`. Only the file's owner can read it; a `Target` may set other rights, or allow
 an existing file to be overwritten. Errors of each: ConfigError if the file cannot be written, MissingExtraError if
@@ -14,20 +16,17 @@ matplotlib is not installed.
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from dptext.audits.divergence.findings import DEFAULT, LOGISTIC_RATIO, MLP_RATIO, PUBLISHED, DivergenceReport
 from dptext.audits.drawing import LINES, drawing, interval_curve, legend_below, load_matplotlib, save
-from dptext.audits.roc import Roc
 from dptext.audits.sensitivity.simulation import Law, Violations
 from dptext.errors import ConfigError
 from dptext.text.files import Target
 from dptext.types import Floats
 
-__all__ = ["LINES", "Bounds", "drawing", "load_matplotlib", "save"]
+__all__ = ["LINES", "drawing", "load_matplotlib", "save"]
 
 Place = str | os.PathLike[str] | Target
 
@@ -65,76 +64,6 @@ def violations_figure(rows: Sequence[Violations], path: Place) -> None:
         axes.set(ylim=(-2, 102), xlabel="coordinates of a vector, n (log scale)")
         axes.set(ylabel="pairs that violate the claim (%)", title=title)
         axes.legend(title="coordinates before clipping", loc="upper left", bbox_to_anchor=(0, 0.97), alignment="left")
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """Lower bounds on epsilon of one mechanism, by the number of runs."""
-
-    name: str  #: name of the mechanism
-    trials: tuple[int, ...]  #: numbers of runs on each input
-    bounds: tuple[float, ...]  #: the measured bound for each number of runs
-    ceilings: tuple[float, ...]  #: the largest bound that each number of runs can give
-    claimed: float  #: claimed epsilon; infinite if nothing is claimed
-
-
-def bounds_figure(curves: Sequence[Bounds], path: Place) -> None:
-    """Draw lower bounds on epsilon against the number of runs, one panel per claimed epsilon.
-
-    A curve above the claim refutes the claim. No curve can rise above the ceiling. ConfigError: no curves, or too many
-    for one panel.
-    """
-    panels: dict[float, list[Bounds]] = {}
-    for curve in curves:
-        panels.setdefault(curve.claimed, []).append(curve)
-    if not panels or max(map(len, panels.values())) > len(LINES):
-        raise ConfigError(f"Expected 1 to {len(LINES)} curves for each claim, found {len(curves)} in all.")
-    with drawing(path, title="Lower bound on epsilon against the number of runs") as figure:
-        for axes, (claimed, group) in zip(
-            figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True
-        ):
-            for curve, (color, dashes) in zip(group, LINES, strict=False):
-                axes.plot(curve.trials, curve.bounds, dashes, color=color, marker="o", markersize=4, label=curve.name)
-            axes.plot(group[0].trials, group[0].ceilings, ":", color="#888888", label="ceiling of so many runs")
-            if not math.isinf(claimed):
-                axes.axhline(claimed, color="black", linewidth=1.0, label="claim")
-            axes.set_xscale("log")
-            axes.set_ylim(bottom=-0.15)
-            axes.set(xlabel="runs on each of two inputs (log scale)", ylabel="lower bound on epsilon (95%)")
-            axes.set_title(f"claimed epsilon {claimed:g}" if not math.isinf(claimed) else "nothing claimed")
-        figure.set_size_inches(4.5 * max(len(panels), 1.4), 4.4)
-        legend_below(figure)
-
-
-_LEAST_RATE: Final = 1e-3  #: lower end of the log scales; smaller rates of true positives are drawn here
-
-
-def roc_figure(curves: Mapping[str, Roc], path: Place) -> None:
-    """Draw true against false positive rates of membership attacks, on log scales (Carlini et al. 2022, figure 1).
-
-    Log scales show a few members who are found for sure, whom an AUC hides. The diagonal is guessing. Rates of true
-    positives below 0.1% are drawn at 0.1%. `curves` maps names of attacks to curves. ConfigError: no curves, or too
-    many.
-    """
-    if not 1 <= len(curves) <= len(LINES):
-        raise ConfigError(f"Expected 1 to {len(LINES)} curves, found {len(curves)}.")
-    with drawing(path, title="Membership inference: true against false positive rate") as figure:
-        figure.set_size_inches(5.0, 5.4)
-        axes = figure.subplots()
-        for (name, roc), (color, dashes) in zip(curves.items(), LINES, strict=False):
-            shown = [(fpr, max(tpr, _LEAST_RATE)) for fpr, tpr in zip(roc.fpr, roc.tpr, strict=True) if fpr > 0]
-            fprs, tprs = [fpr for fpr, _ in shown], [tpr for _, tpr in shown]
-            axes.plot(fprs, tprs, dashes, color=color, label=name, drawstyle="steps-post")
-        ends = [_LEAST_RATE, 1.0]
-        axes.plot(ends, ends, color="#888888", linewidth=1.0, label="guessing")
-        axes.set(xscale="log", yscale="log", xlim=(_LEAST_RATE, 1.0), ylim=(_LEAST_RATE, 1.1), aspect="equal")
-        ticks = [0.001, 0.01, 0.1, 1.0]
-        names = ["0.1%", "1%", "10%", "100%"]
-        axes.set_xticks(ticks, names)
-        axes.set_yticks(ticks, names)
-        axes.minorticks_off()
-        axes.set(xlabel="non-members accused (log scale)", ylabel="members found (log scale)")
-        legend_below(figure, columns=2)
 
 
 def divergence_figure(found: DivergenceReport, path: Place) -> None:

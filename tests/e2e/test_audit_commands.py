@@ -114,11 +114,13 @@ def test_no_neighbours_are_refused_without_their_text(words: tuple[str, ...]) ->
     assert CANARY not in done.stdout + done.stderr
 
 
-@pytest.mark.slow  # tests/unit/test_report.py has the figures, test_exit_codes the command
+@pytest.mark.slow  # unit tests have the figures, test_exit_codes the command
 def test_figures(tmp_path: Path) -> None:
     curve, shares = tmp_path / "curve.svg", tmp_path / "shares.svg"
-    done = dptext("audit", "distinguish", "--noise", "published_laplace", "--epsilon", "5", *QUICK, "--figure", curve)
+    published = ("audit", "distinguish", "--noise", "published_laplace", "--epsilon", "5", "--confidence", "0.9")
+    done = dptext(*published, *QUICK, "--figure", curve)
     assert done.returncode == 1, done.stderr
+    assert "lower bound on epsilon (90%)" in curve.read_text("utf-8")
     done = dptext("audit", "sensitivity", "--dims", "1,2,4,8", "--figure", shares)
     assert done.returncode == 1, done.stderr
     for path in (curve, shares):

@@ -45,7 +45,7 @@ def test_the_archives_hold_what_they_should() -> None:
         f"dptext/{path.relative_to(ROOT / 'src' / 'dptext')}" for path in (ROOT / "src" / "dptext").rglob("*.py")
     }
     data = {f"dptext/compare/report/templates/{name}" for name in ("report.html", "report.css")}
-    assert modules | data | {"dptext/py.typed", "dptext/compare/measured.json"} <= names
+    assert modules | data | {"dptext/py.typed", "dptext/recommend/measured.json"} <= names
     assert {name.partition("/")[0] for name in names if ".dist-info" not in name} == {"dptext"}
     with tarfile.open(sdist) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}

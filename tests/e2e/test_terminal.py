@@ -205,7 +205,7 @@ def hostile_runs(folder: Path, vectors: Path) -> Iterator[list[str]]:
 
 
 def test_names_of_others_do_not_steer_the_terminal(tmp_path: Path, vectors: Path) -> None:
-    from dptext.compare.folder import read_measured
+    from dptext.recommend.tables import read_measured
 
     table = read_measured(None).model_dump()
     rows = [{**row, "corpus": HOSTILE, "row": f"{HOSTILE}{row['row']}"} for row in table["rows"][:60]]

@@ -8,12 +8,10 @@ import matplotlib as mpl
 import pytest
 
 from dptext import report
-from dptext.audits.roc import Roc
 from dptext.audits.sensitivity.claims import Claim
 from dptext.audits.sensitivity.simulation import Normal, Uniform, Violations, simulate
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.estimates import Estimate
-from dptext.report import Bounds, bounds_figure, roc_figure
 from dptext.sampling.clipping import Norm
 from scripts import load_script
 
@@ -117,17 +115,6 @@ def test_importing_the_module_does_not_import_matplotlib() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
 
 
-def test_bounds_figure(tmp_path: Path) -> None:
-    curve = Bounds("published", (500, 1000), (0.5, 1.5), (3.8, 4.5), 1.0)
-    unclaimed = Bounds("private phrases", (500, 1000), (0.5, 1.5), (3.8, 4.5), math.inf)
-    bounds_figure([curve, unclaimed], tmp_path / "a.svg")
-    bounds_figure([curve, unclaimed], tmp_path / "b.svg")
-    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
-    with pytest.raises(ConfigError, match="curves"):
-        bounds_figure([], tmp_path / "d.svg")
-    assert not (tmp_path / "d.svg").exists()
-
-
 def test_figures_of_experiments(tmp_path: Path) -> None:
     published = load_script("published_noise_figures", EXPERIMENTS / "published_noise" / "figures.py")
     levels = load_script("redaction_levels", EXPERIMENTS / "redaction" / "levels.py")
@@ -144,21 +131,4 @@ def test_figures_of_experiments(tmp_path: Path) -> None:
         published.reconstruction_figure({"n = 16": [success] * 9}, tmp_path / "d.svg")
     with pytest.raises(ConfigError, match="a value for each level"):
         levels.divergence_levels_figure([levels.Levels("half", (0.0, 0.5), (share,))], tmp_path / "d.svg", alpha=2.0)
-    assert not (tmp_path / "d.svg").exists()
-
-
-def test_roc_figure(tmp_path: Path) -> None:
-    roc = Roc((0.001, 0.01, 1.0), (0.0, 0.2, 1.0))
-    guess = Roc((0.001, 0.01, 1.0), (0.001, 0.01, 1.0))
-    roc_figure({"LiRA, online": roc, "loss threshold": guess}, tmp_path / "a.svg")
-    roc_figure({"LiRA, online": roc, "loss threshold": guess}, tmp_path / "b.svg")
-    text = (tmp_path / "a.svg").read_text("utf-8")
-    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
-    for words in ("LiRA, online", "loss threshold", "guessing", "0.1%", "members found (log scale)"):
-        assert f"<!-- {words} -->" in text, words
-    roc_figure({"LiRA, online": guess, "loss threshold": roc}, tmp_path / "swapped.svg")
-    assert (tmp_path / "swapped.svg").read_bytes() != (tmp_path / "a.svg").read_bytes()
-    for wrong in ({}, {str(i): roc for i in range(5)}):
-        with pytest.raises(ConfigError, match="curves"):
-            roc_figure(wrong, tmp_path / "d.svg")
     assert not (tmp_path / "d.svg").exists()

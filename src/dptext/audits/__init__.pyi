@@ -11,9 +11,9 @@ from .inference.authorship import attribute_releases as attribute_releases
 from .inference.authorship import split_authors as split_authors
 from .inference.findings import AttributionRow as AttributionRow
 from .inference.findings import AuthorshipReport as AuthorshipReport
-from .inference.findings import TraitReport as TraitReport
 from .inference.trait import infer_trait as infer_trait
 from .inference.trait import infer_trait_from_releases as infer_trait_from_releases
+from .inference.trait_findings import TraitReport as TraitReport
 from .membership.attacks import Measure as Measure
 from .membership.attacks import MembershipResult as MembershipResult
 from .membership.attacks import from_scores as from_scores

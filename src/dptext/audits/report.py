@@ -14,7 +14,7 @@ from dptext._wording import html_text, markdown_table
 from dptext.audits.subjects import OnCount, untold
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson
-from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit, format_delta, format_epsilon
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit, format_delta, format_epsilon
 from dptext.sampling.bootstrap import bootstrap_mean
 from dptext.types import Floats, Json, jsonable
 
@@ -152,6 +152,15 @@ def _shown(estimate: Estimate) -> str:
     return f"{estimate.value:.3g}" if estimate.low == estimate.high else str(estimate)
 
 
+def is_about(trial: Report, claim: Guarantee) -> bool:
+    """Return whether the trial is on the claim's neighbours: one replaced document, on which nothing was trained.
+
+    Under central trust all releases depend on one model that was trained on private text: hits are not independent.
+    """
+    same = claim.meaning == (trial.unit, trial.relation, trial.metric) and not claim.reveals
+    return same and claim.trust is Trust.LOCAL and claim.basis is not Basis.NONE and claim.delta <= trial.delta
+
+
 def signature_line(signature: Mapping[str, Json]) -> str:
     """Return the settings behind the numbers, in one line."""
     return "[" + "|".join(f"{key}:{json.dumps(value)}" for key, value in signature.items()) + "]"
@@ -191,6 +200,7 @@ class InferenceRow(Result):
     CELLS: ClassVar[tuple[tuple[str, str], ...]]
     name: str
     accuracy: Estimate
+    similarity: Estimate
 
     def cells(self) -> dict[str, Estimate]:
         """Return the numbers by column heading."""

@@ -70,7 +70,7 @@ class Attack(Result):
     """The success of one score at telling members from non-members.
 
     `auc` has an interval by bootstrap over records. `tprs` are true positive rates at 0.1% and 1% false positives,
-    `roc` those at 0.1% to 100%, for `dptext.report.roc_figure`.
+    `roc` those at 0.1% to 100%, for `dptext.audits.figures.roc_figure`.
     """
 
     name: str

@@ -91,7 +91,7 @@ _AUDIT: Final = {
         "dptext audit sensitivity --figure violations.svg",
     ),
     "reconstruction": (
-        "audit.trials:reconstruction",
+        "audit.reconstruction:reconstruction",
         "Guess the input among candidates from one release. Success is compared with the bound of the guarantee.",
         "dptext audit reconstruction --model reviews.model --pool public.csv",
     ),
@@ -106,7 +106,7 @@ _AUDIT: Final = {
         "dptext audit authorship reviews.csv --author-field user --model reviews.model",
     ),
     "trait": (
-        "audit.inference:trait",
+        "audit.trait:trait",
         "Guess from which of two sets a redacted text comes. It measures, and guarantees nothing.",
         "dptext audit trait sensitive.csv safe.csv --mechanism random_redaction --set level=0.7",
     ),

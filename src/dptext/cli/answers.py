@@ -1,7 +1,7 @@
 """Say what a command found: one to three plain sentences, computed from numbers and their intervals, then the details.
 
 A number is above another if the low end of its interval is above the high end of the other's interval. The rule for
-"below" is the reverse. If the intervals overlap, nothing is shown. `dptext.compare.report.verdict` has the same rule.
+"below" is the reverse. If the intervals overlap, nothing is shown.
 """
 
 from __future__ import annotations
@@ -18,12 +18,9 @@ from dptext.privacy.guarantee import Basis, Guarantee, format_delta, format_epsi
 from dptext.types import Json
 
 if TYPE_CHECKING:  # slow to load
-    from dptext.audits.divergence.findings import DivergenceReport
-    from dptext.audits.inference.findings import AuthorshipReport, TraitReport
+    from dptext.audits.inference.findings import AuthorshipReport
     from dptext.audits.membership.attacks import MembershipResult
-    from dptext.audits.reconstruction.attack import Reconstruction
-    from dptext.audits.report import Report
-    from dptext.compare.stored import KeptRow
+    from dptext.audits.report import InferenceReport, Report, Row
     from dptext.utility.tables import UtilityTable
 
 Lines = Sequence[str]
@@ -139,7 +136,7 @@ def balance(errors: Sequence[Estimate]) -> list[str]:
 def trial(report: Report, claim: Guarantee) -> list[str]:
     """Say whether a trial refutes a claim, which must be comparable, and what the trial could have shown at most."""
     bound, refuted, nothing = report.epsilon_lower_bound, report.refutes(claim), claim.basis is Basis.NONE
-    seen = _seen(bound, claim.epsilon, report.confidence)
+    seen = bound_in_words(bound, claim.epsilon, report.confidence)
     lead = "Nothing is guaranteed, so there is nothing to refute"
     if not nothing:
         per = f"unit of {report.metric}" if report.metric else report.unit
@@ -154,25 +151,12 @@ def trial(report: Report, claim: Guarantee) -> list[str]:
     return [f"{lead}: {seen} was seen.", *([] if nothing or report.ceiling > claim.epsilon else [most]), NO_PROOF]
 
 
-def _seen(bound: float, claimed: float, confidence: float) -> str:
+def bound_in_words(bound: float, claimed: float, confidence: float) -> str:
     """Return a lower bound in words, rounded down unless rounding hides that the bound is above the claim."""
     shown = bound if math.isinf(bound) else math.floor(bound * 1000) / 1000
     least = bound if shown <= claimed < bound else shown
     sure = f"confidence {100 * confidence:.6g}%" if confidence < 1 else "exact"
     return f"at least epsilon {least:.10g} ({sure})" if bound > 0 else "no difference"
-
-
-def reconstruction(found: Reconstruction, claim: Guarantee) -> list[str]:
-    """Say whether guesses of the input refute a claim, how often they are right, and which faults would not show."""
-    first, nothing = found.tops[0], claim.basis is Basis.NONE
-    said = trial(found.report, claim)[:1]
-    allowed = "" if nothing else f"; the claim allows {short(first.allowed)}"
-    place = f"{'the' if first.top == 1 else f'among the {first.top}'} first of {found.candidates:,} candidates"
-    said.append(f"The input is guessed as {place} for {interval(first.success)} of the releases{allowed}.")
-    needed = found.feasible(claim)
-    if not found.refutes(claim) and not nothing and found.dim is not None and (needed or math.inf) > found.candidates:
-        return [*said, "Noise as wrong as ADePT's would not show here: use the audit whitebox."]
-    return said if found.refutes(claim) else [*said, NO_PROOF]
 
 
 def membership(found: MembershipResult, name: str = "") -> list[str]:
@@ -193,23 +177,12 @@ def authorship(found: AuthorshipReport, claim: Guarantee | None) -> list[str]:
     none = "No claim for replacing one document by any other, at this delta, was there to be tried."
     tried = none if claim is None else trial(found.report, claim)[0]
     hits = {row.name: (row.accuracy, row.attributed) for row in found.rows}
-    attack = _guessed("name the authors", hits, len(found.attacks), 1 / found.authors)
-    return _inferred(attack, tried, found, refuted=claim is not None and found.report.refutes(claim))
+    attack = guessed("name the authors", hits, len(found.attacks), 1 / found.authors)
+    return inferred(attack, tried, found, refuted=claim is not None and found.report.refutes(claim))
 
 
-def trait(found: TraitReport, claim: float | None) -> list[str]:
-    """Say whether attackers tell the two sets apart and refute an epsilon, and how much is left of the texts."""
-    tried, refuted, bound = "", claim is not None and found.refutes(claim), found.bound
-    if claim is not None:
-        stated = f"claim of epsilon {claim:g}, delta {bound.delta:g}, of the two sets"
-        lead = f"The {stated} is refuted" if refuted else f"Nothing refutes the {stated}"
-        tried = f"{lead}: {_seen(bound.epsilon, claim, bound.confidence)} was seen."
-    hits = {row.name: (row.accuracy, row.attacked) for row in found.rows}
-    attack = _guessed("tell the two sets apart", hits, len(found.attacks), 0.5)
-    return _inferred(attack, tried, found, refuted=refuted)
-
-
-def _inferred(attack: str, claim: str, found: AuthorshipReport | TraitReport, *, refuted: bool) -> list[str]:
+def inferred(attack: str, claim: str, found: InferenceReport[Row], *, refuted: bool) -> list[str]:
+    """Put what is said of an attack and a claim in order, with what is left of the texts. A fault comes first."""
     kept = interval(found.attacks[0].similarity)
     left = f"The releases have a similarity of {kept} to their originals; an equal text has 1."
     if not found.control_holds:
@@ -217,7 +190,7 @@ def _inferred(attack: str, claim: str, found: AuthorshipReport | TraitReport, *,
     return [each for each in ((claim, attack, left) if refuted else (attack, left, claim)) if each]
 
 
-def _guessed(doing: str, hits: Mapping[str, tuple[Estimate, int]], attacks: int, chance: float) -> str:
+def guessed(doing: str, hits: Mapping[str, tuple[Estimate, int]], attacks: int, chance: float) -> str:
     """Say whether the best attack is better than guessing. The first rows of `hits` are the attacks on the releases."""
     own = best_share(list(hits.values())[:attacks])
     plain = best_share([found for name, found in hits.items() if name.startswith("originals")])
@@ -226,26 +199,3 @@ def _guessed(doing: str, hits: Mapping[str, tuple[Estimate, int]], attacks: int,
         return f"Attackers {doing} better than by guessing: the best is {right}."
     known = "" if plain.low > chance else ", nor on the originals, so nothing is known of the releases"
     return f"Attackers are not shown to {doing} better than by guessing{known}: the best is {right}."
-
-
-def comparison(rows: Sequence[KeptRow]) -> list[str]:
-    """Say whether a release of a measured table is worth having, by `dptext.compare.report.verdict`."""
-    from dptext.compare.report.verdict import verdict
-
-    if all(row.failed or row.reference for row in rows):
-        return ["No mechanism was measured: each of their cells failed, or none is done."]
-    return verdict(rows)
-
-
-def divergence(found: DivergenceReport) -> list[str]:
-    """Say whether two sets of texts differ in the embedding, by the certified bound and by the estimate."""
-    sure, epsilon = found.certified, found.epsilon
-    lead = "The two sets differ" if max(sure.epsilon, epsilon.low) > 0 else "The two sets are not shown to differ"
-    estimate = f"{epsilon.value:.2f} [{epsilon.low:.2f}, {epsilon.high:.2f}]"
-    least = _seen(sure.epsilon, math.inf, sure.confidence)
-    said = [f"{lead}: epsilon at delta {found.delta:g} is estimated as {estimate}, and {least} is certified."]
-    if found.is_separated:
-        said.append("A model told all unseen records apart: every number is a lower value.")
-    elif sure.epsilon > epsilon.high or any("direct" in check.surely_below for check in found.checks):
-        said.append("Do not rely on the estimate: an attack or the certified bound needs more.")
-    return [*said, "This is no upper bound and not differential privacy."]

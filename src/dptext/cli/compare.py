@@ -9,9 +9,10 @@ from typing import Annotated, Final
 from typer import Argument
 
 from dptext._wording import markdown_table, plural
-from dptext.cli.answers import Printing, comparison
+from dptext.cli.answers import Printing
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.grouped import computes, leaves, runs
+from dptext.cli.lab_answers import comparison
 from dptext.cli.options import ForceOption, JsonOption, file_argument, folder_path, output_folder_option, output_option
 from dptext.cli.terminal import advising, counted, say
 from dptext.errors import ConfigError
@@ -49,7 +50,8 @@ def compare(
     from dptext.compare.report import markdown, read_results
     from dptext.compare.report.summary import first_rows, groups, measured, shown
     from dptext.compare.runner import Options, run_experiment
-    from dptext.compare.stored import JSON_FILE, PARQUET
+    from dptext.compare.stored import PARQUET
+    from dptext.recommend.measured import JSON_FILE
 
     if workers < 0 or not 0 <= memory < _MOST_GIB:
         raise ConfigError("Expected --workers and --memory to be positive, or 0: then dptext chooses.")

@@ -13,7 +13,7 @@ from dptext.cli.answers import Printing, interval
 from dptext.cli.chosen import load_encoder
 from dptext.cli.terminal import say
 from dptext.cli.utility import NOT_PRIVATE, cell
-from dptext.compare.cells import RememberingEmbedder
+from dptext.embeddings.embedder import RememberingEmbedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.text.formats import Format, detect_format

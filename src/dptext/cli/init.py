@@ -15,11 +15,11 @@ from dptext.cli.answers import TAKE_NONE, by_law
 from dptext.cli.app import FILE
 from dptext.cli.check import NOT_BY_TEXTS, NOT_PROTECTED, form_options, stated_options
 from dptext.cli.grouped import promises
-from dptext.compare.folder import read_measured
-from dptext.compare.recommend import Asked, recommendations
 from dptext.errors import ConfigError
 from dptext.mechanism import Learns
 from dptext.privacy.guarantee import Unit
+from dptext.recommend.recommendation import Asked, recommendations
+from dptext.recommend.tables import read_measured
 from dptext.registry import SPECS
 from dptext.runs.specs import settings_to_toml, spec_from_settings
 from dptext.text.files import Target, sha256_of

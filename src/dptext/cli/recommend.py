@@ -16,8 +16,11 @@ from dptext.cli.answers import TAKE_NONE, by_law
 from dptext.cli.grouped import promises, reads
 from dptext.cli.options import DetailsOption, ForceOption, JsonOption, any_path, member, output_option
 from dptext.cli.terminal import say
-from dptext.compare.folder import json_bytes, read_measured
-from dptext.compare.recommend import (
+from dptext.errors import ConfigError
+from dptext.mechanism import setting_fields
+from dptext.privacy.guarantee import Guarantee, Relation, Unit
+from dptext.recommend.measured import MeasuredTable
+from dptext.recommend.recommendation import (
     FIDELITY,
     LABEL_KEPT,
     MADE_BY,
@@ -28,10 +31,7 @@ from dptext.compare.recommend import (
     recommendations,
     reduced,
 )
-from dptext.compare.stored import MeasuredTable
-from dptext.errors import ConfigError
-from dptext.mechanism import setting_fields
-from dptext.privacy.guarantee import Guarantee, Relation, Unit
+from dptext.recommend.tables import json_bytes, read_measured
 from dptext.registry import SPECS
 from dptext.text.files import Target
 from dptext.text.inputs import parse_json
@@ -132,7 +132,7 @@ def recommend(
 
 def _corpus(unit: Unit, epsilon: float, delta: float, as_json: bool) -> None:
     """Print the best measured synthesis of a whole corpus for this unit, at the largest measured epsilon allowed."""
-    rows = parse_json(importlib.resources.files("dptext.compare").joinpath(_SYNTHESIS).read_bytes())["rows"]
+    rows = parse_json(importlib.resources.files("dptext.recommend").joinpath(_SYNTHESIS).read_bytes())["rows"]
     by_author = unit is Unit.AUTHOR
     rows = [row for row in rows if row["split"].endswith(" author") == by_author and delta >= _DELTA]
     if unit not in (Unit.DOCUMENT, Unit.AUTHOR):

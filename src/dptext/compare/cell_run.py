@@ -19,10 +19,11 @@ from dptext.compare.corpora import SplitCorpus
 from dptext.compare.experiment import Experiment
 from dptext.compare.grid import lifted
 from dptext.compare.measure import Released, classified, corpus_measures, limit_of_cosine, measured
-from dptext.compare.stored import REFUTED, TableRow
+from dptext.compare.stored import TableRow
 from dptext.errors import ConfigError
 from dptext.mechanism import Answers, Mechanism
 from dptext.privacy.guarantee import Guarantee, Unit
+from dptext.recommend.measured import REFUTED
 from dptext.runs.private import Private
 from dptext.runs.results import privatize
 from dptext.runs.specs import spec_from_settings, synthesis_from_settings

@@ -10,18 +10,16 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final, Self
 
-import numpy as np
-
 from dptext.compare.corpora import SplitCorpus
 from dptext.compare.experiment import EMBEDDERS, Experiment
-from dptext.embeddings.embedder import Embedder
+from dptext.embeddings.embedder import RememberingEmbedder
 from dptext.embeddings.encoders import PublicVectors, WordMean, load_encoder
 from dptext.embeddings.vector_files import load_vectors
 from dptext.estimates import Estimate
@@ -31,7 +29,7 @@ from dptext.runs.specs import spec_from_settings
 from dptext.text.files import sha256_of
 from dptext.text.inputs import telling
 from dptext.text.records import Record
-from dptext.types import Floats, Json, Singles
+from dptext.types import Json
 
 _SCHEMA: Final = 1
 _LONGEST_PATH: Final = 1000
@@ -177,9 +175,6 @@ def _public(corpus: SplitCorpus) -> tuple[Record, ...]:
     return corpus.public[SAMPLES:] if len(corpus.public) >= HELD_OUT_FROM else corpus.public
 
 
-_REMEMBERED: Final = 50_000
-
-
 class Lens:
     """The embedder "sentence", "glove" or a file of word vectors, loaded at first use."""
 
@@ -187,26 +182,7 @@ class Lens:
         self._name = name
 
     @cached_property
-    def embedder(self) -> "RememberingEmbedder":
+    def embedder(self) -> RememberingEmbedder:
         """The embedder of cosines and attackers; ConfigError where the word vectors cannot be used."""
         known = self._name in EMBEDDERS
         return RememberingEmbedder(load_encoder(self._name) if known else WordMean(load_vectors(self._name)))
-
-
-class RememberingEmbedder:
-    """An embedder that embeds each text once, as long as there is room for its vector."""
-
-    def __init__(self, inner: Embedder) -> None:
-        self._inner = inner
-        self.name, self.dim = inner.name, inner.dim
-        self._known: dict[str, Singles] = {}
-
-    def embed(self, texts: Sequence[str]) -> Floats:
-        """Return vectors `(n_texts, dim)`."""
-        fresh = [text for text in dict.fromkeys(texts) if text not in self._known]
-        if len(self._known) + len(fresh) > _REMEMBERED:
-            self._known.clear()
-            fresh = list(dict.fromkeys(texts))
-        found = np.asarray(self._inner.embed(fresh), np.float32) if fresh else np.empty((0, self.dim), np.float32)
-        self._known.update(zip(fresh, found, strict=True))
-        return np.asarray([self._known[text] for text in texts], np.float64).reshape(len(texts), self.dim)

@@ -11,6 +11,7 @@ import pydantic
 
 from dptext import _validate
 from dptext.errors import ConfigError
+from dptext.recommend.measured import Count, Finite
 from dptext.text.plain_text import Portion
 from dptext.text.reading import OnError
 
@@ -48,9 +49,7 @@ def _different(values: tuple[Item, ...]) -> tuple[Item, ...]:
 
 PrintableText = Annotated[str, pydantic.AfterValidator(printable)]
 Name = Annotated[str, pydantic.AfterValidator(_name)]
-Count = Annotated[int, pydantic.Field(strict=True, ge=0)]
 PositiveCount = Annotated[int, pydantic.Field(strict=True, ge=1)]
-Finite = Annotated[float, pydantic.Field(strict=True, allow_inf_nan=False)]
 Different = Annotated[tuple[Item, ...], pydantic.AfterValidator(_different)]
 
 

@@ -63,9 +63,7 @@ from pydantic import AfterValidator, Field, JsonValue, PrivateAttr, StrictBool, 
 from dptext import _validate
 from dptext.compare.corpus_plans import (
     CorpusPlan,
-    Count,
     Different,
-    Finite,
     Name,
     PositiveCount,
     TomlTable,
@@ -73,8 +71,9 @@ from dptext.compare.corpus_plans import (
     nearest,
     refused,
 )
-from dptext.compare.stored import LABEL_ONLY, MEDOID
+from dptext.compare.stored import MEDOID
 from dptext.mechanism import Answers
+from dptext.recommend.measured import LABEL_ONLY, Count, Finite
 from dptext.registry import SPECS, SYNTHESES, answers
 from dptext.runs.specs import read_toml
 from dptext.types import Json

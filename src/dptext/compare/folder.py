@@ -4,84 +4,34 @@
 """
 
 import contextlib
-import importlib.resources
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final, NoReturn, TypeVar
-
-from pydantic import BaseModel, ValidationError
+from typing import Final
 
 from dptext.compare import stored
 from dptext.compare.experiment import Experiment
-from dptext.compare.pooled import with_gaps
+from dptext.compare.gaps import with_gaps
 from dptext.errors import ConfigError
 from dptext.kernels.processors import processors
+from dptext.recommend.measured import EXPERIMENT, JSON_FILE, CellCounts
+from dptext.recommend.tables import checked, json_bytes, read_json, read_rows
 from dptext.text.files import Target, held, refuse_inputs, writing
-from dptext.text.inputs import read_whole
 from dptext.text.packed_rows import load_pyarrow
 from dptext.types import Json
-
-#: The table that comes with the package.
-MEASURED: Final = "measured.json"
-
-_Model = TypeVar("_Model", bound=BaseModel)
-
-
-def _refuse_constant(_: str) -> NoReturn:
-    raise ValueError("not a number of JSON")
-
-
-def read_json(path: Path) -> Json:
-    """Read a JSON file. Errors do not chain the parser's exception, which carries the text."""
-    data = read_whole(path)
-    with contextlib.suppress(ValueError, RecursionError):
-        found: Json = json.loads(data, parse_constant=_refuse_constant)
-        return found
-    raise ConfigError(f"Expected {path.name} to be JSON, found it damaged: remove it and run `dptext compare` again.")
-
-
-def _read(model: type[_Model], data: object, name: str) -> _Model:
-    try:
-        return model.model_validate(data)
-    except ValidationError as error:
-        fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    where = ".".join(map(str, fault["loc"]))
-    said = f"{where}: {fault['msg'].removeprefix('Value error, ')}" if where else fault["msg"]
-    raise ConfigError(
-        f"Expected {name} in the schema of this version of dptext ({said}). Either a row lacks a column or a value is "
-        "of another kind, or the file is of another version: run `dptext compare` with this one."
-    )
-
-
-def read_measured(path: Path | None) -> stored.MeasuredTable:
-    """Read a table: of a folder of `dptext compare`, of a file of `dptext recommend --reduce`, or of the package."""
-    if path is None:
-        with importlib.resources.as_file(importlib.resources.files("dptext.compare") / MEASURED) as own:
-            return read_measured(own)
-    if path.is_dir():
-        return stored.MeasuredTable(about=read_about(path), rows=tuple(read_table(path)))
-    return _read(stored.MeasuredTable, read_json(path), path.name)
 
 
 def read_table(folder: Path) -> list[stored.TableRow]:
     """Read all rows of the table in a folder; ConfigError for an empty table, too."""
-    found = read_json(folder / stored.JSON_FILE)
-    if not isinstance(found, list) or not found:
-        raise ConfigError(
-            f"Expected {stored.JSON_FILE} in the schema of this version of dptext: a list of at least one row. Run "
-            "`dptext compare` with this version."
-        )
-    return [_read(stored.TableRow, item, f"row {i} of {stored.JSON_FILE}") for i, item in enumerate(found, start=1)]
+    return read_rows(folder, stored.TableRow)
 
 
 def read_about(folder: Path) -> stored.About:
     """Read `experiment.json` of a folder."""
-    return _read(stored.About, read_json(folder / stored.EXPERIMENT), stored.EXPERIMENT)
+    return checked(stored.About, read_json(folder / EXPERIMENT), EXPERIMENT)
 
 
 def read_cell(folder: Path, signature: str) -> stored.CellFile | None:
@@ -90,7 +40,7 @@ def read_cell(folder: Path, signature: str) -> stored.CellFile | None:
     if not path.is_file():
         return None
     try:
-        found = _read(stored.CellFile, read_json(path), path.name)
+        found = checked(stored.CellFile, read_json(path), path.name)
     except ConfigError:
         return None  # truncated, though not by a run, or edited
     return found if found.signature == signature else None
@@ -102,7 +52,7 @@ def read_private_samples(folder: Path, signature: str) -> tuple[stored.Sample, .
     found = data.get("private_samples", []) if isinstance(data, dict) else None
     if not isinstance(found, list):
         raise ConfigError(f"Expected the private samples of {signature}.json to be a list: run `dptext compare` again.")
-    return tuple(_read(stored.Sample, item, f"the private samples of {signature}.json") for item in found)
+    return tuple(checked(stored.Sample, item, f"the private samples of {signature}.json") for item in found)
 
 
 def cell_path(folder: Path, signature: str) -> Path:
@@ -124,9 +74,9 @@ class ExperimentFolder:
     @contextlib.contextmanager
     def held(self, inputs: Sequence[Path] = ()) -> Iterator[None]:
         """Make the folder if it is absent, and keep other runs out of it; ConfigError if another run is at work."""
-        for name in (stored.EXPERIMENT, stored.PARQUET, stored.JSON_FILE):
+        for name in (EXPERIMENT, stored.PARQUET, JSON_FILE):
             refuse_inputs(self.path / name, inputs)
-        known = (self.path / stored.EXPERIMENT).exists()
+        known = (self.path / EXPERIMENT).exists()
         with writing(self.path):
             if self.path.is_dir() and not known and not all(map(_is_ours, self.path.iterdir())):
                 raise ConfigError(
@@ -142,7 +92,7 @@ class ExperimentFolder:
 
     def check(self, experiment: Experiment, corpora: Mapping[str, Json]) -> None:
         """Raise ConfigError, with the difference, for a folder whose cells are of another experiment or corpus."""
-        if not (self.path / stored.EXPERIMENT).exists():
+        if not (self.path / EXPERIMENT).exists():
             return
         before, other = read_about(self.path), "Choose another --out."
         begun = f"{str(self.path)!r} was begun with"
@@ -152,14 +102,14 @@ class ExperimentFolder:
             raise ConfigError(f"Expected the corpora that {begun}: a file of {names} changed since. {other}")
 
     def describe(
-        self, experiment: Experiment, corpora: Mapping[str, Json], *, command: str, counts: stored.CellCounts
+        self, experiment: Experiment, corpora: Mapping[str, Json], *, command: str, counts: CellCounts
     ) -> None:
         """Write `experiment.json`."""
         machine = {"cores": processors(), "memory_gib": round(memory_mib() / 1024, 1)}
         data: dict[str, object] = {"name": experiment.name, "written": datetime.now(UTC).date().isoformat()}
         data |= {"version": version("dptext"), "machine": machine, "command": command}
         data |= {"toml": experiment.toml, "corpora": corpora, "cells": counts}
-        write_json(self.path / stored.EXPERIMENT, stored.About.model_validate(data).model_dump())
+        write_json(self.path / EXPERIMENT, stored.About.model_validate(data).model_dump())
 
     def tabulate(self, signatures: Sequence[str]) -> None:
         """Write the table of all finished cells, in the order of the grid."""
@@ -171,7 +121,7 @@ def _is_ours(path: Path) -> bool:
     """Return whether a run left this file or folder, even if killed early or without its `experiment.json`."""
     if path.name == stored.CELLS and path.is_dir():
         return all(_CELL.fullmatch(child.name) for child in path.iterdir())
-    return path.name in (_LOCK, stored.JSON_FILE, stored.PARQUET, _PAGE) or path.name.endswith(".partial")
+    return path.name in (_LOCK, JSON_FILE, stored.PARQUET, _PAGE) or path.name.endswith(".partial")
 
 
 def memory_mib() -> int:
@@ -191,11 +141,6 @@ def write_json(path: Path, data: Json) -> None:
     Target(path, force=True).write(json_bytes(data))
 
 
-def json_bytes(data: Json) -> bytes:
-    """Encode JSON for the files of a comparison."""
-    return (json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
-
-
 def write_table(folder: Path, rows: Sequence[stored.TableRow]) -> None:
     """Write the rows as `table.parquet` and `table.json` into the folder; ConfigError where the disk refuses."""
     arrow, parquet = load_pyarrow()
@@ -208,4 +153,4 @@ def write_table(folder: Path, rows: Sequence[stored.TableRow]) -> None:
     target = Target(folder / stored.PARQUET, force=True)
     with writing(target.path), target.opened() as file:
         parquet.write_table(table, file)
-    write_json(folder / stored.JSON_FILE, [row.to_dict() for row in rows])
+    write_json(folder / JSON_FILE, [row.to_dict() for row in rows])

@@ -14,10 +14,11 @@ from typing import Final
 
 from dptext.compare.cells import Cell
 from dptext.compare.experiment import REFERENCES, Experiment, MechanismPlan
-from dptext.compare.stored import LABEL_ONLY, MEDOID
+from dptext.compare.stored import MEDOID
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanism import Answers, Promise, setting_fields, settings
 from dptext.privacy.guarantee import Basis, Guarantee, Unit
+from dptext.recommend.measured import LABEL_ONLY
 from dptext.registry import SPECS, settings_class
 from dptext.runs.specs import from_settings, spec_from_settings
 from dptext.types import Json

@@ -31,7 +31,7 @@ import numpy as np
 from dptext.audits.inference.authorship import attribute_releases, split_authors
 from dptext.audits.membership.attacks import shokri
 from dptext.audits.membership.members import Transform, split_members, train_on
-from dptext.audits.report import Report
+from dptext.audits.report import Report, is_about
 from dptext.audits.trials.distinguishing import distinguish
 from dptext.compare.cells import Lens, Measurement
 from dptext.compare.corpora import SplitCorpus
@@ -41,7 +41,7 @@ from dptext.embeddings.tfidf import fit_quietly
 from dptext.errors import ConfigError, IncomparableError, needing
 from dptext.estimates import Estimate, best_share
 from dptext.mechanism import Mechanism
-from dptext.privacy.guarantee import Basis, Guarantee, Trust
+from dptext.privacy.guarantee import Basis, Guarantee
 from dptext.sampling.envelope import limit
 from dptext.text.records import Record, Release
 from dptext.utility.balance import balance_error
@@ -227,15 +227,6 @@ def _attributed(
         yield _bound("authorship", report.report)
         if (claim := released.guarantee) is not None and is_about(report.report, claim):
             yield Measurement.of("authorship.refuted", float(report.report.refutes(claim)))
-
-
-def is_about(trial: Report, claim: Guarantee) -> bool:
-    """Return whether the trial is on the claim's neighbours: one replaced document, on which nothing was trained.
-
-    Under central trust all releases depend on one model that was trained on private text: hits are not independent.
-    """
-    same = claim.meaning == (trial.unit, trial.relation, trial.metric) and not claim.reveals
-    return same and claim.trust is Trust.LOCAL and claim.basis is not Basis.NONE and claim.delta <= trial.delta
 
 
 def _bound(name: str, report: Report) -> Measurement:

@@ -23,9 +23,10 @@ from dptext.compare.corpora import SplitCorpus, load_corpus, named
 from dptext.compare.experiment import Experiment, parse_experiment
 from dptext.compare.folder import ExperimentFolder, cell_path, memory_mib, read_cell, write_json
 from dptext.compare.grid import ANY_LABELS, plan_cells
-from dptext.compare.stored import CellCounts, CellFile
+from dptext.compare.stored import CellFile
 from dptext.errors import ConfigError, DPTextError
 from dptext.kernels.processors import processors
+from dptext.recommend.measured import CellCounts
 from dptext.runs.processes import Process, packed
 from dptext.text.packed_rows import load_pyarrow
 from dptext.types import Json

@@ -107,6 +107,28 @@ class TextVectors:
         return np.stack([self._rows[text] for text in texts]) if texts else np.zeros((0, self.embedder.dim))
 
 
+_REMEMBERED: Final = 50_000
+
+
+class RememberingEmbedder:
+    """An embedder that embeds each text once, as long as there is room for its vector."""
+
+    def __init__(self, inner: Embedder) -> None:
+        self._inner = inner
+        self.name, self.dim = inner.name, inner.dim
+        self._known: dict[str, Singles] = {}
+
+    def embed(self, texts: Sequence[str]) -> Floats:
+        """Return vectors `(n_texts, dim)`."""
+        fresh = [text for text in dict.fromkeys(texts) if text not in self._known]
+        if len(self._known) + len(fresh) > _REMEMBERED:
+            self._known.clear()
+            fresh = list(dict.fromkeys(texts))
+        found = np.asarray(self._inner.embed(fresh), np.float32) if fresh else np.empty((0, self.dim), np.float32)
+        self._known.update(zip(fresh, found, strict=True))
+        return np.asarray([self._known[text] for text in texts], np.float64).reshape(len(texts), self.dim)
+
+
 def encoder_folder(name: str) -> Path:
     """The folder `name`, or the cached folder of sentence-transformers' model `name`. ConfigError: neither is here."""
     if Path(name).is_dir():

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,13 +27,14 @@ from dptext.audits.inference.authorship import (
     train_ngrams,
 )
 from dptext.audits.inference.findings import AuthorJudge, AuthorshipReport, bundles
+from dptext.audits.report import is_about
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate, clopper_pearson_lower
 from dptext.mechanism import Traits
 from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.privacy import accounting
 from dptext.privacy.events import PureEvent
-from dptext.privacy.guarantee import Basis, Relation, Unit
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.text.records import Record, Release
@@ -472,3 +474,20 @@ def test_progress() -> None:
     attribute(CONSTANT, split(10, 5), embedder=HashedWords(), on_attacker=lambda *done: told.append(done))
     assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
     assert train_ngrams(["a", "b"], np.array([0, 1]), 0)(["a"]).shape == (1, 2)
+
+
+def test_a_trial_of_one_replaced_document_is_held_against_claims_about_that_alone() -> None:
+    claim = Guarantee(1.0, 0.0, Unit.DOCUMENT, Relation.REPLACE_ONE)
+    trial: Any = SimpleNamespace(unit=claim.unit, relation=claim.relation, metric=None, delta=1e-6)
+    assert is_about(trial, claim)
+    assert is_about(trial, replace(claim, delta=1e-6))
+    others = (
+        replace(claim, trust=Trust.CENTRAL),  # one model was trained on all records: hits hang together
+        replace(claim, unit=Unit.AUTHOR),
+        replace(claim, relation=Relation.ADD_OR_REMOVE_ONE),
+        replace(claim, metric="some distance"),
+        replace(claim, reveals=("the number of tokens",)),
+        replace(claim, epsilon=float("inf"), basis=Basis.NONE, reason="so it is"),
+        replace(claim, delta=1e-5),
+    )
+    assert not any(is_about(trial, each) for each in others)

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from dptext.audits.inference.findings import SetJudge, TraitReport, epsilon_from_accuracy
 from dptext.audits.inference.trait import (
     LINEAR,
     MLP,
@@ -27,6 +26,7 @@ from dptext.audits.inference.trait import (
     split_sets,
     standard_attackers,
 )
+from dptext.audits.inference.trait_findings import SetJudge, TraitReport, epsilon_from_accuracy
 from dptext.embeddings.embedder import TextVectors
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate

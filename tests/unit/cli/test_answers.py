@@ -9,7 +9,7 @@ import pytest
 
 from dptext.audits.bounds import EpsilonLowerBound
 from dptext.audits.report import Report
-from dptext.cli import answers
+from dptext.cli import answers, lab_answers
 from dptext.errors import IncomparableError
 from dptext.estimates import Estimate, clopper_pearson
 from dptext.privacy import accounting
@@ -229,16 +229,16 @@ def guesses(bound: float, *, top: int = 1, needed: int | None = 50, dim: int | N
 
 
 def test_reconstruction() -> None:
-    first, second = answers.reconstruction(guesses(6.0), claimed())
+    first, second = lab_answers.reconstruction(guesses(6.0), claimed())
     assert "is refuted" in first
     assert second == (
         "The input is guessed as the first of 100 candidates for .170 [.160, .180] of the releases; the claim allows "
         ".129."
     )
-    assert answers.reconstruction(guesses(1.0), claimed())[2] == answers.NO_PROOF
+    assert lab_answers.reconstruction(guesses(1.0), claimed())[2] == answers.NO_PROOF
     for needed in (101, None):
-        assert "use the audit whitebox" in answers.reconstruction(guesses(1.0, needed=needed), claimed())[2]
-    texts = answers.reconstruction(guesses(1.0, needed=None, dim=None, top=5), claimed())
+        assert "use the audit whitebox" in lab_answers.reconstruction(guesses(1.0, needed=needed), claimed())[2]
+    texts = lab_answers.reconstruction(guesses(1.0, needed=None, dim=None, top=5), claimed())
     assert texts[2] == answers.NO_PROOF
     assert "among the 5 first of 100 candidates" in texts[1]
 
@@ -325,13 +325,15 @@ def test_authorship() -> None:
 def test_trait() -> None:
     bound = EpsilonLowerBound(1.5, 0.0, 0.95, 3)
     found = attacks(90, 95, chance=0.5, bound=bound, refutes=lambda claim: claim < bound.epsilon)
-    first, second = answers.trait(found, None)
+    first, second = lab_answers.trait(found, None)
     assert first.startswith("Attackers tell the two sets apart better than by guessing: the best is right for .900")
     assert second.startswith("The releases have a similarity of .600")
-    assert answers.trait(found, 1.0)[0] == (
+    assert lab_answers.trait(found, 1.0)[0] == (
         "The claim of epsilon 1, delta 0, of the two sets is refuted: at least epsilon 1.5 (confidence 95%) was seen."
     )
-    assert answers.trait(found, 2.0)[2].startswith("Nothing refutes the claim of epsilon 2, delta 0, of the two sets")
+    assert lab_answers.trait(found, 2.0)[2].startswith(
+        "Nothing refutes the claim of epsilon 2, delta 0, of the two sets"
+    )
 
 
 def sets(certified: float, low: float, *, separated: bool = False, below: tuple[str, ...] = ()):
@@ -348,17 +350,17 @@ def test_divergence() -> None:
     last = "This is no upper bound and not differential privacy."
     numbers = "epsilon at delta 8e-05 is estimated as 1.06"
     none = "and no difference is certified."
-    assert answers.divergence(sets(0.0, 0.0)) == [
+    assert lab_answers.divergence(sets(0.0, 0.0)) == [
         f"The two sets are not shown to differ: {numbers} [0.00, 2.50], {none}",
         last,
     ]
-    assert answers.divergence(sets(0.0, 0.2))[0] == f"The two sets differ: {numbers} [0.20, 2.50], {none}"
-    sure = answers.divergence(sets(0.3339, 0.0))
+    assert lab_answers.divergence(sets(0.0, 0.2))[0] == f"The two sets differ: {numbers} [0.20, 2.50], {none}"
+    sure = lab_answers.divergence(sets(0.3339, 0.0))
     assert sure[0].startswith("The two sets differ: ")
     assert sure[0].endswith("and at least epsilon 0.333 (confidence 95%) is certified.")
     for wrong in (sets(3.0, 0.2), sets(0.0, 0.2, below=("direct",))):
-        assert answers.divergence(wrong)[1].startswith("Do not rely on the estimate")
-    assert "every number is a lower value" in answers.divergence(sets(0.0, 0.2, separated=True))[1]
+        assert lab_answers.divergence(wrong)[1].startswith("Do not rely on the estimate")
+    assert "every number is a lower value" in lab_answers.divergence(sets(0.0, 0.2, separated=True))[1]
 
 
 # -------------------------------------------------------------------------------------------------------- the rest
@@ -370,10 +372,10 @@ def test_a_grid_without_a_mechanism_has_no_answer(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(verdict, "verdict", lambda rows: ["asked"])
     reference = SimpleNamespace(failed=False, reference=True)
     failed = SimpleNamespace(failed=True, reference=False)
-    assert answers.comparison([reference, failed]) == [
+    assert lab_answers.comparison([reference, failed]) == [
         "No mechanism was measured: each of their cells failed, or none is done."
     ]
-    assert answers.comparison([reference, failed, SimpleNamespace(failed=False, reference=False)]) == ["asked"]
+    assert lab_answers.comparison([reference, failed, SimpleNamespace(failed=False, reference=False)]) == ["asked"]
 
 
 def test_details_and_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,9 +15,9 @@ from dptext.compare import measure
 from dptext.compare.report import frontier, page, read_results, summary, write_page
 from dptext.compare.report.frontier import marker_svg, panel_svg
 from dptext.compare.report.verdict import cautions
-from dptext.compare.stored import KeptRow
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Basis, Trust, Unit
+from dptext.recommend.measured import KeptRow
 from dptext.text.files import Target
 from pages_folder import CORPORA, METRICS, ORIGINALS, Folder, everything, guarantee
 

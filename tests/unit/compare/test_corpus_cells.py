@@ -10,9 +10,8 @@ from dptext.compare.cells import Lens, SharedFits
 from dptext.compare.corpora import SplitCorpus, load_corpus, named
 from dptext.compare.experiment import Experiment, parse_experiment
 from dptext.compare.folder import ExperimentFolder
+from dptext.compare.gaps import GAP, with_gaps
 from dptext.compare.grid import plan_cells
-from dptext.compare.pooled import GAP, with_gaps
-from dptext.compare.recommend import Asked, recommendations
 from dptext.compare.report import markdown, read_results
 from dptext.compare.report.frontier import frontiers
 from dptext.compare.report.page import metric_tables, write_page
@@ -22,6 +21,7 @@ from dptext.compare.runner import Options, run_experiment
 from dptext.compare.stored import TableRow
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Basis, Relation, Trust, Unit
+from dptext.recommend.recommendation import Asked, recommendations
 from dptext.text.samples import SAMPLE_LABELS
 from pages_folder import Folder as Made
 from pages_folder import everything, guarantee

@@ -1,8 +1,6 @@
 """Single cells in this process: what is measured where, and what a seeded experiment is worth."""
 
-from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,9 +12,7 @@ from dptext.compare.cells import Lens, SharedFits
 from dptext.compare.corpora import load_corpus
 from dptext.compare.experiment import parse_experiment
 from dptext.compare.grid import plan_cells
-from dptext.compare.measure import is_about
 from dptext.errors import ConfigError
-from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit
 
 LABELLED = {"label": "class", "author": "who"}
 
@@ -107,20 +103,3 @@ def test_samples_are_made_of_public_texts_that_no_mechanism_has_seen(
 def test_a_corpus_without_anything_to_measure_is_an_error(texts: Path, vectors: Path) -> None:
     with pytest.raises(ConfigError, match="something to measure"):
         outcome(texts, vectors, "original", corpus={}, utilities=["classification"])
-
-
-def test_a_trial_of_one_replaced_document_is_held_against_claims_about_that_alone() -> None:
-    claim = Guarantee(1.0, 0.0, Unit.DOCUMENT, Relation.REPLACE_ONE)
-    trial: Any = SimpleNamespace(unit=claim.unit, relation=claim.relation, metric=None, delta=1e-6)
-    assert is_about(trial, claim)
-    assert is_about(trial, replace(claim, delta=1e-6))
-    others = (
-        replace(claim, trust=Trust.CENTRAL),  # one model was trained on all records: hits hang together
-        replace(claim, unit=Unit.AUTHOR),
-        replace(claim, relation=Relation.ADD_OR_REMOVE_ONE),
-        replace(claim, metric="some distance"),
-        replace(claim, reveals=("the number of tokens",)),
-        replace(claim, epsilon=float("inf"), basis=Basis.NONE, reason="so it is"),
-        replace(claim, delta=1e-5),
-    )
-    assert not any(is_about(trial, each) for each in others)

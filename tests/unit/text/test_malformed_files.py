@@ -22,10 +22,7 @@ import pytest
 
 from compared import experiment
 from dptext.compare.experiment import parse_experiment, read_experiment
-from dptext.compare.folder import read_json, read_measured
-from dptext.compare.recommend import Asked, Recommendation, recommendations, reduced
 from dptext.compare.report import read_results
-from dptext.compare.stored import MeasuredTable
 from dptext.embeddings.npy import read_array
 from dptext.embeddings.vector_files import load_vectors
 from dptext.errors import ConfigError
@@ -34,6 +31,9 @@ from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.mechanisms.sentences.truncation import Truncation
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy.guarantee import Unit
+from dptext.recommend.measured import MeasuredTable
+from dptext.recommend.recommendation import Asked, Recommendation, recommendations, reduced
+from dptext.recommend.tables import read_json, read_measured
 from dptext.runs import models
 from dptext.runs.files import privatize_file
 from dptext.runs.models import MODEL_FILE, load_model, model_spec, save_model

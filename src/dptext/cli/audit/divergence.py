@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from dptext._wording import markdown_table
-from dptext.cli import answers, options
+from dptext.cli import lab_answers, options
 from dptext.cli.answers import Printing, interval, short
 from dptext.cli.chosen import load_encoder
 from dptext.cli.grouped import measures
@@ -79,7 +79,7 @@ def divergence(
     embedder = _embedder(embedding, others, (a, b), settings.seed)
     with counted("divergence", "steps") as tell:
         found = measure(a, b, public=others, embedder=embedder, settings=settings, attack=attack, on_step=tell)
-    answer = answers.divergence(found)
+    answer = lab_answers.divergence(found)
     data: dict[str, Json] = {**found.to_dict(), "note": NOT_PRIVATE}
     if out is not None:
         _write(found, json.dumps({"answer": answer, **data}, indent=2), targets)

@@ -14,7 +14,7 @@ from dptext.audits.membership.lira import lira
 from dptext.audits.membership.members import MemberSplit, Scorer, Trainer, Transform
 from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval
-from dptext.cli.audit.inference import check_public, made_ready, public_records
+from dptext.cli.audit.attacked import check_public, made_ready, public_records
 from dptext.cli.chosen import Choice, MechanismOptions, as_public, check_label_field, fitted_on, kinds
 from dptext.cli.grouped import measures
 from dptext.cli.terminal import counted, say
@@ -187,7 +187,7 @@ def membership(
     tried = {f"attack {name}".strip(): found.main for name, found in attacked.items()}
     tried |= {"control": best.control, **{attack.name: attack for attack in best.baselines}}
     if svg is not None:
-        from dptext.report import roc_figure
+        from dptext.audits.figures import roc_figure
 
         roc_figure({name: attack.roc for name, attack in itertools.islice(tried.items(), 4)}, svg)
         say(f"Written: {svg.path}")

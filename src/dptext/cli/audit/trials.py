@@ -1,18 +1,15 @@
-"""`dptext audit distinguish | whitebox | exact | reconstruction`: try claims of vector noise or a fitted mechanism."""
+"""`dptext audit distinguish | whitebox | exact`: try claims of vector noise or a fitted mechanism."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from dptext._wording import markdown_table
-from dptext.audits.reconstruction.attack import reconstruct
-from dptext.audits.reconstruction.pools import CandidateInputs, random_candidates
 from dptext.audits.report import Report
 from dptext.audits.subjects import HasSpec, Subject, claim_of, unclaimed
 from dptext.audits.trials import density, distinguishing, enumeration
 from dptext.cli import answers, options
-from dptext.cli.answers import Printing, interval, short
+from dptext.cli.answers import Printing
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.chosen import MechanismOptions
 from dptext.cli.grouped import measures, promises, reads
@@ -23,7 +20,6 @@ from dptext.privacy import accounting
 from dptext.privacy.events import ApproximateEvent, Event, MetricEvent, PureEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Unit
 from dptext.sampling.randomness import secure, seeded
-from dptext.text.reading import read_records
 from dptext.types import Json
 
 ConfidenceOption = Annotated[float, measures("--confidence", help="Confidence of the bound.")]
@@ -158,12 +154,12 @@ def distinguish(
         seeds = replace(given, seed=None if given.seed is None else given.seed + i)
         reports.append(_tried(distinguishing.distinguish, title, on, seeds, trials=size, confidence=confidence))
     if svg is not None:
-        from dptext.report import Bounds, bounds_figure
+        from dptext.audits.figures import Bounds, bounds_figure
 
         name = subject.spec.kind if isinstance(subject, HasSpec) else type(subject).__name__
         bounds = tuple(report.epsilon_lower_bound for report in reports)
         ceilings = tuple(report.ceiling for report in reports)
-        bounds_figure([Bounds(name, tuple(sizes), bounds, ceilings, claim.epsilon)], svg)
+        bounds_figure([Bounds(name, tuple(sizes), bounds, ceilings, claim.epsilon)], svg, confidence=confidence)
         say(f"Written: {svg.path}")
     return _show(reports[-1], claim, printing)
 
@@ -185,43 +181,3 @@ def exact(
     printing: Printing,
 ) -> int:
     return _try(enumeration.exact, "exact", given, printing, trials=trials)
-
-
-def reconstruction(
-    *,
-    given: Claimed,
-    pool: Annotated[Path | None, options.file_option(help="Candidate texts: .jsonl .csv .parquet .txt.")] = None,
-    record: options.RecordOption = None,
-    candidates: Annotated[int, measures(help="Random vectors in the pool of --noise.")] = 1000,
-    top: Annotated[
-        list[int] | None, measures(metavar="N", help="Number of guesses. Repeatable. Default: 1, 5 and 10.")
-    ] = None,
-    trials: Annotated[int, measures(help="Releases to attack.")] = 2000,
-    attack: Annotated[
-        str, measures(help="The attack: likelihood (white box) or surrogate (of simulated releases).")
-    ] = "likelihood",
-    simulations: Annotated[int, measures(help="Releases of each candidate to learn from.")] = 100,
-    confidence: ConfidenceOption = 0.95,
-    printing: Printing,
-) -> int:
-    subject, claim = on_trial(given)
-    randomness = secure() if given.seed is None else seeded(given.seed)
-    known: CandidateInputs
-    if pool is not None:
-        known = list(read_records(pool, record=record))
-    elif given.noise is not None:
-        known = random_candidates(candidates, dim=given.dim, clip_norm=given.clip_norm, randomness=randomness)
-    else:
-        raise ConfigError("Expected --pool FILE with a mechanism: candidates are drawn for --noise alone.")
-    asked: dict[str, Any] = {"tops": tuple(top or (1, 5, 10)), "trials": trials, "attack": attack}
-    asked |= {"simulations": simulations, "claim": claim, "confidence": confidence, "randomness": randomness}
-    with counted("reconstruction", "releases") as tell:
-        found = reconstruct(subject, known, **asked, on_progress=tell)
-    refuted = found.refutes(claim)
-    stated: dict[str, Json] = {"claim": claim.to_dict(), "refuted": refuted}
-    stated["feasible_candidates"] = found.feasible(claim)
-    rows = [[str(top.top), interval(top.success), short(top.allowed), short(top.chance)] for top in found.tops]
-    screen = markdown_table(["guesses", "right [interval]", "allowed by the claim", "by chance"], rows)
-    answer, more = answers.reconstruction(found, claim), [found.explain(claim)]
-    printing.answer(answer, screen, more, {**found.to_dict(), **stated})
-    return EXIT_REFUTED if refuted else 0

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Final
 from xml.etree import ElementTree as ET
 
-from dptext.compare.pooled import Pooled
+from dptext.audits.figures import Scale, linear, round_ticks
 from dptext.compare.report.summary import WHOLE, Numbers, first_rows, is_bound, measured, names, without_folders
-from dptext.compare.stored import KeptRow, Meaning, TableRow
+from dptext.compare.stored import TableRow
 from dptext.privacy.guarantee import Basis, Unit, format_delta, format_epsilon
+from dptext.recommend.measured import KeptRow, Meaning
+from dptext.recommend.pooled import Pooled
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY, RANDOM
 
 Rows = Sequence[TableRow]
@@ -228,13 +230,6 @@ _BASELINES: Final = (
 )
 
 
-_Scale = Callable[[float], float]
-
-
-def _scale(low: float, high: float, start: float, end: float) -> _Scale:
-    return lambda number: start + (number - low) / (high - low) * (end - start)
-
-
 def panel_svg(panel: Panel, frontier: Frontier, name: str) -> str:
     """Draw one panel as an SVG element for a page, with a title and a description, whose ids begin with the name."""
     ids = {"aria-labelledby": f"{name}-title", "aria-describedby": f"{name}-words"}
@@ -248,9 +243,9 @@ def panel_svg(panel: Panel, frontier: Frontier, name: str) -> str:
     inner = right - (_BESIDE if frontier.beside else 0.0)
     low, high = (math.log10(epsilon) for epsilon in frontier.epsilons)
     room = max(0.08 * (high - low), 0.05)
-    across = _scale(low - room, high + room, _LEFT, inner)
-    ticks = _nice(*frontier.ranges[panel.metric])
-    up = _scale(ticks[0], ticks[-1], _HEIGHT - _BOTTOM, _TOP)
+    across = linear(low - room, high + room, _LEFT, inner)
+    ticks = round_ticks(*frontier.ranges[panel.metric])
+    up = linear(ticks[0], ticks[-1], _HEIGHT - _BOTTOM, _TOP)
     for tick in ticks:
         _line(svg, "grid", _LEFT, up(tick), right, up(tick))
         _text(svg, _LEFT - 5, up(tick) + 4, f"{round(tick, 9) or 0.0:g}", "end")  # no minus before a zero
@@ -291,7 +286,7 @@ def _text(parent: ET.Element, x: float, y: float, words: str, anchor: str) -> No
     ET.SubElement(parent, "text", {"x": f"{x:.1f}", "y": f"{y:.1f}", "text-anchor": anchor}).text = words
 
 
-def _epsilon_axis(svg: ET.Element, panel: Panel, frontier: Frontier, across: _Scale, end: float) -> None:
+def _epsilon_axis(svg: ET.Element, panel: Panel, frontier: Frontier, across: Scale, end: float) -> None:
     bottom = _HEIGHT - _BOTTOM
     _line(svg, "axis", _LEFT, bottom, end, bottom)
     there = sorted({p.epsilon for series in panel.series for p in series.points if p.epsilon is not None})
@@ -302,7 +297,7 @@ def _epsilon_axis(svg: ET.Element, panel: Panel, frontier: Frontier, across: _Sc
     _text(svg, _LEFT, _HEIGHT - 6, frontier.axis, "start")
 
 
-def _apart(epsilons: Sequence[float], across: _Scale) -> list[float]:
+def _apart(epsilons: Sequence[float], across: Scale) -> list[float]:
     kept: list[float] = []
     end = -math.inf
     for epsilon in epsilons:
@@ -313,7 +308,7 @@ def _apart(epsilons: Sequence[float], across: _Scale) -> list[float]:
     return kept
 
 
-def _lines(svg: ET.Element, panel: Panel, across: _Scale, up: _Scale, right: float) -> None:
+def _lines(svg: ET.Element, panel: Panel, across: Scale, up: Scale, right: float) -> None:
     """Draw the references' lines, with labels at the right that do not touch; *label_only* gets a leader line."""
     dashes = {"original": "", "public-only": "7 3", "random": "2 3"}
     ends = [(series.name, series.points[-1]) for series in panel.series if series.style < 0]
@@ -338,7 +333,7 @@ def _lines(svg: ET.Element, panel: Panel, across: _Scale, up: _Scale, right: flo
         _line(group, "level", _LEFT, place, right, place, dashes.get(name, ""))
 
 
-def _series(svg: ET.Element, series: Series, offset: float, across: _Scale, up: _Scale, beside: float) -> None:
+def _series(svg: ET.Element, series: Series, offset: float, across: Scale, up: Scale, beside: float) -> None:
     group = ET.SubElement(svg, "g", {"class": _style_class(series.style)})
     marker = _marker(series.style)
     finite = ((p, beside if p.epsilon is None else across(math.log10(p.epsilon))) for p in series.points)
@@ -355,10 +350,3 @@ def _series(svg: ET.Element, series: Series, offset: float, across: _Scale, up: 
         kind = "point hollow" if point.epsilon is None or not point.checked else "point"
         path = ET.SubElement(group, "path", {"class": kind, "d": marker(x, y)})
         ET.SubElement(path, "title").text = without_folders(f"{point.row}: {number}")
-
-
-def _nice(low: float, high: float) -> list[float]:
-    step = 10.0 ** math.floor(math.log10((high - low) / 4))
-    step *= next(factor for factor in (1, 2, 2.5, 5, 10) if (high - low) / (factor * step) <= 6)
-    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return [i * step for i in range(first, max(last, first + 1) + 1)]

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Final
 from dptext.compare.report import summary
 from dptext.compare.report.frontier import Frontier, frontiers, marker_svg, panel_svg, undrawn
 from dptext.compare.report.verdict import cautions, verdict
-from dptext.compare.stored import CELLS, EXPERIMENT, JSON_FILE, Sample, TableRow
+from dptext.compare.stored import CELLS, Sample, TableRow
 from dptext.errors import ConfigError, needing
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
 from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_epsilon
+from dptext.recommend.measured import EXPERIMENT, JSON_FILE
 from dptext.text.files import Target
 from dptext.types import Json
 from dptext.utility.tables import PUBLIC_ONLY

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from dptext.compare.folder import read_about, read_cell, read_private_samples, read_table
-from dptext.compare.pooled import Pooled, pooled
-from dptext.compare.stored import EXPERIMENT, JSON_FILE, REFUTED, About, CellFile, KeptRow, Sample, TableRow
+from dptext.compare.stored import About, CellFile, Sample, TableRow
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Basis, Unit, format_delta, format_epsilon
+from dptext.recommend.measured import EXPERIMENT, JSON_FILE, REFUTED, KeptRow
+from dptext.recommend.pooled import Pooled, pooled
 from dptext.types import Json
 from dptext.utility.tables import ORIGINAL
 

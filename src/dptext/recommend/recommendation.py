@@ -27,11 +27,11 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from dptext import _validate
-from dptext.compare.pooled import MeasuredRow, Pooled, measured_rows
-from dptext.compare.stored import LABEL_ONLY, REFUTED, KeptRow, MeasuredTable
 from dptext.errors import ConfigError
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
 from dptext.privacy.guarantee import Basis, Unit, format_delta, format_epsilon
+from dptext.recommend.measured import LABEL_ONLY, REFUTED, KeptRow, MeasuredTable
+from dptext.recommend.pooled import MeasuredRow, Pooled, measured_rows
 from dptext.utility.tables import PUBLIC_ONLY
 
 Task = Literal["classification", "meaning", "authorship"]

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from dptext.compare.folder import read_measured
-from dptext.compare.recommend import TASKS, Asked, Recommendation, recommendations, reduced
-from dptext.compare.stored import MeasuredTable
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Unit
+from dptext.recommend.measured import MeasuredTable
+from dptext.recommend.recommendation import TASKS, Asked, Recommendation, recommendations, reduced
+from dptext.recommend.tables import read_measured
 
 ASKED = Asked(Unit.DOCUMENT, 10.0, 1e-3, "classification")
 ABOUT: dict[str, Any] = {

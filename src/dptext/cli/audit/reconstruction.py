@@ -1,0 +1,58 @@
+"""`dptext audit reconstruction`: guess the input among candidates from one release."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from dptext._wording import markdown_table
+from dptext.audits.reconstruction.attack import reconstruct
+from dptext.audits.reconstruction.pools import CandidateInputs, random_candidates
+from dptext.cli import lab_answers, options
+from dptext.cli.answers import Printing, interval, short
+from dptext.cli.audit import EXIT_REFUTED
+from dptext.cli.audit.trials import Claimed, ConfidenceOption, on_trial
+from dptext.cli.grouped import measures
+from dptext.cli.terminal import counted
+from dptext.errors import ConfigError
+from dptext.sampling.randomness import secure, seeded
+from dptext.text.reading import read_records
+from dptext.types import Json
+
+
+def reconstruction(
+    *,
+    given: Claimed,
+    pool: Annotated[Path | None, options.file_option(help="Candidate texts: .jsonl .csv .parquet .txt.")] = None,
+    record: options.RecordOption = None,
+    candidates: Annotated[int, measures(help="Random vectors in the pool of --noise.")] = 1000,
+    top: Annotated[
+        list[int] | None, measures(metavar="N", help="Number of guesses. Repeatable. Default: 1, 5 and 10.")
+    ] = None,
+    trials: Annotated[int, measures(help="Releases to attack.")] = 2000,
+    attack: Annotated[
+        str, measures(help="The attack: likelihood (white box) or surrogate (of simulated releases).")
+    ] = "likelihood",
+    simulations: Annotated[int, measures(help="Releases of each candidate to learn from.")] = 100,
+    confidence: ConfidenceOption = 0.95,
+    printing: Printing,
+) -> int:
+    subject, claim = on_trial(given)
+    randomness = secure() if given.seed is None else seeded(given.seed)
+    known: CandidateInputs
+    if pool is not None:
+        known = list(read_records(pool, record=record))
+    elif given.noise is not None:
+        known = random_candidates(candidates, dim=given.dim, clip_norm=given.clip_norm, randomness=randomness)
+    else:
+        raise ConfigError("Expected --pool FILE with a mechanism: candidates are drawn for --noise alone.")
+    asked: dict[str, Any] = {"tops": tuple(top or (1, 5, 10)), "trials": trials, "attack": attack}
+    asked |= {"simulations": simulations, "claim": claim, "confidence": confidence, "randomness": randomness}
+    with counted("reconstruction", "releases") as tell:
+        found = reconstruct(subject, known, **asked, on_progress=tell)
+    refuted = found.refutes(claim)
+    stated: dict[str, Json] = {"claim": claim.to_dict(), "refuted": refuted}
+    stated["feasible_candidates"] = found.feasible(claim)
+    rows = [[str(top.top), interval(top.success), short(top.allowed), short(top.chance)] for top in found.tops]
+    screen = markdown_table(["guesses", "right [interval]", "allowed by the claim", "by chance"], rows)
+    answer, more = lab_answers.reconstruction(found, claim), [found.explain(claim)]
+    printing.answer(answer, screen, more, {**found.to_dict(), **stated})
+    return EXIT_REFUTED if refuted else 0
