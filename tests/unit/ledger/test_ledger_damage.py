@@ -199,9 +199,17 @@ def requests() -> Iterator[tuple[str, str]]:
 REQUESTS = dict(requests())
 
 
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """Finalizers of other tests would fail at the depth of the deepest text."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("uncollected")
 @pytest.mark.parametrize("name", REQUESTS)
 def test_a_request_of_another_form_is_a_named_error(name: str) -> None:
-    gc.collect()  # finalizers of other tests would fail at the depth of the deepest
     with pytest.raises(ConfigError, match="Expected a charge that this version of dptext can read, found another"):
         Request.from_text(REQUESTS[name])
 
