@@ -201,6 +201,7 @@ def test_a_key_file_that_is_gone_or_replaced(fresh: Served) -> None:
     assert [status for status, _ in asked(fresh)] == [200, 200, 202]
 
 
+@pytest.mark.slow_cases("empty", why="one without an id is refused as one with another")
 @pytest.mark.parametrize("how", ["gone", "empty", "another", "copied"])
 def test_a_spool_that_is_gone_or_replaced(fresh: Served, how: str) -> None:
     """It takes no file, and nothing is deleted that lies there instead: it may be the spool of another gateway."""
