@@ -96,9 +96,10 @@ def test_keep_shards_says_so(tmp_path: Path) -> None:
     verify(tmp_path / "out" / CERTIFICATE)
 
 
-def test_nothing_private_shows_in_names_times_and_modes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("n", [1, pytest.param(2, marks=pytest.mark.slow)])  # two workers publish as one does
+def test_nothing_private_shows_in_names_times_and_modes(tmp_path: Path, n: int) -> None:
     source = shards(tmp_path / "in", 150, 150)
-    dp.privatize_dataset(source, tmp_path / "out", mechanism(), plan=plan(), dataset=here(workers=dp.Workers(n=2)))
+    dp.privatize_dataset(source, tmp_path / "out", mechanism(), plan=plan(), dataset=here(workers=dp.Workers(n=n)))
     found = list((tmp_path / "out").iterdir())
     assert len({path.stat().st_mtime_ns for path in found}) == 1
     mask = os.umask(0)

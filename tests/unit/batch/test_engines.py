@@ -85,6 +85,7 @@ def test_a_model_that_cannot_be_sent_ends_the_run(tmp_path: Path, monkeypatch: p
     assert "lambda" not in str(caught.value)
 
 
+@pytest.mark.slow_cases("disk", why="an error whose words are not shown stays")
 @pytest.mark.parametrize(
     ("problem", "said"),
     [(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "No space left"), (ValueError("secret"), "ValueError")],

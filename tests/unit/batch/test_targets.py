@@ -42,6 +42,7 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
     return Objects(f"s3://bucket/{tmp_path.name}", request.getfixturevalue("s3"))
 
 
+@pytest.mark.slow_cases("s3", why="the store in memory has the same door; s3 starts a server")
 def test_one_of_many_attempts_is_visible(target: Target) -> None:
     probe(target)
     assert target.names() == []

@@ -20,6 +20,7 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 # -------------------------------------------------------------------------------------------- accounts
 
 
+@pytest.mark.slow_cases("1e-05", "20", "0.1", why="numbers of all digits stay, the smallest and the largest")
 @pytest.mark.parametrize("epsilon", [0.1, 1 / 3, 1e-300, 1e300, 20, math.nextafter(1.0, 2.0), 5e-324])
 @pytest.mark.parametrize("delta", [0.0, 1e-5, 1 / 3000, 5e-324])
 def test_a_limit_survives_exactly(ledger: Ledger, epsilon: float, delta: float) -> None:

@@ -348,7 +348,7 @@ TAMPERING: list[tuple[Callable[[Books], None], list[str]]] = [
 
 
 #: Rows whose names begin with one of these wait on PostgreSQL; all rows stay on SQLite.
-ALIKE = ("charge", "deleted", "earlier", "request", "subject")
+ALIKE = ("added", "charge", "count", "deleted", "earlier", "edited", "request", "subject")
 
 
 @pytest.mark.slow_cases(

@@ -94,6 +94,10 @@ def refused(target: Path, spec: WordMetric) -> None:
     assert target.with_name(f".{target.name}.part").read_bytes() == part
 
 
+@pytest.mark.slow_cases(
+    *(f"{name}-{value}" for i, name in enumerate(FIELDS) for j, value in enumerate(ODD) if (i + j) % 3),
+    why="each field and each value stays",
+)
 @pytest.mark.parametrize("value", ODD)
 @pytest.mark.parametrize("name", FIELDS)
 def test_a_field_of_another_type_or_range_is_refused(name: str, value: str, unfinished: Path, spec: WordMetric) -> None:

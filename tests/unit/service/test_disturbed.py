@@ -201,6 +201,7 @@ def test_a_key_file_that_is_gone_or_replaced(fresh: Served) -> None:
     assert [status for status, _ in asked(fresh)] == [200, 200, 202]
 
 
+@pytest.mark.slow_cases("empty", why="one without an id is refused as one with another")
 @pytest.mark.parametrize("how", ["gone", "empty", "another", "copied"])
 def test_a_spool_that_is_gone_or_replaced(fresh: Served, how: str) -> None:
     """It takes no file, and nothing is deleted that lies there instead: it may be the spool of another gateway."""
@@ -301,6 +302,7 @@ def test_kills_end_no_job_that_is_paid_for(fresh: Served, monkeypatch: pytest.Mo
     assert charge.release
 
 
+@pytest.mark.slow_cases("file-False", "synthesis-True", why="a model that was replaced and one that is gone stay")
 @pytest.mark.parametrize("replaced", [False, True])
 @pytest.mark.parametrize("job", [{}, SYNTHESIS], ids=["file", "synthesis"])
 def test_a_job_that_is_paid_for_waits_for_its_model(

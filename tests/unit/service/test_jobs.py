@@ -242,7 +242,8 @@ def test_messages_of_the_library_in_words_of_the_api() -> None:
 def test_a_bomb_fails_and_says_what_became_of_its_charge(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """One page that unpacks to too much; and a text that is repeated to 9 GB, some of which are read before."""
     monkeypatch.setattr("dptext.text.packed_rows.most_bytes", lambda _: 100_000_000)
-    page = {"text": ["a" * (2**27 + 1)], "label": ["travel"]}
+    monkeypatch.setattr("dptext.text.parquet_pages.PAGE_BYTES", 10_000_000)
+    page = {"text": ["a" * 10_000_001], "label": ["travel"]}
     page_bomb = parquet(page, compression="zstd", use_dictionary=False, write_statistics=False)
     rows = 100_000
     text = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["a" * 90_000]))

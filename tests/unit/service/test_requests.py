@@ -53,6 +53,10 @@ def zipped(data: bytes) -> bytes:
     return found.getvalue()
 
 
+@pytest.mark.slow_cases(
+    *(f"{pack}-{table}" for pack in ("zip", "bzip2", "xz") for table in ("csv", "parquet")),
+    why="all stay for jsonl, and gzip for all",
+)
 @pytest.mark.parametrize("format", ["jsonl", "csv", "parquet"])
 @pytest.mark.parametrize(
     ("pack", "named"),
@@ -129,6 +133,7 @@ def numbers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield found
 
 
+@pytest.mark.slow_cases('"3"', why="ids that are numbers stay")
 @pytest.mark.parametrize(("label", "meant"), [("7", "7"), ("7.0", "7"), ("true", "true"), ('"True"', "true")])
 @pytest.mark.parametrize("name", ["3", "3.0", '"3"'])
 def test_a_body_takes_the_values_that_a_job_takes(numbers: Served, label: str, meant: str, name: str) -> None:

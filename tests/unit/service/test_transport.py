@@ -401,6 +401,10 @@ def whole(url: str, sent: bytes, body: Iterator[bytes]) -> str:
         return answered(connection)
 
 
+@pytest.mark.slow_cases(
+    *(f"True-{status}" for status in (404, 405, 413, 415, 429, 503)), why="each stays with a length, and 401 in chunks"
+)
+@pytest.mark.slow_cases("404", why="405 and 415 are refused as late")
 @pytest.mark.parametrize(
     ("status", "key", "path", "settings"),
     [

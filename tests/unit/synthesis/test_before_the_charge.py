@@ -1,6 +1,7 @@
 """What can fail without private text fails before a synthesis is paid, whichever door the corpus comes in by."""
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -81,15 +82,27 @@ MANY = {
 EVERY = [*DOORS, *(pytest.param(name, marks=pytest.mark.slow) for name in MANY)]
 
 
-@pytest.fixture
-def books(tmp_path: Path) -> dp.Ledger:
+@pytest.fixture(scope="module")
+def by_author() -> Fitted:
+    return synthesis_from_settings({**SETTINGS, "unit": "author"}).fit(public=dp.sample_records(60, seed=2))
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Accounts that can pay, or have another relation, unit or limit."""
-    ledger = dp.Ledger.create(tmp_path / "books.db")
+    path = tmp_path_factory.mktemp("books") / "books.db"
+    ledger = dp.Ledger.create(path)
     ledger.open_account("all", LIMIT)
     ledger.open_account("relation", replace(LIMIT, relation=dp.Relation.REPLACE_ONE))
     ledger.open_account("unit", replace(LIMIT, unit=dp.Unit.AUTHOR))
     ledger.open_account("poor", replace(LIMIT, epsilon=1.0))
-    return ledger
+    ledger.close()
+    return path
+
+
+@pytest.fixture
+def books(opened: Path, tmp_path: Path) -> dp.Ledger:
+    return dp.Ledger.at(shutil.copy(opened, tmp_path / "books.db"))
 
 
 def require_unpaid(books: dp.Ledger) -> None:
@@ -111,8 +124,7 @@ def test_a_misspelled_field_costs_nothing(
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_a_misspelled_author_costs_nothing(door: str, books: dp.Ledger, tmp_path: Path) -> None:
-    by_author = synthesis_from_settings({**SETTINGS, "unit": "author"}).fit(public=dp.sample_records(60, seed=2))
+def test_a_misspelled_author_costs_nothing(door: str, by_author: Fitted, books: dp.Ledger, tmp_path: Path) -> None:
     with pytest.raises((HeaderError, ConfigError)):
         DOORS[door](tmp_path, Fields(author="misspelled"), by_author, dp.Payment(books, "unit"))
     require_unpaid(books)

@@ -111,6 +111,7 @@ def refused(spec: Any, texts: list[str]) -> str:
     return ""
 
 
+@pytest.mark.slow_cases("votes of many topics", "prototypes with words and topics", why="each way stays")
 @pytest.mark.usefixtures("writing")
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("way", SPECS)
@@ -125,6 +126,7 @@ def test_a_pool_is_refused_when_it_is_fitted_or_used(way: str) -> None:
         assert [name for name in alike if not found[name]] == []
 
 
+@pytest.mark.slow_cases("0-glove", "8-distilled", why="each encoder stays, with words and without")
 @pytest.mark.usefixtures("writing")
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("encoder", ["glove", "distilled"])

@@ -49,6 +49,12 @@ def made() -> dp.Synthesized:
     return dp.synthesize(RECORDS, POOL, **SMALL)
 
 
+@pytest.fixture(scope="module")
+def labelled() -> Fitted:
+    """It reads labels."""
+    return synthesis_from_settings({**TOPICS, "labels": LABELS}).fit(public=POOL)  # type: ignore[arg-type]
+
+
 def written(path: Path, rows: list[dict[str, object]]) -> Path:
     """A file of JSON Lines."""
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
@@ -302,19 +308,20 @@ def test_an_empty_corpus_is_one_like_others(topics: Fitted, tmp_path: Path) -> N
         ("m.json", f'[3, {{"text": "so", "{CANARY}": 1}}]'.encode(), "its first record"),
     ],
 )
-def test_a_file_that_cannot_be_used_costs_nothing(name: str, held: Any, said: str, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_used_costs_nothing(
+    name: str, held: Any, said: str, labelled: Fitted, tmp_path: Path
+) -> None:
     """What is public of a file, or keeps all that follows from being read, is an error before the charge."""
     books = dp.Ledger.create(tmp_path / "books.db")
     limit = dp.Guarantee(6.0, 1e-5, dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE, trust=dp.Trust.CENTRAL)
     books.open_account("all", limit)
-    fitted = synthesis_from_settings({**TOPICS, "labels": LABELS}).fit(public=POOL)  # type: ignore[arg-type]
     source: Any = tmp_path / name
     if name == "frame":
         source = pytest.importorskip("pyarrow").Table.from_pylist(held)
     elif held is not None:
         source.write_bytes(held)
     with pytest.raises((ConfigError, BrokenFileError), match=said) as found:
-        run(Private(source, Fields(label="label"), {}), fitted, payment=dp.Payment(books, "all"))
+        run(Private(source, Fields(label="label"), {}), labelled, payment=dp.Payment(books, "all"))
     told = f"{found.value} {found.value.__cause__} {found.value.__context__}"
     assert CANARY not in told or name == "frame"  # whose columns are a schema
     assert books.balance("all").spent.epsilon == 0

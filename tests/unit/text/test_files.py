@@ -246,8 +246,7 @@ def writing_calls(source: str) -> list[str]:
     """Calls by which Python writes a file that is named by its path."""
     found = []
     for call in (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)):
-        name = ast.unparse(call.func)
-        method = name.rpartition(".")[2]
+        method = getattr(call.func, "attr", getattr(call.func, "id", ""))
         texts = [
             arg.value for arg in [*call.args, *(key.value for key in call.keywords)] if isinstance(arg, ast.Constant)
         ]
@@ -255,8 +254,9 @@ def writing_calls(source: str) -> list[str]:
             isinstance(text, str) and set(text) & set("wax+") for text in texts
         )
         saves = method in ("write_text", "write_bytes", "touch", "savefig", "tofile", "save_file", "save_pretrained")
-        if opens or saves or name == "os.open" or method == "NamedTemporaryFile":
-            found.append(name)
+        if opens or saves or method in ("open", "NamedTemporaryFile"):
+            name = ast.unparse(call.func)  # of few calls: it takes seconds for all
+            found += [name] if opens or method != "open" or name == "os.open" else []
     return sorted(found)
 
 

@@ -245,6 +245,9 @@ def delta_sizes(path: Path) -> list[tuple[int, int]]:
     return found
 
 
+@pytest.mark.slow_cases(
+    *("snappy", "gzip", "brotli", "lz4"), why="none and zstd stay; test_pages_of_all_kinds_are_found unpacks each codec"
+)
 @pytest.mark.parametrize("encoding", [DELTA_LENGTHS, DELTA_TEXTS])
 @pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "zstd", "brotli", "lz4"])
 @pytest.mark.parametrize("version", ["1.0", "2.0"])

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.commands import dptext
 
 import dptext as dp
+from commands import dptext
 from dptext.audits.features import text_key
 from dptext.compare.corpora import _key
 from dptext.embeddings.tfidf import has_word, words_tfidf
@@ -143,17 +143,14 @@ def test_sentences_of_other_scripts(text: str, n: int) -> None:
     "unit",
     [
         "\u0301\u0323",
-        "a\u0301",
-        "क्षि",
         "👩\u200d",
-        "🇩",
-        "'\u0301",
-        "1\u066b",
-        "a\u0301.",
         "n't\u0301",
         "ü. ",
-        "\u200f",
-        "ä·",
+        # marks, joiners, apostrophes and ends of sentences stay
+        *(
+            pytest.param(unit, marks=pytest.mark.slow)
+            for unit in ("a\u0301", "क्षि", "🇩", "'\u0301", "1\u066b", "a\u0301.", "\u200f", "ä·")
+        ),
     ],
 )
 def test_many_marks_take_linear_time(unit: str) -> None:

@@ -63,22 +63,17 @@ def test_long_runs_are_shortened_in_place_and_change_no_sentence():
 @pytest.mark.parametrize(
     "pattern",
     [
-        "a",
-        "word ",
-        "a.",
         "a. ",
-        ". ",
         "!",
-        "? ",
-        "\n",
         "x\n\n",
         "x" + "\n" * 19,
-        "\r\n",
         ".\"'",
-        "x.)",
-        "\xa0?",
-        "-",
         "1.1 ",
+        # ends of sentences, blank lines, quotes and numbers stay
+        *(
+            pytest.param(pattern, marks=pytest.mark.slow)
+            for pattern in ("a", "word ", "a.", ". ", "? ", "\n", "\r\n", "x.)", "\xa0?", "-")
+        ),
     ],
 )
 def test_the_time_is_linear_on_any_text(pattern):
@@ -169,9 +164,10 @@ def test_five_thousand_sentences():
 
 def test_what_was_decided_is_not_kept():
     sentences("Canary Mr. Kanarienvogel. Canary!")
+    gc.collect(1)  # what the call left in cycles; all of the heap takes seconds
     gc.unfreeze()  # a splitter could be as old as the collection of tests
-    gc.collect()
     splitters = [found for found in gc.get_objects() if type(found) is nupunkt.PunktSentenceTokenizer]
+    gc.freeze()
     assert not any("Kanarienvogel" in repr(vars(splitter).get("_decision_memo")) for splitter in splitters)
     planted = nupunkt.load_default_model()
     planted.texts("Canary Mr. Kanarienvogel. Canary!")

@@ -113,6 +113,7 @@ def test_content_is_not_lost_without_a_word(tmp_path: Path, case: str) -> None:
         assert ("record 1" in done.stderr) == ("sheet" not in case)
 
 
+@pytest.mark.slow_cases("visible", "veryHidden", why="a hidden sheet stays; test_content_is_not_lost has the others")
 @pytest.mark.parametrize("state", ["visible", "hidden", "veryHidden"])
 def test_a_sheet_is_read_by_its_name(tmp_path: Path, state: str) -> None:
     path = book(tmp_path / "a.xlsx", _another(state))

@@ -156,25 +156,18 @@ def test_tokens_do_not_depend_on_the_spacing(text: str) -> None:
 @pytest.mark.parametrize(
     "unit",
     [
-        "a",
         "'",
-        "\u2019",
-        " ",
-        "\n",
-        ".",
         "1,",
         "a.",
-        "a'",
         "n't",
-        "'s",
-        "an't",
-        "1:",
         "_",
-        "-",
-        "!",
-        "é",
         "\u0301",
         "''s",
+        # apostrophes, numbers, dots, clitics, words and marks stay
+        *(
+            pytest.param(unit, marks=pytest.mark.slow)
+            for unit in ("a", "\u2019", " ", "\n", ".", "a'", "'s", "an't", "1:", "-", "!", "é")
+        ),
     ],
 )
 def test_adversarial_texts_take_linear_time(unit: str) -> None:
