@@ -52,7 +52,8 @@ class Rig:
             "workers": 2,
             "part_size": part_size,
         }
-        self.env = {**os.environ, "PYTHONPATH": str(HERE / "killing"), "DPTEXT_TEST_KILLS": str(self.kills)}
+        path = os.pathsep.join(filter(None, [str(HERE / "killing"), os.environ.get("PYTHONPATH")]))
+        self.env = {**os.environ, "PYTHONPATH": path, "DPTEXT_TEST_KILLS": str(self.kills)}
 
     def plan_kills(self, before: int, after: int) -> None:
         """So many workers die before a part is visible, and so many just after."""
