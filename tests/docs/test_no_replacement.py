@@ -105,6 +105,9 @@ def privately_set(source: str) -> list[str]:
             own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
             found += [] if own else [node.attr]
         elif isinstance(node, ast.Call):
+            parts = {getattr(each, "attr", getattr(each, "id", "")).strip("_") for each in ast.walk(node.func)}
+            if parts.isdisjoint({"setattr", "delattr", "patch"}):
+                continue  # to write code out takes long
             called = ast.unparse(node.func)
             if called.rpartition(".")[2].strip("_") in ("setattr", "delattr") or "patch" in called.split("."):
                 names = (each.value for each in node.args[:2] if isinstance(each, ast.Constant))

@@ -352,6 +352,9 @@ BAD = {
 }
 
 
+@pytest.mark.slow_cases(
+    "missing field", "not a string", "surrogate", why="tests/unit/text has each fault; here five stay"
+)
 @pytest.mark.parametrize("fault", BAD)
 def test_bad_records_never_show_and_leave_nothing_behind(tmp_path: Path, spec: Path, fault: str) -> None:
     source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"

@@ -1,5 +1,6 @@
 """What a newcomer meets first: help, the list of mechanisms, recommendations, and `dptext.toml`."""
 
+import functools
 import json
 import os
 import pty
@@ -58,9 +59,15 @@ EXAMPLES = {
 }
 
 
+@functools.cache
+def helped(*name: str) -> str:
+    """What the help of a command prints."""
+    return dptext(*name, "--help").stdout
+
+
 @pytest.mark.parametrize("name", EXAMPLES, ids=" ".join)
 def test_each_example_names_options_that_are_there(name: tuple[str, ...]) -> None:
-    shown = dptext(*name, "--help").stdout
+    shown = helped(*name)
     example = shlex.split(EXAMPLES[name])
     assert example[: len(name) + 1] == ["dptext", *name]
     for option in (word for word in example if word.startswith("--")):
@@ -90,7 +97,7 @@ def test_options_are_grouped_by_meaning_between_arguments_and_example(name: tupl
             headed[str(each.rich_help_panel)].append(max(each.opts, key=len))  # KeyError: an option without a heading
     headed[HEADINGS[-1]].append("--help")
     every = [option for some in headed.values() for option in some]
-    lines = dptext(*name, "--help").stdout.splitlines()
+    lines = helped(*name).splitlines()
     assert max(map(len, lines)) <= 80
     shown = options_below(lines[: lines.index("  Example:")])
     if any(isinstance(each, TyperArgument) for each in command.params):

@@ -40,8 +40,9 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rehearsed(work: Path, source: str, *options: str) -> str:
-    arguments = ("privatize", source, "out", "--model", "model", "--label-field", "label", "--dry-run", *options)
-    done = dptext(*(f"{each}.jsonl" if each == "out" and source != "parts" else each for each in arguments), cwd=work)
+    target = ("out", "--workers", "1") if source == "parts" else ("out.jsonl",)
+    given = ("--model", "model", "--label-field", "label", "--dry-run", *options)
+    done = dptext("privatize", source, *target, *given, cwd=work)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

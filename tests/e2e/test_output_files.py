@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import stat
 from pathlib import Path
 
@@ -51,27 +52,34 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimators, "NEAREST_HALVES", 5)
 
 
-@pytest.fixture
-def work(tmp_path: Path, vectors: Path) -> Path:
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory: pytest.TempPathFactory, vectors: Path) -> Path:
     """A folder with the files that the commands name."""
+    folder = tmp_path_factory.mktemp("made")
     rng = np.random.default_rng(0)
     for name, liked in (("A", WORDS[:4]), ("B", WORDS[4:8]), ("C", WORDS[:80])):
         rows = [
             {"text": " ".join([*rng.choice(WORDS[:80], 5), *rng.choice(liked, 3), CANARY]), "doc": i, "kind": "k"}
             for i in range(150)
         ]
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    (tmp_path / "SPEC").write_text(
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    (folder / "SPEC").write_text(
         f'kind = "word_metric"\nepsilon = 1.0\nnoise = "tem"\nvectors = "{vectors}"\nn_words = 300\nmax_tokens = 9\n'
         "diameter = 90.0\n",
         "utf-8",
     )
-    made = Folder(tmp_path / "DIR")
+    made = Folder(folder / "DIR")
     for corpus in CORPORA:
         made.cell("original", "", {"classification.accuracy": 0.9}, corpus=corpus)
         made.cell("nearest", "candidates", {"classification.accuracy": 0.8}, stated=guarantee(2.0), corpus=corpus)
     made.write()
-    return tmp_path
+    return folder
+
+
+@pytest.fixture
+def work(tmp_path: Path, made_once: Path) -> Path:
+    """A copy of that folder."""
+    return Path(shutil.copytree(made_once, tmp_path, dirs_exist_ok=True))
 
 
 def filled(work: Path, name: str, out: Path) -> list[object]:

@@ -206,7 +206,8 @@ def test_the_hint_at_all_numbers_leads_to_the_same_ones(command: str) -> None:
     assert json.loads(utility(command, "private.dat", *layout, "--json").stdout)["answer"]
 
 
-def test_a_corpus_is_judged_without_records_of_its_own() -> None:
+@pytest.mark.parametrize("forms", [("jsonl",), pytest.param(("csv", "txt"), marks=pytest.mark.slow)])  # one form stays
+def test_a_corpus_is_judged_without_records_of_its_own(forms: tuple[str, ...]) -> None:
     found = sample_records(260, seed=4)
     for name, part in (("private", found[:100]), ("public", found[100:200]), ("test", found[200:])):
         write_lines(f"{name}.jsonl", [{"text": r.text, "label": r.label} for r in part])
@@ -228,7 +229,7 @@ def test_a_corpus_is_judged_without_records_of_its_own() -> None:
     write_lines("bare.jsonl", [{"text": r.text} for r in found[100:200]])
     Path("bare.csv").write_text("text\n" + "".join(f'"{r.text}"\n' for r in found[100:200]), "utf-8")
     Path("bare.txt").write_text("".join(f"{r.text}\n" for r in found[100:200]), "utf-8")
-    for pool in ("bare.jsonl", "bare.csv", "bare.txt"):  # as prototypes takes it
+    for pool in (f"bare.{form}" for form in forms):  # as prototypes takes it
         plain = [
             *(pool if each == "public.jsonl" else each for each in labelled),
             *(("--public-record", "line") if pool == "bare.txt" else ()),
@@ -241,7 +242,7 @@ def test_a_corpus_is_judged_without_records_of_its_own() -> None:
         assert "accuracy" not in without["public-only"]
         named = CliRunner().invoke(app, [*plain, "--public-label-field", "topic"])
         assert "topic" in str(named.exception) or pool == "bare.txt"
-    for name in ("unlabelled.jsonl", "unlabelled.csv", "unlabelled.txt"):  # as votes and topics write a corpus
+    for name in (f"unlabelled.{form}" for form in forms):  # as votes and topics write a corpus
         heads, lines = ("id,text\n", "{0},{1}\n") if name.endswith("csv") else ("", "{1}\n")
         lines = '{{"id": "{0}", "text": "{1}"}}\n' if name.endswith("jsonl") else lines
         texts = [r.text.replace(",", "").replace('"', "") for r in found[100:160]]

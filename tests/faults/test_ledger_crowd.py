@@ -125,6 +125,7 @@ def test_no_subject_is_overdrawn(storm: Storm) -> None:
     assert storm.ledger.verify("subjects").problems == ()
 
 
+@pytest.mark.slow_cases("sqlite", why="SQLite has one writer at a time; a crowd is harder for PostgreSQL, which stays")
 @pytest.mark.parametrize("account", ["same", "named", "just"])
 def test_one_key_is_charged_once(storm: Storm, account: str) -> None:
     """Also where the account can pay once only, so that those who waited find it empty."""
@@ -136,6 +137,7 @@ def test_one_key_is_charged_once(storm: Storm, account: str) -> None:
     assert storm.ledger.verify(account).problems == ()
 
 
+@pytest.mark.slow_cases("sqlite", why="SQLite has one writer at a time; a crowd is harder for PostgreSQL, which stays")
 def test_one_key_pays_for_one_request(storm: Storm) -> None:
     (only,) = storm.ledger.log("differ")
     acknowledged, errors = storm.acknowledged("differ"), storm.errors("differ")
@@ -147,6 +149,7 @@ def test_one_key_pays_for_one_request(storm: Storm) -> None:
     assert storm.ledger.verify("differ").problems == ()
 
 
+@pytest.mark.slow_cases("sqlite", why="SQLite has one writer at a time; a crowd is harder for PostgreSQL, which stays")
 def test_one_charge_pays_for_one_release(storm: Storm) -> None:
     (only,) = storm.ledger.log("same")
     settled = [i for i, each in enumerate(storm.results["settle"]) if each == {"value": None}]
