@@ -321,7 +321,7 @@ def test_a_sound_mechanism_passes(tem, check: str) -> None:
 
 
 @pytest.mark.slow_cases("distribution-by neighbours", why="the check of batches sees this fault; two others stay here")
-@pytest.mark.slow_cases("guarantee-constant by text", why="the check of fresh noise sees this fault; a larger epsilon stays")
+@pytest.mark.slow_cases("guarantee-constant by text", why="the check of fresh noise sees this; a larger epsilon stays")
 @pytest.mark.parametrize(("check", "fault"), [(check, fault) for check in FAULTS for fault in FAULTS[check]])
 def test_a_planted_fault_is_caught(tem, check: str, fault: str, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
