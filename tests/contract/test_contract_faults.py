@@ -313,8 +313,8 @@ def tem(vectors: Path):
 
 @pytest.mark.slow_cases(
     *("guarantee", "distribution", "shapes"),
-    why="test_mechanisms.py has the first two for the mechanisms of the library, and where the old batching is caught in "
-    "every format, shapes are checked before the fault is planted",
+    why="test_mechanisms.py has the first two for the mechanisms of the library; "
+    "test_the_old_batching_is_caught_in_every_format checks shapes before it plants the fault",
 )
 @pytest.mark.parametrize("check", list(CHECKS))
 def test_a_sound_mechanism_passes(tem, check: str) -> None:
