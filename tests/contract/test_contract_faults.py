@@ -311,13 +311,17 @@ def tem(vectors: Path):
 
 
 @pytest.mark.slow_cases(
-    "guarantee", "distribution", why="test_mechanisms.py has both checks for the mechanisms of the library"
+    *("guarantee", "distribution", "shapes"),
+    why="test_mechanisms.py has the first two for the mechanisms of the library; "
+    "test_the_old_batching_is_caught_in_every_format checks shapes before it plants the fault",
 )
 @pytest.mark.parametrize("check", list(CHECKS))
 def test_a_sound_mechanism_passes(tem, check: str) -> None:
     assert check_mechanism(Planted(tem, "none"), words=WORDS[:4], checks=[check]) == (check,)
 
 
+@pytest.mark.slow_cases("distribution-by neighbours", why="the check of batches sees this fault; two others stay here")
+@pytest.mark.slow_cases("guarantee-constant by text", why="the check of fresh noise sees this; a larger epsilon stays")
 @pytest.mark.parametrize(("check", "fault"), [(check, fault) for check in FAULTS for fault in FAULTS[check]])
 def test_a_planted_fault_is_caught(tem, check: str, fault: str, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -748,6 +752,7 @@ def test_a_sound_mechanism_with_vectors_passes(vectored, check: str, output: str
 
 
 @pytest.mark.slow_cases("guarantee-both", why="the same fault in vectors without text stays")
+@pytest.mark.slow_cases("distribution-both", why="the check of batches sees this fault; shared noise stays here")
 @pytest.mark.parametrize(("check", "output", "fault"), VECTOR_FAULTS)
 def test_a_planted_fault_in_vectors_is_caught(vectored, check: str, output: str, fault: str) -> None:
     with pytest.raises((ContractError, PrivacyError) if check == "files" else ContractError):

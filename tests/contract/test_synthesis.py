@@ -44,12 +44,18 @@ def fitted() -> Iterator[dict[str, Fitted]]:
 
 
 @pytest.mark.slow_cases(
-    "document1-noise",
-    "document1-nothing",
-    "document1-reading",
+    *("document1-noise", "document1-nothing", "document1-reading", "document1-neighbours"),
     why="prediction without votes stays by documents, prediction with votes by authors",
 )
-@pytest.mark.slow_cases("steering-author-noise", why="the noise of steering stays by documents")
+@pytest.mark.slow_cases(
+    *("author0-noise", "author0-reading", "author0-nothing"),
+    why="prediction without votes stays by documents, prediction with votes by authors",
+)
+@pytest.mark.slow_cases(
+    *("steering-author-noise", "votes-author-noise", "topics-author-noise", "prototypes-author-noise"),
+    why="the noise of each kind stays by documents; what an author moves is seen among neighbours",
+)
+@pytest.mark.slow_cases("steering-author-neighbours", why="stays by documents; authors stay for every other kind")
 @pytest.mark.parametrize("check", CORPUS_CHECKS)
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: f"{spec.kind}-{spec.unit}")
 def test_it_keeps_the_contract(spec: Any, check: str, fitted: dict[str, Fitted]) -> None:
@@ -305,7 +311,7 @@ def private_lines(known: np.ndarray) -> np.ndarray:
     return known
 
 
-@pytest.mark.slow_cases("twice the reach-document-2", why="the same defect stays without votes and by authors")
+@pytest.mark.slow_cases("document-2", why="each defect stays without votes and by authors")
 @pytest.mark.parametrize("spec", WRITERS, ids=lambda spec: f"{spec.unit}-{spec.rounds}")
 @pytest.mark.parametrize(
     ("where", "defect", "message"),

@@ -50,6 +50,7 @@ def look(request, monkeypatch):
     monkeypatch.setattr(kernel, "HAS_BFLOAT16", request.param == "bfloat16")
 
 
+@pytest.mark.slow_cases("1024", "128", why="one word more, and 16 and 300 dimensions stay")
 @pytest.mark.parametrize("dim", [1, 2, 3, 15, 16, 50, 128, 300])
 @pytest.mark.parametrize("n_words", [2, 127, 1024, 1025, 2100])
 @pytest.mark.usefixtures("look")

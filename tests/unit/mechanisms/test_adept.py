@@ -335,6 +335,7 @@ def test_the_codebook_is_trained_without_noise(monkeypatch: pytest.MonkeyPatch) 
 # ------------------------------------------------------------------ releases
 
 
+@pytest.mark.slow_cases("l2_laplace", "laplace_l1", why="laplace_l2 stays")
 @pytest.mark.parametrize("noise", NOISES)
 def test_a_release_has_a_public_label_and_public_words(fitted, noise: str) -> None:
     mechanism = fitted[noise]

@@ -50,6 +50,7 @@ def test_contract_of_the_medoid():
     assert check_mechanism(MEDOID.fit(public=PUBLIC), sample_records(10, seed=1), checks=names) == tuple(names)
 
 
+@pytest.mark.slow  # tests/contract/test_mechanisms.py has the same settings, with other public texts
 def test_contract_of_the_random_text():
     assert check_mechanism(RANDOM.fit(public=PUBLIC), sample_records(10, seed=1), checks=QUICK) == tuple(QUICK)
 

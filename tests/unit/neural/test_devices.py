@@ -44,8 +44,8 @@ if not torch.cuda.is_available():
 pytestmark = [needs("opacus"), pytest.mark.usefixtures("one_thread")]
 
 
-@pytest.fixture(params=SPECS, ids=lambda spec: f"{spec.kind}-{getattr(spec, 'noise', '')}")
-def mechanism(request):
+@pytest.fixture(scope="module", params=SPECS, ids=lambda spec: f"{spec.kind}-{getattr(spec, 'noise', '')}")
+def mechanism(request, one_thread):
     return request.param.fit(public=RECORDS, seed=0)
 
 
