@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.commands import dptext
 
+from commands import dptext
 from dptext.text.markup import has_tags, without_tags
 from dptext.text.reading import read_records
 from dptext.text.records import Fields

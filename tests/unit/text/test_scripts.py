@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.commands import dptext
 
 import dptext as dp
+from commands import dptext
 from dptext.audits.features import text_key
 from dptext.compare.corpora import _key
 from dptext.embeddings.tfidf import has_word, words_tfidf
